@@ -1,0 +1,41 @@
+# Each target calls one tool; `make help` explains them. Needs Python 3.11 and nothing else.
+PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
+BIN := .venv/bin
+ARGS ?=
+LOCK := uv export --quiet --frozen --format requirements-txt --no-emit-project --no-annotate --no-header
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev run lab test test-deep golden bench lock clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
+
+setup: ## make .venv from requirements.lock and fetch the core jars (nothing to do: no time)
+	@$(PYTHON) tools/bootstrap.py && $(BIN)/hudilab jars core
+
+setup-dev: ## the same, with the tools that the tests need
+	@$(PYTHON) tools/bootstrap.py --dev && $(BIN)/hudilab jars core
+
+run: setup ## write a Hudi table and look into it, headless; ARGS="-p rows 50000" sets parameters
+	@$(BIN)/hudilab run 02_write_hudi_stream 03_inspect_table $(ARGS)
+
+lab: setup ## open JupyterLab on the notebooks
+	@$(BIN)/jupyter lab --notebook-dir notebooks $(ARGS)
+
+test: setup-dev ## every check, cheapest first, up to the first that fails
+	@$(BIN)/python tools/gates.py
+
+test-deep: setup-dev ## the tests that take minutes
+	@$(BIN)/python -m pytest tests -m deep $(ARGS)
+
+golden: setup-dev ## run the notebooks and rewrite the outputs kept in git; review the diff
+	@$(BIN)/python tools/golden.py $(ARGS)
+
+bench: setup ## measure speed and size
+	@$(BIN)/python benchmarks/foundation.py $(ARGS)
+
+lock: ## resolve pyproject.toml anew into both locks; needs uv (pip install uv)
+	@uv lock --quiet && $(LOCK) -o requirements.lock && $(LOCK) --extra dev -o requirements-dev.lock && rm uv.lock
+
+clean: ## remove .venv and the caches of tools; tables (.lab) and jars stay
+	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache build dist lib/*.egg-info && find lib tests tools -name __pycache__ -prune -exec rm -rf {} +

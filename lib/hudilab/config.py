@@ -1,0 +1,282 @@
+"""`application_properties.json` and the environment, as one frozen settings object."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_args
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from hudilab.errors import ConfigError
+
+__all__ = ["Runtime", "Settings", "load_settings", "project_root"]
+
+T = TypeVar("T")
+Runtime = Literal["LOCAL", "DOCKER", "AWS"]
+_RUNTIMES: dict[str, Runtime] = {name: name for name in get_args(Runtime)}
+_BOOLEANS = {
+    "true": True,
+    "1": True,
+    "yes": True,
+    "false": False,
+    "0": False,
+    "no": False,
+}
+_FILE = "application_properties.json"
+_GROUP = "HudiTable0"
+_WANTED = {"string_type": "text", "dict_type": "an object", "model_type": "an object"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where and as what the lab runs: `warehouse_path` as in the file `source`; Paths absolute."""
+
+    runtime: Runtime
+    is_local: bool
+    catalog_name: str
+    warehouse_path: str
+    database_name: str
+    table_name: str
+    aws_region: str
+    home: Path
+    conf_dir: Path
+    project: Path
+    source: Path
+
+
+def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Settings:
+    """Read the settings for `runtime` (else RUNTIME_ENV, else LOCAL) from `env` (else os.environ).
+
+    `<conf>/<runtime in lower case>/application_properties.json`, where present, is read INSTEAD of
+    the base file. Errors: ConfigError with every problem of the environment and the file at once.
+    """
+    env = os.environ if env is None else env
+    project = project_root(env)
+    problems: list[str] = []
+    chosen, is_local = _runtime(runtime, env, problems)
+    home = _directory("HUDILAB_HOME", project / ".lab", env, problems)
+    conf = _directory("HUDILAB_CONF", project / "conf", env, problems)
+    overlay = conf / chosen.lower() / _FILE
+    source = overlay if _is_there(overlay) else conf / _FILE
+    usable = not any(problem.startswith("HUDILAB_CONF") for problem in problems)
+    table = _read_table(source, project, problems) if usable else None
+    if problems or table is None:
+        raise ConfigError("; ".join(problems))
+    fields = {"home": home, "conf_dir": conf, "project": project, "source": source}
+    return Settings(chosen, is_local, **(table.model_dump() | fields))
+
+
+def project_root(env: Mapping[str, str] | None = None) -> Path:
+    """The checkout that this package is installed from, else the directory around HUDILAB_CONF.
+
+    Errors: ConfigError when the package lies in no checkout and HUDILAB_CONF is not set.
+    """
+    root = Path(__file__).resolve().parents[2]
+    if (root / "pyproject.toml").is_file():
+        return root
+    if conf := (os.environ if env is None else env).get("HUDILAB_CONF"):
+        return Path(conf).parent
+    raise ConfigError(
+        "hudilab is not installed from a checkout, so there is no conf directory beside it; "
+        f"set HUDILAB_CONF to the directory that holds {_FILE}"
+    )
+
+
+def _runtime(argument: str, env: Mapping[str, str], problems: list[str]) -> tuple[Runtime, bool]:
+    """The argument wins over RUNTIME_ENV; a stated IS_LOCAL must agree with the one that counts."""
+    origin = "parameter runtime" if argument.strip() else "RUNTIME_ENV"
+    asked = argument.strip() or env.get("RUNTIME_ENV", "").strip()
+    runtime = _RUNTIMES.get(asked.upper() or "LOCAL")
+    if runtime is None:
+        remedy = "set it to LOCAL, DOCKER or AWS, or leave it empty"
+        problems.append(f"{origin}={asked!r} is not a runtime; {remedy}")
+    word = env.get("IS_LOCAL", "")
+    stated = _BOOLEANS.get(word.strip().lower())
+    if word and stated is None:
+        remedy = "set it to true or false, or unset it"
+        problems.append(f"IS_LOCAL={word!r} is not a boolean; {remedy}")
+    follows = runtime in (None, "LOCAL")
+    if runtime and asked and stated not in (None, follows):
+        remedy = f"unset IS_LOCAL, or set it to {str(follows).lower()}"
+        problems.append(f"IS_LOCAL={word!r} contradicts {origin}={asked!r}; {remedy}")
+    return runtime or "LOCAL", follows if stated is None else stated
+
+
+def _directory(name: str, default: Path, env: Mapping[str, str], problems: list[str]) -> Path:
+    if not env.get(name):
+        return default
+    path = Path(env[name])
+    # Relative to what? A kernel and the command that starts it may stand in different directories.
+    if not path.is_absolute():
+        problems.append(f"{name}={str(path)!r} is a relative path; give an absolute one")
+    elif not path.is_dir() if _is_there(path) else name == "HUDILAB_CONF":
+        problems.append(f"{name}={str(path)!r} is not a directory; name one, or unset it")
+    return path
+
+
+def _is_there(path: Path) -> bool:
+    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises where it may not look
+
+
+def _not_padded(value: str) -> str:
+    if value != value.strip():
+        raise PydanticCustomError("padded", "starts or ends with a blank")
+    return value
+
+
+def _no_credentials(value: str) -> str:
+    # No host or bucket holds ':' or '@'; a secret may hold '/', so an '@' counts anywhere after it.
+    _, scheme, rest = value.partition("://")
+    host = rest.split("/", 1)[0]
+    named = "@" in rest and (":" in host or "@" in host)
+    if named if scheme else re.match(r"(?!file:)[^/]+:[^/]+@", value):
+        raise PydanticCustomError("secret", "holds credentials, which belong in the AWS chain")
+    return value
+
+
+_Text = Annotated[str, Field(min_length=1), AfterValidator(_not_padded)]
+_Name = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+_Place = Annotated[_Text, AfterValidator(_no_credentials)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+    catalog_name: _Name = Field(alias="catalog.name")
+    warehouse_path: _Place = Field(alias="warehouse.path")
+    database_name: _Name = Field(alias="database.name")
+    table_name: _Name = Field(alias="table.name")
+    aws_region: _Text = Field(alias="aws.region")
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+    name: str = Field(alias="PropertyGroupId", min_length=1)
+    properties: dict[str, Any] = Field(alias="PropertyMap")
+
+
+_TABLE_KEYS = [str(field.alias) for field in _Table.model_fields.values()]
+_GROUP_KEYS = [str(field.alias) for field in _Group.model_fields.values()]
+_TABLE, _SHAPE = TypeAdapter(_Table), TypeAdapter(_Group)
+_OTHER = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))
+
+
+class _Object(dict[str, Any]):
+    """A JSON object that knows which keys came twice (the parser keeps the last one silently)."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.twice = [key for key, times in Counter(key for key, _ in pairs).items() if times > 1]
+
+
+def _read_table(source: Path, project: Path, problems: list[str]) -> _Table | None:
+    """The one group that is needed; what is wrong with the file goes to `problems` as one text."""
+    label = str(source.relative_to(project) if source.is_relative_to(project) else source)
+    groups, unreadable = _parse(source)
+    if unreadable:
+        problems.append(f"{label} {unreadable}")
+        return None
+    found: list[str] = []
+    names: list[str] = []
+    tables = [_check_entry(entry, number, names, found) for number, entry in enumerate(groups, 1)]
+    found += [f"group '{name}' is there {n} times" for name, n in Counter(names).items() if n > 1]
+    if found:
+        problems.append(f"{label}: {'; '.join(found)}; correct the file")
+    if _GROUP not in names:
+        there = f"groups there: {', '.join(names) or 'none'}"
+        remedy = f"add it with the keys {', '.join(_TABLE_KEYS)}"
+        problems.append(f"no group {_GROUP!r} in {label}; {there}; {remedy}")
+    return next((table for table in tables if table), None)
+
+
+def _check_entry(entry: Any, number: int, names: list[str], found: list[str]) -> _Table | None:
+    group = entry if isinstance(entry, dict) else {}
+    name, properties = group.get("PropertyGroupId"), group.get("PropertyMap")
+    where = f"entry {number}"
+    if name and isinstance(name, str):
+        where = f"group {name!r}"
+        names.append(name if name.isprintable() else repr(name))
+    _check(_SHAPE, entry, where, _GROUP_KEYS, found)
+    if isinstance(properties, dict) and name == _GROUP:
+        return _check(_TABLE, properties, where, _TABLE_KEYS, found)
+    if isinstance(properties, dict):
+        _check(_OTHER, properties, where, [], found)
+    return None
+
+
+def _parse(source: Path) -> tuple[list[Any], str]:
+    """The file's list, or why there is none; never with the file's text, which may hold secrets."""
+    try:
+        groups = json.loads(source.read_text("utf-8-sig"), object_pairs_hook=_Object)
+    except FileNotFoundError:
+        return [], f"is missing; create it with group {_GROUP!r}, or set HUDILAB_CONF"
+    except OSError as error:
+        return [], f"cannot be read ({error.strerror}); make it a readable file"
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno} column {error.colno}"
+        return [], f"is not JSON ({error.msg}, {place}); correct it there"
+    except UnicodeDecodeError as error:
+        return [], f"is not UTF-8 text (byte {error.start}); save it as UTF-8"
+    except (RecursionError, ValueError):
+        return (
+            [],
+            "is nested too deep or holds too long a number; write a plain list of groups",
+        )
+    if isinstance(groups, list):
+        return groups, ""
+    remedy = 'write [{"PropertyGroupId": "HudiTable0", "PropertyMap": {...}}]'
+    return [], f"holds {_kind(groups)}, not a list of groups; {remedy}"
+
+
+def _kind(value: object) -> str:
+    kinds = {
+        dict: "an object",
+        list: "a list",
+        str: "text",
+        bool: "a boolean",
+        type(None): "null",
+    }
+    return next((kinds[kind] for kind in type(value).__mro__ if kind in kinds), "a number")
+
+
+def _check(
+    shape: TypeAdapter[T], data: object, where: str, keys: list[str], found: list[str]
+) -> T | None:
+    """Validate; add what is wrong to `found`, naming types and keys but no value (secrets)."""
+    found += [f"{where} has key {key!r} twice" for key in getattr(data, "twice", ())]
+    try:
+        return shape.validate_python(data)
+    except ValidationError as error:
+        found += [_complaint(where, detail, keys) for detail in error.errors()]
+    return None
+
+
+def _complaint(where: str, detail: ErrorDetails, keys: list[str]) -> str:
+    key, kind = str(detail["loc"][-1]) if detail["loc"] else "", detail["type"]
+    subject = f"{where}: key {key!r}" if key else where
+    if kind == "missing":
+        return f"{where} lacks key {key!r}"
+    if kind == "extra_forbidden":
+        lower = {known.lower(): known for known in keys}
+        near = get_close_matches(key.lower(), lower, 1, 0.75)
+        hint = "".join(f" (did you mean {lower[match]!r}?)" for match in near)
+        return f"{where} has an unknown key {key!r}{hint}"
+    if kind in _WANTED:
+        return f"{subject} is {_kind(detail['input'])}, not {_WANTED[kind]}"
+    if kind == "string_pattern_mismatch":
+        return f"{subject} is not a plain name (letters, digits and _, no digit first)"
+    return f"{subject} {'is empty' if kind == 'string_too_short' else detail['msg']}"

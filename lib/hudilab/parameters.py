@@ -1,0 +1,119 @@
+"""Notebook parameters: read from the parameters cell, checked before a kernel starts."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from hudilab.errors import ParameterError
+
+__all__ = ["check_sizes", "defaults", "parse"]
+
+_TYPES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+
+
+def defaults(notebook: Path) -> dict[str, Any]:
+    """Names and default values of a notebook's one `parameters` cell, which holds literals only."""
+    try:
+        cells = nbformat.read(notebook, as_version=4).cells
+    except Exception as error:  # nbformat's own, the JSON parser's, the disk's
+        why = str(error).partition("\n")[0][:80]
+        raise ParameterError(f"{notebook.name} is not a notebook ({why}); repair it") from error
+    sources = [cell.source for cell in cells if "parameters" in cell.metadata.get("tags", [])]
+    if len(sources) != 1:
+        raise ParameterError(
+            f"{notebook.name} has {len(sources)} cells tagged parameters; tag exactly one"
+        )
+    try:
+        lines = ast.parse(sources[0]).body
+    except SyntaxError as error:
+        raise ParameterError(
+            f"{notebook.name}: line {error.lineno} of the parameters cell is not Python "
+            f"({error.msg}); correct it"
+        ) from error
+    found: dict[str, Any] = {}
+    for line in lines:
+        name, value = _literal(line)
+        if type(value) not in _TYPES:
+            raise ParameterError(
+                f"{notebook.name}: line {line.lineno} of the parameters cell is not NAME = number, "
+                "text, True or False; move other code to another cell"
+            )
+        found[name] = value
+    return found
+
+
+def _literal(line: ast.stmt) -> tuple[str, Any]:
+    """Name and value of `NAME = literal`; the value None for anything else."""
+    try:
+        match line:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                return name, ast.literal_eval(value)
+    except (ValueError, TypeError):
+        pass
+    return "", None
+
+
+def parse(given: Iterable[tuple[str, str]], known: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Turn `-p NAME VALUE` texts into values of the defaults' types; all problems in one error."""
+    values: dict[str, Any] = {}
+    problems = []
+    for name, text in given:
+        if name not in known:
+            problems.append(f"no parameter {name!r}")
+        elif name in values:
+            problems.append(f"{name} is given twice")
+        else:
+            try:
+                values[name] = _convert(text, type(known[name]))
+            except ValueError:
+                problems.append(f"{name}={text!r} is not {_TYPES[type(known[name])]}")
+    if problems:
+        raise ParameterError(
+            f"{where}: {'; '.join(problems)}; the parameters there: {', '.join(sorted(known))}"
+        )
+    return values
+
+
+def _convert(text: str, kind: type) -> Any:
+    if kind is bool:
+        if text.lower() not in ("true", "false"):
+            raise ValueError
+        return text.lower() == "true"
+    if kind is float and not math.isfinite(float(text)):
+        raise ValueError
+    return kind(text)
+
+
+def check_sizes(
+    *, rows: Any, batches: Any, sensors: Any, seed: Any = 0, trigger_seconds: Any = 0
+) -> None:
+    """Refuse sizes that no stream can have; all problems in one ParameterError."""
+    problems = []
+    for name, value, least in (
+        ("rows", rows, 1),
+        ("batches", batches, 1),
+        ("sensors", sensors, 1),
+        ("seed", seed, None),
+    ):
+        if isinstance(value, bool) or not isinstance(value, int):
+            problems.append(f"{name}={value!r} is not a whole number")
+        elif least is not None and value < least:
+            problems.append(f"{name}={value} is less than {least}")
+        elif abs(value) >= 2**63 or (name == "sensors" and value > 1_000_000):
+            problems.append(f"{name}={value} is too large for its column")
+    if isinstance(trigger_seconds, bool) or not isinstance(trigger_seconds, int | float):
+        problems.append(f"trigger_seconds={trigger_seconds!r} is not a number")
+    elif not 0 <= trigger_seconds < float("inf"):
+        problems.append(f"trigger_seconds={trigger_seconds} is not 0 or a positive number")
+    if not problems and batches > rows:
+        problems.append(f"batches={batches} is more than rows={rows}, so some would be empty")
+    if problems:
+        raise ParameterError(
+            f"{'; '.join(problems)}; change it in the parameters cell or with -p NAME VALUE"
+        )

@@ -1,0 +1,166 @@
+"""Where the warehouse, the table and its checkpoint are: one spelling for Spark, Hudi and S3A."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from hudilab.errors import PathError
+
+__all__ = ["Place", "check_writable", "local_path", "locate", "rewrite_scheme"]
+
+_S3 = ("s3", "s3n", "s3a")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RUN_ID = re.compile(r"(?![._])(?!.*\.\.)[A-Za-z0-9_.-]{1,64}")
+_CHECKPOINTS = "_checkpoints"  # Spark and Hudi read no directory whose name starts with '_'
+
+
+@dataclass(frozen=True)
+class Place:
+    """URIs as Hadoop wants them: unescaped, so a blank or % in a local path stands as it is.
+
+    For readers outside the JVM (they unescape URIs) use `local_path(uri)`.
+    """
+
+    warehouse: str
+    table: str
+    checkpoint: str
+    database: str
+    name: str
+    notices: tuple[str, ...] = ()
+
+
+def locate(
+    warehouse: str,
+    database: str,
+    table: str,
+    *,
+    is_local: bool,
+    home: Path,
+    run_id: str = "",
+) -> Place:
+    """`<warehouse>[/<run_id>]/<database>/<table>` and the checkpoint beside the databases.
+
+    A relative local warehouse lies under `home`; an S3 one becomes `<home>/warehouse` when local.
+    Errors: PathError for a warehouse, name or run_id that cannot be used. Touches no storage.
+    """
+    uri = rewrite_scheme(warehouse, home)
+    notices: list[str] = []
+    if is_local and local_path(uri) is None:
+        uri = _file_uri(str(home / "warehouse"))
+        notices.append(f"IS_LOCAL is true: warehouse.path is not used, the warehouse is {uri}")
+    elif not is_local and local_path(uri) is not None:
+        raise PathError(
+            "warehouse.path is a local path but IS_LOCAL is false; "
+            "set warehouse.path to s3://<bucket>/<prefix>, or IS_LOCAL to true"
+        )
+    elif not is_local and (scheme := _split(warehouse)[0]) != "s3a":
+        notices.append(f"{scheme}:// rewritten to s3a://: {uri}")
+    _check_names(database, table, run_id)
+    root = f"{uri}/{run_id}" if run_id else uri
+    checkpoint = f"{root}/{_CHECKPOINTS}/{database}/{table}"
+    return Place(uri, f"{root}/{database}/{table}", checkpoint, database, table, tuple(notices))
+
+
+def rewrite_scheme(uri: str, home: Path | None = None) -> str:
+    """`s3:` and `s3n:` to `s3a:`; a path or `file:` to `file:///...`, a relative one under `home`.
+
+    Errors: PathError, which never repeats the text: it may hold credentials.
+    """
+    scheme, host, path = _split(uri)
+    if not uri.strip() or not uri.isprintable():
+        raise PathError(
+            "warehouse.path is empty or has control characters; "
+            "set it to s3://<bucket>/<prefix> or a local path"
+        )
+    if scheme not in (*_S3, "file", ""):
+        raise PathError(
+            f"warehouse.path has the unknown scheme {scheme!r}; "
+            "use s3://, s3n://, s3a://, file:// or a local path"
+        )
+    if scheme in _S3:
+        if not _BUCKET.fullmatch(host):
+            raise PathError(
+                "warehouse.path names no bucket (3 to 63 of a-z, 0-9, '.' and '-'); "
+                "write it as s3://<bucket>/<prefix>"
+            )
+        return f"s3a://{host}{path.rstrip('/')}"
+    if host not in ("", "localhost"):
+        raise PathError("warehouse.path has a host in its file URI; write it as file:///<path>")
+    local = Path(path).expanduser() if path.startswith("~/") else Path(path)
+    if not local.is_absolute() and home is None:
+        raise PathError("warehouse.path is relative; give an absolute path")
+    return _file_uri(str(home / local if home else local))
+
+
+def local_path(uri: str) -> Path | None:
+    """The local path of a Place's URI (nothing unescaped); None when it is not on this disk."""
+    return Path(uri.removeprefix("file://")) if uri.startswith("file:///") else None
+
+
+def check_writable(place: Place) -> None:
+    """Raise PathError if table or checkpoint cannot be made on this disk; S3 is not looked at.
+
+    Leaves nothing behind: a nameless file is opened in the deepest directory that exists. Asking
+    the permission bits would not do: root passes them, on read-only file systems too.
+    """
+    for uri in (place.table, place.checkpoint):
+        path = local_path(uri)
+        if path is None:
+            return
+        deepest = next(p for p in (path, *path.parents) if os.path.lexists(p))
+        try:
+            if deepest.is_dir():
+                tempfile.TemporaryFile(dir=deepest).close()
+                continue
+        except OSError as error:
+            raise PathError(
+                f"warehouse.path: cannot write in {deepest} ({error.strerror}); "
+                "make it writable, or set warehouse.path to a directory that is"
+            ) from None
+        raise PathError(
+            f"warehouse.path: {deepest} is in the way, a directory is needed there; "
+            "move it, or set warehouse.path to another directory"
+        )
+
+
+def _split(uri: str) -> tuple[str, str, str]:
+    """Scheme in lower case, host and path; urllib would unescape nothing but cut at '?' and '#'."""
+    scheme, colon, rest = uri.partition(":")
+    if not colon or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme):
+        return "", "", uri
+    if not rest.startswith("//"):
+        return scheme.lower(), "", rest
+    host, slash, path = rest[2:].partition("/")
+    return scheme.lower(), host, slash + path
+
+
+def _file_uri(path: str) -> str:
+    # normpath keeps two leading slashes, which would read as a host; Path has no such call.
+    path = "/" + os.path.normpath(path).lstrip("/")
+    if path == "/":
+        raise PathError("warehouse.path is the root of the disk; name a directory below it")
+    return f"file://{path}"
+
+
+def _check_names(database: str, table: str, run_id: str) -> None:
+    for key, name in (("database.name", database), ("table.name", table)):
+        if not _NAME.fullmatch(name) or name == _CHECKPOINTS:
+            raise PathError(
+                f"{key}={name!r} cannot name a directory of the lab; "
+                f"use letters, digits and _, no digit first, and not {_CHECKPOINTS}"
+            )
+    if run_id and not _RUN_ID.fullmatch(run_id):
+        raise PathError(
+            f"parameter run_id={run_id!r} cannot name a directory; use 1 to 64 of letters, "
+            "digits, '_', '-' and '.', with no '.' or '_' first and no '..'"
+        )
+    if run_id and run_id == database:
+        raise PathError(
+            f"parameter run_id={run_id!r} is the database's name: runs and tables would mix; "
+            "choose another run_id"
+        )

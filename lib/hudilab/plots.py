@@ -1,0 +1,129 @@
+"""Pictures of rows: each function draws on given axes and returns them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import matplotlib.dates as mdates
+import pandas as pd
+from matplotlib.axes import Axes
+
+__all__ = ["batch_durations", "file_sizes", "task_times", "temperatures", "timeline"]
+
+_COLOURS = {
+    "commit": "#1f77b4",
+    "deltacommit": "#17becf",
+    "clean": "#7f7f7f",
+    "rollback": "#d62728",
+    "compaction": "#9467bd",
+    "replacecommit": "#ff7f0e",
+    "clustering": "#ff7f0e",
+    "savepoint": "#2ca02c",
+}
+
+
+def timeline(ax: Axes, instants: pd.DataFrame) -> Axes:
+    """Requested (hollow) to completed (full) for each instant, a row for each kind of action.
+
+    `instants`: action, state, requested, completed, as `hudilab.timeline.instants` gives them.
+    An instant that is not completed is a hollow mark with a dotted line to the right end.
+    """
+    actions = list(dict.fromkeys(instants["action"]))
+    last = instants[["requested", "completed"]].max().max()
+    # Further right than anything completed, so that a newest open instant has a line, too.
+    end = last + max((last - instants["requested"].min()) / 10, pd.Timedelta(seconds=1))
+    for row in cast(Any, instants.itertuples()):
+        level, colour = actions.index(row.action), _COLOURS.get(str(row.action), "#333333")
+        open_end = pd.isna(row.completed)
+        ax.plot(
+            [row.requested, end if open_end else row.completed],
+            [level, level],
+            color=colour,
+            linewidth=1 if open_end else 5,
+            linestyle=":" if open_end else "-",
+            solid_capstyle="butt",
+            alpha=0.6,
+        )
+        ax.plot(row.requested, level, "o", markerfacecolor="white", color=colour)
+        if not open_end:
+            ax.plot(row.completed, level, "o", color=colour)
+    ax.set_yticks(range(len(actions)), actions)
+    ax.set_ylim(len(actions) - 0.4, -0.6)
+    ax.xaxis.set_major_formatter(mdates.DateFormatter("%H:%M:%S"))  # type: ignore[no-untyped-call]
+    ax.set(xlabel="UTC", title="Hudi timeline: requested (hollow) to completed (full)")
+    ax.grid(axis="x", alpha=0.3)
+    return ax
+
+
+def batch_durations(ax: Axes, progress: pd.DataFrame) -> Axes:
+    """Stacked bars of a micro-batch's phases in seconds.
+
+    `progress`: as `hudilab.streams.progress_rows` gives it.
+    """
+    phases = [
+        name
+        for name in ("addBatch", "walCommit", "commitOffsets", "queryPlanning")
+        if name in progress
+    ]
+    bottom = pd.Series(0.0, index=progress.index)
+    for name in phases:
+        seconds = progress[name] / 1000
+        ax.bar(progress["batch"], seconds, bottom=bottom, label=name)
+        bottom += seconds
+    rest = (progress["triggerExecution"] / 1000 - bottom).clip(lower=0)
+    ax.bar(progress["batch"], rest, bottom=bottom, label="other", color="#cccccc")
+    ax.set_xticks(progress["batch"])
+    ax.set(xlabel="micro-batch", ylabel="seconds", title="Where a micro-batch's time goes")
+    ax.legend()
+    return ax
+
+
+def file_sizes(ax: Axes, files: pd.DataFrame) -> Axes:
+    """KB by partition, a segment a file, coloured by kind.
+
+    `files`: partition, kind, size, as `hudilab.timeline.data_files` gives them.
+    """
+    colours = {"base": "#1f77b4", "log": "#ff7f0e"}
+    partitions = sorted(files["partition"].unique())
+    for level, partition in enumerate(partitions):
+        left = 0.0
+        for row in cast(Any, files[files["partition"] == partition].itertuples()):
+            kilobytes = row.size / 1024
+            ax.barh(level, kilobytes, left=left, color=colours[str(row.kind)], edgecolor="white")
+            left += kilobytes
+    for kind in sorted(files["kind"].unique()):
+        ax.barh(0, 0, color=colours[kind], label=f"{kind} file")
+    ax.set_yticks(range(len(partitions)), partitions)
+    ax.invert_yaxis()
+    ax.margins(x=0.18)  # room for the legend
+    ax.set(xlabel="KB", title="Data files by partition")
+    ax.legend(loc="center right")
+    return ax
+
+
+def temperatures(ax: Axes, readings: pd.DataFrame) -> Axes:
+    """A box of temperatures (degrees) for each sensor; `readings`: sensor_id, temperature."""
+    groups = {key: rows.astype(float) for key, rows in readings.groupby("sensor_id")["temperature"]}
+    ax.boxplot(list(groups.values()), showfliers=False)
+    ax.set_xticks(range(1, len(groups) + 1), [str(key) for key in groups])
+    ax.set(xlabel="sensor_id", ylabel="temperature", title="Temperatures by sensor")
+    return ax
+
+
+def task_times(ax: Axes, tasks: pd.DataFrame) -> Axes:
+    """A bar from start to end for each task, coloured by stage, in seconds since the first start.
+
+    `tasks`: stage, started, ended (instants), a row a task.
+    """
+    rows = tasks.sort_values(["stage", "started"], ignore_index=True)
+    begin = rows["started"].min()
+    left, right = ((rows[name] - begin).dt.total_seconds() for name in ("started", "ended"))
+    for number, stage in enumerate(rows["stage"].unique()):
+        mine = rows["stage"] == stage
+        bars = left[mine].index, (right - left)[mine]
+        ax.barh(*bars, left=left[mine], color=f"C{number}", label=f"stage {stage}")
+    ax.set_yticks(rows.index, [f"task {number}" for number in rows.index + 1])
+    ax.invert_yaxis()
+    ax.set(xlabel="seconds", title="When each task ran")
+    ax.legend()
+    return ax

@@ -1,0 +1,119 @@
+"""Run notebooks headless: parameters checked first, the executed notebook and its HTML kept."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import papermill
+from nbclient.exceptions import DeadKernelError
+from nbconvert import HTMLExporter
+from papermill.exceptions import PapermillExecutionError
+
+from hudilab.config import Settings
+from hudilab.errors import LabError, ParameterError
+from hudilab.parameters import check_sizes, defaults, parse
+from hudilab.streams import root_cause
+
+__all__ = ["NotebookFailed", "find_notebook", "run_notebooks"]
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_SIZES = ("rows", "batches", "sensors", "seed", "trigger_seconds")
+
+
+class NotebookFailed(LabError):
+    """A cell of a notebook failed; the text names cell, root cause, log and executed notebook."""
+
+
+def find_notebook(name: str, project: Path) -> Path:
+    """A notebook by path, or by its name or number in `notebooks/`."""
+    folder = project / "notebooks"
+    numbered = sorted(folder.glob("[0-9]*.ipynb"))
+    by_number = [path for path in numbered if path.name.startswith(f"{name}_")]
+    for path in (Path(name), folder / name, folder / f"{name}.ipynb", *by_number):
+        if path.suffix == ".ipynb" and path.is_file():
+            return path.resolve()
+    there = ", ".join(path.stem for path in numbered)
+    raise ParameterError(f"no notebook {name!r}; give a path, or one of: {there}")
+
+
+def run_notebooks(
+    names: Sequence[str], given: Sequence[tuple[str, str]], settings: Settings, out: Path | None
+) -> list[str]:
+    """Run the notebooks in order, each with those of the parameters that it has.
+
+    Returns what the cells tagged `result` printed. Errors: ParameterError before any kernel
+    starts, NotebookFailed at the first failing cell.
+    """
+    notebooks = [find_notebook(name, settings.project) for name in names]
+    known = [defaults(notebook) for notebook in notebooks]
+    union = {name: value for one in known for name, value in one.items()}
+    values = parse(given, union, ", ".join(notebook.name for notebook in notebooks))
+    for one in known:
+        sizes = {name: values.get(name, one[name]) for name in _SIZES if name in one}
+        if {"rows", "batches", "sensors"} <= sizes.keys():
+            check_sizes(**sizes)
+    folder = (out or settings.home / "executed").absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    results: list[str] = []
+    for notebook, one in zip(notebooks, known, strict=True):
+        mine = {name: value for name, value in values.items() if name in one}
+        results += _run(notebook, mine, settings, folder)
+    return results
+
+
+def _run(notebook: Path, values: dict[str, Any], settings: Settings, folder: Path) -> list[str]:
+    executed = folder / notebook.name
+    started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    log = settings.home / "logs" / f"{notebook.stem}-{started}-{os.getpid()}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    os.environ["HUDILAB_LOG_FILE"] = str(log)  # the kernel and its JVM inherit it
+    print(f"{notebook.name}: log {log}", flush=True)
+    failure: PapermillExecutionError | DeadKernelError | None = None
+    try:
+        papermill.execute_notebook(
+            str(notebook),
+            str(executed),
+            parameters=values,
+            kernel_name="python3",  # this Python's own, whichever kernel the file names
+            language="python",
+            log_output=False,
+            progress_bar=True,
+            extra_arguments=["--log-level=ERROR"],  # the kernel's own notes are not the lesson's
+        )
+    except (PapermillExecutionError, DeadKernelError) as error:
+        failure = error
+    html = executed.with_suffix(".html")
+    html.write_text(HTMLExporter().from_filename(str(executed))[0], encoding="utf-8")
+    if failure is not None:
+        raise NotebookFailed(_explain(notebook, failure, log, executed)) from failure
+    print(f"{notebook.name}: executed {executed}, HTML {html}", flush=True)
+    return _results(executed)
+
+
+def _explain(
+    notebook: Path, failure: PapermillExecutionError | DeadKernelError, log: Path, executed: Path
+) -> str:
+    if isinstance(failure, DeadKernelError):
+        what = "its kernel was killed; free memory, or give fewer rows"
+    else:
+        first = next((line for line in failure.source.splitlines() if line.strip()), "")
+        cause = root_cause(_ANSI.sub("", f"{failure.ename}: {failure.evalue}"))
+        what = f"cell {failure.cell_index} failed at {first!r}: {cause}"
+    return f"{notebook.name}: {what}; see the log {log} and the executed notebook {executed}"
+
+
+def _results(executed: Path) -> list[str]:
+    cells = nbformat.read(executed, as_version=4).cells
+    outputs = [
+        output
+        for cell in cells
+        if "result" in cell.metadata.get("tags", [])
+        for output in cell.outputs
+    ]
+    return [str(output.text).strip() for output in outputs if output.output_type == "stream"]

@@ -1,0 +1,106 @@
+"""Run a bounded stream to its end, read its progress, and name what made it fail."""
+
+from __future__ import annotations
+
+import re
+import time
+from itertools import takewhile
+from typing import Any
+
+import pandas as pd
+from pyspark.sql.streaming.query import StreamingQuery
+from tqdm import tqdm
+
+from hudilab.errors import StreamError
+
+__all__ = ["drain", "progress_rows", "root_cause"]
+
+_THROWN = re.compile(
+    r"(?:\s*Caused by: |: )?"
+    r"((?:[\w$]+\.)*[\w$]*(?:Exception|Error|Interrupt)(?::.*)?|\[[A-Z][A-Z0-9_.]+\] .*)"
+)
+# They carry a cause from one side of the bridge to the other, and say nothing themselves.
+_CARRIER = re.compile(
+    r"py4j\.|java\.util\.concurrent\.ExecutionException|[\w.]*PythonException"
+    r"|.*Traceback \(most recent call last\):"
+)
+
+
+def drain(query: StreamingQuery, *, batches: int, deadline: float) -> StreamingQuery:
+    """Wait until micro-batch number `batches` (from 1) is committed, then stop the query.
+
+    Shows a progress bar; `deadline` in seconds. Errors: StreamError with the root cause when the
+    query fails or the deadline passes; the checkpoint then lets the next start go on.
+    """
+    ends = time.monotonic() + deadline
+    with tqdm(total=batches, unit="batch", desc="stream") as bar:
+        while True:
+            last = query.lastProgress
+            done = 0 if last is None else min(int(last["batchId"]) + 1, batches)
+            if done > bar.n:  # each refresh is an output of the cell
+                bar.update(done - bar.n)
+            if done >= batches:
+                break
+            if not query.isActive:
+                raise StreamError(_end(query, done, batches))
+            if time.monotonic() > ends:
+                query.stop()
+                raise StreamError(
+                    f"{done} of {batches} batches were done after {deadline:g} s; raise the "
+                    "deadline and start again: the stream goes on from its checkpoint"
+                )
+            time.sleep(0.05)
+    query.stop()
+    return query
+
+
+def _end(query: StreamingQuery, done: int, batches: int) -> str:
+    failure = query.exception()
+    why = "it was stopped" if failure is None else root_cause(str(failure))
+    return (
+        f"the stream ended after {done} of {batches} batches: {why}; "
+        "mend the cause and start again: the stream goes on from its checkpoint"
+    )
+
+
+def progress_rows(query: StreamingQuery) -> pd.DataFrame:
+    """A row a micro-batch from the query's own progress.
+
+    Columns: batch, rows, and the phases of Spark 3.5 `durationMs` in ms (addBatch is the write;
+    triggerExecution is the whole).
+    """
+    rows: list[dict[str, Any]] = []
+    for progress in query.recentProgress:
+        head = {"batch": progress["batchId"], "rows": progress["numInputRows"]}
+        rows.append(head | dict(progress["durationMs"]))
+    return pd.DataFrame(rows).fillna(0)
+
+
+def root_cause(text: str) -> str:
+    """The deepest cause in an error's text, Java's or Python's: `Type: message` in one line.
+
+    One whose message says nothing (`None.get`) is followed by the one that it is in.
+    """
+    lines = [line.rstrip() for line in text.partition("=== Streaming Query ===")[0].splitlines()]
+    thrown = []
+    for number, line in enumerate(lines):
+        if match := _THROWN.fullmatch(line):
+            rest = takewhile(_goes_on, lines[number + 1 :]) if line.endswith(":") else ()
+            thrown.append(" ".join((match[1], *rest)))
+    real = [cause for cause in thrown if not _CARRIER.match(cause)]
+    texts = [line.strip() for line in lines if line.strip()]
+    if "Traceback (" not in text:
+        texts = texts[:1]
+    cause = _one_line((real or thrown or texts or ["no message"])[-1])
+    above = [_one_line(other) for other in real if _one_line(other) != cause]
+    silent = " " not in cause.partition(": ")[2]
+    return f"{cause}, in {above[-1]}" if silent and above else cause
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\t", " ").rstrip(" :;")
+
+
+def _goes_on(line: str) -> bool:
+    """Whether a message that ends in a colon goes on here: no stack frame, no next error."""
+    return line[:1].strip() != "" and not _THROWN.fullmatch(line)

@@ -1,0 +1,163 @@
+"""What a table is (key, partition, order), and the Hudi options that follow from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hudilab.errors import TableError
+
+__all__ = ["TableSpec"]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TYPES = ("COPY_ON_WRITE", "MERGE_ON_READ")
+_OPERATIONS = ("bulk_insert", "insert", "upsert")
+_WRITE = "hoodie.datasource.write."
+_INLINE = "hoodie.compact.inline"
+_ASYNC = "hoodie.datasource.compaction.async.enable"
+_LOSES = f"{_WRITE}streaming.ignore.failed.batch"
+
+# Every spelling that Hudi 1.2.0 knows for what a field of TableSpec says.
+_SPELLINGS = {
+    "name": ["hoodie.table.name", f"{_WRITE}table.name"],
+    "table_type": ["hoodie.table.type", f"{_WRITE}table.type"],
+    "record_key": ["hoodie.table.recordkey.fields", f"{_WRITE}recordkey.field"],
+    "partition": ["hoodie.table.partition.fields", f"{_WRITE}partitionpath.field"],
+    "ordering": [
+        "hoodie.table.ordering.fields",
+        "hoodie.table.precombine.field",
+        f"{_WRITE}precombine.field",
+    ],
+    "operation": [f"{_WRITE}operation"],
+    "record_key and TableSpec.partition": [
+        f"{prefix}keygenerator.{what}"
+        for prefix in ("hoodie.table.", _WRITE)
+        for what in ("class", "type")
+    ],
+}
+# Option -> what to do instead of setting it.
+_OWNED = {key: f"set TableSpec.{field}" for field, keys in _SPELLINGS.items() for key in keys} | {
+    f"{_WRITE}hive_style_partitioning": "leave it out: partitions are always column=value",
+    "hoodie.table.timeline.timezone": "leave it out: instants are always UTC",
+    _ASYNC: "leave it out: compaction beside the stream can keep the JVM from exiting",
+    _LOSES: "leave it out: it loses the rows of a failed batch silently",
+}
+# Option -> what it is for, in the order in which a reader meets them.
+_WHY = {
+    "hoodie.table.name": "The table's name, kept in hoodie.properties.",
+    f"{_WRITE}table.type": "A commit rewrites files (copy), or logs changes (merge on read).",
+    f"{_WRITE}recordkey.field": "The columns that make a row unique.",
+    f"{_WRITE}partitionpath.field": "One directory for each value; empty: no partitions.",
+    f"{_WRITE}hive_style_partitioning": "Directories are named column=value.",
+    "hoodie.table.ordering.fields": "Of two rows with one key the greater value here wins.",
+    f"{_WRITE}operation": "How a batch goes in: inserts add rows, upsert looks keys up first.",
+    "hoodie.table.timeline.timezone": "Instants read the same on every machine.",
+    _ASYNC: "No compaction beside the stream: it can keep the JVM from exiting.",
+    _INLINE: "Logs are merged into base files between two batches instead.",
+}
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """A Hudi table: `table_type` COPY_ON_WRITE or MERGE_ON_READ; `operation` bulk_insert, insert
+    or upsert; `ordering` is the column whose greatest value wins when a key comes twice.
+
+    Errors: TableError with every problem of the fields at once.
+    """
+
+    name: str
+    record_key: tuple[str, ...]
+    partition: tuple[str, ...]
+    ordering: str
+    table_type: str = "COPY_ON_WRITE"
+    operation: str = "bulk_insert"
+
+    def __post_init__(self) -> None:
+        problems = _name_problem("name", self.name) + _name_problem("ordering", self.ordering)
+        problems += _columns_problems("record_key", self.record_key)
+        problems += _columns_problems("partition", self.partition)
+        if self.record_key == ():
+            problems.append("record_key is empty, name the columns that make a row unique")
+        if self.table_type not in _TYPES:
+            problems.append(f"table_type={self.table_type!r} is not one of {', '.join(_TYPES)}")
+        if self.operation not in _OPERATIONS:
+            problems.append(f"operation={self.operation!r} is not one of {', '.join(_OPERATIONS)}")
+        if problems:
+            raise TableError(f"TableSpec: {'; '.join(problems)}; correct these fields")
+
+    def write_options(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Options for `.format("hudi").options(**...)`: the spec's own and `extra`, all text.
+
+        Errors: TableError when `extra` sets what the spec owns (names are compared as Spark does,
+        without case) or holds anything but text; no value is repeated.
+        """
+        problems = []
+        for key, value in (extra or {}).items():
+            if not isinstance(key, str):
+                kind = type(key).__name__
+                problems.append(f"option {key!r} is of type {kind}; write its name as text")
+            elif not isinstance(value, str):
+                kind = type(value).__name__
+                problems.append(f"option {key!r} has a value of type {kind}; write it as text")
+            elif remedy := _OWNED.get(key.strip().lower()):
+                problems.append(f"option {key!r} belongs to the spec; {remedy}")
+        if problems:
+            raise TableError("; ".join(problems))
+        return {option: value for option, value, _ in self.describe()} | dict(extra or {})
+
+    def describe(self) -> list[tuple[str, str, str]]:
+        """(option, value, what it is for), a row for each option that the spec sets."""
+        values = [self.name, self.table_type, ",".join(self.record_key), ",".join(self.partition)]
+        values += ["true", self.ordering, self.operation, "UTC"]
+        if self.table_type == "MERGE_ON_READ":
+            values += ["false", "true"]
+        return [
+            (option, value, why) for (option, why), value in zip(_WHY.items(), values, strict=False)
+        ]
+
+    def conflicts(self, properties: Mapping[str, str]) -> list[str]:
+        """Differences to an existing table's `hoodie.properties`, one short text each."""
+        have = {key.removeprefix("hoodie.table."): value for key, value in properties.items()}
+        rows = [
+            ("name", have.get("name"), self.name),
+            ("type", have.get("type"), self.table_type),
+            ("record key", have.get("recordkey.fields"), ",".join(self.record_key)),
+            ("partition", have.get("partition.fields"), ",".join(self.partition)),
+            (
+                "ordering",
+                have.get("ordering.fields", have.get("precombine.field")),
+                self.ordering,
+            ),
+            # Not in every table: a missing line is no difference that Hudi would refuse.
+            ("hive style", have.get(f"{_WRITE}hive_style_partitioning", "true"), "true"),
+            ("time zone", have.get("timeline.timezone", "UTC"), "UTC"),
+        ]
+        return [
+            f"{what}: table has {_plain(there) or 'none'}, asked {asked or 'none'}"
+            for what, there, asked in rows
+            if _plain(there) != asked
+        ]
+
+
+def _plain(value: str | None) -> str:
+    """Column list without blanks and the `:simple` that Hudi may add."""
+    columns = (column.strip() for column in (value or "").split(","))
+    return ",".join(re.sub(r"(?i):simple$", "", column) for column in columns)
+
+
+def _name_problem(field: str, value: object) -> list[str]:
+    if isinstance(value, str) and _NAME.fullmatch(value):
+        return []
+    return [f"{field}={value!r} is not a plain name (letters, digits and _, no digit first)"]
+
+
+def _columns_problems(field: str, columns: object) -> list[str]:
+    if not isinstance(columns, tuple):
+        kind = type(columns).__name__
+        return [f"{field} is of type {kind}, write a tuple such as ('sensor_id',)"]
+    problems = [text for column in columns for text in _name_problem(field, column)]
+    # Spark does not tell columns apart by case.
+    if len({str(column).lower() for column in columns}) < len(columns):
+        problems.append(f"{field}={','.join(map(str, columns))} names a column twice")
+    return problems

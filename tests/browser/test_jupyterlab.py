@@ -1,0 +1,145 @@
+"""Notebooks in JupyterLab in a real Chromium: Run All, look at the results, keep screenshots.
+
+Needs a Chromium on PATH (Debian: apt-get install chromium). Screenshots go to
+.lab/screenshots, or where HUDILAB_SCREENSHOTS points.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import nbformat
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+PROJECT = Path(__file__).resolve().parents[2]
+SCREENSHOTS = Path(os.environ.get("HUDILAB_SCREENSHOTS", PROJECT / ".lab" / "screenshots"))
+NOTEBOOKS = sorted(path.name for path in (PROJECT / "notebooks").glob("[0-9]*.ipynb"))
+
+pytestmark = pytest.mark.deep
+
+
+@pytest.fixture(scope="module")
+def chromium() -> str:
+    found = shutil.which("chromium") or shutil.which("google-chrome")
+    assert found, "no Chromium on PATH; install it (Debian: apt-get install chromium)"
+    return found
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Path]]:
+    """JupyterLab on a copy of the notebooks: its address, token and folder."""
+    home = tmp_path_factory.mktemp("lab")
+    folder = home / "notebooks"
+    shutil.copytree(PROJECT / "notebooks", folder)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    token = secrets.token_hex(8)
+    command = [
+        sys.executable,
+        "-m",
+        "jupyter",
+        "lab",
+        "--no-browser",
+        "--allow-root",
+        "--ip=127.0.0.1",
+    ]
+    command += [f"--port={port}", f"--IdentityProvider.token={token}", f"--notebook-dir={folder}"]
+    env = os.environ | {"HUDILAB_HOME": str(home), "JUPYTER_CONFIG_DIR": str(home / "config")}
+    with (home / "jupyter.log").open("wb") as log:
+        server = subprocess.Popen(
+            command,
+            env=env,
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        wait_for(lambda: api(address, token, "status") is not None, 60, "JupyterLab to answer")
+        yield address, token, folder
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(30)
+
+
+def api(address: str, token: str, what: str) -> object:
+    try:
+        with urlopen(f"{address}/api/{what}?token={token}", timeout=5) as answer:
+            return json.load(answer)
+    except URLError:
+        return None
+
+
+def wait_for(condition: object, seconds: float, what: str) -> None:
+    assert callable(condition)
+    ends = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < ends, f"waited {seconds} s for {what}"
+        time.sleep(0.5)
+
+
+def run_all(page: Page, notebook: Path) -> None:
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+
+    def finished() -> bool:
+        page.keyboard.press("Control+s")
+        cells = nbformat.read(notebook, as_version=4).cells
+        code = [cell for cell in cells if cell.cell_type == "code"]
+        failed = any(out.output_type == "error" for cell in code for out in cell.outputs)
+        return failed or all(cell.execution_count for cell in code)
+
+    wait_for(finished, 240, f"{notebook.name} to run")
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_run_all_cells(lab: tuple[str, str, Path], chromium: str, name: str) -> None:
+    address, token, folder = lab
+    notebook = folder / name
+    cells = nbformat.read(notebook, as_version=4).cells
+    for cell in cells:  # nothing of an earlier run may pass for a result of this one
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    nbformat.write(nbformat.from_dict({**nbformat.read(notebook, 4), "cells": cells}), notebook)
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        page = browser.new_page(viewport={"width": 1200, "height": 1600})
+        page.goto(f"{address}/lab/tree/{name}?token={token}&reset")
+        page.locator(".jp-NotebookPanel .jp-CodeCell").first.wait_for(timeout=60_000)
+        run_all(page, notebook)
+        for shot, share in enumerate((0.0, 0.25, 0.5, 0.75, 1.0)):
+            page.evaluate(
+                "share => { for (const pane of document.querySelectorAll("
+                "'.jp-WindowedPanel-outer')) pane.scrollTop = "
+                "share * (pane.scrollHeight - pane.clientHeight) }",
+                share,
+            )
+            page.wait_for_timeout(1500)
+            page.screenshot(path=SCREENSHOTS / f"{notebook.stem}-{shot}.png")
+        browser.close()
+    code = [c for c in nbformat.read(notebook, as_version=4).cells if c.cell_type == "code"]
+    outputs = [output for cell in code for output in cell.outputs]
+    assert [output for output in outputs if output.output_type == "error"] == []
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    text = "".join(output.text for output in outputs if output.output_type == "stream")
+    assert " WARN " not in text
+    assert "Traceback" not in text

@@ -1,0 +1,283 @@
+"""The notebook contract: a rule is a function that yields what is wrong, one text each."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+
+import nbformat
+from nbformat import NotebookNode
+
+from hudilab.errors import LabError
+from hudilab.parameters import check_sizes, defaults
+
+MAX_LINES, MEDIAN_LINES = 15, 4
+GOLDEN = {"keep_output", "nbval-check-output"}
+TAGS = GOLDEN | {"parameters", "exercise", "solution", "result", "cleanup"}
+NO_GOALS = ("Exercise", "Summary")
+UNKEPT = {
+    "an instant": re.compile(r"(?<!\d)20\d{15}(?!\d)"),
+    "a warning": re.compile(r"\bWARN(?:ING)?\b|Warning:"),
+    "a traceback": re.compile(r"Traceback \(most recent call last\)"),
+    "an absolute path": re.compile(
+        r"file:/|(?<![\w.:/<])/[A-Za-z_.][\w.-]*/[\w.-]|(?<![\w.:/<])/(?:tmp|root|home)\b|[A-Z]:\\"
+    ),
+}
+Problems = Iterator[str]
+
+
+def read(path: Path) -> NotebookNode:
+    """A notebook as it is in git."""
+    return nbformat.read(path, as_version=4)
+
+
+def tags(cell: NotebookNode) -> set[str]:
+    """A cell's tags."""
+    return set(cell.metadata.get("tags", []))
+
+
+def code(nb: NotebookNode) -> list[NotebookNode]:
+    """The code cells in order."""
+    return [cell for cell in nb.cells if cell.cell_type == "code"]
+
+
+def headings(nb: NotebookNode, level: int) -> list[tuple[int, str, str]]:
+    """(cell number, heading, the text below it in its cell) of a level; fences are skipped."""
+    found = []
+    for number, cell in enumerate(nb.cells):
+        if cell.cell_type == "markdown":
+            text = re.sub(r"(?ms)^```.*?^```", "", cell.source)
+            parts = re.split(rf"(?m)^#{{{level}}}(?!#) *(.*)$", text)
+            found += [(number, *pair) for pair in zip(parts[1::2], parts[2::2], strict=True)]
+    return found
+
+
+def texts(cell: NotebookNode) -> Iterator[str]:
+    """What a cell's outputs say: printed lines and text forms, no pictures."""
+    for output in cell.get("outputs", []):
+        yield output.get("text", "")
+        for kind, data in output.get("data", {}).items():
+            if kind.startswith(("text/", "application/")):
+                yield data if isinstance(data, str) else str(data)
+
+
+def imported(source: str) -> list[ast.stmt]:
+    """The import statements of a cell, at any depth; none where the source is not Python."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def title(path: Path, nb: NotebookNode) -> Problems:
+    """One H1, first, with the number of the file's name, and a promise below it."""
+    found = headings(nb, 1)
+    if len(found) != 1 or not nb.cells[0].source.startswith("# "):
+        yield f"{len(found)} H1 headings; exactly one, in the first cell"
+    elif not found[0][2].strip():
+        yield "no sentence below the title"
+    number = path.stem.partition("_")[0]
+    if number.isdecimal() and found and not found[0][1].startswith(f"{number} "):
+        yield f"the title does not begin with {number}"
+
+
+def contract(path: Path, nb: NotebookNode) -> Problems:
+    """The second cell: goals as a list, and the table of what is needed."""
+    cell = nb.cells[1]
+    wanted = ("**Goals**", "\n- ", "| Before you start |", "| Time |", "| Needs |", "| Writes to |")
+    for what in wanted:
+        if cell.cell_type != "markdown" or what not in cell.source:
+            yield f"the second cell has no {what.strip()!r}"
+
+
+def goals(path: Path, nb: NotebookNode) -> Problems:
+    """A section for each goal, with text below its heading and code in it; a summary at the end."""
+    sections = headings(nb, 2)
+    promised = re.findall(r"(?m)^- ", nb.cells[1].source)
+    lessons = [section for section in sections if not section[1].startswith(NO_GOALS)]
+    if len(promised) != len(lessons):
+        yield f"{len(promised)} goals and {len(lessons)} sections for them"
+    ends = [number for number, _, _ in sections[1:]] + [len(nb.cells)]
+    for (number, name, text), end in zip(sections, ends, strict=True):
+        if not text.strip():
+            yield f"no text below '## {name}'"
+        inside = nb.cells[number:end]
+        if not name.startswith(NO_GOALS) and not any(c.cell_type == "code" for c in inside):
+            yield f"no code in section '## {name}'"
+    if not sections or sections[-1][1] != "Summary" or "Sources: " not in sections[-1][2]:
+        yield "the last section is not a Summary that ends in its Sources"
+
+
+def parameters(path: Path, nb: NotebookNode) -> Problems:
+    """The first code cell, and no other, is tagged parameters; literals that make sense."""
+    cells = code(nb)
+    if not cells or "parameters" not in tags(cells[0]):
+        yield "the first code cell is not tagged parameters"
+    try:
+        known = defaults(path)
+        sizes = ("rows", "batches", "sensors", "seed", "trigger_seconds")
+        if {"rows", "batches", "sensors"} <= known.keys():
+            check_sizes(**{name: known[name] for name in sizes if name in known})
+    except LabError as error:
+        yield str(error)
+    else:
+        for name in ("run_id", "runtime"):
+            if known.get(name, "missing") != "":
+                yield f'no parameter {name} = ""'
+
+
+def imports(path: Path, nb: NotebookNode) -> Problems:
+    """The second code cell imports and does nothing else; no star anywhere."""
+    second = code(nb)[1].source if len(code(nb)) > 1 else ""
+    try:
+        lines = ast.parse(second).body
+    except SyntaxError:
+        lines = []
+    if not lines or not all(isinstance(line, ast.Import | ast.ImportFrom) for line in lines):
+        yield "the second code cell is not imports and nothing else"
+    for cell in code(nb):
+        for node in imported(cell.source):
+            if any(alias.name == "*" for alias in node.names):
+                yield f"star import: {ast.unparse(node)}"
+
+
+def size(path: Path, nb: NotebookNode) -> Problems:
+    """Cells of at most 15 lines, half of them at most 4 (blank lines do not count)."""
+    lines = [sum(bool(line.strip()) for line in cell.source.splitlines()) for cell in code(nb)]
+    for cell, count in zip(code(nb), lines, strict=True):
+        if count > MAX_LINES:
+            yield f"{count} lines in the cell {cell.source.splitlines()[0]!r}, {MAX_LINES} at most"
+    if lines and median(lines) > MEDIAN_LINES:
+        yield f"the median of lines a cell is {median(lines):g}, {MEDIAN_LINES} at most"
+
+
+def facts(path: Path, nb: NotebookNode) -> Problems:
+    """At least one fact cell; each is kept, executed and has something to compare with."""
+    found = [cell for cell in code(nb) if "nbval-check-output" in tags(cell)]
+    if not found:
+        yield "no cell tagged nbval-check-output"
+    for cell in found:
+        where = repr(cell.source.partition("\n")[0])
+        if "keep_output" not in tags(cell):
+            yield f"fact cell {where} is not tagged keep_output"
+        if not cell.outputs:
+            yield f"fact cell {where} has no output; run make golden"
+        if cell.execution_count is None:  # nbval passes over such a cell
+            yield f"fact cell {where} has no execution count; run make golden"
+
+
+def figures(path: Path, nb: NotebookNode) -> Problems:
+    """A picture is kept and not compared; what is kept and not compared is a picture."""
+    for cell in code(nb):
+        where = repr(cell.source.partition("\n")[0])
+        kept = tags(cell) == {"keep_output"}
+        if kept != ("plt.show()" in cell.source):
+            yield f"cell {where}: plt.show() and the tag keep_output alone go together"
+        if kept and ["image/png" in output.get("data", {}) for output in cell.outputs] != [True]:
+            yield f"figure cell {where} does not hold one picture; run make golden"
+
+
+def exercises(path: Path, nb: NotebookNode) -> Problems:
+    """Prompt with a hint, starter, then its solution: hidden, with an assert; at least one."""
+    cells = nb.cells
+    starts = [number for number, cell in enumerate(cells) if "exercise" in tags(cell)]
+    ends = [number for number, cell in enumerate(cells) if "solution" in tags(cell)]
+    if not starts:
+        yield "no exercise"
+    if [number + 1 for number in starts] != ends:
+        yield "an exercise is not followed by its solution at once"
+    for number in starts:
+        if cells[number - 1].cell_type != "markdown" or "*Hint: " not in cells[number - 1].source:
+            yield "an exercise has no prompt with a *Hint: before it"
+    for number in ends:
+        if not cells[number].metadata.get("jupyter", {}).get("source_hidden"):
+            yield "a solution's source is not hidden"
+        if "assert " not in cells[number].source:
+            yield "a solution asserts nothing"
+
+
+def cleanup(path: Path, nb: NotebookNode) -> Problems:
+    """The last code cell, and no other, is tagged cleanup and stops the session."""
+    marked = [cell for cell in code(nb) if "cleanup" in tags(cell)]
+    if not marked or marked != code(nb)[-1:]:
+        yield f"{len(marked)} cells tagged cleanup; exactly one, the last code cell"
+    elif "spark.stop()" not in marked[0].source:
+        yield "the cleanup cell does not stop the session"
+
+
+def spelling(path: Path, nb: NotebookNode) -> Problems:
+    """Known tags only, plain Python only, no path of one machine."""
+    for cell in nb.cells:
+        for tag in sorted(tags(cell) - TAGS):
+            yield f"unknown tag {tag}"
+        if re.search(r"(?:file://)?/(?:tmp|root|home|Users)/", cell.source):
+            yield f"a path of one machine in {cell.source.partition(chr(10))[0]!r}"
+    for cell in code(nb):
+        for line in re.findall(r"(?m)^\s*[%!].*$", cell.source):
+            yield f"not plain Python: {line.strip()}"
+
+
+def outputs(path: Path, nb: NotebookNode) -> Problems:
+    """Outputs in cells tagged keep_output only, and nothing in them that another run changes."""
+    for cell in code(nb):
+        where = repr(cell.source.partition("\n")[0])
+        if cell.outputs and "keep_output" not in tags(cell):
+            yield f"cell {where} has an output and is not tagged keep_output; run make golden"
+    yield from unkept(nb)
+
+
+def unkept(nb: NotebookNode) -> Problems:
+    """What a kept output must not hold, whatever the notebook."""
+    for cell in code(nb):
+        if "keep_output" not in tags(cell):
+            continue
+        where = repr(cell.source.partition("\n")[0])
+        for output in cell.outputs:
+            if output.output_type == "error" or output.get("name") == "stderr":
+                yield f"cell {where} keeps an error, or lines of stderr"
+        for what, pattern in UNKEPT.items():
+            if any(pattern.search(text) for text in texts(cell)):
+                yield f"cell {where} keeps {what}"
+
+
+def links(path: Path, nb: NotebookNode) -> Problems:
+    """Links to files lead somewhere."""
+    for cell in nb.cells:
+        if cell.cell_type == "markdown":
+            for target in re.findall(r"\]\(([^)\s]+)\)", cell.source):
+                file = target.partition("#")[0]
+                if file and "://" not in file and not (path.parent / file).exists():
+                    yield f"the link {target} leads nowhere"
+
+
+def metadata(path: Path, nb: NotebookNode) -> Problems:
+    """The format and the metadata that `make golden` writes, and nothing of one run."""
+    if (nb.nbformat, nb.nbformat_minor) != (4, 5):
+        yield f"format {nb.nbformat}.{nb.nbformat_minor}, not 4.5"
+    if nb.metadata != METADATA:
+        yield "the notebook's metadata is not what make golden writes"
+    for cell in nb.cells:
+        for key in sorted(set(cell.metadata) - {"tags", "jupyter"}):
+            yield f"a cell has metadata {key!r}"
+
+
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+_RULES: tuple[Callable[[Path, NotebookNode], Problems], ...] = (
+    *(title, contract, goals, parameters, imports, size, facts, figures, exercises),
+    *(cleanup, spelling, outputs, links, metadata),
+)
+RULES = {rule.__name__: rule for rule in _RULES}
+
+
+def broken(path: Path) -> dict[str, list[str]]:
+    """The rules that a notebook breaks, each with what is wrong."""
+    nb = read(path)
+    found = {name: list(rule(path, nb)) for name, rule in RULES.items()}
+    return {name: problems for name, problems in found.items() if problems}

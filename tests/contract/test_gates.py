@@ -1,0 +1,162 @@
+"""The tools behind the gates fail on samples that must fail, each for its own reason."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import gates
+import nbval.plugin
+import pytest
+from contract import checks
+
+ROOT = Path(__file__).resolve().parents[2]
+BAD = ROOT / "tests" / "bad"
+GOOD = Path(__file__).with_name("good.ipynb")
+RULES = (ROOT / "tests" / "nbval_sanitize.cfg").read_text()
+USED = {"dies", "format", "lint", "no_count", "raises", "two_parameters", "wrong_output"}
+
+
+def tool(*command: str, home: Path | None = None) -> subprocess.CompletedProcess[str]:
+    env = os.environ | ({"HUDILAB_HOME": str(home)} if home else {})
+    return subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=ROOT,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def hudilab(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    start = "from hudilab.cli import main; main()"
+    command = [sys.executable, "-c", start, "run", *arguments, "--out", str(home / "out")]
+    env = os.environ | {"HUDILAB_HOME": str(home / "home"), "RUNTIME_ENV": "", "IS_LOCAL": ""}
+    return subprocess.run(
+        command, env=env, cwd=home, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def golden_gate(path: Path) -> subprocess.CompletedProcess[str]:
+    return tool("pytest", "-q", "-p", "no:cacheprovider", *gates.GOLDEN, str(path))
+
+
+def test_every_sample_is_used() -> None:
+    assert {path.stem for path in BAD.glob("*.ipynb")} == USED
+
+
+def test_lint() -> None:
+    done = tool("ruff", "check", str(BAD / "lint.ipynb"))
+    assert done.returncode == 1
+    assert "F401" in done.stdout
+    assert "Found 1 error" in done.stdout
+    assert tool("ruff", "check", str(GOOD)).returncode == 0
+
+
+def test_format() -> None:
+    done = tool("ruff", "format", "--check", str(BAD / "format.ipynb"))
+    assert done.returncode == 1
+    assert "1 file would be reformatted" in done.stdout
+    assert tool("ruff", "format", "--check", str(GOOD)).returncode == 0
+
+
+def test_contract() -> None:
+    found = {path.stem: list(checks.broken(path)) for path in sorted(BAD.glob("*.ipynb"))}
+    # The others keep the contract: another gate must find them.
+    assert {name: rules for name, rules in found.items() if rules} == {
+        "no_count": ["facts"],
+        "two_parameters": ["parameters"],
+    }
+
+
+def test_run_of_a_notebook_that_raises(tmp_path: Path) -> None:
+    done = hudilab(tmp_path, str(BAD / "raises.ipynb"))
+    assert done.returncode == 1
+    [log] = re.findall(r"raises.ipynb: log (\S+)", done.stdout)
+    executed = tmp_path / "out" / "raises.ipynb"
+    assert done.stderr.splitlines()[-1] == (
+        "hudilab: raises.ipynb: cell 4 failed at 'raise ValueError(\"this cell fails\")': "
+        f"ValueError: this cell fails; see the log {log} and the executed notebook {executed}"
+    )
+    assert "Traceback" not in done.stderr
+    assert "this cell fails" in executed.read_text()
+    assert "this cell fails" in executed.with_suffix(".html").read_text()
+
+
+def test_run_of_a_notebook_whose_kernel_dies(tmp_path: Path) -> None:
+    done = hudilab(tmp_path, str(BAD / "dies.ipynb"))
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(
+        "hudilab: dies.ipynb: its kernel was killed; free memory, or give fewer rows; see the log "
+    )
+    assert "Traceback (most" not in done.stderr
+    assert (tmp_path / "out" / "dies.ipynb").is_file()
+
+
+def test_run_of_a_notebook_with_two_parameters_cells(tmp_path: Path) -> None:
+    done = hudilab(tmp_path, str(BAD / "two_parameters.ipynb"))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr == (
+        "hudilab: two_parameters.ipynb has 2 cells tagged parameters; tag exactly one\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_golden_cells_with_another_output() -> None:
+    done = golden_gate(BAD / "wrong_output.ipynb")
+    assert done.returncode == 1
+    assert "1 failed" in done.stdout
+    assert "sum 8" in done.stdout
+    passed = golden_gate(GOOD)
+    assert passed.returncode == 0, passed.stdout
+    assert "7 passed" in passed.stdout
+
+
+def test_stripped_golden_cells_are_not_compared() -> None:
+    """Why the contract asks for output and count: nbval is green where both are gone."""
+    assert golden_gate(BAD / "no_count.ipynb").returncode == 0
+
+
+PATTERNS = nbval.plugin.get_sanitize_patterns(RULES)
+SAMPLES = [
+    ("at <20260102030405678_20260102030406789.commit>", "at <<instant>_<instant>.commit>"),
+    ("UI    http://127.0.0.1:4041/jobs", "UI    <UI>/jobs"),
+    ("9a5173f7-f356-49bb-91cf-ff7d5f8b9a21-0_1-21-25.parquet", "<uuid>-0_1-21-25.parquet"),
+    (
+        "An error occurred while calling o231.save.",
+        "An error occurred while calling <object>.save.",
+    ),
+]
+UNTOUCHED = ["rows 5000", "202601020304056789", "sensor_id=10 444", "http://127.0.0.1", "o231.x"]
+
+
+def sanitized(text: str) -> str:
+    for pattern, replacement in PATTERNS:
+        text = re.sub(pattern, replacement, text)
+    return text
+
+
+def test_every_rule_is_read() -> None:
+    """nbval drops a rule with an empty replacement, or a line between its two, silently."""
+    rules = [line for line in RULES.splitlines() if line.startswith("regex:")]
+    assert len(PATTERNS) == len(rules) == RULES.count("\n[") == len(SAMPLES)
+    assert all(replacement.strip() for _, replacement in PATTERNS)
+
+
+@pytest.mark.parametrize("number", range(len(SAMPLES)))
+def test_every_rule_fires_on_its_sample_alone(number: int) -> None:
+    before, after = SAMPLES[number]
+    assert sanitized(before) == after
+    fired = [bool(re.search(pattern, before)) for pattern, _ in PATTERNS]
+    assert fired == [place == number for place in range(len(SAMPLES))]
+
+
+def test_other_text_is_compared_as_it_is() -> None:
+    assert [sanitized(text) for text in UNTOUCHED] == UNTOUCHED

@@ -1,0 +1,92 @@
+"""`make golden` on a small notebook: what stays, what goes, what it refuses to keep."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import golden
+import nbformat
+import pytest
+from contract import checks
+
+GOOD = Path(__file__).with_name("good.ipynb")
+SESSION, FACT, CLEANUP = 4, 6, 11
+
+
+def sample(folder: Path, session: str = "", fact: str = "") -> Path:
+    path = folder / "sample.ipynb"
+    shutil.copy(GOOD, path)
+    nb = nbformat.read(path, as_version=4)
+    nb.cells[SESSION].source += session
+    nb.cells[FACT].source += fact
+    nbformat.write(nb, path)
+    return path
+
+
+def test_the_second_run_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HUDILAB_HOME", "/users/own/home")
+    monkeypatch.setenv("RUNTIME_ENV", "AWS")
+    check = "import os\n\nfresh = os.environ['HUDILAB_HOME']\nprint('home', os.listdir(fresh))"
+    check += (
+        "\nassert fresh == os.getcwd() != '/users/own/home' and 'RUNTIME_ENV' not in os.environ"
+    )
+    path = sample(tmp_path, session=f"\n{check}", fact="\nprint('more')")
+    nb = nbformat.read(path, as_version=4)
+    nb.metadata["papermill"] = {"start_time": "2026"}
+    nb.cells[FACT].metadata["execution"] = {"iopub.execute_input": "2026"}
+    nb.cells[FACT].update(outputs=[], execution_count=77)
+    nbformat.write(nb, path)
+    assert golden.main([str(path)]) == 0
+    once = path.read_bytes()
+    assert golden.main([str(path)]) == 0
+    assert capsys.readouterr().out == "sample.ipynb: rewritten\nsample.ipynb: unchanged\n"
+    assert path.read_bytes() == once
+    nb = checks.read(path)
+    assert nb.cells[FACT].outputs[0].text == "sum 7\nmore\n"
+    assert nb.cells[FACT].execution_count == 4
+    assert nb.cells[SESSION].outputs == nb.cells[CLEANUP].outputs == []
+    assert [cell.id for cell in nb.cells] == [f"cell-{number}" for number in range(12)]
+    assert list(checks.RULES["metadata"](path, nb)) == []
+
+
+@pytest.mark.parametrize(
+    ("fact", "problem"),
+    [
+        ("\nprint('WARN this')", "keeps a warning"),
+        ("\nprint(2026_01_02_03_04_05_678)", "keeps an instant"),
+        ("\nprint('/var/lib/x')", "keeps an absolute path"),
+        ("\nimport sys\n\nprint('x', file=sys.stderr)", "keeps an error, or lines of stderr"),
+    ],
+)
+def test_it_refuses_to_keep(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], fact: str, problem: str
+) -> None:
+    path = sample(tmp_path, fact=fact)
+    before = path.read_bytes()
+    assert golden.main([str(path)]) == 1
+    cell = "cell 'print(\"sum\", rows + batches)'"
+    assert capsys.readouterr().err == (
+        f"golden: sample.ipynb is left as it was: {cell} {problem}; "
+        "print facts that no run changes\n"
+    )
+    assert path.read_bytes() == before
+
+
+def test_a_notebook_that_fails_is_left_as_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = sample(tmp_path, fact="\nassert rows == 6, 'not six'")
+    before = path.read_bytes()
+    assert golden.main([str(path)]) == 1
+    error = capsys.readouterr().err
+    start = "golden: sample.ipynb is left as it was: "
+    assert error == f"{start}AssertionError: not six; mend the notebook\n"
+    assert path.read_bytes() == before
+
+
+def test_an_unknown_notebook_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert golden.main(["09_none"]) == 1
+    assert capsys.readouterr().err.startswith("golden: no notebook '09_none'; give a path, or one")

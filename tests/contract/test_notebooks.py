@@ -1,0 +1,25 @@
+"""Every notebook keeps the contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from contract import checks
+
+FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+
+
+def test_the_notebooks_are_here() -> None:
+    numbers = [path.name[:2] for path in NOTEBOOKS if path.name[0].isdigit()]
+    assert numbers[:4] == ["00", "01", "02", "03"]
+    assert len(set(numbers)) == len(numbers)
+    assert FOLDER / "_template.ipynb" in NOTEBOOKS
+    assert len(NOTEBOOKS) == len(numbers) + 1
+
+
+@pytest.mark.parametrize("rule", checks.RULES)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_keeps_the_contract(path: Path, rule: str) -> None:
+    assert list(checks.RULES[rule](path, checks.read(path))) == []

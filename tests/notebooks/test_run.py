@@ -1,0 +1,98 @@
+"""Every notebook through `hudilab run`, from another directory, with other sizes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+HUDILAB = Path(sys.executable).with_name("hudilab")
+NOTEBOOKS = sorted(path.stem for path in (PROJECT / "notebooks").glob("[0-9]*.ipynb"))
+SIZES = ["-p", "rows", "1234", "-p", "batches", "4", "-p", "sensors", "3", "-p", "seed", "-5"]
+SECRET = "canary-4711-secret"
+# Notebooks that have these parameters run with them; what one lacks would be refused.
+TOGETHER = {"02_write_hudi_stream", "03_inspect_table"}
+
+
+def hudilab(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    env = os.environ | {"HUDILAB_HOME": str(home), "RUNTIME_ENV": "", "IS_LOCAL": ""}
+    env["AWS_SECRET_ACCESS_KEY"] = SECRET
+    done = subprocess.run(
+        [str(HUDILAB), *arguments],
+        cwd=home,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    kept = [path for path in home.rglob("*") if path.suffix in (".ipynb", ".html", ".log")]
+    texts = [done.stdout, done.stderr, *(path.read_text("utf-8", "replace") for path in kept)]
+    assert not any(SECRET in text for text in texts), "a secret of the environment was repeated"
+    return done
+
+
+def test_all_notebooks_are_here() -> None:
+    assert [name[:2] for name in NOTEBOOKS][:4] == ["00", "01", "02", "03"]
+
+
+@pytest.mark.parametrize("name", sorted(set(NOTEBOOKS) - TOGETHER))
+def test_a_notebook_runs_alone(tmp_path: Path, name: str) -> None:
+    done = hudilab(tmp_path, "run", name, "--out", "out dir")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert (tmp_path / "out dir" / f"{name}.ipynb").is_file()
+    assert (tmp_path / "out dir" / f"{name}.html").stat().st_size > 100_000
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_write_and_inspect_with_other_sizes(tmp_path: Path, table_type: str) -> None:
+    done = hudilab(
+        tmp_path,
+        "run",
+        *sorted(TOGETHER),
+        *SIZES,
+        "-p",
+        "run_id",
+        "t1",
+        "-p",
+        "table_type",
+        table_type,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.splitlines()[-1] == (
+        "hudilab: rows=1234 commits=4 partitions=3 "
+        f"table=file://{tmp_path}/warehouse/t1/lab/sensor_readings"
+    )
+    inspected = (tmp_path / "executed" / "03_inspect_table.ipynb").read_text(encoding="utf-8")
+    assert "using the table of notebook 02" in inspected
+
+
+def test_inspect_runs_alone_and_writes_the_table_first(tmp_path: Path) -> None:
+    done = hudilab(tmp_path, "run", "03", "-p", "rows", "10", "-p", "batches", "6")
+    assert done.returncode == 0, done.stderr[-2000:]
+    inspected = (tmp_path / "executed" / "03_inspect_table.ipynb").read_text(encoding="utf-8")
+    assert "writing the table first" in inspected
+
+
+def test_a_failing_notebook_names_cell_cause_and_log_and_is_kept(tmp_path: Path) -> None:
+    done = hudilab(tmp_path, "run", "02", "-p", "table_type", "COPY")
+    assert done.returncode == 1
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("hudilab: ")]
+    executed = tmp_path / "executed" / "02_write_hudi_stream.ipynb"
+    assert re.fullmatch(
+        r"hudilab: 02_write_hudi_stream\.ipynb: cell \d+ failed at 'spec = TableSpec\(': "
+        r"TableError: TableSpec: table_type='COPY' is not one of COPY_ON_WRITE, MERGE_ON_READ; "
+        rf"correct these fields; see the log {tmp_path}/logs/02_write_hudi_stream-\w+-\d+\.log "
+        rf"and the executed notebook {re.escape(str(executed))}",
+        line,
+    )
+    assert "Traceback" not in done.stderr
+    assert any(cell.get("outputs") for cell in nbformat.read(executed, as_version=4).cells)
+    assert not (tmp_path / "warehouse").exists()

@@ -1,0 +1,105 @@
+"""kill -9 the driver at random moments of one run: the table still equals the generator."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+WRITER = Path(__file__).with_name("writer.py")
+ROWS_PER_BATCH = 200
+
+
+class Run:
+    """One streaming run that survives its driver: start, kill and finish it."""
+
+    def __init__(self, home: Path, table_type: str, batches: int) -> None:
+        self.home, self.table_type, self.batches = home, table_type, batches
+        self.rows = batches * ROWS_PER_BATCH
+        warehouse = home / "warehouse"
+        self.checkpoint = warehouse / "_checkpoints" / "lab" / "sensor_readings"
+        self.timeline = warehouse / "lab" / "sensor_readings" / ".hoodie" / "timeline"
+
+    def start(self) -> subprocess.Popen[str]:
+        command = [sys.executable, str(WRITER), self.table_type, str(self.rows), str(self.batches)]
+        env = os.environ | {"HUDILAB_HOME": str(self.home), "RUNTIME_ENV": "", "IS_LOCAL": ""}
+        return subprocess.Popen(
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def batches_done(self) -> int:
+        notes = self.checkpoint / "commits"
+        return sum(note.name.isdecimal() for note in notes.glob("*")) if notes.exists() else 0
+
+    def commits(self) -> int:
+        return len(list(self.timeline.glob("*_*commit"))) if self.timeline.exists() else 0
+
+    def kill_in(self, delay: float) -> dict[str, object]:
+        """Start, wait for one more batch, wait `delay` seconds, kill -9 Python and JVM at once."""
+        process, before = self.start(), self.batches_done()
+        patience = time.monotonic() + 120
+        while self.batches_done() == before and process.poll() is None:
+            assert time.monotonic() < patience, "no batch in 120 s"
+            time.sleep(0.02)
+        time.sleep(delay)
+        alive = process.poll() is None
+        if alive:
+            os.killpg(process.pid, signal.SIGKILL)
+        _, err = process.communicate()
+        assert alive, f"the run ended before its kill: {err[-3000:]}"
+        return {
+            "delay s": round(delay, 2),
+            "batches done": self.batches_done(),
+            "commits": self.commits(),
+            "in flight": len(list(self.timeline.glob("*commit.requested"))) - self.commits(),
+        }
+
+    def finish(self) -> dict[str, int]:
+        process = self.start()
+        try:
+            out, err = process.communicate(timeout=300)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+        assert process.returncode == 0, err[-2000:]
+        return dict(json.loads(out.splitlines()[-1]))
+
+
+def survive(
+    home: Path, table_type: str, kills: int, batches: int, seed: int
+) -> list[dict[str, object]]:
+    run, moments = Run(home, table_type, batches), random.Random(seed)
+    table = [run.kill_in(moments.uniform(0.0, 2.5)) for _ in range(kills)]
+    result = run.finish()
+    print(f"\n{table_type}, {kills} kills, seed {seed}, {run.rows} rows in {batches} batches")
+    for kill in table:
+        print("  ", kill)
+    print("  ", result)
+    assert (result["rows"], result["lost"], result["twice"]) == (run.rows, 0, 0)
+    assert result["commits"] == batches
+    return table
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_three_kills_lose_nothing_and_repeat_nothing(tmp_path: Path, table_type: str) -> None:
+    survive(tmp_path, table_type, kills=3, batches=20, seed=3)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_ten_kills_lose_nothing_and_repeat_nothing(tmp_path: Path, table_type: str) -> None:
+    table = survive(tmp_path, table_type, kills=10, batches=60, seed=10)
+    assert any(kill["in flight"] for kill in table), "no kill hit a write: widen the moments"

@@ -1,0 +1,263 @@
+"""Every way to lose or repeat rows silently is refused before anything is written."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from hudilab.errors import StreamError, TableError
+from hudilab.ledger import BatchLedger
+from hudilab.paths import Place, local_path, locate
+from hudilab.sources import sensor_readings, sensor_stream
+from hudilab.streams import drain
+from hudilab.tables import TableSpec
+from hudilab.timeline import data_files, instants
+
+SPEC = TableSpec(
+    name="readings",
+    record_key=("sensor_id", "reading_id"),
+    partition=("sensor_id",),
+    ordering="measurement_time",
+)
+SIZES = {"sensors": 2, "seed": 1}
+SOURCE = {"rows": 40, "batches": 2, **SIZES}
+Writer = Callable[[DataFrame, int], None]
+
+
+def writer(ledger: BatchLedger, place: Place) -> Writer:
+    def write_batch(batch: DataFrame, batch_id: int) -> None:
+        if ledger.done(batch, batch_id):
+            return
+        options = SPEC.write_options() | ledger.stamp(batch_id)
+        batch.write.format("hudi").options(**options).mode("append").save(place.table)
+
+    return write_batch
+
+
+def run(spark: SparkSession, place: Place, checkpoint: str | None, batches: int = 2) -> None:
+    ledger = BatchLedger(spark, SPEC, place, SOURCE, 2)
+    readings = sensor_stream(spark, rows_per_batch=20, rows=40, **SIZES)
+    stream = readings.writeStream.foreachBatch(writer(ledger, place))
+    if checkpoint:
+        stream = stream.option("checkpointLocation", checkpoint)
+    drain(stream.start(), batches=batches, deadline=120)
+
+
+def rows(spark: SparkSession, place: Place) -> int:
+    return spark.read.format("hudi").load(place.table).count()
+
+
+@pytest.fixture(scope="module")
+def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("written")
+    place = locate("warehouse", "lab", "readings", is_local=True, home=home)
+    run(spark, place, place.checkpoint)
+    assert rows(spark, place) == 40
+    return home
+
+
+_copies = itertools.count()
+
+
+@pytest.fixture
+def place(written: Path) -> Place:
+    """A copy of a finished run: table and checkpoint."""
+    home = written.with_name(f"copy{next(_copies)}")
+    shutil.copytree(written, home)
+    return locate("warehouse", "lab", "readings", is_local=True, home=home)
+
+
+def folder(uri: str) -> Path:
+    path = local_path(uri)
+    assert path is not None
+    return path
+
+
+def refusal(spark: SparkSession, place: Place, **changes: object) -> str:
+    arguments = {"spec": SPEC, "source": SOURCE, "batches": 2} | changes
+    with pytest.raises((StreamError, TableError)) as caught:
+        BatchLedger(spark, place=place, **arguments)  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+def test_a_second_start_writes_nothing_again(spark: SparkSession, place: Place) -> None:
+    run(spark, place, place.checkpoint)
+    assert rows(spark, place) == 40
+
+
+def test_a_batch_that_spark_does_not_know_to_be_done_is_not_written_again(
+    spark: SparkSession, place: Place
+) -> None:
+    for log, first in (("commits", 1), ("offsets", 2)):
+        for note in (folder(place.checkpoint) / log).iterdir():
+            name = note.name.strip(".").removesuffix(".crc")
+            if name.isdecimal() and int(name) >= first:
+                note.unlink()
+    run(spark, place, place.checkpoint)
+    assert rows(spark, place) == 40
+
+
+def test_a_stop_in_the_middle_of_anything_loses_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    run(spark, place, place.checkpoint, batches=1)
+    run(spark, place, place.checkpoint)
+    expected = sensor_readings(spark, 40, **SIZES)
+    table = spark.read.format("hudi").load(place.table).select(expected.columns)
+    assert expected.exceptAll(table).count() == table.exceptAll(expected).count() == 0
+
+
+def test_blanks_and_percent_signs_in_the_path(spark: SparkSession, tmp_path: Path) -> None:
+    place = locate("ware house%20", "lab", "readings", is_local=True, home=tmp_path)
+    run(spark, place, place.checkpoint)
+    run(spark, place, place.checkpoint)
+    assert rows(spark, place) == 40
+    assert (tmp_path / "ware house%20" / "lab" / "readings" / ".hoodie").is_dir()
+    assert len(instants(spark, place.table)) == 2
+    assert set(data_files(spark, place.table).partition) == {"sensor_id=10", "sensor_id=11"}
+
+
+def test_no_checkpoint_location(spark: SparkSession, tmp_path: Path) -> None:
+    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    with pytest.raises(StreamError) as caught:
+        run(spark, place, None)
+    assert str(caught.value) == (
+        "the stream ended after 0 of 2 batches: hudilab.errors.StreamError: the stream does not "
+        f"use the checkpoint {place.checkpoint}, so a restart would write everything again; add "
+        '.option("checkpointLocation", place.checkpoint) to writeStream; '
+        "mend the cause and start again: the stream goes on from its checkpoint"
+    )
+    assert not folder(place.table).exists()
+
+
+def test_checkpoint_lost(spark: SparkSession, place: Place) -> None:
+    shutil.rmtree(folder(place.checkpoint))
+    assert refusal(spark, place) == (
+        f"the table {place.table} was written by a stream whose checkpoint is not at "
+        f"{place.checkpoint}: all would be written again; restore that checkpoint, or delete "
+        "table and checkpoint together, or use another run_id"
+    )
+
+
+def test_table_lost(spark: SparkSession, place: Place) -> None:
+    shutil.rmtree(folder(place.table))
+    assert refusal(spark, place) == (
+        f"the checkpoint {place.checkpoint} belongs to another table or run: {place.table} holds "
+        "none of its 2 batches; use its own table, or delete table and checkpoint together, or "
+        "use another run_id"
+    )
+
+
+def test_checkpoint_of_another_table(spark: SparkSession, place: Place, tmp_path: Path) -> None:
+    other = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    run(spark, other, other.checkpoint)
+    shutil.rmtree(folder(place.checkpoint))
+    shutil.copytree(folder(other.checkpoint), folder(place.checkpoint))
+    assert "belongs to another table or run" in refusal(spark, place)
+    assert rows(spark, place) == 40
+
+
+def test_checkpoint_of_another_source(spark: SparkSession, place: Place) -> None:
+    assert refusal(spark, place, source=SOURCE | {"seed": 2}) == (
+        f"the checkpoint {place.checkpoint} belongs to a run with "
+        '{"batches": 2, "rows": 40, "seed": 1, "sensors": 2}, and '
+        '{"batches": 2, "rows": 40, "seed": 2, "sensors": 2} is asked for; use the same '
+        "parameters, or delete table and checkpoint together, or use another run_id"
+    )
+
+
+def test_checkpoint_set_back(spark: SparkSession, place: Place) -> None:
+    shutil.rmtree(folder(place.checkpoint) / "commits")
+    assert refusal(spark, place) == (
+        f"the checkpoint was set back: {place.table} holds batches up to 1, {place.checkpoint} up "
+        "to -1; restore both from the same moment, or delete table and checkpoint together, or "
+        "use another run_id"
+    )
+
+
+def test_table_set_back(spark: SparkSession, place: Place) -> None:
+    timeline = folder(place.table) / ".hoodie" / "timeline"
+    newest = max(file.name[:17] for file in timeline.glob("*.commit"))
+    for file in timeline.iterdir():
+        if newest in file.name:
+            file.unlink()
+    assert refusal(spark, place) == (
+        f"the table was set back: {place.table} holds batches up to 0, {place.checkpoint} up to 1;"
+        " restore both from the same moment, or delete table and checkpoint together, or use "
+        "another run_id"
+    )
+
+
+def test_checkpoint_damaged(spark: SparkSession, place: Place) -> None:
+    metadata = folder(place.checkpoint) / "metadata"
+    (metadata.parent / ".metadata.crc").unlink()
+    metadata.write_text("{}", encoding="utf-8")
+    assert refusal(spark, place) == (
+        f"the checkpoint file {place.checkpoint}/metadata is damaged; restore it from a copy, or "
+        "delete table and checkpoint together and start again"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "difference"),
+    [
+        (
+            {"record_key": ("sensor_id",)},
+            "record key: table has sensor_id,reading_id, asked sensor_id",
+        ),
+        (
+            {"table_type": "MERGE_ON_READ"},
+            "type: table has COPY_ON_WRITE, asked MERGE_ON_READ",
+        ),
+        ({"partition": ()}, "partition: table has sensor_id, asked none"),
+        (
+            {"ordering": "reading_id"},
+            "ordering: table has measurement_time, asked reading_id",
+        ),
+    ],
+)
+def test_another_table_is_there(
+    spark: SparkSession, place: Place, changes: dict[str, object], difference: str
+) -> None:
+    assert refusal(spark, place, spec=replace(SPEC, **changes)) == (
+        f"the table at {place.table} is another one: {difference}; use the table's own settings, "
+        "or another table.name or run_id"
+    )
+
+
+def test_a_failing_batch_leaves_the_session_alive(spark: SparkSession, place: Place) -> None:
+    other = replace(place, checkpoint=place.checkpoint + "_other", table=place.table + "_other")
+
+    def fails(batch: DataFrame, batch_id: int) -> None:
+        wrong = replace(SPEC, record_key=("no_such_column",))
+        batch.write.format("hudi").options(**wrong.write_options()).mode("append").save(other.table)
+
+    readings = sensor_stream(spark, rows_per_batch=20, rows=40, **SIZES)
+    stream = readings.writeStream.foreachBatch(fails)
+    query = stream.option("checkpointLocation", other.checkpoint).start()
+    with pytest.raises(StreamError) as caught:
+        drain(query, batches=2, deadline=120)
+    assert str(caught.value) == (
+        "the stream ended after 0 of 2 batches: java.util.NoSuchElementException: None.get, in "
+        "org.apache.hudi.exception.HoodieException: Failed to resolve nested field-paths; "
+        "mend the cause and start again: the stream goes on from its checkpoint"
+    )
+    assert spark.range(3).count() == 3
+
+
+def test_drain_says_when_the_deadline_has_passed(spark: SparkSession, tmp_path: Path) -> None:
+    readings = sensor_stream(spark, rows_per_batch=20, **SIZES)
+    stream = readings.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    with pytest.raises(StreamError) as caught:
+        drain(stream.trigger(processingTime="1 hour").start(), batches=9, deadline=3)
+    assert str(caught.value) == (
+        "1 of 9 batches were done after 3 s; raise the deadline and start again: "
+        "the stream goes on from its checkpoint"
+    )

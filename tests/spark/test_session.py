@@ -1,0 +1,116 @@
+"""The session: loopback only, what it reports is what is loaded, other settings are refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from hudilab.config import load_settings
+from hudilab.errors import JarError, SessionError
+from hudilab.session import describe, log_file, open_session
+
+
+def java(spark: SparkSession) -> psutil.Process:
+    jvm = spark._jvm
+    assert jvm is not None
+    return psutil.Process(int(jvm.java.lang.ProcessHandle.current().pid()))
+
+
+def test_listens_on_loopback_only(spark: SparkSession) -> None:
+    listening = {c.laddr.ip for c in java(spark).net_connections("inet") if c.status == "LISTEN"}
+    assert listening
+    assert listening <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
+
+
+def test_hudi_defaults_are_really_read(spark: SparkSession, tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    options = {
+        "hoodie.table.name": "t",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.operation": "bulk_insert",
+    }
+    spark.range(3).write.format("hudi").options(**options).save(str(tmp_path / "t"))
+    file, *_ = (tmp_path / "t").glob("*.parquet")
+    metadata = parquet.ParquetFile(file).metadata
+    assert metadata.row_group(0).column(0).compression == "SNAPPY"
+    assert file.stat().st_size < 100_000  # with the default bloom filter 0.4 MB
+
+
+def test_the_log_is_a_file_and_nothing_else(spark: SparkSession) -> None:
+    jvm = spark._jvm
+    assert jvm is not None
+    jvm.org.apache.logging.log4j.LogManager.getLogger("tests").warn("a line of the tests")
+    assert "a line of the tests" in log_file().read_text(encoding="utf-8")
+
+
+def test_describe_names_what_is_loaded(spark: SparkSession) -> None:
+    lines = describe(spark).splitlines()
+    assert lines[0] == "Spark 3.5.7 on local[*]"
+    assert lines[1].startswith("Java  17.")
+    assert lines[2] == "Hudi  hudi-spark3.5-bundle_2.12-1.2.0.jar"
+    assert lines[3].startswith("UI    http://127.0.0.1:")
+    assert lines[4] == f"log   {log_file()}"
+
+
+def test_the_same_settings_give_the_same_session(spark: SparkSession) -> None:
+    assert open_session(load_settings(), app="another name") is spark
+
+
+def test_other_static_settings_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    conf = tmp_path / "local"
+    conf.mkdir()
+    (conf / "spark-defaults.conf").write_text("spark.master local[1]\n", encoding="utf-8")
+    with pytest.raises(SessionError) as caught:
+        open_session(replace(load_settings(), conf_dir=tmp_path))
+    assert str(caught.value) == (
+        "a Spark session is running with spark.master=local[*], and local[1] is asked for; "
+        "stop it with spark.stop(), or restart the kernel when the class path differs"
+    )
+
+
+def test_a_runtime_without_settings_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SessionError) as caught:
+        open_session(replace(load_settings(), runtime="AWS", conf_dir=tmp_path))
+    assert str(caught.value) == (
+        f"RUNTIME_ENV=AWS has no Spark settings: {tmp_path}/aws/spark-defaults.conf is missing; "
+        "write spark.master and what else this runtime needs into it, or use RUNTIME_ENV=LOCAL"
+    )
+
+
+def test_no_jar_no_session_and_no_download(tmp_path: Path) -> None:
+    project = load_settings().project
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "jars.lock").write_bytes((project / "jars" / "jars.lock").read_bytes())
+    with pytest.raises(JarError) as caught:
+        open_session(replace(load_settings(), project=tmp_path))
+    assert str(caught.value).endswith("run: hudilab jars core")
+    assert not (tmp_path / "jars" / "core").exists()
+
+
+def test_opening_and_stopping_prints_nothing(tmp_path: Path) -> None:
+    code = (
+        "from hudilab.config import load_settings\n"
+        "from hudilab.session import open_session\n"
+        "s = open_session(load_settings()); s.range(5).count(); s.stop()\n"
+    )
+    env = os.environ | {"HUDILAB_HOME": str(tmp_path)}
+    env.pop("HUDILAB_LOG_FILE", None)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=env,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["logs"]

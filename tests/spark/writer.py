@@ -1,0 +1,65 @@
+"""The stream of notebook 02 as a process of its own, so that tests can kill it.
+
+Usage: writer.py TABLE_TYPE ROWS BATCHES; the place is HUDILAB_HOME's. At the end it compares the
+table with the generator and prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from pyspark.sql import DataFrame
+
+from hudilab.config import load_settings
+from hudilab.ledger import BatchLedger
+from hudilab.session import open_session
+from hudilab.sources import sensor_readings, sensor_stream
+from hudilab.storage import prepare
+from hudilab.streams import drain
+from hudilab.tables import TableSpec
+
+
+def main(table_type: str, rows: int, batches: int) -> None:
+    settings = load_settings()
+    place = prepare(settings)
+    spec = TableSpec(
+        name=settings.table_name,
+        record_key=("sensor_id", "reading_id"),
+        partition=("sensor_id",),
+        ordering="measurement_time",
+        table_type=table_type,
+    )
+    spark = open_session(settings, app="writer")
+    sizes = {"sensors": 5, "seed": 7}
+    readings = sensor_stream(spark, rows_per_batch=-(-rows // batches), rows=rows, **sizes)
+    ledger = BatchLedger(spark, spec, place, {"rows": rows, "batches": batches, **sizes}, batches)
+
+    def write_batch(batch: DataFrame, batch_id: int) -> None:
+        if ledger.done(batch, batch_id):
+            return
+        options = spec.write_options() | ledger.stamp(batch_id)
+        batch.write.format("hudi").options(**options).mode("append").save(place.table)
+
+    stream = readings.writeStream.foreachBatch(write_batch)
+    stream = stream.option("checkpointLocation", place.checkpoint)
+    drain(stream.start(), batches=batches, deadline=600)
+
+    expected = sensor_readings(spark, rows, **sizes)
+    table = spark.read.format("hudi").load(place.table).select(expected.columns)
+    history = spark.sql(
+        f"CALL show_timeline(path => '{place.table}', showArchived => true, limit => 100000)"
+    ).where("state = 'COMPLETED'")
+    result = {
+        "rows": table.count(),
+        "lost": expected.exceptAll(table).count(),
+        "twice": table.exceptAll(expected).count(),
+        "commits": history.where("action IN ('commit', 'deltacommit')").count(),
+        "rollbacks": history.where("action = 'rollback'").count(),
+    }
+    spark.stop()
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

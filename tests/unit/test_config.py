@@ -1,0 +1,523 @@
+"""Settings: what is read, and the exact text of every refusal."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudilab import config
+from hudilab.config import Settings, load_settings, project_root
+from hudilab.errors import ConfigError
+
+SECRET = "wJalrXUtnFEMI/K7MDENG"
+GOOD = {
+    "catalog.name": "spark_catalog",
+    "warehouse.path": "warehouse",
+    "database.name": "lab",
+    "table.name": "sensor_readings",
+    "aws.region": "us-east-1",
+}
+KEYS = "catalog.name, warehouse.path, database.name, table.name, aws.region"
+REMEDY = "; correct the file"
+
+
+def group(name: Any = "HudiTable0", properties: Any = None) -> dict[str, Any]:
+    return {"PropertyGroupId": name, "PropertyMap": GOOD if properties is None else properties}
+
+
+def write(folder: Path, content: Any) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "application_properties.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
+    return file
+
+
+def load(folder: Path, runtime: str = "", **env: str) -> Settings:
+    return load_settings(runtime, {"HUDILAB_CONF": str(folder), **env})
+
+
+def refusal(folder: Path, runtime: str = "", **env: str) -> str:
+    """The one-line text; neither it nor the trace behind it may hold the secret."""
+    with pytest.raises(ConfigError) as caught:
+        load(folder, runtime, **env)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    return text
+
+
+def file_refusal(folder: Path, content: Any) -> str:
+    """What is said about a file after its name, with the remedy taken off."""
+    file = write(folder, content)
+    text = refusal(folder)
+    assert text.startswith(f"{file}: ")
+    assert text.endswith(REMEDY)
+    return text.removeprefix(f"{file}: ").removesuffix(REMEDY)
+
+
+def table_refusal(folder: Path, **changes: Any) -> str:
+    properties = {key: value for key, value in {**GOOD, **changes}.items() if value != "(none)"}
+    return file_refusal(folder, [group(properties=properties)])
+
+
+# --- what is read
+
+
+def test_the_projects_own_file_is_good() -> None:
+    root = Path(__file__).resolve().parents[2]
+    assert load_settings(env={}) == Settings(
+        runtime="LOCAL",
+        is_local=True,
+        catalog_name="spark_catalog",
+        warehouse_path="warehouse",
+        database_name="lab",
+        table_name="sensor_readings",
+        aws_region="us-east-1",
+        home=root / ".lab",
+        conf_dir=root / "conf",
+        project=root,
+        source=root / "conf" / "application_properties.json",
+    )
+
+
+def test_settings_are_frozen_and_follow_home_and_conf(tmp_path: Path) -> None:
+    file = write(tmp_path / "conf", [group()])
+    settings = load(tmp_path / "conf", HUDILAB_HOME=str(tmp_path / "not yet there"))
+    assert (settings.home, settings.source) == (tmp_path / "not yet there", file)
+    with pytest.raises(AttributeError):
+        settings.table_name = "other"  # type: ignore[misc]
+
+
+def test_the_environment_is_read_when_none_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, [group()])
+    monkeypatch.setenv("HUDILAB_CONF", str(tmp_path))
+    monkeypatch.setenv("RUNTIME_ENV", "AWS")
+    monkeypatch.delenv("IS_LOCAL", raising=False)
+    monkeypatch.delenv("HUDILAB_HOME", raising=False)
+    settings = load_settings()
+    assert (settings.runtime, settings.conf_dir) == ("AWS", tmp_path)
+
+
+def test_an_overlay_is_read_instead_of_the_base_file(tmp_path: Path) -> None:
+    base = write(tmp_path, [group()])
+    overlay = write(tmp_path / "aws", [group(properties={**GOOD, "table.name": "in_the_cloud"})])
+    assert load(tmp_path).source == base
+    settings = load(tmp_path, "AWS")
+    assert (settings.source, settings.table_name) == (overlay, "in_the_cloud")
+    overlay.write_text("[]")
+    assert refusal(tmp_path, "AWS").startswith(f"no group 'HudiTable0' in {overlay}; ")
+
+
+def test_other_groups_and_a_byte_order_mark_are_allowed(tmp_path: Path) -> None:
+    groups = [group("consumer.config.0", {"topic.name": ""}), group("spark.run.options", {})]
+    write(tmp_path, "\ufeff" + json.dumps([*groups, group()]))
+    assert load(tmp_path).database_name == "lab"
+
+
+# --- runtime and IS_LOCAL
+
+
+@pytest.mark.parametrize(
+    ("argument", "variable", "is_local", "expected"),
+    [
+        ("", None, None, ("LOCAL", True)),
+        ("", "", "", ("LOCAL", True)),
+        ("", "LOCAL", "true", ("LOCAL", True)),
+        ("", "DOCKER", None, ("DOCKER", False)),
+        ("", "AWS", "false", ("AWS", False)),
+        ("aws", None, None, ("AWS", False)),
+        ("LOCAL", "AWS", None, ("LOCAL", True)),
+        ("LOCAL", "nonsense", None, ("LOCAL", True)),
+        (" ", "DOCKER", "No", ("DOCKER", False)),
+        ("", None, "FALSE", ("LOCAL", False)),
+        ("", None, "0", ("LOCAL", False)),
+        ("", None, " Yes ", ("LOCAL", True)),
+        ("", None, "1", ("LOCAL", True)),
+    ],
+)
+def test_runtime_and_is_local(
+    tmp_path: Path,
+    argument: str,
+    variable: str | None,
+    is_local: str | None,
+    expected: tuple[str, bool],
+) -> None:
+    write(tmp_path, [group()])
+    asked = {"RUNTIME_ENV": variable, "IS_LOCAL": is_local}
+    env = {key: value for key, value in asked.items() if value is not None}
+    settings = load(tmp_path, argument, **env)
+    assert (settings.runtime, settings.is_local) == expected
+
+
+@pytest.mark.parametrize(
+    ("argument", "env", "text"),
+    [
+        (
+            "",
+            {"IS_LOCAL": "flase"},
+            "IS_LOCAL='flase' is not a boolean; set it to true or false, or unset it",
+        ),
+        (
+            "",
+            {"IS_LOCAL": " "},
+            "IS_LOCAL=' ' is not a boolean; set it to true or false, or unset it",
+        ),
+        (
+            "",
+            {"RUNTIME_ENV": "KDA"},
+            "RUNTIME_ENV='KDA' is not a runtime; set it to LOCAL, DOCKER or AWS, or leave it empty",
+        ),
+        (
+            "cloud",
+            {"RUNTIME_ENV": "AWS"},
+            "parameter runtime='cloud' is not a runtime; "
+            "set it to LOCAL, DOCKER or AWS, or leave it empty",
+        ),
+        (
+            "",
+            {"RUNTIME_ENV": "LOCAL", "IS_LOCAL": "false"},
+            "IS_LOCAL='false' contradicts RUNTIME_ENV='LOCAL'; unset IS_LOCAL, or set it to true",
+        ),
+        (
+            "",
+            {"RUNTIME_ENV": "DOCKER", "IS_LOCAL": "1"},
+            "IS_LOCAL='1' contradicts RUNTIME_ENV='DOCKER'; unset IS_LOCAL, or set it to false",
+        ),
+        (
+            "AWS",
+            {"RUNTIME_ENV": "LOCAL", "IS_LOCAL": "true"},
+            "IS_LOCAL='true' contradicts parameter runtime='AWS'; "
+            "unset IS_LOCAL, or set it to false",
+        ),
+        (
+            "",
+            {"HUDILAB_HOME": "lab"},
+            "HUDILAB_HOME='lab' is a relative path; give an absolute one",
+        ),
+        (
+            "",
+            {"HUDILAB_HOME": "/dev/null"},
+            "HUDILAB_HOME='/dev/null' is not a directory; name one, or unset it",
+        ),
+        (
+            "",
+            {"HUDILAB_CONF": "conf"},
+            "HUDILAB_CONF='conf' is a relative path; give an absolute one",
+        ),
+        (
+            "",
+            {"HUDILAB_CONF": "/dev/null"},
+            "HUDILAB_CONF='/dev/null' is not a directory; name one, or unset it",
+        ),
+        (
+            "",
+            {"HUDILAB_CONF": "/nowhere/conf"},
+            "HUDILAB_CONF='/nowhere/conf' is not a directory; name one, or unset it",
+        ),
+    ],
+)
+def test_a_bad_environment_is_refused(
+    tmp_path: Path, argument: str, env: dict[str, str], text: str
+) -> None:
+    write(tmp_path, [group()])
+    with pytest.raises(ConfigError) as caught:
+        load_settings(argument, {"HUDILAB_CONF": str(tmp_path), **env})
+    assert str(caught.value) == text
+
+
+def test_environment_and_file_are_reported_in_one_error(tmp_path: Path) -> None:
+    file = write(tmp_path, [group(properties={**GOOD, "table.name": ""})])
+    assert refusal(tmp_path, IS_LOCAL="flase", RUNTIME_ENV="KDA", HUDILAB_HOME="x") == (
+        "RUNTIME_ENV='KDA' is not a runtime; set it to LOCAL, DOCKER or AWS, or leave it empty; "
+        "IS_LOCAL='flase' is not a boolean; set it to true or false, or unset it; "
+        "HUDILAB_HOME='x' is a relative path; give an absolute one; "
+        f"{file}: group 'HudiTable0': key 'table.name' is empty; correct the file"
+    )
+
+
+def test_a_home_that_may_not_be_looked_at_is_left_to_the_check_of_the_warehouse(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Permission bits stop everybody but root: act as another user, in a checkout of its own.
+    user = os.geteuid()
+    with tempfile.TemporaryDirectory() as name:
+        project, locked = Path(name), Path(name) / "locked"
+        monkeypatch.setattr(config, "__file__", str(project / "lib" / "hudilab" / "config.py"))
+        write(project / "conf", [group()])
+        (project / "pyproject.toml").touch()
+        project.chmod(0o755)
+        locked.mkdir(0o000)
+        try:
+            os.seteuid(user or 65534)
+            settings = load_settings(env={"HUDILAB_HOME": str(locked / "x")})
+        finally:
+            os.seteuid(user)
+        assert settings.home == locked / "x"
+
+
+# --- the project
+
+
+def test_the_project_is_this_checkout() -> None:
+    assert project_root({}) == Path(__file__).resolve().parents[2]
+
+
+def test_outside_a_checkout_conf_must_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "__file__", str(tmp_path / "lib" / "hudilab" / "config.py"))
+    with pytest.raises(ConfigError) as caught:
+        load_settings(env={})
+    assert str(caught.value) == (
+        "hudilab is not installed from a checkout, so there is no conf directory beside it; "
+        "set HUDILAB_CONF to the directory that holds application_properties.json"
+    )
+    write(tmp_path / "here" / "conf", [group()])
+    settings = load(tmp_path / "here" / "conf")
+    assert (settings.project, settings.home) == (tmp_path / "here", tmp_path / "here" / ".lab")
+
+
+def test_a_file_of_the_project_is_named_relative_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "__file__", str(tmp_path / "lib" / "hudilab" / "config.py"))
+    (tmp_path / "pyproject.toml").touch()
+    with pytest.raises(ConfigError) as caught:
+        load_settings(env={})
+    assert str(caught.value) == (
+        "conf/application_properties.json is missing; "
+        "create it with group 'HudiTable0', or set HUDILAB_CONF"
+    )
+    write(tmp_path / "conf", [group("consumer.config.0", {}), group("a\nb", {})])
+    with pytest.raises(ConfigError) as caught:
+        load_settings(env={})
+    assert str(caught.value) == (
+        "no group 'HudiTable0' in conf/application_properties.json; "
+        f"groups there: consumer.config.0, 'a\\nb'; add it with the keys {KEYS}"
+    )
+
+
+# --- the file as a whole
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("", "is not JSON (Expecting value, line 1 column 1); correct it there"),
+        (
+            f'[\n  {{"key": "{SECRET}",}}\n]',
+            "is not JSON (Expecting property name enclosed in double quotes, line 2 column 35); "
+            "correct it there",
+        ),
+        (
+            "[" * 100_000,
+            "is nested too deep or holds too long a number; write a plain list of groups",
+        ),
+        (
+            "9" * 5_000,
+            "is nested too deep or holds too long a number; write a plain list of groups",
+        ),
+        (
+            '{"HudiTable0": {}}',
+            "holds an object, not a list of groups; "
+            'write [{"PropertyGroupId": "HudiTable0", "PropertyMap": {...}}]',
+        ),
+        (
+            f'"{SECRET}"',
+            "holds text, not a list of groups; "
+            'write [{"PropertyGroupId": "HudiTable0", "PropertyMap": {...}}]',
+        ),
+        (
+            "null",
+            "holds null, not a list of groups; "
+            'write [{"PropertyGroupId": "HudiTable0", "PropertyMap": {...}}]',
+        ),
+    ],
+)
+def test_an_unusable_file_is_refused(tmp_path: Path, content: str, text: str) -> None:
+    file = write(tmp_path, content)
+    assert refusal(tmp_path) == f"{file} {text}"
+
+
+def test_a_file_that_is_no_text_or_no_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "application_properties.json"
+    file.write_bytes(b'["\xff"]')
+    assert refusal(tmp_path) == f"{file} is not UTF-8 text (byte 2); save it as UTF-8"
+    file.unlink()
+    file.mkdir()
+    assert refusal(tmp_path) == (f"{file} cannot be read (Is a directory); make it a readable file")
+
+
+def test_without_any_group_none_is_listed(tmp_path: Path) -> None:
+    file = write(tmp_path, [])
+    assert refusal(tmp_path) == (
+        f"no group 'HudiTable0' in {file}; groups there: none; add it with the keys {KEYS}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        (7, "entry 2 is a number, not an object"),
+        (True, "entry 2 is a boolean, not an object"),
+        ([], "entry 2 is a list, not an object"),
+        ({}, "entry 2 lacks key 'PropertyGroupId'; entry 2 lacks key 'PropertyMap'"),
+        (group(""), "entry 2: key 'PropertyGroupId' is empty"),
+        (group(None), "entry 2: key 'PropertyGroupId' is null, not text"),
+        (group(["x"]), "entry 2: key 'PropertyGroupId' is a list, not text"),
+        (
+            {"PropertyGroupId": "a", "propertymaps": {}},
+            "group 'a' lacks key 'PropertyMap'; "
+            "group 'a' has an unknown key 'propertymaps' (did you mean 'PropertyMap'?)",
+        ),
+        (group("a", [1]), "group 'a': key 'PropertyMap' is a list, not an object"),
+        (group("a", {"b": 1.5}), "group 'a': key 'b' is a number, not text"),
+        (
+            group("a", {"b": {"c": SECRET}, "d": None}),
+            "group 'a': key 'b' is an object, not text; group 'a': key 'd' is null, not text",
+        ),
+        (group(), "group 'HudiTable0' is there 2 times"),
+    ],
+)
+def test_an_entry_of_the_wrong_shape_is_refused(tmp_path: Path, entry: Any, text: str) -> None:
+    assert file_refusal(tmp_path, [group(), entry]) == text
+
+
+def test_a_key_given_twice_is_refused(tmp_path: Path) -> None:
+    good = json.dumps(GOOD)
+    twice = good.replace('"table.name"', f'"table.name": "{SECRET}", "table.name"')
+    content = (
+        f'[{{"PropertyGroupId": "HudiTable0", "PropertyMap": {good}, "PropertyMap": {twice}}}]'
+    )
+    assert file_refusal(tmp_path, content) == (
+        "group 'HudiTable0' has key 'PropertyMap' twice; "
+        "group 'HudiTable0' has key 'table.name' twice"
+    )
+
+
+def test_a_broken_entry_and_a_missing_group_are_reported_together(tmp_path: Path) -> None:
+    file = write(tmp_path, [3, group("a", {"b": 1})])
+    assert refusal(tmp_path) == (
+        f"{file}: entry 1 is a number, not an object; group 'a': key 'b' is a number, not text; "
+        f"correct the file; no group 'HudiTable0' in {file}; groups there: a; "
+        f"add it with the keys {KEYS}"
+    )
+
+
+# --- the keys of HudiTable0
+
+
+@pytest.mark.parametrize("key", GOOD)
+def test_every_key_is_mandatory_and_not_empty(tmp_path: Path, key: str) -> None:
+    assert table_refusal(tmp_path, **{key: "(none)"}) == f"group 'HudiTable0' lacks key '{key}'"
+    assert table_refusal(tmp_path, **{key: ""}) == f"group 'HudiTable0': key '{key}' is empty"
+
+
+@pytest.mark.parametrize("key", GOOD)
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (12345678, "a number"),
+        (0.5, "a number"),
+        (False, "a boolean"),
+        (None, "null"),
+        ([SECRET], "a list"),
+        ({"secret": SECRET}, "an object"),
+    ],
+)
+def test_every_key_is_text(tmp_path: Path, key: str, value: Any, kind: str) -> None:
+    text = table_refusal(tmp_path, **{key: value})
+    assert text == f"group 'HudiTable0': key '{key}' is {kind}, not text"
+
+
+@pytest.mark.parametrize("key", ["catalog.name", "database.name", "table.name"])
+@pytest.mark.parametrize(
+    "value", ["7up", "a.b", "a-b", "a/b", "../x", "a b", " a", "a\n", "ä", "`a`", "x;drop", SECRET]
+)
+def test_names_are_plain(tmp_path: Path, key: str, value: str) -> None:
+    assert table_refusal(tmp_path, **{key: value}) == (
+        f"group 'HudiTable0': key '{key}' is not a plain name "
+        "(letters, digits and _, no digit first)"
+    )
+
+
+@pytest.mark.parametrize("key", ["warehouse.path", "aws.region"])
+@pytest.mark.parametrize("value", [" ", " x", "x\n", f"{SECRET} "])
+def test_a_padded_text_is_refused(tmp_path: Path, key: str, value: str) -> None:
+    text = table_refusal(tmp_path, **{key: value})
+    assert text == f"group 'HudiTable0': key '{key}' starts or ends with a blank"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"s3://AKIA:{SECRET}@bucket/lab",
+        f"s3a://{SECRET.replace('/', '')}@bucket/lab",
+        f"file://me:{SECRET}@host/lab",
+        f"ftp://me:{SECRET}@host/lab",
+        f"me:{SECRET.replace('/', '')}@host/lab",
+    ],
+)
+def test_credentials_in_the_warehouse_are_refused(tmp_path: Path, value: str) -> None:
+    assert table_refusal(tmp_path, **{"warehouse.path": value}) == (
+        "group 'HudiTable0': key 'warehouse.path' holds credentials, which belong in the AWS chain"
+    )
+    assert SECRET.replace("/", "") not in refusal(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "s3://bucket/a@b",
+        "/data/a:b@c",
+        "file:///data/me@work/x",
+        "file:me@work",
+        "me@work/x",
+        "ftp://x",
+    ],
+)
+def test_a_warehouse_without_credentials_passes_as_it_is(tmp_path: Path, value: str) -> None:
+    write(tmp_path, [group(properties={**GOOD, "warehouse.path": value})])
+    assert load(tmp_path).warehouse_path == value
+
+
+def test_unknown_keys_are_named_with_the_nearest_known_one(tmp_path: Path) -> None:
+    changes = {"tabel.name": SECRET, "Aws_Region": SECRET, "colour": SECRET, "a\nb": SECRET}
+    assert table_refusal(tmp_path, **changes) == (
+        "group 'HudiTable0' has an unknown key 'tabel.name' (did you mean 'table.name'?); "
+        "group 'HudiTable0' has an unknown key 'Aws_Region' (did you mean 'aws.region'?); "
+        "group 'HudiTable0' has an unknown key 'colour'; "
+        "group 'HudiTable0' has an unknown key 'a\\nb'"
+    )
+
+
+def test_all_problems_of_a_file_are_in_one_error(tmp_path: Path) -> None:
+    properties = {
+        "catalog.name": "",
+        "warehouse.path": f"s3://a:{SECRET}@b",
+        "database.name": 5,
+        "tablename": "x",
+    }
+    content = [group(properties=properties), "x", group("a", {"b": True}), group("a", {})]
+    assert file_refusal(tmp_path, content) == (
+        "group 'HudiTable0': key 'catalog.name' is empty; "
+        "group 'HudiTable0': key 'warehouse.path' holds credentials, "
+        "which belong in the AWS chain; "
+        "group 'HudiTable0': key 'database.name' is a number, not text; "
+        "group 'HudiTable0' lacks key 'table.name'; "
+        "group 'HudiTable0' lacks key 'aws.region'; "
+        "group 'HudiTable0' has an unknown key 'tablename' (did you mean 'table.name'?); "
+        "entry 2 is text, not an object; "
+        "group 'a': key 'b' is a boolean, not text; "
+        "group 'a' is there 2 times"
+    )

@@ -1,0 +1,90 @@
+"""Modules import downwards only, and the lower levels need neither pyspark nor Java."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LIBRARY = Path(__file__).resolve().parents[2] / "lib" / "hudilab"
+LEVELS = [
+    {"__init__", "errors", "ivy"},
+    {"config", "paths", "tables", "jars", "java", "parameters"},
+    {"storage", "session", "sources", "streams"},
+    {"ledger", "timeline", "doctor"},
+    {"plots", "runner"},
+    {"cli"},
+]
+LEVEL = {module: number for number, modules in enumerate(LEVELS) for module in modules}
+MODULES = sorted(path.stem for path in LIBRARY.rglob("*.py"))
+
+
+def imported(source: str) -> set[str]:
+    """The lab's modules that a source imports, at its top or inside a function, in any form."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            base = f"hudilab.{node.module or ''}".rstrip(".") if node.level else node.module or ""
+            names = [f"{base}.{alias.name}" if base == "hudilab" else base for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        found |= {name.split(".")[1] for name in names if name.startswith("hudilab.")}
+    return found
+
+
+def test_every_module_has_a_level() -> None:
+    assert sorted(LEVEL) == MODULES
+    assert len(MODULES) >= 18
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_downwards_only(module: str) -> None:
+    below = {name for name, level in LEVEL.items() if level < LEVEL[module]}
+    assert imported((LIBRARY / f"{module}.py").read_text()) <= below
+
+
+def test_the_walk_finds_every_form() -> None:
+    forms = {
+        "import hudilab.jars": {"jars"},
+        "import hudilab.jars as j, os": {"jars"},
+        "from hudilab import jars, java": {"jars", "java"},
+        "from hudilab.jars import fetch": {"jars"},
+        "from .jars import fetch": {"jars"},
+        "from . import jars": {"jars"},
+        "def f():\n    if x:\n        from hudilab.jars import fetch": {"jars"},
+        "from pathlib import Path\nimport hudilab": set(),
+    }
+    assert {source: imported(source) for source in forms} == forms
+
+
+ALONE = """
+import sys
+sys.modules["pyspark"] = None  # importing it, or anything below it, is an ImportError now
+
+def hook(event, arguments):
+    if event in ("subprocess.Popen", "os.exec", "os.posix_spawn"):
+        raise RuntimeError(f"started {arguments}")
+
+sys.addaudithook(hook)
+import hudilab.{module}
+"""
+
+
+def alone(module: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", ALONE.replace("{module}", module)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("module", sorted((LEVELS[0] | LEVELS[1]) - {"__init__"}))
+def test_the_lower_levels_load_without_pyspark_and_start_nothing(module: str) -> None:
+    done = alone(module)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_higher_level_does_not() -> None:
+    assert "ModuleNotFoundError: import of pyspark" in alone("session").stderr

@@ -1,0 +1,291 @@
+"""Locations: the spelling, the layout, and the exact text of every refusal."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from hudilab.errors import PathError
+from hudilab.paths import Place, check_writable, local_path, locate, rewrite_scheme
+
+HOME = Path("/home/me/lab")
+NO_BUCKET = (
+    "warehouse.path names no bucket (3 to 63 of a-z, 0-9, '.' and '-'); "
+    "write it as s3://<bucket>/<prefix>"
+)
+EMPTY = (
+    "warehouse.path is empty or has control characters; "
+    "set it to s3://<bucket>/<prefix> or a local path"
+)
+HOST = "warehouse.path has a host in its file URI; write it as file:///<path>"
+ROOT = "warehouse.path is the root of the disk; name a directory below it"
+
+
+def unknown(scheme: str) -> str:
+    return (
+        f"warehouse.path has the unknown scheme '{scheme}'; "
+        "use s3://, s3n://, s3a://, file:// or a local path"
+    )
+
+
+def tree(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("s3://bucket/lab", "s3a://bucket/lab"),
+        ("s3n://bucket/lab/", "s3a://bucket/lab"),
+        ("s3a://bucket", "s3a://bucket"),
+        ("S3://bucket/", "s3a://bucket"),
+        ("s3://my.bucket-1/a b/100%/x?y#z", "s3a://my.bucket-1/a b/100%/x?y#z"),
+        ("/data/lab", "file:///data/lab"),
+        ("/data//lab/", "file:///data/lab"),
+        ("//data/lab", "file:///data/lab"),
+        ("/data/x/../lab", "file:///data/lab"),
+        ("file:/data/lab", "file:///data/lab"),
+        ("file:///data/lab", "file:///data/lab"),
+        ("FILE://localhost/data/lab", "file:///data/lab"),
+        ("/data/my lab", "file:///data/my lab"),
+        ("file:///data/100%25/a%20b", "file:///data/100%25/a%20b"),
+        ("/data/été #1?", "file:///data/été #1?"),
+        ("warehouse", "file:///home/me/lab/warehouse"),
+        ("./a/../warehouse", "file:///home/me/lab/warehouse"),
+        ("file:warehouse", "file:///home/me/lab/warehouse"),
+    ],
+)
+def test_one_spelling_for_each_place(uri: str, expected: str) -> None:
+    assert rewrite_scheme(uri, HOME) == expected
+    assert rewrite_scheme(expected, HOME) == expected
+
+
+def test_a_tilde_is_the_users_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert rewrite_scheme("~/lab") == "file:///home/someone/lab"
+    assert rewrite_scheme("~lab", HOME) == "file:///home/me/lab/~lab"
+
+
+@pytest.mark.parametrize(
+    ("uri", "text"),
+    [
+        ("hdfs://host/x", unknown("hdfs")),
+        ("ftp://me:hidden@host/x", unknown("ftp")),
+        ("gs://b/x", unknown("gs")),
+        ("C:\\lab", unknown("c")),
+        ("s3:///x", NO_BUCKET),
+        ("s3:/bucket/x", NO_BUCKET),
+        ("s3a:bucket/x", NO_BUCKET),
+        ("s3://", NO_BUCKET),
+        ("s3://My_Bucket/x", NO_BUCKET),
+        ("s3://key:hidden@bucket/x", NO_BUCKET),
+        ("s3://ab/x", NO_BUCKET),
+        ("", EMPTY),
+        ("  ", EMPTY),
+        ("/data/a\nb", EMPTY),
+        ("s3://bucket/a\x00b", EMPTY),
+        ("file://data/lab", HOST),
+        ("file://me:hidden@host/lab", HOST),
+        ("/", ROOT),
+        ("file:///", ROOT),
+        ("/a/..", ROOT),
+        ("warehouse", "warehouse.path is relative; give an absolute path"),
+        ("file:", "warehouse.path is relative; give an absolute path"),
+    ],
+)
+def test_a_bad_warehouse_is_refused(uri: str, text: str) -> None:
+    with pytest.raises(PathError) as caught:
+        rewrite_scheme(uri)
+    assert str(caught.value) == text
+
+
+def test_layout_local() -> None:
+    assert locate("warehouse", "lab", "readings", is_local=True, home=HOME) == Place(
+        warehouse="file:///home/me/lab/warehouse",
+        table="file:///home/me/lab/warehouse/lab/readings",
+        checkpoint="file:///home/me/lab/warehouse/_checkpoints/lab/readings",
+        database="lab",
+        name="readings",
+        notices=(),
+    )
+
+
+def test_layout_on_s3_with_a_run_and_the_rewriting_said_once() -> None:
+    place = locate("s3://bucket/w", "lab", "readings", is_local=False, home=HOME, run_id="r-1.a")
+    assert place == Place(
+        warehouse="s3a://bucket/w",
+        table="s3a://bucket/w/r-1.a/lab/readings",
+        checkpoint="s3a://bucket/w/r-1.a/_checkpoints/lab/readings",
+        database="lab",
+        name="readings",
+        notices=("s3:// rewritten to s3a://: s3a://bucket/w",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("warehouse", "notices"),
+    [
+        ("s3a://bucket", ()),
+        ("S3A://bucket", ()),
+        ("s3n://bucket", ("s3n:// rewritten to s3a://: s3a://bucket",)),
+    ],
+)
+def test_only_a_rewriting_is_noticed(warehouse: str, notices: tuple[str, ...]) -> None:
+    assert locate(warehouse, "lab", "t", is_local=False, home=HOME).notices == notices
+
+
+def test_local_replaces_an_s3_warehouse_and_says_so() -> None:
+    place = locate("s3://bucket/w", "lab", "t", is_local=True, home=HOME)
+    assert place.table == "file:///home/me/lab/warehouse/lab/t"
+    assert place.notices == (
+        "IS_LOCAL is true: warehouse.path is not used, "
+        "the warehouse is file:///home/me/lab/warehouse",
+    )
+
+
+@pytest.mark.parametrize("warehouse", ["warehouse", "/data/w", "file:///data/w"])
+def test_a_local_warehouse_is_refused_when_not_local(warehouse: str) -> None:
+    with pytest.raises(PathError) as caught:
+        locate(warehouse, "lab", "t", is_local=False, home=HOME)
+    assert str(caught.value) == (
+        "warehouse.path is a local path but IS_LOCAL is false; "
+        "set warehouse.path to s3://<bucket>/<prefix>, or IS_LOCAL to true"
+    )
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_bad_warehouse_is_refused_whether_local_or_not(is_local: bool) -> None:
+    for warehouse, text in (("hdfs://h/x", unknown("hdfs")), ("s3:///x", NO_BUCKET)):
+        with pytest.raises(PathError) as caught:
+            locate(warehouse, "lab", "t", is_local=is_local, home=HOME)
+        assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("run_id", ["r", "2026-01-01T00.00", "a_b.c-d", "-x", "x" * 64])
+def test_run_ids_that_are_good(run_id: str) -> None:
+    place = locate("w", "lab", "t", is_local=True, home=HOME, run_id=run_id)
+    assert place.table == f"file:///home/me/lab/w/{run_id}/lab/t"
+
+
+@pytest.mark.parametrize(
+    "run_id",
+    [
+        "/",
+        "a/b",
+        "..",
+        "a..b",
+        ".hidden",
+        "_checkpoints",
+        "a b",
+        "a\n",
+        "é",
+        "x" * 65,
+        " ",
+        "a%2fb",
+    ],
+)
+def test_run_ids_that_are_refused(run_id: str) -> None:
+    with pytest.raises(PathError) as caught:
+        locate("w", "lab", "t", is_local=True, home=HOME, run_id=run_id)
+    assert str(caught.value) == (
+        f"parameter run_id={run_id!r} cannot name a directory; use 1 to 64 of letters, "
+        "digits, '_', '-' and '.', with no '.' or '_' first and no '..'"
+    )
+
+
+def test_a_run_must_not_lie_inside_the_database() -> None:
+    with pytest.raises(PathError) as caught:
+        locate("w", "lab", "t", is_local=True, home=HOME, run_id="lab")
+    assert str(caught.value) == (
+        "parameter run_id='lab' is the database's name: runs and tables would mix; "
+        "choose another run_id"
+    )
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "a/b", "..", "7up", "a\n", "_checkpoints"])
+def test_names_that_are_refused(name: str) -> None:
+    remedy = "use letters, digits and _, no digit first, and not _checkpoints"
+    with pytest.raises(PathError) as caught:
+        locate("w", name, "t", is_local=True, home=HOME)
+    assert str(caught.value) == (
+        f"database.name={name!r} cannot name a directory of the lab; {remedy}"
+    )
+    with pytest.raises(PathError) as caught:
+        locate("w", "lab", name, is_local=True, home=HOME)
+    assert str(caught.value) == f"table.name={name!r} cannot name a directory of the lab; {remedy}"
+
+
+@pytest.mark.parametrize("folder", ["plain", "a b", "100%", "a%20b", "#1?"])
+def test_a_local_uri_names_the_very_directory(tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder / "lab" / "t").mkdir(parents=True)
+    place = locate(str(tmp_path / folder), "lab", "t", is_local=True, home=HOME)
+    path = local_path(place.table)
+    assert path is not None
+    assert path.is_dir()
+    assert local_path("s3a://bucket/lab/t") is None
+
+
+# --- writable
+
+
+def test_writable_says_nothing_and_leaves_nothing(tmp_path: Path) -> None:
+    check_writable(locate(str(tmp_path / "a b" / "w"), "lab", "t", is_local=True, home=HOME))
+    assert tree(tmp_path) == []
+    (tmp_path / "w" / "lab" / "t").mkdir(parents=True)
+    check_writable(locate(str(tmp_path / "w"), "lab", "t", is_local=True, home=HOME))
+    assert tree(tmp_path) == ["w", "w/lab", "w/lab/t"]
+
+
+def test_s3_is_not_looked_at() -> None:
+    check_writable(locate("s3a://bucket", "lab", "t", is_local=False, home=HOME))
+
+
+def test_a_directory_that_takes_no_files_is_refused() -> None:
+    place = locate("/proc/hudilab/w", "lab", "t", is_local=True, home=HOME)
+    with pytest.raises(PathError) as caught:
+        check_writable(place)
+    assert str(caught.value) == (
+        "warehouse.path: cannot write in /proc (No such file or directory); "
+        "make it writable, or set warehouse.path to a directory that is"
+    )
+    assert not os.path.lexists("/proc/hudilab")
+
+
+def test_a_read_only_directory_is_refused() -> None:
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o555)
+    place = locate(str(folder / "w"), "lab", "t", is_local=True, home=HOME)
+    user = os.geteuid()
+    try:
+        # Permission bits stop everybody but root: act as another user for a moment.
+        os.seteuid(user or 65534)
+        with pytest.raises(PathError) as caught:
+            check_writable(place)
+    finally:
+        os.seteuid(user)
+        folder.rmdir()
+    assert str(caught.value) == (
+        f"warehouse.path: cannot write in {folder} (Permission denied); "
+        "make it writable, or set warehouse.path to a directory that is"
+    )
+
+
+@pytest.mark.parametrize("where", ["w", "w/lab", "w/lab/t", "w/_checkpoints", "w/r1"])
+@pytest.mark.parametrize("link", [False, True])
+def test_a_file_in_the_way_is_refused(tmp_path: Path, where: str, link: bool) -> None:
+    file = tmp_path / where
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.symlink_to("nowhere") if link else file.write_text("kept")
+    before = tree(tmp_path)
+    run_id = "r1" if where == "w/r1" else ""
+    place = locate(str(tmp_path / "w"), "lab", "t", is_local=True, home=HOME, run_id=run_id)
+    with pytest.raises(PathError) as caught:
+        check_writable(place)
+    assert str(caught.value) == (
+        f"warehouse.path: {file} is in the way, a directory is needed there; "
+        "move it, or set warehouse.path to another directory"
+    )
+    assert tree(tmp_path) == before

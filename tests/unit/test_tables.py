@@ -1,0 +1,303 @@
+"""TableSpec: the Hudi options that follow from it, and the exact text of every refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hudilab.errors import TableError
+from hudilab.tables import TableSpec
+
+SPEC = TableSpec(
+    name="sensor_readings",
+    record_key=("sensor_id", "reading_id"),
+    partition=("sensor_id",),
+    ordering="measurement_time",
+)
+OPTIONS = {
+    "hoodie.table.name": "sensor_readings",
+    "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
+    "hoodie.datasource.write.recordkey.field": "sensor_id,reading_id",
+    "hoodie.datasource.write.partitionpath.field": "sensor_id",
+    "hoodie.datasource.write.hive_style_partitioning": "true",
+    "hoodie.table.ordering.fields": "measurement_time",
+    "hoodie.datasource.write.operation": "bulk_insert",
+    "hoodie.table.timeline.timezone": "UTC",
+}
+# Lines of a hoodie.properties that Hudi 1.2.0 wrote for SPEC.
+PROPERTIES = {
+    "hoodie.table.keygenerator.type": "COMPLEX",
+    "hoodie.table.type": "COPY_ON_WRITE",
+    "hoodie.datasource.write.hive_style_partitioning": "true",
+    "hoodie.table.version": "9",
+    "hoodie.table.partition.fields": "sensor_id",
+    "hoodie.table.timeline.timezone": "UTC",
+    "hoodie.table.name": "sensor_readings",
+    "hoodie.table.recordkey.fields": "sensor_id,reading_id",
+    "hoodie.table.ordering.fields": "measurement_time",
+}
+PLAIN = "is not a plain name (letters, digits and _, no digit first)"
+
+
+def spec(**changes: Any) -> TableSpec:
+    fields = {name: getattr(SPEC, name) for name in SPEC.__dataclass_fields__}
+    return TableSpec(**{**fields, **changes})
+
+
+# --- options
+
+
+def test_options_of_a_copy_on_write_table() -> None:
+    assert SPEC.write_options() == OPTIONS
+    assert SPEC.write_options({}) == OPTIONS
+
+
+def test_merge_on_read_compacts_between_batches_only() -> None:
+    assert spec(table_type="MERGE_ON_READ", operation="upsert").write_options() == {
+        **OPTIONS,
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.datasource.write.operation": "upsert",
+        "hoodie.datasource.compaction.async.enable": "false",
+        "hoodie.compact.inline": "true",
+    }
+
+
+def test_a_table_without_partitions() -> None:
+    options = spec(partition=()).write_options()
+    assert options == {**OPTIONS, "hoodie.datasource.write.partitionpath.field": ""}
+
+
+def test_extra_options_are_added_and_inline_compaction_may_be_turned_off() -> None:
+    merge = spec(table_type="MERGE_ON_READ")
+    extra = {"hoodie.compact.inline": "false", "hudilab.batch_id": "3"}
+    assert merge.write_options(extra) == {**merge.write_options(), **extra}
+    assert extra == {"hoodie.compact.inline": "false", "hudilab.batch_id": "3"}
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_described_are_all_options_and_each_in_a_sentence(table_type: str) -> None:
+    table = spec(table_type=table_type)
+    rows = table.describe()
+    assert {option: value for option, value, _ in rows} == table.write_options()
+    assert all(20 < len(why) < 90 and why.endswith(".") for _, _, why in rows)
+    assert len({why for _, _, why in rows}) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("option", "remedy"),
+    [
+        ("hoodie.table.name", "set TableSpec.name"),
+        ("hoodie.datasource.write.table.name", "set TableSpec.name"),
+        ("hoodie.table.type", "set TableSpec.table_type"),
+        ("hoodie.datasource.write.table.type", "set TableSpec.table_type"),
+        ("hoodie.table.recordkey.fields", "set TableSpec.record_key"),
+        ("hoodie.datasource.write.recordkey.field", "set TableSpec.record_key"),
+        ("hoodie.table.partition.fields", "set TableSpec.partition"),
+        ("hoodie.datasource.write.partitionpath.field", "set TableSpec.partition"),
+        ("hoodie.table.ordering.fields", "set TableSpec.ordering"),
+        ("hoodie.table.precombine.field", "set TableSpec.ordering"),
+        ("hoodie.datasource.write.precombine.field", "set TableSpec.ordering"),
+        ("hoodie.datasource.write.operation", "set TableSpec.operation"),
+        ("Hoodie.DataSource.Write.Operation ", "set TableSpec.operation"),
+        (
+            "hoodie.datasource.write.keygenerator.class",
+            "set TableSpec.record_key and TableSpec.partition",
+        ),
+        (
+            "hoodie.table.keygenerator.type",
+            "set TableSpec.record_key and TableSpec.partition",
+        ),
+        (
+            "hoodie.datasource.write.hive_style_partitioning",
+            "leave it out: partitions are always column=value",
+        ),
+        ("hoodie.table.timeline.timezone", "leave it out: instants are always UTC"),
+        (
+            "hoodie.datasource.compaction.async.enable",
+            "leave it out: compaction beside the stream can keep the JVM from exiting",
+        ),
+        (
+            "hoodie.datasource.write.streaming.ignore.failed.batch",
+            "leave it out: it loses the rows of a failed batch silently",
+        ),
+    ],
+)
+def test_an_option_of_the_spec_is_refused(option: str, remedy: str) -> None:
+    with pytest.raises(TableError) as caught:
+        SPEC.write_options({option: "hidden"})
+    assert str(caught.value) == f"option {option!r} belongs to the spec; {remedy}"
+
+
+def test_every_option_that_the_spec_sets_is_refused_but_inline_compaction() -> None:
+    options = spec(table_type="MERGE_ON_READ").write_options()
+    allowed = []
+    for option, value in options.items():
+        try:
+            SPEC.write_options({option: value})
+            allowed.append(option)
+        except TableError:
+            continue
+    assert allowed == ["hoodie.compact.inline"]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [(True, "bool"), (2, "int"), (None, "NoneType"), (["hidden"], "list")]
+)
+def test_a_value_that_is_no_text_is_refused(value: Any, kind: str) -> None:
+    with pytest.raises(TableError) as caught:
+        SPEC.write_options({"hoodie.a": value, "hoodie.b": "good", "hoodie.table.name": "x"})
+    assert str(caught.value) == (
+        f"option 'hoodie.a' has a value of type {kind}; write it as text; "
+        "option 'hoodie.table.name' belongs to the spec; set TableSpec.name"
+    )
+
+
+def test_an_option_name_that_is_no_text_is_refused() -> None:
+    with pytest.raises(TableError) as caught:
+        SPEC.write_options({1: "x"})  # type: ignore[dict-item]
+    assert str(caught.value) == "option 1 is of type int; write its name as text"
+
+
+# --- fields
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        (
+            {"table_type": "MOR"},
+            "table_type='MOR' is not one of COPY_ON_WRITE, MERGE_ON_READ",
+        ),
+        ({"table_type": None}, "table_type=None is not one of COPY_ON_WRITE, MERGE_ON_READ"),
+        (
+            {"operation": "delete"},
+            "operation='delete' is not one of bulk_insert, insert, upsert",
+        ),
+        (
+            {"operation": ["upsert"]},
+            "operation=['upsert'] is not one of bulk_insert, insert, upsert",
+        ),
+        (
+            {"record_key": ()},
+            "record_key is empty, name the columns that make a row unique",
+        ),
+        (
+            {"record_key": "sensor_id"},
+            "record_key is of type str, write a tuple such as ('sensor_id',)",
+        ),
+        (
+            {"partition": ["sensor_id"]},
+            "partition is of type list, write a tuple such as ('sensor_id',)",
+        ),
+        (
+            {"record_key": ("a", "b", "A")},
+            "record_key=a,b,A names a column twice",
+        ),
+        ({"partition": ("a", "a")}, "partition=a,a names a column twice"),
+        ({"record_key": ("a.b",)}, f"record_key='a.b' {PLAIN}"),
+        ({"partition": ("a,b",)}, f"partition='a,b' {PLAIN}"),
+        ({"partition": ("a\n", 1)}, f"partition='a\\n' {PLAIN}; partition=1 {PLAIN}"),
+        ({"name": "7up"}, f"name='7up' {PLAIN}"),
+        ({"name": ""}, f"name='' {PLAIN}"),
+        ({"name": "../x"}, f"name='../x' {PLAIN}"),
+        ({"ordering": ""}, f"ordering='' {PLAIN}"),
+        ({"ordering": None}, f"ordering=None {PLAIN}"),
+    ],
+)
+def test_a_bad_field_is_refused(changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(TableError) as caught:
+        spec(**changes)
+    assert str(caught.value) == f"TableSpec: {text}; correct these fields"
+
+
+def test_all_bad_fields_are_in_one_error() -> None:
+    with pytest.raises(TableError) as caught:
+        TableSpec("a b", (), ("x", "x"), "1", "cow", "replace")
+    assert str(caught.value) == (
+        f"TableSpec: name='a b' {PLAIN}; ordering='1' {PLAIN}; "
+        "partition=x,x names a column twice; "
+        "record_key is empty, name the columns that make a row unique; "
+        "table_type='cow' is not one of COPY_ON_WRITE, MERGE_ON_READ; "
+        "operation='replace' is not one of bulk_insert, insert, upsert; correct these fields"
+    )
+
+
+# --- a table that is there
+
+
+def test_no_conflict_with_its_own_table() -> None:
+    assert SPEC.conflicts(PROPERTIES) == []
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"hoodie.table.partition.fields": "sensor_id:simple"},
+        {"hoodie.table.partition.fields": "sensor_id:SIMPLE"},
+        {"hoodie.table.recordkey.fields": "sensor_id, reading_id"},
+    ],
+)
+def test_other_spellings_are_no_conflict(same: dict[str, str]) -> None:
+    assert SPEC.conflicts({**PROPERTIES, **same}) == []
+
+
+def test_an_older_table_names_its_ordering_precombine() -> None:
+    older = {key: value for key, value in PROPERTIES.items() if "ordering" not in key}
+    key = "hoodie.table.precombine.field"
+    assert SPEC.conflicts({**older, key: "measurement_time"}) == []
+    assert SPEC.conflicts({**older, key: "ts"}) == [
+        "ordering: table has ts, asked measurement_time"
+    ]
+    # Both there: the newer name counts.
+    assert SPEC.conflicts({**PROPERTIES, key: "ts"}) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("name", "other", "name: table has other, asked sensor_readings"),
+        ("type", "MERGE_ON_READ", "type: table has MERGE_ON_READ, asked COPY_ON_WRITE"),
+        (
+            "recordkey.fields",
+            "sensor_id",
+            "record key: table has sensor_id, asked sensor_id,reading_id",
+        ),
+        (
+            "recordkey.fields",
+            "reading_id,sensor_id",
+            "record key: table has reading_id,sensor_id, asked sensor_id,reading_id",
+        ),
+        ("partition.fields", "", "partition: table has none, asked sensor_id"),
+        (
+            "partition.fields",
+            "sensor_id:timestamp",
+            "partition: table has sensor_id:timestamp, asked sensor_id",
+        ),
+        ("ordering.fields", "ts", "ordering: table has ts, asked measurement_time"),
+        ("timeline.timezone", "LOCAL", "time zone: table has LOCAL, asked UTC"),
+    ],
+)
+def test_a_difference_is_named(key: str, value: str, text: str) -> None:
+    assert SPEC.conflicts({**PROPERTIES, f"hoodie.table.{key}": value}) == [text]
+
+
+def test_plain_directory_names_are_a_difference() -> None:
+    plain = {**PROPERTIES, "hoodie.datasource.write.hive_style_partitioning": "false"}
+    assert SPEC.conflicts(plain) == ["hive style: table has false, asked true"]
+
+
+def test_a_table_without_partitions_against_one_with() -> None:
+    assert spec(partition=()).conflicts(PROPERTIES) == [
+        "partition: table has sensor_id, asked none"
+    ]
+
+
+def test_empty_properties_differ_in_everything_that_makes_a_table() -> None:
+    assert SPEC.conflicts({}) == [
+        "name: table has none, asked sensor_readings",
+        "type: table has none, asked COPY_ON_WRITE",
+        "record key: table has none, asked sensor_id,reading_id",
+        "partition: table has none, asked sensor_id",
+        "ordering: table has none, asked measurement_time",
+    ]
