@@ -1,0 +1,101 @@
+"""Bad settings through the command that users type: one line, exit code 1, nothing written."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+HUDILAB = Path(sys.executable).with_name("hudilab")
+GOOD = {
+    "catalog.name": "spark_catalog",
+    "warehouse.path": "warehouse",
+    "database.name": "lab",
+    "table.name": "sensor_readings",
+    "aws.region": "us-east-1",
+}
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    """A copy of conf/ that a test may spoil."""
+    return Path(shutil.copytree(PROJECT / "conf", tmp_path / "conf"))
+
+
+def spoil(conf: Path, changes: dict[str, object]) -> None:
+    group = {"PropertyGroupId": "HudiTable0", "PropertyMap": GOOD | changes}
+    (conf / "application_properties.json").write_text(json.dumps([group]), encoding="utf-8")
+
+
+def refused(conf: Path, **env: str) -> str:
+    """The one line that `hudilab run 02` ends in; nothing may be written but its log."""
+    home = conf.parent / "home"
+    home.mkdir()
+    unset = {"RUNTIME_ENV": "", "IS_LOCAL": ""}
+    done = subprocess.run(
+        [str(HUDILAB), "run", "02"],
+        cwd=conf.parent,
+        env=os.environ | unset | {"HUDILAB_HOME": str(home), "HUDILAB_CONF": str(conf)} | env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stdout + done.stderr
+    assert not (home / "warehouse").exists()
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("hudilab: ")]
+    assert done.stderr.splitlines()[-1] == line
+    return line.removeprefix("hudilab: ")
+
+
+def test_the_file_is_missing(conf: Path) -> None:
+    (conf / "application_properties.json").unlink()
+    assert "application_properties.json" in refused(conf)
+
+
+def test_every_problem_of_the_file_in_one_error_and_no_value(conf: Path) -> None:
+    spoil(conf, {"aws.region": 7, "tabel.name": "canary-4711", "database.name": ""})
+    line = refused(conf)
+    for part in ("HudiTable0", "aws.region", "tabel.name", "database.name", "table.name"):
+        assert part in line
+    assert "canary-4711" not in line
+
+
+def test_is_local_misspelled(conf: Path) -> None:
+    assert refused(conf, IS_LOCAL="flase") == (
+        "IS_LOCAL='flase' is not a boolean; set it to true or false, or unset it"
+    )
+
+
+def test_credentials_in_the_warehouse_path_are_refused_and_not_shown(conf: Path) -> None:
+    spoil(conf, {"warehouse.path": "s3://canary-4711:canary-4712@bucket/warehouse"})
+    assert "canary" not in refused(conf, IS_LOCAL="false")
+
+
+def test_an_unknown_scheme(conf: Path) -> None:
+    spoil(conf, {"warehouse.path": "ftp://host/warehouse"})
+    line = refused(conf)
+    assert "warehouse.path" in line
+    assert "PathError" in line
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="a place where even root cannot write")
+def test_a_warehouse_that_cannot_be_written(conf: Path) -> None:
+    spoil(conf, {"warehouse.path": "/proc/warehouse"})
+    line = refused(conf)
+    assert "PathError" in line
+    assert "/proc" in line
+
+
+def test_a_runtime_without_spark_settings(conf: Path) -> None:
+    spoil(conf, {"warehouse.path": "s3://bucket/warehouse"})
+    line = refused(conf, RUNTIME_ENV="AWS")
+    assert "RUNTIME_ENV=AWS has no Spark settings" in line

@@ -1,0 +1,99 @@
+"""The README's commands: the quick ones are run here, all of them in a fresh clone (deep)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hudilab.parameters import defaults, parse
+from hudilab.runner import find_notebook
+
+PROJECT = Path(__file__).resolve().parents[2]
+README = (PROJECT / "README.md").read_text(encoding="utf-8")
+COMMANDS = [
+    line
+    for block in re.findall(r"^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    for line in block.splitlines()
+]
+QUICK = (".venv/bin/hudilab doctor", ".venv/bin/hudilab jars core")
+RUNS = [command for command in COMMANDS if "run" in command]
+
+
+def test_the_readme_has_the_two_commands() -> None:
+    assert COMMANDS[:2] == ["make run", "make test"]
+    assert len(COMMANDS) >= 7
+    assert set(QUICK) < set(COMMANDS)
+
+
+def test_links_and_pictures_lead_somewhere() -> None:
+    targets = re.findall(r"\]\(([^)#]+)\)", README)
+    assert len(targets) >= 7
+    assert [target for target in targets if not (PROJECT / target).exists()] == []
+
+
+@pytest.mark.parametrize("command", QUICK)
+def test_quick_commands_run(command: str, tmp_path: Path) -> None:
+    done = shell(command, PROJECT, {"HUDILAB_HOME": str(tmp_path)})
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("command", RUNS)
+def test_notebooks_and_parameters_of_the_commands_exist(command: str) -> None:
+    words = shlex.split(command.partition("ARGS=")[2].strip('"') or command)
+    names = [
+        word for word in words if word[:2].isdecimal() and words[words.index(word) - 2] != "-p"
+    ]
+    notebooks = [find_notebook(name, PROJECT) for name in names or ["02", "03"]]
+    known = {name: value for path in notebooks for name, value in defaults(path).items()}
+    pairs = [(words[at + 1], words[at + 2]) for at, word in enumerate(words) if word == "-p"]
+    assert len(parse(pairs, known, command)) == len(pairs)
+
+
+@pytest.mark.deep
+def test_every_command_in_a_fresh_clone(tmp_path: Path) -> None:
+    """Empty caches, no JAVA_HOME, no java on PATH: Python, make, git and the network are enough."""
+    clone, tools = tmp_path / "clone", tmp_path / "bin"
+    subprocess.run(["git", "clone", "-q", str(PROJECT), str(clone)], check=True)
+    tools.mkdir()
+    for folder in reversed(os.environ["PATH"].split(os.pathsep)):
+        for tool in Path(folder).glob("*"):
+            if not tool.name.startswith(("java", "mvn", "python", "pip", "hudilab")):
+                (tools / tool.name).unlink(missing_ok=True)
+                (tools / tool.name).symlink_to(tool)
+    (tools / "python3.11").symlink_to(Path(sys.base_prefix) / "bin" / "python3.11")
+    assert shutil.which("java", path=str(tools)) is None
+    env = {
+        "PATH": str(tools),
+        "HOME": str(tmp_path / "home"),
+        "PIP_CACHE_DIR": str(tmp_path / "pip"),
+        "JAVA_HOME": "",
+        "VIRTUAL_ENV": "",
+        "HUDILAB_HOME": "",
+    }
+    first = shell("make run", clone, env)
+    assert first.returncode == 0, first.stdout[-1000:] + first.stderr[-2000:]
+    assert first.stdout.splitlines()[-1].startswith("hudilab: rows=5000 commits=5 partitions=11 ")
+    for command in [command for command in COMMANDS if command not in ("make test", "make lab")]:
+        done = shell(command, clone, env)
+        assert done.returncode == 0, command + done.stdout[-1000:] + done.stderr[-2000:]
+        assert "setup: " not in done.stdout, "a second run has nothing to set up"
+
+
+def shell(command: str, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=os.environ | env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        check=False,
+    )
