@@ -45,11 +45,11 @@ class Check(NamedTuple):
         return f"{mark} {self.name:<14} {self.found}" + ("" if self.ok else f"; {self.remedy}")
 
 
-def run_checks(with_spark: bool = True) -> list[Check]:
+def run_checks(with_spark: bool = True, runtime: str = "") -> list[Check]:
     """All checks, cheapest first; the ones that need Spark only when what it needs is there."""
     checks = [_python(), _packages(), _java(), _java_home(), _port(UI_PORT)]
     try:
-        settings = load_settings()
+        settings = load_settings(runtime)
     except LabError as error:
         return [*checks, _failed("configuration", error)]
     checks.append(Check("configuration", True, True, f"{settings.source}", ""))

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from hudilab.config import Settings
 from hudilab.errors import SessionError
 from hudilab.jars import verify
-from hudilab.java import find_java
+from hudilab.java import Java, find_java
 
 __all__ = ["describe", "log_file", "open_session", "overlay"]
 
@@ -55,8 +55,10 @@ def open_session(
         _refuse_other(active, asked)
         return active
     if SparkContext._gateway is None:
-        _environment(settings, app, java.home)
+        _environment(settings, app, java)
     builder = SparkSession.builder.appName(app)
+    # Managed tables, and the folder of the default database, are not left where the kernel runs.
+    builder = builder.config("spark.sql.warehouse.dir", str(settings.home / "spark-warehouse"))
     for key, value in asked.items():
         builder = builder.config(key, value)
     with _output_to(log_file()):
@@ -77,10 +79,11 @@ def describe(spark: SparkSession) -> str:
     assert jvm is not None
     hudi = jvm.java.lang.Class.forName("org.apache.hudi.common.table.HoodieTableMetaClient")
     jar = Path(hudi.getProtectionDomain().getCodeSource().getLocation().getPath())
+    java = jvm.java.lang.System.getProperty("java.version")
     return "\n".join(
         (
             f"Spark {spark.version} on {spark.sparkContext.master}",
-            f"Java  {jvm.java.lang.System.getProperty('java.version')}, {find_java().notice}",
+            f"Java  {java}, {os.environ['HUDILAB_JAVA']}",
             f"Hudi  {jar.name}",
             f"UI    {spark.sparkContext.uiWebUrl}",
             f"log   {log_file()}",
@@ -99,7 +102,7 @@ def _refuse_other(spark: SparkSession, asked: Mapping[str, str]) -> None:
             )
 
 
-def _environment(settings: Settings, app: str, java_home: Path) -> None:
+def _environment(settings: Settings, app: str, java: Java) -> None:
     """Set what the JVM inherits; it reads these once, when it starts."""
     logs = settings.home / "logs"
     logs.mkdir(parents=True, exist_ok=True)
@@ -108,13 +111,15 @@ def _environment(settings: Settings, app: str, java_home: Path) -> None:
     assert spec is not None
     assert spec.origin is not None
     os.environ |= {
-        "JAVA_HOME": str(java_home),
+        "JAVA_HOME": str(java.home),
+        "HUDILAB_JAVA": java.notice,  # what was chosen and why; JAVA_HOME is set from now on
         # Another Spark named here would be started instead of the pinned one.
         "SPARK_HOME": str(Path(spec.origin).parent),
         "SPARK_CONF_DIR": str(settings.conf_dir),
         "HUDI_CONF_DIR": str(settings.conf_dir),
-        "HUDILAB_LOG_FILE": str(logs / f"{app}-{started}-{os.getpid()}.log"),
     }
+    # `hudilab run` has named the file already, and tells its user so.
+    os.environ.setdefault("HUDILAB_LOG_FILE", str(logs / f"{app}-{started}-{os.getpid()}.log"))
     # Workers run the system's python3 unless told otherwise.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if settings.runtime == "LOCAL":

@@ -99,7 +99,10 @@ def run_all(page: Page, notebook: Path) -> None:
 
     def finished() -> bool:
         page.keyboard.press("Control+s")
-        cells = nbformat.read(notebook, as_version=4).cells
+        try:
+            cells = nbformat.read(notebook, as_version=4).cells
+        except nbformat.reader.NotJSONError:
+            return False  # JupyterLab is writing it
         code = [cell for cell in cells if cell.cell_type == "code"]
         failed = any(out.output_type == "error" for cell in code for out in cell.outputs)
         return failed or all(cell.execution_count for cell in code)

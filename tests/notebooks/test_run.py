@@ -47,6 +47,9 @@ def test_all_notebooks_are_here() -> None:
 def test_a_notebook_runs_alone(tmp_path: Path, name: str) -> None:
     done = hudilab(tmp_path, "run", name, "--out", "out dir")
     assert done.returncode == 0, done.stderr[-2000:]
+    (log,) = re.findall(rf"^{name}\.ipynb: log (.+)$", done.stdout, re.MULTILINE)
+    assert "ResolveWriteToStream" in Path(log).read_text("utf-8") or name.startswith("00")
+    assert [path.name for path in (tmp_path / "logs").iterdir()] == [Path(log).name]
     assert (tmp_path / "out dir" / f"{name}.ipynb").is_file()
     assert (tmp_path / "out dir" / f"{name}.html").stat().st_size > 100_000
 
@@ -72,6 +75,12 @@ def test_write_and_inspect_with_other_sizes(tmp_path: Path, table_type: str) -> 
     )
     inspected = (tmp_path / "executed" / "03_inspect_table.ipynb").read_text(encoding="utf-8")
     assert "using the table of notebook 02" in inspected
+
+
+def test_a_commit_for_every_batch_also_when_the_last_are_empty(tmp_path: Path) -> None:
+    done = hudilab(tmp_path, "run", "02", "-p", "rows", "11", "-p", "batches", "8")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "hudilab: rows=11 commits=8 " in done.stdout.splitlines()[-1]
 
 
 def test_inspect_runs_alone_and_writes_the_table_first(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_a_jar(
     (folder / "jars.lock").write_bytes((settings.project / "jars" / "jars.lock").read_bytes())
     jar = folder / "core" / CORE
     prepare(jar)
-    monkeypatch.setattr(doctor, "load_settings", lambda: replace(settings, project=tmp_path))
+    monkeypatch.setattr(doctor, "load_settings", lambda runtime: replace(settings, project=tmp_path))
     one = failed()
     assert (one.name, one.remedy) == ("jars", "run: hudilab jars core")
     assert one.found.startswith(found.format(jar=jar))
@@ -152,7 +152,7 @@ def test_a_jar(
 
 def test_no_lock(tmp_path: Path, monkeypatch: Patch) -> None:
     settings = replace(load_settings(), project=tmp_path)
-    monkeypatch.setattr(doctor, "load_settings", lambda: settings)
+    monkeypatch.setattr(doctor, "load_settings", lambda runtime: settings)
     found = f"cannot read {tmp_path}/jars/jars.lock (No such file or directory)"
     assert failed() == Check("jars", False, True, found, "restore it from the repository")
 
