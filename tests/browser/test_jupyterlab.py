@@ -85,6 +85,13 @@ def api(address: str, token: str, what: str) -> object:
         return None
 
 
+def connected(address: str, token: str, name: str) -> bool:
+    sessions = api(address, token, "sessions")
+    assert isinstance(sessions, list)
+    kernels = [session["kernel"] for session in sessions if session["path"] == name]
+    return any(one["execution_state"] == "idle" and one["connections"] for one in kernels)
+
+
 def wait_for(condition: object, seconds: float, what: str) -> None:
     assert callable(condition)
     ends = time.monotonic() + seconds
@@ -128,6 +135,8 @@ def test_run_all_cells(lab: tuple[str, str, Path], chromium: str, name: str) -> 
         page = browser.new_page(viewport={"width": 1200, "height": 1600})
         page.goto(f"{address}/lab/tree/{name}?token={token}&reset")
         page.locator(".jp-NotebookPanel .jp-CodeCell").first.wait_for(timeout=60_000)
+        # Before the page is connected to an idle kernel, Run All is ignored.
+        wait_for(lambda: connected(address, token, name), 60, "a kernel")
         run_all(page, notebook)
         for shot, share in enumerate((0.0, 0.25, 0.5, 0.75, 1.0)):
             page.evaluate(

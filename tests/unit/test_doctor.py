@@ -144,7 +144,9 @@ def test_a_jar(
     (folder / "jars.lock").write_bytes((settings.project / "jars" / "jars.lock").read_bytes())
     jar = folder / "core" / CORE
     prepare(jar)
-    monkeypatch.setattr(doctor, "load_settings", lambda runtime: replace(settings, project=tmp_path))
+    monkeypatch.setattr(
+        doctor, "load_settings", lambda runtime: replace(settings, project=tmp_path)
+    )
     one = failed()
     assert (one.name, one.remedy) == ("jars", "run: hudilab jars core")
     assert one.found.startswith(found.format(jar=jar))
