@@ -16,7 +16,7 @@ from nbconvert import HTMLExporter
 from papermill.exceptions import PapermillExecutionError
 
 from hudilab.config import Settings
-from hudilab.errors import LabError, ParameterError
+from hudilab.errors import LabError, ParameterError, PathError
 from hudilab.parameters import check_sizes, defaults, parse
 from hudilab.streams import root_cause
 
@@ -59,7 +59,15 @@ def run_notebooks(
         if {"rows", "batches", "sensors"} <= sizes.keys():
             check_sizes(**sizes)
     folder = (out or settings.home / "executed").absolute()
-    folder.mkdir(parents=True, exist_ok=True)
+    if any(notebook.parent == folder.resolve() for notebook in notebooks):
+        raise ParameterError(f"--out {folder} would overwrite the notebook; choose another folder")
+    for needed in (folder, settings.home / "logs"):
+        try:
+            needed.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise PathError(
+                f"cannot make {needed}: {error.strerror}; choose another --out or HUDILAB_HOME"
+            ) from None
     results: list[str] = []
     for notebook, one in zip(notebooks, known, strict=True):
         mine = {name: value for name, value in values.items() if name in one}
@@ -71,7 +79,6 @@ def _run(notebook: Path, values: dict[str, Any], settings: Settings, folder: Pat
     executed = folder / notebook.name
     started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     log = settings.home / "logs" / f"{notebook.stem}-{started}-{os.getpid()}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
     os.environ["HUDILAB_LOG_FILE"] = str(log)  # the kernel and its JVM inherit it
     print(f"{notebook.name}: log {log}", flush=True)
     failure: PapermillExecutionError | DeadKernelError | None = None

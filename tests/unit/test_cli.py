@@ -136,6 +136,35 @@ def test_a_setting_that_is_wrong_is_one_line_too(
     assert list((sample.parent / "home").iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("out", "text"),
+    [
+        (
+            ".",
+            "--out {parent} would overwrite the notebook; choose another folder",
+        ),
+        (
+            "nb.ipynb/x",
+            "cannot make {parent}/nb.ipynb/x: Not a directory; "
+            "choose another --out or HUDILAB_HOME",
+        ),
+    ],
+)
+def test_a_folder_that_cannot_take_the_result(
+    sample: Path,
+    out: str,
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = sample.read_bytes()
+    folder = sample.parent / out
+    assert hudilab(monkeypatch, "run", str(sample), "--out", str(folder)) == 1
+    assert capsys.readouterr().err == f"hudilab: {text.format(parent=sample.parent)}\n"
+    assert sample.read_bytes() == before
+    assert list((sample.parent / "home").iterdir()) == []
+
+
 def test_good_parameters_start_a_kernel_from_any_directory(sample: Path) -> None:
     """The other side of the tests above: it is the bad parameter that stopped them."""
     elsewhere = sample.parent / "elsewhere"
