@@ -13,13 +13,6 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
 HUDILAB = Path(sys.executable).with_name("hudilab")
-GOOD = {
-    "catalog.name": "spark_catalog",
-    "warehouse.path": "warehouse",
-    "database.name": "lab",
-    "table.name": "sensor_readings",
-    "aws.region": "us-east-1",
-}
 
 
 @pytest.fixture
@@ -29,8 +22,11 @@ def conf(tmp_path: Path) -> Path:
 
 
 def spoil(conf: Path, changes: dict[str, object]) -> None:
-    group = {"PropertyGroupId": "HudiTable0", "PropertyMap": GOOD | changes}
-    (conf / "application_properties.json").write_text(json.dumps([group]), encoding="utf-8")
+    file = conf / "application_properties.json"
+    groups = json.loads(file.read_text(encoding="utf-8"))
+    (table,) = [group for group in groups if group["PropertyGroupId"] == "HudiTable0"]
+    table["PropertyMap"] |= changes
+    file.write_text(json.dumps(groups), encoding="utf-8")
 
 
 def refused(conf: Path, **env: str) -> str:
