@@ -17,6 +17,7 @@ from hudilab.config import load_settings
 from hudilab.doctor import SUPPORTED, Check, run_checks
 
 CORE = "hudi-spark3.5-bundle_2.12-1.2.0.jar"
+FILES = "hadoop-bare-naked-local-fs-0.1.0.jar"
 NAMES = ["python", "packages", "java", "JAVA_HOME", "UI port", "configuration", "jars", "warehouse"]
 PRINTS = {11: '"11.0.24" 2024-07-16', 17: '"17.0.9" 2023-10-17', 25: '"25" 2025-09-16'}
 Patch = pytest.MonkeyPatch
@@ -59,7 +60,7 @@ def test_all_is_well(tmp_path: Path) -> None:
     assert found["python"] == ".".join(map(str, sys.version_info[:3]))
     assert found["packages"] == "pyspark 3.5.7, hudi 0.5.0"
     assert found["java"] == "Java 17 from PATH"
-    assert found["jars"] == CORE
+    assert found["jars"] == f"{CORE}, {FILES}"
     assert found["warehouse"] == f"file://{tmp_path}/home/warehouse"
     assert not (tmp_path / "home").exists()
 
