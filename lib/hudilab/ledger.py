@@ -44,38 +44,45 @@ class BatchLedger:
         batches: int | None = None,
     ) -> None:
         self._spark, self._place, self._batches = spark, place, batches
-        self._source = json.dumps(dict(source), sort_keys=True)
-        self._run, self._last = "", -1
+        # Another number of buckets would look for a key in another file: part of what must stay.
+        fixed = {"buckets": spec.buckets} if spec.buckets else {}
+        self._source = json.dumps(dict(source) | fixed, sort_keys=True)
+        self._run, self._query, self._last = "", "", -1
         self._refuse_other_table(spec)
         self._refuse_strangers()
 
     def done(self, batch: DataFrame, batch_id: int) -> bool:
         """Whether nothing of this batch is left to write: it is committed, or after the last."""
         context = batch.sparkSession.sparkContext
-        running = context.getLocalProperty("sql.streaming.queryId")
-        if running != self._query_id():
-            raise StreamError(
-                f"the stream does not use the checkpoint {self._place.checkpoint}, so a restart "
-                "would write everything again; "
-                'add .option("checkpointLocation", place.checkpoint) to writeStream'
-            )
-        if self._batches is not None and batch_id >= self._batches:
-            return True
         run = context.getLocalProperty("spark.jobGroup.id")
         if run != self._run:
-            # Only the first batch of a run can be a replay: one look at the timeline is enough.
-            last = self._committed().get(str(running))
-            self._run, self._last = str(run), -1 if last is None else last.batch
+            # Only the first batch of a run can be a replay, and a run keeps its checkpoint: one
+            # look at checkpoint and timeline is enough.
+            self._look(context.getLocalProperty("sql.streaming.queryId"))
+            self._run = str(run)
+        if self._batches is not None and batch_id >= self._batches:
+            return True
         return batch_id <= self._last
 
     def stamp(self, batch_id: int) -> dict[str, str]:
         """Write options that keep query, batch and source in the commit's metadata."""
         return {
             "hoodie.datasource.write.commitmeta.key.prefix": PREFIX,
-            QUERY: str(self._query_id()),
+            QUERY: self._query or str(self._query_id()),
             BATCH: str(batch_id),
             SOURCE: self._source,
         }
+
+    def _look(self, running: str | None) -> None:
+        """Refuse a query without the checkpoint; note the newest batch that it has in the table."""
+        if running != self._query_id():
+            raise StreamError(
+                f"the stream does not use the checkpoint {self._place.checkpoint}, so a restart "
+                "would write everything again; "
+                'add .option("checkpointLocation", place.checkpoint) to writeStream'
+            )
+        last = self._committed().get(str(running))
+        self._query, self._last = str(running), -1 if last is None else last.batch
 
     def _query_id(self) -> str | None:
         file = f"{self._place.checkpoint}/metadata"

@@ -66,9 +66,10 @@ def open_session(
     _refuse_other(session, asked)
     jvm = session._jvm
     assert jvm is not None
-    # Hudi 1.2.0 compares its metadata table's schema by identity. If the first thing that a new
-    # JVM does is to compact that table (every tenth commit), another object of the schema is
-    # cached, and the commit fails with "Index 7 out of bounds"; this class caches the right one.
+    # Where its metadata table is on, Hudi 1.2.0 compares that table's schema by identity. If the
+    # first thing that a new JVM does is to compact it (every tenth commit), another object of the
+    # schema is cached, and the commit fails with "Index 7 out of bounds"; this class caches the
+    # right one.
     jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload")
     return session
 

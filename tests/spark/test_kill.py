@@ -90,6 +90,7 @@ def survive(
     print("  ", result)
     assert (result["rows"], result["lost"], result["twice"]) == (run.rows, 0, 0)
     assert result["commits"] == batches
+    assert result["merges"] >= 1
     return table
 
 

@@ -173,6 +173,23 @@ def test_checkpoint_of_another_source(spark: SparkSession, place: Place) -> None
     )
 
 
+def test_another_number_of_buckets(spark: SparkSession, place: Place) -> None:
+    buckets = replace(SPEC, operation="upsert", buckets=2)
+    text = refusal(spark, place, spec=buckets)
+    assert '{"batches": 2, "buckets": 2, "rows": 40, "seed": 1, "sensors": 2} is asked for' in text
+
+
+def test_a_start_after_a_merge_of_files_finds_the_last_batch(
+    spark: SparkSession, place: Place
+) -> None:
+    again = sensor_readings(spark, 0, **SIZES)  # no rows: only what belongs to a tidy batch is done
+    options = SPEC.write_options() | SPEC.tidy_options()
+    again.write.format("hudi").options(**options).mode("append").save(place.table)
+    assert "replacecommit" in set(instants(spark, place.table).action)
+    run(spark, place, place.checkpoint)
+    assert rows(spark, place) == 40
+
+
 def test_checkpoint_set_back(spark: SparkSession, place: Place) -> None:
     shutil.rmtree(folder(place.checkpoint) / "commits")
     assert refusal(spark, place) == (

@@ -16,6 +16,7 @@ options = {
     "hoodie.table.name": "t",
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.datasource.write.operation": "bulk_insert",
+    "hoodie.metadata.enable": "true",
 }
 for commit in range(int(sys.argv[2])):
     writer = spark.range(1).write.format("hudi").options(**options)

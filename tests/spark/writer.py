@@ -39,6 +39,8 @@ def main(table_type: str, rows: int, batches: int) -> None:
         if ledger.done(batch, batch_id):
             return
         options = spec.write_options() | ledger.stamp(batch_id)
+        if batch_id % 5 == 4:  # merges and cleaning are killed too
+            options |= spec.tidy_options()
         batch.write.format("hudi").options(**options).mode("append").save(place.table)
 
     stream = readings.writeStream.foreachBatch(write_batch)
@@ -55,6 +57,7 @@ def main(table_type: str, rows: int, batches: int) -> None:
         "lost": expected.exceptAll(table).count(),
         "twice": table.exceptAll(expected).count(),
         "commits": history.where("action IN ('commit', 'deltacommit')").count(),
+        "merges": history.where("action = 'replacecommit'").count(),
         "rollbacks": history.where("action = 'rollback'").count(),
     }
     spark.stop()

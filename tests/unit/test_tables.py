@@ -24,7 +24,9 @@ OPTIONS = {
     "hoodie.table.ordering.fields": "measurement_time",
     "hoodie.datasource.write.operation": "bulk_insert",
     "hoodie.table.timeline.timezone": "UTC",
+    "hoodie.clean.automatic": "false",
 }
+MERGER = "hoodie.write.record.merge.custom.implementation.classes"
 # Lines of a hoodie.properties that Hudi 1.2.0 wrote for SPEC.
 PROPERTIES = {
     "hoodie.table.keygenerator.type": "COMPLEX",
@@ -53,11 +55,39 @@ def test_options_of_a_copy_on_write_table() -> None:
     assert SPEC.write_options({}) == OPTIONS
 
 
+def upserts(**changes: str) -> dict[str, str]:
+    """The options of an upsert: appends alone need no cleaning."""
+    kept = {name: value for name, value in OPTIONS.items() if name != "hoodie.clean.automatic"}
+    return {**kept, "hoodie.datasource.write.operation": "upsert", **changes}
+
+
+def test_upserts_into_copy_on_write_stay_spark_rows() -> None:
+    merger = {MERGER: "org.apache.hudi.DefaultSparkRecordMerger"}
+    assert spec(operation="upsert").write_options() == upserts(**merger)
+
+
+def test_buckets_are_the_index_of_upserts() -> None:
+    options = spec(operation="upsert", buckets=4).write_options()
+    assert options["hoodie.index.type"] == "BUCKET"
+    assert options["hoodie.bucket.index.num.buckets"] == "4"
+    assert "hoodie.index.type" not in spec(operation="upsert").write_options()
+
+
+def test_only_appends_are_tidied() -> None:
+    assert SPEC.tidy_options() == {
+        "hoodie.clustering.inline": "true",
+        "hoodie.clean.automatic": "true",
+        "hoodie.clustering.inline.max.commits": "1",
+        "hoodie.clean.max.commits": "1",
+    }
+    assert spec(operation="upsert").tidy_options() == {}
+    assert spec(operation="insert").tidy_options() == {}
+
+
 def test_merge_on_read_compacts_between_batches_only() -> None:
     assert spec(table_type="MERGE_ON_READ", operation="upsert").write_options() == {
-        **OPTIONS,
+        **upserts(),
         "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-        "hoodie.datasource.write.operation": "upsert",
         "hoodie.datasource.compaction.async.enable": "false",
         "hoodie.compact.inline": "true",
     }
@@ -75,9 +105,11 @@ def test_extra_options_are_added_and_inline_compaction_may_be_turned_off() -> No
     assert extra == {"hoodie.compact.inline": "false", "hudilab.batch_id": "3"}
 
 
+@pytest.mark.parametrize("operation", ["bulk_insert", "upsert"])
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-def test_described_are_all_options_and_each_in_a_sentence(table_type: str) -> None:
-    table = spec(table_type=table_type)
+def test_described_are_all_options_and_each_in_a_sentence(table_type: str, operation: str) -> None:
+    buckets = 1 if operation == "upsert" else None
+    table = spec(table_type=table_type, operation=operation, buckets=buckets)
     rows = table.describe()
     assert {option: value for option, value, _ in rows} == table.write_options()
     assert all(20 < len(why) < 90 and why.endswith(".") for _, _, why in rows)
@@ -129,8 +161,9 @@ def test_an_option_of_the_spec_is_refused(option: str, remedy: str) -> None:
     assert str(caught.value) == f"option {option!r} belongs to the spec; {remedy}"
 
 
-def test_every_option_that_the_spec_sets_is_refused_but_inline_compaction() -> None:
-    options = spec(table_type="MERGE_ON_READ").write_options()
+def test_options_that_the_spec_sets_are_refused_but_those_of_speed() -> None:
+    merges = spec(table_type="MERGE_ON_READ", operation="upsert", buckets=1).write_options()
+    options = OPTIONS | merges | spec(operation="upsert").write_options()
     allowed = []
     for option, value in options.items():
         try:
@@ -138,7 +171,12 @@ def test_every_option_that_the_spec_sets_is_refused_but_inline_compaction() -> N
             allowed.append(option)
         except TableError:
             continue
-    assert allowed == ["hoodie.compact.inline"]
+    assert sorted(allowed) == [
+        "hoodie.clean.automatic",
+        "hoodie.compact.inline",
+        "hoodie.index.type",
+        MERGER,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -203,6 +241,9 @@ def test_an_option_name_that_is_no_text_is_refused() -> None:
         ({"name": "../x"}, f"name='../x' {PLAIN}"),
         ({"ordering": ""}, f"ordering='' {PLAIN}"),
         ({"ordering": None}, f"ordering=None {PLAIN}"),
+        ({"operation": "upsert", "buckets": 0}, "buckets=0 is not a number from 1 on"),
+        ({"operation": "upsert", "buckets": True}, "buckets=True is not a number from 1 on"),
+        ({"buckets": 2}, "buckets are for upsert, operation is bulk_insert"),
     ],
 )
 def test_a_bad_field_is_refused(changes: dict[str, Any], text: str) -> None:
