@@ -51,6 +51,21 @@ def test_every_sample_is_used() -> None:
     assert {path.stem for path in BAD.glob("*.ipynb")} == USED
 
 
+def test_the_slowest_parts_are_told(tmp_path: Path) -> None:
+    tests = "import time, pytest\n@pytest.mark.parametrize('s', [0, 2, 1])\n"
+    (tmp_path / "test_it.py").write_text(tests + "def test_a(s): time.sleep(s / 10)\n")
+    report = tmp_path / "report.xml"
+    assert gates.parts(report) == []
+    plain = ("--rootdir", str(tmp_path), "-c", os.devnull, "-p", "no:cacheprovider")
+    done = tool("pytest", "-q", *plain, "--junitxml", str(report), str(tmp_path))
+    assert done.returncode == 0, done.stdout
+    found = gates.parts(report)
+    assert [name for _, name in found] == [f"test_it::test_a[{s}]" for s in (0, 2, 1)]
+    lines = gates.slowest(found, count=2)
+    assert [line.split()[-1] for line in lines] == ["test_it::test_a[2]", "test_it::test_a[1]"]
+    assert 0.2 <= float(lines[0].split()[0]) < 5
+
+
 def test_lint() -> None:
     done = tool("ruff", "check", str(BAD / "lint.ipynb"))
     assert done.returncode == 1
