@@ -31,8 +31,8 @@ test-deep: setup-dev ## the tests that take minutes
 golden: setup-dev ## run the notebooks and rewrite the outputs kept in git; review the diff
 	@$(BIN)/python tools/golden.py $(ARGS)
 
-bench: setup ## measure speed and size
-	@$(BIN)/python benchmarks/foundation.py $(ARGS)
+bench: setup ## compare with other sinks: five rounds, about half an hour
+	@$(BIN)/python benchmarks/peers.py $(ARGS)
 
 lock: ## resolve pyproject.toml anew into both locks; needs uv (pip install uv)
 	@uv lock --quiet && $(LOCK) -o requirements.lock && $(LOCK) --extra dev -o requirements-dev.lock && rm uv.lock

@@ -1,0 +1,356 @@
+"""One Spark sink of the comparison, in a process of its own; `peers.py` starts it.
+
+Usage: spark_peer.py PEER --home DIR --started EPOCH_SECONDS [--loads NAME,ROWSxWARMxCOUNTED]
+Prints a line of JSON: what each load cost, batch by batch. Every table is compared with the
+generator before its figures are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.request import urlopen
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from hudilab.sources import FIRST_SENSOR, sensor_readings, sensor_stream
+
+PROJECT = Path(__file__).resolve().parent.parent
+PARTITIONS, SEED = 10, 42
+KEY, ORDERING = ("sensor_id", "reading_id"), "measurement_time"
+PATIENCE = 1200  # seconds, for a whole load
+LAB = {
+    "hudi_append": ("COPY_ON_WRITE", "bulk_insert"),
+    "hudi_upsert_cow": ("COPY_ON_WRITE", "upsert"),
+    "hudi_upsert_mor": ("MERGE_ON_READ", "upsert"),
+}
+DEFAULTS = {"hudi_default_insert": "insert", "hudi_default_upsert": "upsert"}
+SPARK_PEERS = ("parquet", "delta", "iceberg", *DEFAULTS, *LAB)
+
+
+class Load(NamedTuple):
+    """`rows` a batch; `warm` batches come first and are not counted, `counted` ones follow."""
+
+    rows: int
+    warm: int
+    counted: int
+
+
+LOADS = {"heartbeat": Load(10, 4, 10), "10k": Load(10_000, 2, 4), "100k": Load(100_000, 5, 10)}
+# Batches of many seconds need fewer of them for the same certainty.
+SLOW_LOADS = {"heartbeat": Load(10, 2, 3), "10k": Load(10_000, 1, 1), "100k": Load(100_000, 2, 3)}
+
+
+def spread(readings: DataFrame) -> DataFrame:
+    """Sensors in turn instead of drawn: a batch of ten rows touches all ten partitions too.
+
+    The turn moves by one every ten readings, or each task would see every second sensor only.
+    """
+    number = F.col("reading_id")
+    turn = F.pmod(number + F.floor(number / PARTITIONS), F.lit(PARTITIONS))
+    sensor = (turn + FIRST_SENSOR).cast("int")
+    return readings.withColumn("sensor_id", sensor)
+
+
+def conf_dir(peer: str, home: Path, changes: list[str]) -> Path:
+    """A copy of the lab's conf directory; for other peers without Hudi's lines or our tuning.
+
+    `changes` are lines for the end of the copy's hudi-defaults.conf, where the last one counts.
+    """
+    copy = home / "conf"
+    shutil.copytree(PROJECT / "conf", copy)
+    for name, prefix in (("hudi", "hoodie."), ("spark", "spark.")):
+        file = copy / f"{name}-defaults.conf"
+        tuned = file.read_text() if peer in LAB or name == "spark" else ""
+        lines = [change.replace("=", " ", 1) for change in changes if change.startswith(prefix)]
+        file.write_text("\n".join([tuned, *lines, ""]))
+    if peer not in DEFAULTS:
+        file = copy / "spark-defaults.conf"
+        lines = file.read_text().splitlines()
+        kept = [line for line in lines if not re.search("hudi|hoodie", line, re.IGNORECASE)]
+        file.write_text("\n".join(kept))
+    return copy
+
+
+def session(peer: str, home: Path) -> SparkSession:
+    """The lab's own session for Hudi; for the others the same settings without Hudi's."""
+    if peer in LAB or peer in DEFAULTS:
+        from hudilab.config import load_settings
+        from hudilab.session import open_session
+
+        return open_session(load_settings(), app=peer)
+    from hudilab.jars import verify
+    from hudilab.java import find_java
+
+    os.environ |= {
+        "JAVA_HOME": str(find_java().home),
+        "SPARK_CONF_DIR": os.environ["HUDILAB_CONF"],
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "HUDILAB_LOG_FILE": str(home / "spark.log"),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    builder = SparkSession.builder.appName(peer)
+    overlay = Path(os.environ["HUDILAB_CONF"], "local", "spark-defaults.conf").read_text()
+    for line in overlay.splitlines():
+        if line.strip() and not line.startswith("#"):
+            builder = builder.config(*line.split(None, 1))
+    builder = builder.config("spark.sql.warehouse.dir", str(home / "spark-warehouse"))
+    local_files = verify(PROJECT / "jars", ["core"])[1:]
+    jars = local_files + ([] if peer == "parquet" else verify(PROJECT / "jars", [peer]))
+    builder = builder.config("spark.driver.extraClassPath", ":".join(map(str, jars)))
+    catalog = "spark.sql.catalog.spark_catalog"
+    extensions = "spark.sql.extensions"
+    if peer == "delta":
+        builder = builder.config(extensions, "io.delta.sql.DeltaSparkSessionExtension")
+        builder = builder.config(catalog, "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+    if peer == "iceberg":
+        iceberg = "org.apache.iceberg.spark"
+        builder = builder.config(
+            extensions, f"{iceberg}.extensions.IcebergSparkSessionExtensions"
+        ).config("spark.sql.catalog.bench", f"{iceberg}.SparkCatalog")
+        builder = builder.config("spark.sql.catalog.bench.type", "hadoop")
+        builder = builder.config("spark.sql.catalog.bench.warehouse", f"{home}/iceberg")
+    return builder.getOrCreate()
+
+
+def start(spark: SparkSession, peer: str, rows: DataFrame, home: Path, load: str, n: int) -> Any:
+    """Start the peer's stream as its documentation, or the lab's notebook, writes it."""
+    table, checkpoint = str(home / load), str(home / f"checkpoint-{load}")
+    stream = rows.writeStream.option("checkpointLocation", checkpoint)
+    if peer in LAB:
+        return start_lab(spark, peer, rows, load, n)
+    if peer == "parquet" or peer == "delta":
+        return stream.format(peer).partitionBy("sensor_id").option("path", table).start()
+    if peer == "iceberg":
+        spark.sql(
+            f"CREATE TABLE bench.lab.t_{load} (reading_id bigint, sensor_id int, temperature "
+            "decimal(6,2), measurement_time timestamp) USING iceberg PARTITIONED BY (sensor_id)"
+        )
+        fan_out = stream.format("iceberg").option("fanout-enabled", "true")
+        return fan_out.outputMode("append").toTable(f"bench.lab.t_{load}")
+    options = {
+        "hoodie.table.name": "readings",
+        "hoodie.datasource.write.recordkey.field": ",".join(KEY),
+        "hoodie.datasource.write.partitionpath.field": "sensor_id",
+        "hoodie.table.ordering.fields": ORDERING,
+        "hoodie.datasource.write.operation": DEFAULTS[peer],
+        "path": table,
+    }
+    return stream.format("hudi").options(**options).outputMode("append").start()
+
+
+def start_lab(spark: SparkSession, peer: str, rows: DataFrame, load: str, batches: int) -> Any:
+    """The write path of notebook 02."""
+    from hudilab.config import load_settings
+    from hudilab.ledger import BatchLedger
+    from hudilab.storage import prepare
+    from hudilab.tables import TableSpec
+
+    place = prepare(load_settings(), run_id=load)
+    table_type, operation = LAB[peer]
+    spec = TableSpec(
+        name=place.name,
+        record_key=KEY,
+        partition=("sensor_id",),
+        ordering=ORDERING,
+        table_type=table_type,
+        operation=operation,
+        buckets=1 if operation == "upsert" else None,
+    )
+    ledger = BatchLedger(spark, spec, place, {"seed": SEED, "load": load}, batches)
+
+    def write_batch(batch: DataFrame, batch_id: int) -> None:
+        if ledger.done(batch, batch_id):
+            return
+        options = spec.write_options() | ledger.stamp(batch_id)
+        if batch_id % 20 == 19:
+            options |= spec.tidy_options()
+        batch.write.format("hudi").options(**options).mode("append").save(place.table)
+
+    stream = rows.writeStream.foreachBatch(write_batch)
+    return stream.option("checkpointLocation", place.checkpoint).start()
+
+
+def places(peer: str, home: Path, load: str) -> tuple[Path, Path]:
+    """The table's folder and the checkpoint's, on the disk."""
+    if peer in LAB:
+        base = home / "warehouse" / load
+        name = Path("lab") / "sensor_readings"
+        return base / name, base / "_checkpoints" / name
+    table = home / "iceberg" / "lab" / f"t_{load}" if peer == "iceberg" else home / load
+    return table, home / f"checkpoint-{load}"
+
+
+def wait(query: Any, batches: int, watched: Path | None = None) -> dict[str, Any]:
+    """The progress of each batch, when all are done; files of `watched` every ten batches."""
+    ends, files = time.monotonic() + PATIENCE, list[dict[str, int]]()
+    while query.lastProgress is None or query.lastProgress["batchId"] < batches - 1:
+        if not query.isActive:
+            raise SystemExit(f"the stream ended: {query.exception()}")
+        if time.monotonic() > ends:
+            raise SystemExit(f"no end after {PATIENCE} s")
+        time.sleep(0.02)
+        done = query.lastProgress["batchId"] + 1 if query.lastProgress else 0
+        if watched and done // 10 > len(files):
+            timeline = len(list(watched.glob(".hoodie/timeline/**/*")))
+            files.append({"batch": done, "timeline_files": timeline, **on_disk(watched)})
+    query.stop()
+    progress = [
+        {"batch": p["batchId"], "rows": p["numInputRows"], "at": p["timestamp"], **p["durationMs"]}
+        for p in query.recentProgress
+        if p["batchId"] < batches
+    ]
+    return {"batches": progress, **({"files": files} if watched else {})}
+
+
+def jobs(spark: SparkSession) -> list[dict[str, Any]]:
+    """Spark's jobs as its REST interface tells of them: name, start and end in epoch seconds."""
+    context = spark.sparkContext
+    url = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/jobs"
+    with urlopen(url) as answer:  # on loopback
+        found = json.load(answer)
+
+    def seconds(text: str) -> float:
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fGMT").replace(tzinfo=UTC).timestamp()
+
+    return [
+        {
+            "name": job.get("description") or job["name"],
+            "start": seconds(job["submissionTime"]),
+            "end": seconds(job["completionTime"]),
+            "tasks": job["numTasks"],
+        }
+        for job in found
+        if "completionTime" in job
+    ]
+
+
+def fingerprint(rows: DataFrame) -> list[Any]:
+    """Rows and the sum of all rows' hashes for each sensor: equal for equal tables only."""
+    columns = ["reading_id", "sensor_id", "temperature", "measurement_time"]
+    mixed = F.xxhash64(*columns).cast("decimal(38,0)")
+    return rows.groupBy("sensor_id").agg(F.count("*"), F.sum(mixed)).orderBy("sensor_id").collect()
+
+
+def check(spark: SparkSession, peer: str, home: Path, load: str, rows: int) -> None:
+    """Refuse a table that is not what the generator says."""
+    table, _ = places(peer, home, load)
+    kind = "hudi" if "hudi" in peer else peer
+    there = f"bench.lab.t_{load}" if peer == "iceberg" else str(table)
+    got = fingerprint(spark.read.format(kind).load(there))
+    asked = fingerprint(spread(sensor_readings(spark, rows, sensors=PARTITIONS, seed=SEED)))
+    if got != asked:
+        counts = sum(row[1] for row in got), rows
+        raise SystemExit(f"{peer}, {load}: the table is wrong, {counts[0]} rows, {counts[1]} asked")
+
+
+def on_disk(table: Path) -> dict[str, int]:
+    """Files and bytes of the data, and of what is kept beside it (logs, metadata, checksums)."""
+    data: list[int] = []
+    rest: list[int] = []
+    for path in table.rglob("*"):
+        if path.is_file():
+            beside = path.suffix == ".crc" or {".hoodie", "_delta_log", "metadata"} & set(
+                path.parts
+            )
+            (rest if beside or path.name == ".hoodie_partition_metadata" else data).append(
+                path.stat().st_size
+            )
+    return {
+        "data_files": len(data),
+        "data_bytes": sum(data),
+        "other_files": len(rest),
+        "other_bytes": sum(rest),
+    }
+
+
+def hudi_phases(table: Path) -> list[dict[str, Any]]:
+    """Milliseconds from requested to completed of each write on the timeline."""
+    name = re.compile(r"(\d{17})_(\d{17})\.(?:delta)?commit")
+    found = sorted(
+        m.groups() for p in (table / ".hoodie/timeline").glob("*") if (m := name.fullmatch(p.name))
+    )
+
+    def ms(text: str) -> int:
+        moment = time.strptime(text[:14], "%Y%m%d%H%M%S")
+        return int(time.mktime(moment)) * 1000 + int(text[14:])
+
+    return [{"instant": a, "requested_to_completed": ms(b) - ms(a)} for a, b in found]
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time of a process so far, of all its threads (Linux)."""
+    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_mb(jvm: int) -> dict[str, float]:
+    """Peak resident memory of the JVM and of this process, in MB (Linux)."""
+    peaks = {}
+    for name, process in (("jvm", jvm), ("python", os.getpid())):
+        status = Path(f"/proc/{process}/status").read_text()
+        match = re.search(r"VmHWM:\s+(\d+) kB", status)
+        assert match is not None
+        peaks[name] = int(match[1]) / 1024
+    return peaks
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("peer", choices=SPARK_PEERS)
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--started", type=float, required=True)
+    parser.add_argument("--loads", default=",".join(LOADS))
+    parser.add_argument("--watch", action="store_true", help="add jobs, and files as they grow")
+    parser.add_argument("--set", action="append", default=[], metavar="HUDI_KEY=VALUE")
+    arguments = parser.parse_args()
+    peer, home = arguments.peer, arguments.home
+    os.environ |= {
+        "HUDILAB_HOME": str(home),
+        "HUDILAB_CONF": str(conf_dir(peer, home, arguments.set)),
+    }
+    imported = time.time()
+    spark = session(peer, home)
+    opened = time.time()
+    jvm: Any = spark._jvm
+    pid = jvm.java.lang.ProcessHandle.current().pid()
+    result: dict[str, Any] = {"peer": peer, "session_s": opened - arguments.started, "loads": {}}
+    for name in arguments.loads.split(","):
+        known = SLOW_LOADS if peer in (*DEFAULTS, "hudi_upsert_cow") else LOADS
+        load = known.get(name) or Load(*map(int, name.split("x")))
+        batches = load.warm + load.counted
+        rows = load.rows * batches
+        stream = spread(
+            sensor_stream(spark, rows_per_batch=load.rows, sensors=PARTITIONS, seed=SEED, rows=rows)
+        )
+        before = cpu_seconds(pid)
+        table, checkpoint = places(peer, home, name)
+        query = start(spark, peer, stream, home, name, batches)
+        costs = wait(query, batches, table if arguments.watch else None)
+        costs |= {"warm": load.warm, "cpu_s_a_batch": (cpu_seconds(pid) - before) / batches}
+        if "first_commit_s" not in result:
+            # Spark forgets the oldest of more than a hundred batches.
+            done = sorted((checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
+            result["first_commit_s"] = done[0].stat().st_mtime - arguments.started
+        check(spark, peer, home, name, rows)
+        result["loads"][name] = costs | on_disk(table)
+        if "hudi" in peer:
+            result["loads"][name]["hudi"] = hudi_phases(table)
+    result["peak"] = peak_mb(pid)
+    if arguments.watch:
+        result |= {"jobs": jobs(spark), "imported_s": imported - arguments.started}
+    spark.stop()
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
