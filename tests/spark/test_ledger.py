@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hudi import HudiTableBuilder
 from pyspark.sql import DataFrame, SparkSession
 
 from hudilab.errors import StreamError, TableError
@@ -185,9 +186,15 @@ def test_a_start_after_a_merge_of_files_finds_the_last_batch(
     again = sensor_readings(spark, 0, **SIZES)  # no rows: only what belongs to a tidy batch is done
     options = SPEC.write_options() | SPEC.tidy_options()
     again.write.format("hudi").options(**options).mode("append").save(place.table)
-    assert "replacecommit" in set(instants(spark, place.table).action)
+    history = instants(spark, place.table)
+    assert "replacecommit" in set(history.action)
     run(spark, place, place.checkpoint)
     assert rows(spark, place) == 40
+    first = f"{history.completed.iloc[0]:%Y%m%d%H%M%S%f}"[:17]
+    past = spark.read.format("hudi").option("as.of.instant", first).load(place.table)
+    assert past.count() == 20
+    elsewhere = HudiTableBuilder.from_base_uri(str(folder(place.table))).build().read()
+    assert sum(batch.num_rows for batch in elsewhere) == 40
 
 
 def test_checkpoint_set_back(spark: SparkSession, place: Place) -> None:

@@ -6,7 +6,9 @@ from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from hudi import HudiTableBuilder
 from pyspark.sql import SparkSession
 
 from hudilab.tables import TableSpec
@@ -27,6 +29,14 @@ def write(spark: SparkSession, spec: TableSpec, table: Path, rows: list[Reading]
 def read(spark: SparkSession, table: Path) -> list[tuple[int, int, str]]:
     rows = spark.read.format("hudi").load(str(table)).orderBy("sensor_id", "reading_id")
     return [(row.reading_id, row.sensor_id, str(row.temperature)) for row in rows.collect()]
+
+
+def read_elsewhere(table: Path) -> list[tuple[int, int, str]]:
+    """The same by hudi-rs, which shares no code with Spark."""
+    batches = HudiTableBuilder.from_base_uri(str(table)).build().read()
+    rows = pa.Table.from_batches(batches).to_pylist()
+    found = [(row["reading_id"], row["sensor_id"], str(row["temperature"])) for row in rows]
+    return sorted(found, key=lambda row: (row[1], row[0]))
 
 
 @pytest.mark.parametrize("buckets", [None, 2])
@@ -55,6 +65,7 @@ def test_the_newest_reading_of_a_key_stays(
         (3, 11, "3.00"),
         (4, 11, "4.00"),
     ]
+    assert read_elsewhere(table) == read(spark, table)
     if buckets:
         groups = {path.name.split("-")[0] for path in table.glob("sensor_id=*/*.parquet")}
         assert groups <= {"00000000", "00000001"}
