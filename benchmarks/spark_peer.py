@@ -46,7 +46,8 @@ class Load(NamedTuple):
 
 
 LOADS = {"heartbeat": Load(10, 4, 10), "10k": Load(10_000, 2, 4), "100k": Load(100_000, 5, 10)}
-# Batches of many seconds need fewer of them for the same certainty.
+# Batches of seconds need fewer of them for the same certainty.
+SLOW = ("delta", *DEFAULTS, "hudi_upsert_cow")
 SLOW_LOADS = {"heartbeat": Load(10, 2, 3), "10k": Load(10_000, 1, 1), "100k": Load(100_000, 2, 3)}
 
 
@@ -325,7 +326,7 @@ def main() -> None:
     pid = jvm.java.lang.ProcessHandle.current().pid()
     result: dict[str, Any] = {"peer": peer, "session_s": opened - arguments.started, "loads": {}}
     for name in arguments.loads.split(","):
-        known = SLOW_LOADS if peer in (*DEFAULTS, "hudi_upsert_cow") else LOADS
+        known = SLOW_LOADS if peer in SLOW else LOADS
         load = known.get(name) or Load(*map(int, name.split("x")))
         batches = load.warm + load.counted
         rows = load.rows * batches
