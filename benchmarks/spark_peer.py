@@ -65,7 +65,8 @@ def spread(readings: DataFrame) -> DataFrame:
 def conf_dir(peer: str, home: Path, changes: list[str]) -> Path:
     """A copy of the lab's conf directory; for other peers without Hudi's lines or our tuning.
 
-    `changes` are lines for the end of the copy's hudi-defaults.conf, where the last one counts.
+    `changes` go to the end of the copy's hudi-defaults.conf, or spark-defaults.conf, by their
+    prefix; there the last line of a key counts.
     """
     copy = home / "conf"
     shutil.copytree(PROJECT / "conf", copy)
@@ -312,8 +313,15 @@ def main() -> None:
     parser.add_argument("--started", type=float, required=True)
     parser.add_argument("--loads", default=",".join(LOADS))
     parser.add_argument("--watch", action="store_true", help="add jobs, and files as they grow")
-    parser.add_argument("--set", action="append", default=[], metavar="HUDI_KEY=VALUE")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
+    for change in arguments.set:
+        if not re.fullmatch(r"(hoodie|spark)\.[^=]+=.*", change):
+            parser.error(f"--set {change}: write hoodie.KEY=VALUE or spark.KEY=VALUE")
+    for name in arguments.loads.split(","):
+        if name not in LOADS and not re.fullmatch(r"[1-9]\d*x\d+x[1-9]\d*", name):
+            known = ", ".join(LOADS)
+            parser.error(f"no load {name}; loads are {known}, or ROWSxWARMxCOUNTED like 10x4x10")
     peer, home = arguments.peer, arguments.home
     os.environ |= {
         "HUDILAB_HOME": str(home),

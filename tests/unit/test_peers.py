@@ -82,6 +82,28 @@ def test_a_bad_argument(arguments: list[str], text: str) -> None:
     assert text in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--set", "metadata=false"], "--set metadata=false: write hoodie.KEY=VALUE or spark.KEY"),
+        (["--loads", "10k,1M"], "no load 1M; loads are heartbeat, 10k, 100k, or ROWSxWARMxCOUNTED"),
+    ],
+)
+def test_a_bad_argument_of_one_peer(tmp_path: Path, arguments: list[str], text: str) -> None:
+    script = ROOT / "benchmarks" / "spark_peer.py"
+    fixed = ["parquet", "--home", str(tmp_path), "--started", "0"]
+    done = subprocess.run(
+        [sys.executable, str(script), *fixed, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.deep
 def test_a_round_of_two(tmp_path: Path) -> None:
     file = tmp_path / "peers.json"
