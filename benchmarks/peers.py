@@ -25,7 +25,7 @@ import matplotlib as mpl
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
-from spark_peer import PROJECT, SPARK_PEERS
+from spark_peer import LAB, PROJECT, SPARK_PEERS
 
 from hudilab.config import load_settings
 from hudilab.jars import fetch
@@ -34,7 +34,7 @@ from hudilab.java import find_java
 FLINK = "flink_hudi"
 PEERS = (*SPARK_PEERS, FLINK)
 GROUPS = {"delta": "delta", "iceberg": "iceberg", FLINK: "flink"}
-# Key, what it is in the table, digits; the first one is better when it is greater.
+# Key, what it is in the table, digits.
 FIGURES = {
     "rows_per_s": ("rows/s, batches of 100,000", 0),
     "rows_per_s_10k": ("rows/s, batches of 10,000", 0),
@@ -42,7 +42,6 @@ FIGURES = {
     "first_commit_s": ("s to the first commit", 1),
     "peak_rss_mb": ("peak MB", 0),
 }
-RATE = ("rows_per_s", "rows_per_s_10k")
 LIMIT = 1800  # seconds, for one peer of one round
 
 
@@ -176,12 +175,7 @@ def picture(peers: dict[str, Any], file: Path) -> None:
         spread = [peers[peer]["spread"][key] for peer in names]
         low = [value - low for value, (low, _) in zip(values, spread, strict=True)]
         high = [high - value for value, (_, high) in zip(values, spread, strict=True)]
-        colors = [
-            "tab:blue"
-            if name in ("hudi_append", "hudi_upsert_cow", "hudi_upsert_mor")
-            else "lightgrey"
-            for name in names
-        ]
+        colors = ["tab:blue" if name in LAB else "lightgrey" for name in names]
         axes.barh(names, values, xerr=[low, high], color=colors, ecolor="grey")
         axes.set_title(title, fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)

@@ -75,7 +75,7 @@ def conf_dir(peer: str, home: Path, changes: list[str]) -> Path:
         tuned = file.read_text() if peer in LAB or name == "spark" else ""
         lines = [change.replace("=", " ", 1) for change in changes if change.startswith(prefix)]
         file.write_text("\n".join([tuned, *lines, ""]))
-    if peer not in DEFAULTS:
+    if peer not in DEFAULTS and peer not in LAB:
         file = copy / "spark-defaults.conf"
         lines = file.read_text().splitlines()
         kept = [line for line in lines if not re.search("hudi|hoodie", line, re.IGNORECASE)]
@@ -90,8 +90,10 @@ def session(peer: str, home: Path) -> SparkSession:
         from hudilab.session import open_session
 
         return open_session(load_settings(), app=peer)
+    from hudilab.config import load_settings
     from hudilab.jars import verify
     from hudilab.java import find_java
+    from hudilab.session import overlay
 
     os.environ |= {
         "JAVA_HOME": str(find_java().home),
@@ -101,10 +103,8 @@ def session(peer: str, home: Path) -> SparkSession:
         "PYSPARK_PYTHON": sys.executable,
     }
     builder = SparkSession.builder.appName(peer)
-    overlay = Path(os.environ["HUDILAB_CONF"], "local", "spark-defaults.conf").read_text()
-    for line in overlay.splitlines():
-        if line.strip() and not line.startswith("#"):
-            builder = builder.config(*line.split(None, 1))
+    for key, value in overlay(load_settings()).items():
+        builder = builder.config(key, value)
     builder = builder.config("spark.sql.warehouse.dir", str(home / "spark-warehouse"))
     local_files = verify(PROJECT / "jars", ["core"])[1:]
     jars = local_files + ([] if peer == "parquet" else verify(PROJECT / "jars", [peer]))

@@ -28,6 +28,16 @@ def found(ms: int, first: float = 4.0) -> dict[str, Any]:
     return {"first_commit_s": first, "peak": peak, "loads": loads}
 
 
+def benchmark(script: str, *arguments: str, timeout: int = 60) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / script), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
 def test_the_names_of_the_peers() -> None:
     assert set(peers.PEERS) == NAMES
 
@@ -71,13 +81,7 @@ def test_medians_spread_and_ratios_within_a_round() -> None:
     ],
 )
 def test_a_bad_argument(arguments: list[str], text: str) -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "peers.py"), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = benchmark("peers.py", *arguments)
     assert done.returncode == 2
     assert text in done.stderr
 
@@ -90,15 +94,8 @@ def test_a_bad_argument(arguments: list[str], text: str) -> None:
     ],
 )
 def test_a_bad_argument_of_one_peer(tmp_path: Path, arguments: list[str], text: str) -> None:
-    script = ROOT / "benchmarks" / "spark_peer.py"
     fixed = ["parquet", "--home", str(tmp_path), "--started", "0"]
-    done = subprocess.run(
-        [sys.executable, str(script), *fixed, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = benchmark("spark_peer.py", *fixed, *arguments)
     assert done.returncode == 2
     assert text in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -107,14 +104,8 @@ def test_a_bad_argument_of_one_peer(tmp_path: Path, arguments: list[str], text: 
 @pytest.mark.deep
 def test_a_round_of_two(tmp_path: Path) -> None:
     file = tmp_path / "peers.json"
-    command = [str(ROOT / "benchmarks" / "peers.py"), "--rounds", "1", "--json", str(file)]
-    done = subprocess.run(
-        [sys.executable, *command, "--peers", "parquet,hudi_append"],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    two = ["--rounds", "1", "--json", str(file), "--peers", "parquet,hudi_append"]
+    done = benchmark("peers.py", *two, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "| `hudi_append` | **" in done.stdout
     assert '"hudi_append": {' in file.read_text()
