@@ -18,6 +18,7 @@ _INLINE = "hoodie.compact.inline"
 _CLEAN = "hoodie.clean.automatic"
 _MERGER = "hoodie.write.record.merge.custom.implementation.classes"
 _BUCKETS = "hoodie.bucket.index.num.buckets"
+_FILTER = "hoodie.parquet.bloom.filter.enabled"
 _ASYNC = "hoodie.datasource.compaction.async.enable"
 _LOSES = f"{_WRITE}streaming.ignore.failed.batch"
 
@@ -63,6 +64,7 @@ _WHY = {
     _MERGER: "Rows are compared as Spark has them, not as Avro: a fifth less time.",
     "hoodie.index.type": "A row's file follows from its key: none is opened to look the key up.",
     _BUCKETS: "File groups a partition has, for good: as many as its keys are spread over.",
+    _FILTER: "The bucket says where a key is: no file needs a filter of its keys.",
 }
 
 
@@ -144,7 +146,7 @@ class TableSpec:
         # In MERGE_ON_READ such rows would also change the format of the logs, for no gain.
         in_spark = self.operation == "upsert" and self.table_type == "COPY_ON_WRITE"
         values.append("org.apache.hudi.DefaultSparkRecordMerger" if in_spark else "")
-        values += ["BUCKET", str(self.buckets)] if self.buckets else ["", ""]
+        values += ["BUCKET", str(self.buckets), "false"] if self.buckets else ["", "", ""]
         # An empty value: the option is not for such a table.
         rows = zip(_WHY.items(), values, strict=True)
         owned = {f"{_WRITE}partitionpath.field"}  # empty: no partitions

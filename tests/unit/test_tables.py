@@ -70,6 +70,7 @@ def test_buckets_are_the_index_of_upserts() -> None:
     options = spec(operation="upsert", buckets=4).write_options()
     assert options["hoodie.index.type"] == "BUCKET"
     assert options["hoodie.bucket.index.num.buckets"] == "4"
+    assert options["hoodie.parquet.bloom.filter.enabled"] == "false"
     assert "hoodie.index.type" not in spec(operation="upsert").write_options()
 
 
@@ -175,6 +176,7 @@ def test_options_that_the_spec_sets_are_refused_but_those_of_speed() -> None:
         "hoodie.clean.automatic",
         "hoodie.compact.inline",
         "hoodie.index.type",
+        "hoodie.parquet.bloom.filter.enabled",
         MERGER,
     ]
 
