@@ -76,6 +76,9 @@ def test_every_command_in_a_fresh_clone(tmp_path: Path) -> None:
         "JAVA_HOME": "",
         "VIRTUAL_ENV": "",
         "HUDILAB_HOME": "",
+        # Or a make inside `make test-deep` would say which directories it enters and leaves.
+        "MAKELEVEL": "",
+        "MAKEFLAGS": "",
     }
     first = shell("make run", clone, env)
     assert first.returncode == 0, first.stdout[-1000:] + first.stderr[-2000:]
