@@ -34,7 +34,8 @@ LAB = {
     "hudi_upsert_mor": ("MERGE_ON_READ", "upsert"),
 }
 DEFAULTS = {"hudi_default_insert": "insert", "hudi_default_upsert": "upsert"}
-SPARK_PEERS = ("parquet", "delta", "iceberg", *DEFAULTS, *LAB)
+HUDI = (*DEFAULTS, *LAB)
+SPARK_PEERS = ("parquet", "delta", "iceberg", *HUDI)
 
 
 class Load(NamedTuple):
@@ -75,7 +76,7 @@ def conf_dir(peer: str, home: Path, changes: list[str]) -> Path:
         tuned = file.read_text() if peer in LAB or name == "spark" else ""
         lines = [change.replace("=", " ", 1) for change in changes if change.startswith(prefix)]
         file.write_text("\n".join([tuned, *lines, ""]))
-    if peer not in DEFAULTS and peer not in LAB:
+    if peer not in HUDI:
         file = copy / "spark-defaults.conf"
         lines = file.read_text().splitlines()
         kept = [line for line in lines if not re.search("hudi|hoodie", line, re.IGNORECASE)]
@@ -85,15 +86,14 @@ def conf_dir(peer: str, home: Path, changes: list[str]) -> Path:
 
 def session(peer: str, home: Path) -> SparkSession:
     """The lab's own session for Hudi; for the others the same settings without Hudi's."""
-    if peer in LAB or peer in DEFAULTS:
-        from hudilab.config import load_settings
-        from hudilab.session import open_session
-
-        return open_session(load_settings(), app=peer)
     from hudilab.config import load_settings
+    from hudilab.session import open_session, overlay
+
+    settings = load_settings()
+    if peer in HUDI:
+        return open_session(settings, app=peer)
     from hudilab.jars import verify
     from hudilab.java import find_java
-    from hudilab.session import overlay
 
     os.environ |= {
         "JAVA_HOME": str(find_java().home),
@@ -103,7 +103,7 @@ def session(peer: str, home: Path) -> SparkSession:
         "PYSPARK_PYTHON": sys.executable,
     }
     builder = SparkSession.builder.appName(peer)
-    for key, value in overlay(load_settings()).items():
+    for key, value in overlay(settings).items():
         builder = builder.config(key, value)
     builder = builder.config("spark.sql.warehouse.dir", str(home / "spark-warehouse"))
     local_files = verify(PROJECT / "jars", ["core"])[1:]
@@ -246,7 +246,7 @@ def fingerprint(rows: DataFrame) -> list[Any]:
 def check(spark: SparkSession, peer: str, home: Path, load: str, rows: int) -> None:
     """Refuse a table that is not what the generator says."""
     table, _ = places(peer, home, load)
-    kind = "hudi" if "hudi" in peer else peer
+    kind = "hudi" if peer in HUDI else peer
     there = f"bench.lab.t_{load}" if peer == "iceberg" else str(table)
     got = fingerprint(spark.read.format(kind).load(there))
     asked = fingerprint(spread(sensor_readings(spark, rows, sensors=PARTITIONS, seed=SEED)))
@@ -320,8 +320,8 @@ def main() -> None:
             parser.error(f"--set {change}: write hoodie.KEY=VALUE or spark.KEY=VALUE")
     for name in arguments.loads.split(","):
         if name not in LOADS and not re.fullmatch(r"[1-9]\d*x\d+x[1-9]\d*", name):
-            known = ", ".join(LOADS)
-            parser.error(f"no load {name}; loads are {known}, or ROWSxWARMxCOUNTED like 10x4x10")
+            named = ", ".join(LOADS)
+            parser.error(f"no load {name}; loads are {named}, or ROWSxWARMxCOUNTED like 10x4x10")
     peer, home = arguments.peer, arguments.home
     os.environ |= {
         "HUDILAB_HOME": str(home),
@@ -333,9 +333,9 @@ def main() -> None:
     jvm: Any = spark._jvm
     pid = jvm.java.lang.ProcessHandle.current().pid()
     result: dict[str, Any] = {"peer": peer, "session_s": opened - arguments.started, "loads": {}}
+    loads = SLOW_LOADS if peer in SLOW else LOADS
     for name in arguments.loads.split(","):
-        known = SLOW_LOADS if peer in SLOW else LOADS
-        load = known.get(name) or Load(*map(int, name.split("x")))
+        load = loads.get(name) or Load(*map(int, name.split("x")))
         batches = load.warm + load.counted
         rows = load.rows * batches
         stream = spread(
@@ -352,7 +352,7 @@ def main() -> None:
             result["first_commit_s"] = done[0].stat().st_mtime - arguments.started
         check(spark, peer, home, name, rows)
         result["loads"][name] = costs | on_disk(table)
-        if "hudi" in peer:
+        if peer in HUDI:
             result["loads"][name]["hudi"] = hudi_phases(table)
     result["peak"] = peak_mb(pid)
     if arguments.watch:
