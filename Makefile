@@ -14,7 +14,7 @@ setup: ## make .venv from requirements.lock and fetch the core jars (nothing to 
 	@$(PYTHON) tools/bootstrap.py && $(BIN)/hudilab jars core
 
 setup-dev: ## the same, with the tools that the tests need
-	@$(PYTHON) tools/bootstrap.py --dev && $(BIN)/hudilab jars core
+	@$(PYTHON) tools/bootstrap.py --dev && $(BIN)/hudilab jars core broker kafka msk
 
 run: setup ## write a Hudi table and look into it, headless; ARGS="-p rows 50000" sets parameters
 	@$(BIN)/hudilab run 02_write_hudi_stream 03_inspect_table $(ARGS)

@@ -25,6 +25,7 @@ GATES: dict[str, tuple[str, ...]] = {
     "unit tests": (*PYTEST, "tests/unit"),
     "notebook contract": (*PYTEST, "tests/contract"),
     "Spark tests": (*PYTEST, "tests/spark"),
+    "services": (*PYTEST, "tests/services"),
     "notebooks": (*PYTEST, "tests/notebooks"),
     CURRICULUM: (*PYTEST, *GOLDEN, "notebooks"),
 }

@@ -25,7 +25,7 @@ sys.path.append(str(ROOT / "tests"))
 from contract.checks import METADATA, unkept  # noqa: E402
 
 # They choose other settings; what is kept is what a reader gets who has set none of them.
-UNSET = ("RUNTIME_ENV", "IS_LOCAL", "HUDILAB_CONF", "HUDILAB_LOG_FILE")
+UNSET = ("RUNTIME_ENV", "IS_LOCAL", "HUDILAB_CONF", "HUDILAB_LOG_FILE", "BOOTSTRAP_SERVERS")
 
 
 def main(names: list[str]) -> int:

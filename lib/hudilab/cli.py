@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +15,8 @@ from hudilab.config import load_settings
 from hudilab.errors import LabError
 from hudilab.jars import fetch, read_lock
 from hudilab.java import find_java
+
+PARTITIONS = 3  # of each topic
 
 app = typer.Typer(
     name="hudilab",
@@ -70,6 +74,60 @@ def run(
     pairs = [(name, value) for name, _, value in (text.partition("=") for text in parameter or [])]
     for line in run_notebooks(notebooks, pairs, load_settings(), out):
         print(line)
+
+
+services = typer.Typer(help="Servers on this machine: start, status, stop.", no_args_is_help=True)
+app.add_typer(services, name="services")
+
+
+class Service(StrEnum):
+    """The servers that the lab can run."""
+
+    kafka = "kafka"
+
+
+@services.command()
+def start(
+    name: Service,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one, 9092 first.")] = 0,
+    user: Annotated[
+        str, typer.Option(help="Ask for TLS and this user; password: KAFKA_PASSWORD[_FILE].")
+    ] = "",
+) -> None:
+    """Start a server, wait until it answers, and create the settings' topics."""
+    from hudilab.kafka import Access, create_topics, password
+    from hudilab.services.kafka import start_broker
+
+    settings = load_settings()
+    secret = password(os.environ) if user else None
+    broker = start_broker(settings, port=port, users={user: secret} if secret else None)
+    print(broker.describe())
+    ca = str(broker.ca) if broker.ca else None
+    client = Access(broker.bootstrap, "SASL_SSL" if ca else "PLAINTEXT", user, secret, ca)
+    topics = [group.topic_name for group in (settings.consumer, settings.producer) if group]
+    topics += [settings.producer.dead_letter_topic_name] if settings.producer else []
+    create_topics(client, dict.fromkeys(topics, PARTITIONS))
+    print(f"topics: {', '.join(topics) or 'none'}; export BOOTSTRAP_SERVERS={broker.bootstrap}")
+
+
+@services.command()
+def status() -> None:
+    """What runs, a line each; exit code 1 when nothing does."""
+    from hudilab.services.kafka import find_broker
+
+    broker = find_broker(load_settings())
+    print(broker.describe() if broker else f"{Service.kafka} is not running")
+    if broker is None:
+        raise typer.Exit(1)
+
+
+@services.command()
+def stop(name: Service) -> None:
+    """Stop a server; its data stay."""
+    from hudilab.services.kafka import stop_broker
+
+    pid = stop_broker(load_settings())
+    print(f"{name} was not running" if pid is None else f"{name} stopped, process {pid}")
 
 
 def join_pairs(arguments: list[str]) -> list[str]:

@@ -24,7 +24,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from hudilab.errors import ConfigError
 
-__all__ = ["Runtime", "Settings", "load_settings", "project_root"]
+__all__ = ["Consumer", "Producer", "Runtime", "Settings", "load_settings", "project_root"]
 
 T = TypeVar("T")
 Runtime = Literal["LOCAL", "DOCKER", "AWS"]
@@ -44,7 +44,11 @@ _WANTED = {"string_type": "text", "dict_type": "an object", "model_type": "an ob
 
 @dataclass(frozen=True)
 class Settings:
-    """Where and as what the lab runs: `warehouse_path` as in the file `source`; Paths absolute."""
+    """Where and as what the lab runs: `warehouse_path` as in the file `source`; Paths absolute.
+
+    `consumer` and `producer` are the groups consumer.config.0 and producer.config.0, where the
+    file has them; BOOTSTRAP_SERVERS of the environment stands above theirs.
+    """
 
     runtime: Runtime
     is_local: bool
@@ -57,6 +61,8 @@ class Settings:
     conf_dir: Path
     project: Path
     source: Path
+    consumer: Consumer | None = None
+    producer: Producer | None = None
 
 
 def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Settings:
@@ -74,11 +80,27 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
     overlay = conf / chosen.lower() / _FILE
     source = overlay if _is_there(overlay) else conf / _FILE
     usable = not any(problem.startswith("HUDILAB_CONF") for problem in problems)
-    table = _read_table(source, project, problems) if usable else None
-    if problems or table is None:
+    groups = _read_groups(source, project, problems) if usable else {}
+    servers = _override(env, problems)
+    if problems:
         raise ConfigError("; ".join(problems))
-    fields = {"home": home, "conf_dir": conf, "project": project, "source": source}
-    return Settings(chosen, is_local, **(table.model_dump() | fields))
+    table = groups.pop(_GROUP).model_dump()
+    clients: dict[str, Any] = {
+        name.partition(".")[0]: group.model_copy(update=servers) for name, group in groups.items()
+    }
+    paths: dict[str, Any] = {"home": home, "conf_dir": conf, "project": project, "source": source}
+    return Settings(chosen, is_local, **table, **paths, **clients)
+
+
+def _override(env: Mapping[str, str], problems: list[str]) -> dict[str, str]:
+    """BOOTSTRAP_SERVERS, which stands above the file."""
+    servers = env.get("BOOTSTRAP_SERVERS", "").strip()
+    try:
+        return {"bootstrap_servers": _servers(servers)} if servers else {}
+    except PydanticCustomError as error:
+        remedy = "correct it, or unset it: the file's servers are used then"
+        problems.append(f"BOOTSTRAP_SERVERS={servers!r} {error.message()}; {remedy}")
+        return {}
 
 
 def project_root(env: Mapping[str, str] | None = None) -> Path:
@@ -163,15 +185,72 @@ class _Table(BaseModel):
     aws_region: _Text = Field(alias="aws.region")
 
 
+def _servers(value: str) -> str:
+    for server in value.split(","):
+        host, colon, port = server.rpartition(":")
+        named = re.fullmatch(r"[A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\]", host)
+        if not (colon and named and port.isdecimal() and 0 < int(port) < 65536):
+            raise PydanticCustomError("servers", "is not host:port[,host:port...]")
+    return value
+
+
+_Servers = Annotated[_Text, AfterValidator(_servers)]
+
+
+def _topic(value: str) -> str:
+    if not re.fullmatch(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", value):
+        raise PydanticCustomError("topic", "is not a topic's name (letters, digits, '.', '_', '-')")
+    return value
+
+
+_Topic = Annotated[str, Field(min_length=1), AfterValidator(_topic)]
+
+
+class _Client(BaseModel):
+    """What a Kafka client is told; names and values are Kafka's own. A password is never here."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    table_name: _Name = Field(alias="table.name")
+    topic_name: _Topic = Field(alias="topic.name")
+    bootstrap_servers: _Servers = Field(alias="bootstrap.servers")
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_SSL"] | None = Field(
+        None, alias="security.protocol"
+    )
+    sasl_username: _Text | None = Field(None, alias="sasl.username")
+    ssl_ca_location: _Text | None = Field(None, alias="ssl.ca.location")
+
+
+class Consumer(_Client):
+    """Group consumer.config.0: the topic to read; `table.name` is the view of its rows."""
+
+    startup_mode: Literal["earliest-offset", "latest-offset"] = Field(alias="startup.mode")
+
+
+class Producer(_Client):
+    """Group producer.config.0: the topic to write; `table.name` is the Hudi table beside it.
+
+    What cannot be read goes to `dead.letter.topic.name`.
+    """
+
+    dead_letter_topic_name: _Topic = Field("stocks-dead", alias="dead.letter.topic.name")
+
+
 class _Group(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
     name: str = Field(alias="PropertyGroupId", min_length=1)
     properties: dict[str, Any] = Field(alias="PropertyMap")
 
 
-_TABLE_KEYS = [str(field.alias) for field in _Table.model_fields.values()]
-_GROUP_KEYS = [str(field.alias) for field in _Group.model_fields.values()]
-_TABLE, _SHAPE = TypeAdapter(_Table), TypeAdapter(_Group)
+def _keys(shape: type[BaseModel]) -> list[str]:
+    return [str(field.alias) for field in shape.model_fields.values()]
+
+
+_KNOWN: dict[str, type[BaseModel]] = {
+    _GROUP: _Table,
+    "consumer.config.0": Consumer,
+    "producer.config.0": Producer,
+}
+_SHAPE = TypeAdapter(_Group)
 _OTHER = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))
 
 
@@ -183,39 +262,44 @@ class _Object(dict[str, Any]):
         self.twice = [key for key, times in Counter(key for key, _ in pairs).items() if times > 1]
 
 
-def _read_table(source: Path, project: Path, problems: list[str]) -> _Table | None:
-    """The one group that is needed; what is wrong with the file goes to `problems` as one text."""
+def _read_groups(source: Path, project: Path, problems: list[str]) -> dict[str, BaseModel]:
+    """The groups that the lab knows; what is wrong with the file goes to `problems` as one text."""
     label = str(source.relative_to(project) if source.is_relative_to(project) else source)
-    groups, unreadable = _parse(source)
+    entries, unreadable = _parse(source)
     if unreadable:
         problems.append(f"{label} {unreadable}")
-        return None
+        return {}
     found: list[str] = []
     names: list[str] = []
-    tables = [_check_entry(entry, number, names, found) for number, entry in enumerate(groups, 1)]
+    groups: dict[str, BaseModel] = {}
+    for number, entry in enumerate(entries, 1):
+        _check_entry(entry, number, names, groups, found)
     found += [f"group '{name}' is there {n} times" for name, n in Counter(names).items() if n > 1]
     if found:
         problems.append(f"{label}: {'; '.join(found)}; correct the file")
     if _GROUP not in names:
         there = f"groups there: {', '.join(names) or 'none'}"
-        remedy = f"add it with the keys {', '.join(_TABLE_KEYS)}"
+        remedy = f"add it with the keys {', '.join(_keys(_Table))}"
         problems.append(f"no group {_GROUP!r} in {label}; {there}; {remedy}")
-    return next((table for table in tables if table), None)
+    return groups
 
 
-def _check_entry(entry: Any, number: int, names: list[str], found: list[str]) -> _Table | None:
+def _check_entry(
+    entry: Any, number: int, names: list[str], groups: dict[str, BaseModel], found: list[str]
+) -> None:
     group = entry if isinstance(entry, dict) else {}
     name, properties = group.get("PropertyGroupId"), group.get("PropertyMap")
     where = f"entry {number}"
     if name and isinstance(name, str):
         where = f"group {name!r}"
         names.append(name if name.isprintable() else repr(name))
-    _check(_SHAPE, entry, where, _GROUP_KEYS, found)
-    if isinstance(properties, dict) and name == _GROUP:
-        return _check(_TABLE, properties, where, _TABLE_KEYS, found)
-    if isinstance(properties, dict):
+    _check(_SHAPE, entry, where, _keys(_Group), found)
+    shape = _KNOWN.get(name) if isinstance(name, str) else None
+    if isinstance(properties, dict) and shape:
+        if checked := _check(TypeAdapter(shape), properties, where, _keys(shape), found):
+            groups[str(name)] = checked
+    elif isinstance(properties, dict):
         _check(_OTHER, properties, where, [], found)
-    return None
 
 
 def _parse(source: Path) -> tuple[list[Any], str]:
@@ -279,4 +363,6 @@ def _complaint(where: str, detail: ErrorDetails, keys: list[str]) -> str:
         return f"{subject} is {_kind(detail['input'])}, not {_WANTED[kind]}"
     if kind == "string_pattern_mismatch":
         return f"{subject} is not a plain name (letters, digits and _, no digit first)"
+    if kind == "literal_error":
+        return f"{subject} should be {detail['ctx']['expected']}"
     return f"{subject} {'is empty' if kind == 'string_too_short' else detail['msg']}"

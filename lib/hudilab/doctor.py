@@ -53,7 +53,7 @@ def run_checks(with_spark: bool = True, runtime: str = "") -> list[Check]:
     except LabError as error:
         return [*checks, _failed("configuration", error)]
     checks.append(Check("configuration", True, True, f"{settings.source}", ""))
-    checks += [_jars(settings), _warehouse(settings)]
+    checks += [_jars(settings), _warehouse(settings), _kafka(settings)]
     if with_spark and all(check.ok for check in checks if check.required):
         checks += _spark(settings)
     elif with_spark:
@@ -138,6 +138,19 @@ def _warehouse(settings: Settings) -> Check:
     except LabError as error:
         return _failed("warehouse", error)
     return Check("warehouse", True, True, place.warehouse, "")
+
+
+def _kafka(settings: Settings) -> Check:
+    if settings.consumer is None:
+        return Check("kafka", True, False, "not in the settings", "")
+    servers = settings.consumer.bootstrap_servers
+    host, _, port = servers.partition(",")[0].rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), 1).close()
+    except OSError:
+        remedy = "notebook 07 starts its own; for the jobs: hudilab services start kafka"
+        return Check("kafka", False, False, f"nobody listens at {servers}", remedy)
+    return Check("kafka", True, False, f"{servers} is there", "")
 
 
 def _spark(settings: Settings) -> list[Check]:

@@ -6,9 +6,11 @@ __all__ = [
     "ConfigError",
     "JarError",
     "JavaError",
+    "KafkaError",
     "LabError",
     "ParameterError",
     "PathError",
+    "ServiceError",
     "SessionError",
     "StreamError",
     "TableError",
@@ -45,6 +47,14 @@ class TableError(LabError):
 
 class SessionError(LabError):
     """No Spark session can be opened with these settings."""
+
+
+class ServiceError(LabError):
+    """A server of the lab cannot be started, or does not answer."""
+
+
+class KafkaError(LabError):
+    """A broker, a topic or what it takes to be let in: missing, wrong or refused."""
 
 
 class StreamError(LabError):

@@ -14,6 +14,7 @@ from hudilab.errors import ParameterError
 
 __all__ = ["check_sizes", "defaults", "parse"]
 
+TICKERS = 17
 _TYPES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
@@ -91,7 +92,13 @@ def _convert(text: str, kind: type) -> Any:
 
 
 def check_sizes(
-    *, rows: Any, batches: Any, sensors: Any, seed: Any = 0, trigger_seconds: Any = 0
+    *,
+    rows: Any,
+    batches: Any,
+    sensors: Any = 1,
+    tickers: Any = 1,
+    seed: Any = 0,
+    trigger_seconds: Any = 0,
 ) -> None:
     """Refuse sizes that no stream can have; all problems in one ParameterError."""
     problems = []
@@ -99,6 +106,7 @@ def check_sizes(
         ("rows", rows, 1),
         ("batches", batches, 1),
         ("sensors", sensors, 1),
+        ("tickers", tickers, 1),
         ("seed", seed, None),
     ):
         if isinstance(value, bool) or not isinstance(value, int):
@@ -107,6 +115,8 @@ def check_sizes(
             problems.append(f"{name}={value} is less than {least}")
         elif abs(value) >= 2**63 or (name == "sensors" and value > 1_000_000):
             problems.append(f"{name}={value} is too large for its column")
+        elif name == "tickers" and value > TICKERS:
+            problems.append(f"tickers={value} is more than the {TICKERS} that there are")
     if isinstance(trigger_seconds, bool) or not isinstance(trigger_seconds, int | float):
         problems.append(f"trigger_seconds={trigger_seconds!r} is not a number")
     elif not 0 <= trigger_seconds < float("inf"):

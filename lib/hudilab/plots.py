@@ -8,7 +8,15 @@ import matplotlib.dates as mdates
 import pandas as pd
 from matplotlib.axes import Axes
 
-__all__ = ["batch_durations", "file_sizes", "task_times", "temperatures", "timeline"]
+__all__ = [
+    "batch_durations",
+    "file_sizes",
+    "price_lines",
+    "rates",
+    "task_times",
+    "temperatures",
+    "timeline",
+]
 
 _COLOURS = {
     "commit": "#1f77b4",
@@ -107,6 +115,37 @@ def temperatures(ax: Axes, readings: pd.DataFrame) -> Axes:
     ax.boxplot(list(groups.values()), showfliers=False)
     ax.set_xticks(range(1, len(groups) + 1), [str(key) for key in groups])
     ax.set(xlabel="sensor_id", ylabel="temperature", title="Temperatures by sensor")
+    return ax
+
+
+def price_lines(ax: Axes, prices: pd.DataFrame) -> Axes:
+    """A line for each ticker, its first price as 100; `prices`: event_time, ticker, price."""
+    for ticker, rows in prices.sort_values("event_time").groupby("ticker"):
+        price = rows["price"].astype(float)
+        ax.plot(rows["event_time"], price / price.iloc[0] * 100, label=str(ticker), linewidth=1)
+    ax.xaxis.set_major_locator(mdates.AutoDateLocator(minticks=3, maxticks=8))  # type: ignore[no-untyped-call]
+    ax.xaxis.set_major_formatter(mdates.DateFormatter("%H:%M:%S"))  # type: ignore[no-untyped-call]
+    ax.set(xlabel="event_time, UTC", ylabel="price, the first = 100", title="Prices by ticker")
+    ax.legend(ncols=2, fontsize="small")
+    ax.grid(alpha=0.3)
+    return ax
+
+
+def rates(ax: Axes, progress: pd.DataFrame) -> Axes:
+    """Rows a second that came in, against rows a second that were processed, for each batch.
+
+    `progress`: batch, input_rate, processed_rate, as `hudilab.streams.progress_rows` gives them.
+    A stream keeps up as long as the second is the higher one.
+    """
+    at = pd.Series(range(len(progress)), index=progress.index)
+    for shift, name, label in (
+        (-0.2, "input_rate", "came in"),
+        (0.2, "processed_rate", "processed"),
+    ):
+        ax.bar(at + shift, progress[name], width=0.4, label=label)
+    ax.set_xticks(at, [str(batch) for batch in progress["batch"]])
+    ax.set(xlabel="micro-batch", ylabel="rows a second", title="Input and processing rate")
+    ax.legend()
     return ax
 
 

@@ -23,7 +23,7 @@ from hudilab.streams import root_cause
 __all__ = ["NotebookFailed", "find_notebook", "run_notebooks"]
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
-_SIZES = ("rows", "batches", "sensors", "seed", "trigger_seconds")
+_SIZES = ("rows", "batches", "sensors", "tickers", "seed", "trigger_seconds")
 
 
 class NotebookFailed(LabError):
@@ -56,7 +56,7 @@ def run_notebooks(
     values = parse(given, union, ", ".join(notebook.name for notebook in notebooks))
     for one in known:
         sizes = {name: values.get(name, one[name]) for name in _SIZES if name in one}
-        if {"rows", "batches", "sensors"} <= sizes.keys():
+        if {"rows", "batches"} <= sizes.keys():
             check_sizes(**sizes)
     folder = (out or settings.home / "executed").absolute()
     if any(notebook.parent == folder.resolve() for notebook in notebooks):

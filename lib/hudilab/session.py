@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -47,6 +49,8 @@ def open_session(
     Never downloads: jars come from `jars/`, verified against `jars.lock`. Prints nothing.
     Errors: JavaError, JarError, and SessionError when a live session has other static settings.
     """
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return _submitted(app)
     java = find_java()
     jars = verify(settings.project / "jars", groups)
     asked = {"spark.driver.extraClassPath": os.pathsep.join(map(str, jars)), **overlay(settings)}
@@ -72,6 +76,25 @@ def open_session(
     # right one.
     jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload")
     return session
+
+
+def _submitted(app: str) -> SparkSession:
+    """The session of spark-submit, which has started the JVM and chosen class path and settings."""
+    spark = SparkSession.builder.appName(app).getOrCreate()
+    jvm: Any = spark._jvm
+    try:
+        jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload")
+    except Py4JError:
+        raise SessionError(
+            "spark-submit started without Hudi on its class path; "
+            "name the jars of jars/core with --driver-class-path, or the bundle with --jars"
+        ) from None
+    if not jvm.java.lang.System.getenv("HUDI_CONF_DIR"):
+        raise SessionError(
+            "HUDI_CONF_DIR is not set, so none of the lab's Hudi settings would count; "
+            "export it, and SPARK_CONF_DIR, as the lab's conf directory before spark-submit"
+        )
+    return spark
 
 
 def describe(spark: SparkSession) -> str:

@@ -26,9 +26,10 @@ _CARRIER = re.compile(
 )
 
 
-def drain(query: StreamingQuery, *, batches: int, deadline: float) -> StreamingQuery:
+def drain(query: StreamingQuery, *, batches: int | None = None, deadline: float) -> StreamingQuery:
     """Wait until micro-batch number `batches` (from 1) is committed, then stop the query.
 
+    Without `batches`: until it ends by itself, as one with the trigger `availableNow` does.
     Shows a progress bar; `deadline` in seconds. Errors: StreamError with the root cause when the
     query fails or the deadline passes; the checkpoint then lets the next start go on.
     """
@@ -36,17 +37,20 @@ def drain(query: StreamingQuery, *, batches: int, deadline: float) -> StreamingQ
     with tqdm(total=batches, unit="batch", desc="stream") as bar:
         while True:
             last = query.lastProgress
-            done = 0 if last is None else min(int(last["batchId"]) + 1, batches)
+            done = 0 if last is None else int(last["batchId"]) + 1
+            done = done if batches is None else min(done, batches)
             if done > bar.n:  # each refresh is an output of the cell
                 bar.update(done - bar.n)
-            if done >= batches:
+            if batches is not None and done >= batches:
                 break
             if not query.isActive:
+                if batches is None and query.exception() is None:
+                    break
                 raise StreamError(_end(query, done, batches))
             if time.monotonic() > ends:
                 query.stop()
                 raise StreamError(
-                    f"{done} of {batches} batches were done after {deadline:g} s; raise the "
+                    f"{_of(done, batches)} were done after {deadline:g} s; raise the "
                     "deadline and start again: the stream goes on from its checkpoint"
                 )
             time.sleep(0.05)
@@ -54,11 +58,15 @@ def drain(query: StreamingQuery, *, batches: int, deadline: float) -> StreamingQ
     return query
 
 
-def _end(query: StreamingQuery, done: int, batches: int) -> str:
+def _of(done: int, batches: int | None) -> str:
+    return f"{done} batches" if batches is None else f"{done} of {batches} batches"
+
+
+def _end(query: StreamingQuery, done: int, batches: int | None) -> str:
     failure = query.exception()
     why = "it was stopped" if failure is None else root_cause(str(failure))
     return (
-        f"the stream ended after {done} of {batches} batches: {why}; "
+        f"the stream ended after {_of(done, batches)}: {why}; "
         "mend the cause and start again: the stream goes on from its checkpoint"
     )
 
@@ -66,12 +74,15 @@ def _end(query: StreamingQuery, done: int, batches: int) -> str:
 def progress_rows(query: StreamingQuery) -> pd.DataFrame:
     """A row a micro-batch from the query's own progress.
 
-    Columns: batch, rows, and the phases of Spark 3.5 `durationMs` in ms (addBatch is the write;
+    Columns: batch, rows, input_rate and processed_rate (rows a second; of a first batch nothing is
+    known of its input), and the phases of Spark 3.5 `durationMs` in ms (addBatch is the write;
     triggerExecution is the whole).
     """
     rows: list[dict[str, Any]] = []
     for progress in query.recentProgress:
         head = {"batch": progress["batchId"], "rows": progress["numInputRows"]}
+        head["input_rate"] = progress.get("inputRowsPerSecond", 0.0)
+        head["processed_rate"] = progress.get("processedRowsPerSecond", 0.0)
         rows.append(head | dict(progress["durationMs"]))
     return pd.DataFrame(rows).fillna(0)
 

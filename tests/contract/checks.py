@@ -119,8 +119,8 @@ def parameters(path: Path, nb: NotebookNode) -> Problems:
         yield "the first code cell is not tagged parameters"
     try:
         known = defaults(path)
-        sizes = ("rows", "batches", "sensors", "seed", "trigger_seconds")
-        if {"rows", "batches", "sensors"} <= known.keys():
+        sizes = ("rows", "batches", "sensors", "tickers", "seed", "trigger_seconds")
+        if {"rows", "batches"} <= known.keys():
             check_sizes(**{name: known[name] for name in sizes if name in known})
     except LabError as error:
         yield str(error)

@@ -43,7 +43,7 @@ def test_a_healthy_machine(tmp_path: Path) -> None:
     assert checks["spark"]["found"] == "Spark 3.5.7, Scala 2.12.18, Hudi 1.2.0"
     python = f"{sys.version_info.major}.{sys.version_info.minor} with hudilab 0.1.0"
     assert checks["worker python"]["found"] == f"{python}; driver {python}"
-    assert len(checks) == 10
+    assert len(checks) == 11
 
 
 def test_a_worker_with_another_python(tmp_path: Path) -> None:

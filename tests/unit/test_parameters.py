@@ -152,6 +152,8 @@ def test_sizes_that_a_stream_can_have() -> None:
         ({"rows": 0}, "rows=0 is less than 1"),
         ({"batches": 0}, "batches=0 is less than 1"),
         ({"sensors": 0}, "sensors=0 is less than 1"),
+        ({"tickers": 0}, "tickers=0 is less than 1"),
+        ({"tickers": 18}, "tickers=18 is more than the 17 that there are"),
         ({"batches": 11}, "batches=11 is more than rows=10, so some would be empty"),
         ({"rows": "ten"}, "rows='ten' is not a whole number"),
         ({"rows": True}, "rows=True is not a whole number"),

@@ -22,6 +22,8 @@ from matplotlib import pyplot as plt
 from hudilab.plots import (
     batch_durations,
     file_sizes,
+    price_lines,
+    rates,
     task_times,
     temperatures,
     timeline,
@@ -66,12 +68,21 @@ TASKS = pd.DataFrame(
     [(5, at(9), at(10)), (2, at(4), at(8)), (2, at(3), at(5)), (5, at(8), at(11))],
     columns=["stage", "started", "ended"],
 )
+PRICES = pd.DataFrame(
+    [(at(2), "IBM", 110.0), (at(0), "IBM", 100.0), (at(1), "V", 50.0), (at(3), "V", 40.0)],
+    columns=["event_time", "ticker", "price"],
+)
+RATES = pd.DataFrame(
+    [(4, 0.0, 50.0), (5, 20.0, 80.0)], columns=["batch", "input_rate", "processed_rate"]
+)
 PICTURES = [
     (timeline, INSTANTS),
     (batch_durations, PROGRESS),
     (file_sizes, FILES),
     (temperatures, READINGS),
     (task_times, TASKS),
+    (price_lines, PRICES),
+    (rates, RATES),
 ]
 
 
@@ -251,6 +262,21 @@ def test_task_times_have_a_bar_for_each_task_by_stage_and_start(ax: Axes) -> Non
     assert words(ax) == ("seconds", "", "When each task ran")
 
 
+def test_prices_are_lines_that_start_at_100(ax: Axes) -> None:
+    price_lines(ax, PRICES)
+    shown = {str(line.get_label()): list(line.get_ydata()) for line in ax.lines}
+    assert shown == {"IBM": [100.0, pytest.approx(110.0)], "V": [100.0, 80.0]}
+    assert words(ax) == ("event_time, UTC", "price, the first = 100", "Prices by ticker")
+
+
+def test_rates_stand_side_by_side_for_each_batch(ax: Axes) -> None:
+    rates(ax, RATES)
+    heights = [round(bar.get_height()) for bar in ax.patches]
+    assert heights == [0, 20, 50, 80]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["4", "5"]
+    assert list(legend(ax)) == ["came in", "processed"]
+
+
 @pytest.mark.parametrize(("draw", "rows"), PICTURES)
 def test_a_picture_is_drawn_where_it_should_and_is_always_the_same(
     draw: Callable[[Axes, pd.DataFrame], Axes], rows: pd.DataFrame
@@ -265,3 +291,13 @@ def test_a_picture_is_drawn_where_it_should_and_is_always_the_same(
         pictures.append(bytes(canvas.buffer_rgba()))
     assert pictures[0] == pictures[1]
     pd.testing.assert_frame_equal(rows, before)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seconds", [1, 60, 1_000, 10_000, 40_000, 200_000])
+def test_prices_of_seconds_and_of_days_have_a_few_instants_below(ax: Axes, seconds: float) -> None:
+    rows = [(at(0), "IBM", 120.0), (at(seconds), "IBM", 132.0)]
+    price_lines(ax, pd.DataFrame(rows, columns=["event_time", "ticker", "price"]))
+    assert ax.figure is not None
+    ax.figure.draw_without_rendering()  # type: ignore[union-attr]
+    assert 2 <= len(ax.get_xticks()) <= 9

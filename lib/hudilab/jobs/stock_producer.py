@@ -1,0 +1,83 @@
+"""Send seeded stock prices to a topic of Kafka: `python -m hudilab.jobs.stock_producer --help`.
+
+BOOTSTRAP_SERVERS, TOPIC_NAME and MAX_RUN of the environment stand above the settings' file.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Annotated
+
+import typer
+from tqdm import tqdm
+
+from hudilab.config import load_settings
+from hudilab.errors import ConfigError, LabError
+from hudilab.kafka import Sender, Sent, access, check_topics
+from hudilab.prices import TICKERS, messages
+
+__all__ = ["run"]
+
+
+def _rounds(env: Mapping[str, str]) -> int | None:
+    word = env.get("MAX_RUN", "").strip()
+    if word and not (word.lstrip("-").isdecimal() and int(word) >= -1 and int(word) != 0):
+        raise ConfigError(
+            f"MAX_RUN={word!r} is not a number of rounds; set it to 1 or more, or to -1 for no end"
+        )
+    return int(word) if word and int(word) > 0 else None
+
+
+def run(
+    *,
+    seed: int,
+    wait_seconds: float,
+    env: Mapping[str, str],
+    say: Callable[[str], object] = print,
+) -> Sent:
+    """Send rounds of one price a ticker until MAX_RUN or Ctrl-C; then say what was acknowledged."""
+    settings, rounds = load_settings(env=env), _rounds(env)
+    client = access(settings.consumer, env)
+    topic = env.get("TOPIC_NAME", "").strip() or settings.consumer.topic_name  # type: ignore[union-attr]
+    check_topics(client, [topic])
+    stop: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: stop.append(number))
+    number = 0
+    try:
+        with Sender(client, topic) as sender, tqdm(total=rounds, unit="round", desc=topic) as bar:
+            while not stop and (rounds is None or number < rounds):
+                first = number * len(TICKERS)
+                for message in messages(first + len(TICKERS), seed=seed, first=first):
+                    sender.send(message)
+                number += 1
+                bar.update()
+                ends = time.monotonic() + wait_seconds
+                while not stop and number != rounds and time.monotonic() < ends:
+                    time.sleep(min(0.1, wait_seconds))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    sent = sender.sent
+    say(
+        f"hudilab: rounds={number} sent={sent.given} acknowledged={sent.acknowledged} topic={topic}"
+    )
+    return sent
+
+
+def command(
+    seed: Annotated[int, typer.Option(help="The same seed sends the same prices.")] = 42,
+    wait_seconds: Annotated[float, typer.Option(help="Pause between two rounds.")] = 5.0,
+) -> None:
+    """Send one price of each of 17 tickers, wait, and again; MAX_RUN rounds, or until Ctrl-C."""
+    try:
+        run(seed=seed, wait_seconds=wait_seconds, env=os.environ)
+    except LabError as error:
+        print(f"hudilab: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+
+
+if __name__ == "__main__":
+    typer.run(command)

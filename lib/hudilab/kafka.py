@@ -1,0 +1,428 @@
+"""Kafka as its clients see it: who connects how, which topics there are, how far they are read."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import stat
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from confluent_kafka import KafkaError as Code
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import Producer as Client
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from hudilab.config import Consumer, Producer
+from hudilab.errors import KafkaError
+
+__all__ = [
+    "Access",
+    "Sender",
+    "Sent",
+    "access",
+    "check_topics",
+    "create_topics",
+    "password",
+    "produce",
+    "topic_rows",
+]
+
+IAM_PORT = "9098"  # of Amazon MSK: TLS, and IAM instead of a password
+PATIENCE = 6.0
+DELIVERY_MS = 30_000
+SCRAM = "SCRAM-SHA-512"
+_IAM = "software.amazon.msk.auth.iam.IAM"
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a client gets in: servers, `security.protocol`, and what that asks for.
+
+    The password stands in no representation of it.
+    """
+
+    servers: str
+    protocol: str = "PLAINTEXT"
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    ca: str | None = None
+
+    @property
+    def iam(self) -> bool:
+        """Whether these are an Amazon MSK cluster's servers for IAM: they end in 9098."""
+        return self.servers.endswith(IAM_PORT)
+
+    def spark_options(self) -> dict[str, str]:
+        """Options of Spark's Kafka source and sink, `kafka.` before each of the client's own."""
+        options = {"bootstrap.servers": self.servers}
+        if self.iam:
+            options |= {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "AWS_MSK_IAM",
+                "sasl.jaas.config": f"{_IAM}LoginModule required;",
+                "sasl.client.callback.handler.class": f"{_IAM}ClientCallbackHandler",
+            }
+        elif self.protocol != "PLAINTEXT":
+            options["security.protocol"] = self.protocol
+        if self.password is not None:
+            user, password = (_quoted(text) for text in (self.username or "", self.password))
+            login = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+            options |= {
+                "sasl.mechanism": SCRAM,
+                "sasl.jaas.config": f"{login} username={user} password={password};",
+            }
+        if self.ca:
+            options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": self.ca}
+        return {f"kafka.{name}": value for name, value in options.items()}
+
+    def client_options(self) -> dict[str, Any]:
+        """Options of the Python client (librdkafka). Errors: KafkaError for MSK with IAM."""
+        if self.iam:
+            raise KafkaError(
+                f"{self.servers} asks for IAM, which the Python client does not speak; "
+                "produce with Spark, or name the cluster's SASL/SCRAM servers"
+            )
+        options: dict[str, Any] = {"bootstrap.servers": self.servers}
+        if self.protocol != "PLAINTEXT":
+            options["security.protocol"] = self.protocol
+        if self.password is not None:
+            options |= {
+                "sasl.mechanism": SCRAM,
+                "sasl.username": self.username,
+                "sasl.password": self.password,
+            }
+        return options | ({"ssl.ca.location": self.ca} if self.ca else {})
+
+
+def access(group: Consumer | Producer | None, env: Mapping[str, str] | None = None) -> Access:
+    """What a group of application_properties.json says, with the password from the environment.
+
+    Errors: KafkaError, which never repeats a password.
+    """
+    env = os.environ if env is None else env
+    if group is None:
+        raise KafkaError(
+            "application_properties.json has no groups for Kafka; "
+            "add consumer.config.0 and producer.config.0"
+        )
+    protocol = group.security_protocol or "PLAINTEXT"
+    if protocol != "SASL_SSL":
+        return Access(group.bootstrap_servers, protocol, ca=group.ssl_ca_location)
+    if not group.sasl_username:
+        raise KafkaError("security.protocol is SASL_SSL; set sasl.username beside it")
+    secret = password(env)
+    return Access(
+        group.bootstrap_servers, protocol, group.sasl_username, secret, group.ssl_ca_location
+    )
+
+
+def check_topics(
+    client: Access, topics: Sequence[str] = (), patience: float = PATIENCE
+) -> dict[str, int]:
+    """The topics there are, with their numbers of partitions; `topics` must be among them.
+
+    Errors: KafkaError with the cause and its remedy in about `patience` seconds: no broker, not
+    trusted, not let in, the wrong protocol, no such topic. Of MSK with IAM only the connection is
+    tried.
+    """
+    if client.iam:
+        _connect(client.servers, patience)
+        return {}
+    found = {
+        name: len(topic.partitions)
+        for name, topic in _metadata(client, patience).topics.items()
+        if not name.startswith("__")
+    }
+    missing = [repr(name) for name in topics if name not in found]
+    if missing:
+        there = ", ".join(sorted(found)) or "none"
+        raise KafkaError(
+            f"no topic {', '.join(missing)} at {client.servers}; topics there: {there}; "
+            "create it, or correct topic.name"
+        )
+    return found
+
+
+def create_topics(client: Access, topics: Mapping[str, int], *, afresh: bool = False) -> None:
+    """Create topics (name: partitions) where they are not; `afresh`: delete them first.
+
+    Errors: KafkaError when one is there with another number of partitions.
+    """
+    there = check_topics(client)
+    admin = _admin(client)
+    if afresh and (old := [name for name in topics if name in there]):
+        _done(admin.delete_topics(old, operation_timeout=PATIENCE))
+        there = {name: count for name, count in there.items() if name not in old}
+    for name, partitions in topics.items():
+        if name in there and there[name] != partitions:
+            raise KafkaError(
+                f"topic {name!r} has {there[name]} partitions and {partitions} are asked for; "
+                "delete it, or use another name"
+            )
+    # A deletion is answered before it is done everywhere.
+    ends = time.monotonic() + PATIENCE
+    while new := [NewTopic(n, p, 1) for n, p in topics.items() if n not in there]:
+        try:
+            _done(admin.create_topics(new, operation_timeout=PATIENCE))
+            return
+        except KafkaError:
+            if time.monotonic() > ends:
+                raise
+            time.sleep(0.1)
+            there = check_topics(client)
+
+
+def topic_rows(
+    client: Access, topics: Sequence[str], read: Mapping[str, Mapping[str, int]] | None = None
+) -> pd.DataFrame:
+    """A row a partition: topic, partition, first and end offset, and, with `read`, read and lag.
+
+    `read` is what a query has read, as its progress has it in `sources[0]["endOffset"]`.
+    """
+    there = check_topics(client, topics)
+    parts = [TopicPartition(name, number) for name in topics for number in range(there[name])]
+    admin = _admin(client)
+    first, end = (
+        _offsets(admin, dict.fromkeys(parts, which))
+        for which in (OffsetSpec.earliest(), OffsetSpec.latest())
+    )
+    rows = []
+    for part in parts:
+        row = {"topic": part.topic, "partition": part.partition}
+        row |= {"first": first[part], "end": end[part]}
+        if read is not None:
+            at = read.get(part.topic, {}).get(str(part.partition), first[part])
+            row |= {"read": at, "lag": end[part] - at}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+@dataclass
+class Sent:
+    """Messages that were given to the client, and those that the broker acknowledged."""
+
+    given: int = 0
+    acknowledged: int = 0
+    refused: str = ""
+
+
+def produce(client: Access, topic: str, batch: Iterable[tuple[bytes | None, bytes | None]]) -> Sent:
+    """Send messages (key, value) and wait until each is acknowledged, none twice.
+
+    Errors: KafkaError when one is not, with how many were.
+    """
+    with Sender(client, topic) as sender:
+        for message in batch:
+            sender.send(message)
+    return sender.sent
+
+
+class Sender:
+    """An idempotent producer; leaving it waits for every acknowledgement."""
+
+    def __init__(self, client: Access, topic: str) -> None:
+        self.sent, self._topic = Sent(), topic
+        self._client = Client(
+            client.client_options()
+            | {
+                "enable.idempotence": True,
+                # The partition of a key is the one that Spark's and Java's clients choose.
+                "partitioner": "murmur2_random",
+                "linger.ms": 5,
+                "delivery.timeout.ms": DELIVERY_MS,
+                "log_level": 0,
+            }
+        )
+
+    def send(self, message: tuple[bytes | None, bytes | None]) -> None:
+        """Give a message, key and value, to the client; waits while its queue is full."""
+        while True:
+            try:
+                key, value = message
+                self._client.produce(self._topic, value, key, on_delivery=self._report)
+            except BufferError:
+                self._client.poll(0.1)
+                continue
+            except KafkaException as error:
+                self.sent.refused = self.sent.refused or error.args[0].str()
+            self.sent.given += 1
+            self._client.poll(0)
+            return
+
+    def flush(self) -> None:
+        """Wait until all that was given is acknowledged. Errors: KafkaError."""
+        left = self._client.flush(DELIVERY_MS / 1000 + 5)
+        if left or self.sent.refused:
+            why = self.sent.refused or "no answer"
+            raise KafkaError(
+                f"{self.sent.acknowledged} of {self.sent.given} messages were acknowledged by "
+                f"topic {self._topic!r}: {why}; correct the cause, and send the rest again"
+            )
+
+    def _report(self, error: Any, _: Any) -> None:
+        if error is None:
+            self.sent.acknowledged += 1
+        else:
+            self.sent.refused = self.sent.refused or error.str()
+
+    def __enter__(self) -> Sender:
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        if kind is None:
+            self.flush()
+
+
+def _offsets(admin: AdminClient, asked: dict[TopicPartition, Any]) -> dict[TopicPartition, int]:
+    """A topic that was just made has no leader for a moment."""
+    ends = time.monotonic() + PATIENCE
+    while True:
+        try:
+            futures = admin.list_offsets(asked).items()
+            return {part: future.result(PATIENCE).offset for part, future in futures}
+        except KafkaException as error:
+            if not error.args[0].retriable() or time.monotonic() > ends:
+                raise KafkaError(f"no offsets: {error.args[0].str()}; try again") from None
+            time.sleep(0.1)
+
+
+def _admin(client: Access) -> AdminClient:
+    """Quiet: what its log lines would say comes as an error."""
+    return AdminClient(client.client_options() | {"log_level": 0})
+
+
+def _quoted(text: str) -> str:
+    """As JAAS reads it."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def password(env: Mapping[str, str]) -> str:
+    """KAFKA_PASSWORD, or the text of the file that KAFKA_PASSWORD_FILE names (mode 0600).
+
+    Errors: KafkaError when there is neither, or when others may read the file.
+    """
+    if word := env.get("KAFKA_PASSWORD"):
+        return word
+    name = env.get("KAFKA_PASSWORD_FILE", "")
+    if not name:
+        raise KafkaError(
+            "security.protocol is SASL_SSL and there is no password; set KAFKA_PASSWORD, "
+            "or KAFKA_PASSWORD_FILE to a file of mode 0600"
+        )
+    file = Path(name)
+    try:
+        mode = stat.S_IMODE(file.stat().st_mode)
+        word = file.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise KafkaError(
+            f"KAFKA_PASSWORD_FILE={name} cannot be read ({why}); correct the name"
+        ) from None
+    if mode & 0o077:
+        raise KafkaError(
+            f"KAFKA_PASSWORD_FILE={name} can be read by others (mode {mode:04o}); chmod 600 it"
+        )
+    if not word:
+        raise KafkaError(f"KAFKA_PASSWORD_FILE={name} is empty; write the password into it")
+    return word
+
+
+def _metadata(client: Access, patience: float) -> Any:
+    if client.ca and not Path(client.ca).is_file():
+        raise KafkaError(f"ssl.ca.location {client.ca} is not a file; correct the name")
+    heard: list[Code] = []
+    # Its log lines say the same as the errors that it calls back with.
+    quiet = {"error_cb": heard.append, "log_level": 0, "reconnect.backoff.max.ms": 500}
+    try:
+        admin = AdminClient(client.client_options() | quiet)
+    except KafkaException as error:
+        raise KafkaError(f"Kafka's client refuses its settings ({error}); correct them") from None
+    ends = time.monotonic() + patience
+    while True:
+        try:
+            return admin.list_topics(timeout=min(1.0, patience))
+        except KafkaException:
+            admin.poll(0)
+        final = [e for e in heard if e.code() in (Code._AUTHENTICATION, Code._SSL)]
+        if final or time.monotonic() > ends:
+            raise KafkaError(_cause(client, final or heard)) from None
+
+
+def _cause(client: Access, heard: Sequence[Code]) -> str:
+    # The last one says only that all brokers are down.
+    told = [e for e in heard if e.code() != Code._ALL_BROKERS_DOWN]
+    error = told[-1] if told else None
+    text = error.str() if error else "no answer"
+    said = text.rpartition(f"{client.servers.partition(',')[0]}/bootstrap: ")[2]
+    said = said.partition(" (after ")[0]
+    if error and error.code() == Code._AUTHENTICATION:
+        return (
+            f"{client.servers} refuses user {client.username!r} ({said}); "
+            "correct sasl.username, or the password in KAFKA_PASSWORD"
+        )
+    tls = _speaks_tls(client.servers)
+    if client.protocol != "PLAINTEXT" and tls is False:
+        return f"{client.servers} speaks no TLS; set security.protocol to PLAINTEXT"
+    if client.protocol == "PLAINTEXT" and tls:
+        return f"{client.servers} speaks TLS only; set security.protocol to SASL_SSL, or to SSL"
+    if error and error.code() == Code._SSL:
+        return (
+            f"the certificate of {client.servers} is not trusted ({said}); "
+            "set ssl.ca.location to the PEM file of the authority that signed it"
+        )
+    return (
+        f"no broker answers at {client.servers} ({said}); "
+        "start one with: hudilab services start kafka, or set BOOTSTRAP_SERVERS"
+    )
+
+
+def _speaks_tls(servers: str) -> bool | None:
+    """Whether the first server answers a TLS greeting; None when nobody listens there.
+
+    Kafka's client cannot tell a broker that speaks another protocol from one that is gone.
+    """
+    host, _, port = servers.partition(",")[0].rpartition(":")
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), 2) as raw:
+            try:
+                context.wrap_socket(raw).close()
+            except OSError:
+                return False
+            return True
+    except OSError:
+        return None
+
+
+def _connect(servers: str, patience: float) -> None:
+    problems = []
+    for server in servers.split(","):
+        host, _, port = server.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), patience):
+                return
+        except OSError as error:
+            problems.append(f"{server}: {error.strerror or error}")
+    raise KafkaError(
+        f"no broker answers ({'; '.join(problems)}); correct bootstrap.servers, "
+        "or open the way to it: network, security group"
+    )
+
+
+def _done(futures: Mapping[str, Any]) -> None:
+    for name, future in futures.items():
+        try:
+            future.result(PATIENCE * 2)
+        except KafkaException as error:
+            why = error.args[0]
+            if why.code() not in (Code.TOPIC_ALREADY_EXISTS, Code.UNKNOWN_TOPIC_OR_PART):
+                raise KafkaError(
+                    f"topic {name!r}: {why.str()}; correct the cause, and start again"
+                ) from None

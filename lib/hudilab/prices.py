@@ -1,0 +1,170 @@
+"""Stock prices: made from a seed, as messages of Kafka, and read back with what is wrong named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+__all__ = [
+    "KEY",
+    "MAX_BYTES",
+    "ORDERING",
+    "TICKERS",
+    "Message",
+    "messages",
+    "outgoing",
+    "prices",
+    "read_prices",
+]
+
+TICKERS = (
+    *("AAPL", "ACN", "ADBE", "AMD", "AVGO", "CRM", "CSCO", "IBM", "INTC"),
+    *("MA", "MSFT", "NVDA", "ORCL", "PYPL", "QCOM", "TXN", "V"),
+)
+KEY, ORDERING = ("ticker", "event_time"), "event_time"  # of the Hudi table
+START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+STEP_MS = 1000
+MAX_BYTES = 100_000  # of a value; the brokers' own limit is about a million
+KEPT_BYTES = 1000  # of a value that is too long, in the dead letter
+
+
+class Message(NamedTuple):
+    """A message of Kafka: JSON, as bytes; either may be missing."""
+
+    key: bytes | None
+    value: bytes | None
+
+
+def prices(last: int, *, seed: int, first: int = 0, tickers: int = len(TICKERS)) -> pd.DataFrame:
+    """Prices number `first` to `last` - 1, each a pure function of seed and number.
+
+    Columns: event_time (UTC, ms), ticker, cents. A round is one price of each ticker, a second of
+    event time; within it each ticker has a moment of its own.
+    """
+    number = np.arange(first, last, dtype=np.int64)
+    ticker, turn = number % tickers, number // tickers
+    level = 5_000 + _draw(seed, ticker, 1, 45_000)
+    # A triangle: up for some minutes and down again, between a tenth less and a tenth more.
+    period = 600 + _draw(seed, ticker, 2, 600)
+    phase = (turn + _draw(seed, ticker, 3, 1200)) % period
+    swing = np.abs(2 * phase - period) * 2 - period  # -period..period
+    cents = level + level * swing // (10 * period) + _draw(seed, number, 4, 201) - 100
+    moment = START_MS + turn * STEP_MS + _draw(seed, number, 5, STEP_MS)
+    names = np.array(TICKERS)[ticker]
+    return pd.DataFrame(
+        {"event_time": pd.to_datetime(moment, unit="ms"), "ticker": names, "cents": cents}
+    )
+
+
+def messages(
+    last: int, *, seed: int, first: int = 0, tickers: int = len(TICKERS)
+) -> Iterator[Message]:
+    """The same prices as messages: key `{"ticker":...}`, value with event_time, ticker, price."""
+    frame = prices(last, seed=seed, first=first, tickers=tickers)
+    times = np.datetime_as_string(frame["event_time"].to_numpy(), unit="ms")
+    cents = frame["cents"].tolist()
+    for time, ticker, price in zip(times, frame["ticker"].tolist(), cents, strict=True):
+        amount = f"{price // 100}.{price % 100:02d}"
+        value = f'{{"event_time":"{time}","ticker":"{ticker}","price":{amount}}}'
+        yield Message(f'{{"ticker":"{ticker}"}}'.encode(), value.encode())
+
+
+def read_prices(source: DataFrame, max_bytes: int = MAX_BYTES) -> DataFrame:
+    """Kafka's rows with what their values say, and in `reason` why one cannot be used (else null).
+
+    Adds event_time TIMESTAMP, ticker STRING, price DECIMAL(10,2), reason STRING. A price is never
+    rounded: one with more digits is refused. Source: Spark 3.5 `from_json`.
+    """
+    value, key = F.col("value").cast("string"), F.col("key").cast("string")
+    shape = "event_time STRING, ticker STRING, price DOUBLE"
+    told = source.withColumn("told", F.from_json(value, shape)).withColumn(
+        "fields", F.json_object_keys(value)
+    )
+    price = F.col("told.price").cast("decimal(10,2)")
+    pattern = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z?$"
+    moment = F.when(
+        F.col("told.event_time").rlike(pattern),
+        F.expr("try_cast(told.event_time AS TIMESTAMP)"),
+    )
+    ticker = F.col("told.ticker")
+    checks: list[tuple[Column, str | Column]] = [
+        (F.col("value").isNull(), "value is null"),
+        (F.col("key").isNull(), "key is null"),
+        (
+            F.length("value") > max_bytes,
+            F.format_string(f"value has %d bytes, more than {max_bytes}", F.length("value")),
+        ),
+        (F.col("fields").isNull(), "value is not a JSON object"),
+        *(
+            (~F.array_contains("fields", name), f"field {name} is missing")
+            for name in ("event_time", "ticker", "price")
+        ),
+        (moment.isNull(), "event_time is not a time like 2026-01-01T00:00:00.000"),
+        (~F.coalesce(ticker.rlike("^[A-Z][A-Z0-9.-]{0,9}$"), F.lit(False)), "ticker is not one"),
+        # Spark reads the texts "NaN" and "Infinity" as numbers.
+        (
+            ~F.coalesce(F.abs("told.price") < float("inf"), F.lit(False)),
+            "price is not a number",
+        ),
+        (
+            F.coalesce(price.cast("double") != F.col("told.price"), F.lit(True)),
+            "price has more than two decimals or eight digits before them",
+        ),
+        (
+            ~F.coalesce(F.get_json_object(key, "$.ticker") == ticker, F.lit(False)),
+            "key does not name the value's ticker",
+        ),
+    ]
+    reason = F.coalesce(*(F.when(wrong, _text(why)) for wrong, why in checks))
+    return (
+        told.withColumn("reason", reason)
+        .withColumn("event_time", F.when(F.col("reason").isNull(), moment))
+        .withColumn("ticker", F.when(F.col("reason").isNull(), ticker))
+        .withColumn("price", F.when(F.col("reason").isNull(), price))
+        .drop("told", "fields")
+    )
+
+
+def outgoing(
+    rows: DataFrame, topic: str, dead_letter_topic: str, max_bytes: int = MAX_BYTES
+) -> DataFrame:
+    """Rows of `read_prices` as Kafka's sink wants them: to `topic`, or with their reason to the
+    other.
+
+    Columns: topic, key and value unchanged (of a value that is too long the first 1000 bytes),
+    headers: null, or reason, topic, partition and offset of a dead letter.
+    """
+    value, dead = F.col("value"), F.col("reason").isNotNull()
+    header = [
+        F.struct(F.lit(name).alias("key"), F.col(name).cast("string").cast("binary").alias("value"))
+        for name in ("reason", "topic", "partition", "offset")
+    ]
+    start = F.expr(f"substring(value, 1, {KEPT_BYTES})")
+    return rows.select(
+        F.when(dead, F.array(*header)).alias("headers"),
+        F.when(dead, F.lit(dead_letter_topic)).otherwise(F.lit(topic)).alias("topic"),
+        "key",
+        F.when(F.length(value) > max_bytes, start).otherwise(value).alias("value"),
+    )
+
+
+def _text(why: str | Column) -> Column:
+    return F.lit(why) if isinstance(why, str) else why
+
+
+def _draw(seed: int, number: np.ndarray, salt: int, size: int) -> np.ndarray:
+    """A number 0..size-1, independent for each salt (splitmix64, 64-bit arithmetic that wraps)."""
+    with np.errstate(over="ignore"):
+        step = np.uint64(0x9E3779B97F4A7C15)
+        mixed = number.astype(np.uint64) * step + np.uint64(seed % 2**64)
+        for salted in (np.uint64(salt), np.uint64(0)):
+            mixed = (mixed + salted) * step
+            mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            mixed ^= mixed >> np.uint64(31)
+    return (mixed % np.uint64(size)).astype(np.int64)

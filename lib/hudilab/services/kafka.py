@@ -1,0 +1,347 @@
+"""Apache Kafka, one broker in KRaft mode, on loopback, from the jars of group `broker`."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import os
+import re
+import shutil
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psutil
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
+
+from hudilab.config import Settings
+from hudilab.errors import ServiceError
+from hudilab.jars import verify
+from hudilab.java import find_java
+from hudilab.services import process
+
+__all__ = ["Broker", "find_broker", "running_broker", "start_broker", "stop_broker"]
+
+NAME, HOST = "kafka", process.HOST
+USUAL_PORT = 9092
+LEAST_FREE = 100_000_000  # bytes; Kafka makes files of 10 MB for each partition's index
+PATIENCE = 60.0
+# Small, and quick to be ready: a lesson's broker runs beside Spark on two cores.
+JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
+SCRAM = "SCRAM-SHA-512"
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker that answers: what clients connect to, its process, its log, and, where it asks
+    for TLS and a password, the certificate to trust."""
+
+    bootstrap: str
+    pid: int
+    log: Path
+    ca: Path | None = None
+
+    def describe(self) -> str:
+        """Where it listens, as what, and where it logs: one line."""
+        how = "SASL_SSL" if self.ca else "PLAINTEXT"
+        return f"kafka at {self.bootstrap} ({how}), process {self.pid}, log {self.log}"
+
+
+def start_broker(
+    settings: Settings, *, port: int = 0, users: Mapping[str, str] | None = None, name: str = NAME
+) -> Broker:
+    """Start a broker, or return the one that runs; its data stay in `<home>/services/<name>`.
+
+    `port` 0: the port of last time, else 9092, else any other, whichever is free first. `users`
+    (name: password) makes it speak TLS, with SASL SCRAM-SHA-512. It is ready when it answers a
+    metadata request.
+    Errors: ServiceError (port in use, disk full, not ready in time), JarError, JavaError.
+    """
+    folder = settings.home / "services" / name
+    if (running := find_broker(settings, name)) is not None:
+        wanted = f"{HOST}:{port}" if port else running.bootstrap
+        if wanted != running.bootstrap or bool(users) != bool(running.ca):
+            raise ServiceError(
+                f"{running.describe()} is running and other settings are asked for; "
+                f"stop it with: hudilab services stop {name}"
+            )
+        return running
+    jars = verify(settings.project / "jars", ["broker"])
+    java = [str(find_java().home / "bin" / "java"), *JVM, "-cp", os.pathsep.join(map(str, jars))]
+    _check_disk(folder)
+    process.refuse_second(folder)  # before its files are written anew
+    ports = _ports(folder, port, bool(users))
+    logging = _write_logging(folder)
+    properties = _write_properties(folder, ports, secure=bool(users))
+    log, run = folder / "kafka.log", [f"-Dlog4j2.configurationFile={logging}"]
+    if not (folder / "data" / "meta.properties").exists():
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
+        _format([*java, *run, *tool], log)
+    mark = log.stat().st_size if log.exists() else 0
+    child = process.launch(folder, [*java, *run, "kafka.Kafka", str(properties)], log)
+    inside = f"{HOST}:{ports['inside']}"
+    try:
+        _wait(child, inside, log, mark)
+        for user, password in (users or {}).items():
+            _add_user(inside, user, password)
+    except BaseException:
+        process.stop(folder)
+        raise
+    found = find_broker(settings, name)
+    assert found is not None
+    return found
+
+
+@contextmanager
+def running_broker(
+    settings: Settings, *, port: int = 0, users: Mapping[str, str] | None = None, name: str = NAME
+) -> Iterator[Broker]:
+    """A broker for the time of a `with` block; one that ran before it runs on after it."""
+    before = find_broker(settings, name)
+    try:
+        yield start_broker(settings, port=port, users=users, name=name)
+    finally:
+        if before is None:
+            stop_broker(settings, name)
+
+
+def find_broker(settings: Settings, name: str = NAME) -> Broker | None:
+    """The broker that runs on this home's data, or None."""
+    folder = settings.home / "services" / name
+    found = process.find(folder)
+    if found is None:
+        return None
+    ports, ca = _read_ports(folder), folder / "ca.pem"
+    address = f"{HOST}:{ports['clients']}"
+    secure = ports["clients"] != ports["inside"]
+    return Broker(address, found.pid, folder / "kafka.log", ca if secure else None)
+
+
+def stop_broker(settings: Settings, name: str = NAME) -> int | None:
+    """Stop it cleanly; its process id, or None when none runs. The data stay."""
+    return process.stop(settings.home / "services" / name)
+
+
+def _check_disk(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise ServiceError(
+            f"cannot use {folder} for Kafka's data ({error.strerror}); set HUDILAB_HOME"
+        ) from None
+    if free < LEAST_FREE:
+        raise ServiceError(
+            f"only {free / 1e6:.0f} MB are free for Kafka's data in {folder}, "
+            f"{LEAST_FREE / 1e6:.0f} MB are needed; free space, or set HUDILAB_HOME"
+        )
+
+
+def _ports(folder: Path, port: int, secure: bool) -> dict[str, int]:
+    """Ports for clients, for the broker's own use, and for its controller."""
+    if port and process.in_use(port):
+        raise ServiceError(
+            f"port {port} is in use; choose another with --port, or none for a free one"
+        )
+    last = _read_ports(folder) if (folder / "server.properties").exists() else {}
+
+    def first_free(*wanted: int) -> int:
+        return next((one for one in wanted if one and not process.in_use(one)), process.free_port())
+
+    clients = port or first_free(last.get("clients", 0), USUAL_PORT)
+    inside = process.free_port() if secure else clients
+    return {"clients": clients, "inside": inside, "controller": process.free_port()}
+
+
+def _read_ports(folder: Path) -> dict[str, int]:
+    text = (folder / "server.properties").read_text(encoding="utf-8")
+    found = re.findall(r"(\w+)://[\d.]+:(\d+)", text.partition("advertised")[0])
+    ports = {name: int(port) for name, port in found}
+    inside = ports["PLAINTEXT"]
+    clients = ports.get("SASL_SSL", inside)
+    return {"clients": clients, "inside": inside, "controller": ports["CONTROLLER"]}
+
+
+def _write_properties(folder: Path, ports: Mapping[str, int], *, secure: bool) -> Path:
+    outside = {"PLAINTEXT": ports["inside"]} | ({"SASL_SSL": ports["clients"]} if secure else {})
+    addresses = ",".join(f"{name}://{HOST}:{port}" for name, port in outside.items())
+    controller = f"{HOST}:{ports['controller']}"
+    lines = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@{controller}",
+        "listeners": f"{addresses},CONTROLLER://{controller}",
+        "advertised.listeners": addresses,
+        "inter.broker.listener.name": "PLAINTEXT",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL"
+        ),
+        "log.dirs": str(folder / "data"),
+        # A misspelt topic is an error, not a new topic.
+        "auto.create.topics.enable": "false",
+        # One broker holds everything once.
+        **dict.fromkeys(
+            (
+                "default.replication.factor",
+                "offsets.topic.replication.factor",
+                "offsets.topic.num.partitions",
+                "transaction.state.log.replication.factor",
+                "transaction.state.log.num.partitions",
+                "transaction.state.log.min.isr",
+                "min.insync.replicas",
+            ),
+            "1",
+        ),
+        "group.initial.rebalance.delay.ms": "0",
+        # After a kill -9 the next start waits until the old session has ended.
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "500",
+    }
+    if secure:
+        _make_certificates(folder)
+        lines |= {
+            "sasl.enabled.mechanisms": SCRAM,
+            f"listener.name.sasl_ssl.{SCRAM.lower()}.sasl.jaas.config": (
+                "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+            ),
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(folder / "server.pem"),
+        }
+    file = folder / "server.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()), encoding="utf-8")
+    return file
+
+
+def _write_logging(folder: Path) -> Path:
+    """Without a log4j2 file Kafka says nothing, not even why it ends."""
+    file = folder / "log4j2.properties"
+    lines = [
+        "status = warn",
+        "appender.console.type = Console",
+        "appender.console.name = log",
+        "appender.console.layout.type = PatternLayout",
+        "appender.console.layout.pattern = %d{ISO8601} %p %m (%c{1})%n",
+        "rootLogger.level = warn",
+        "rootLogger.appenderRef.log.ref = log",
+        "logger.server.name = kafka.server.KafkaRaftServer",
+        "logger.server.level = info",
+    ]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
+def _format(command: list[str], log: Path) -> None:
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        with log.open("a", encoding="utf-8") as out:
+            out.write(done.stdout + done.stderr)
+        raise ServiceError(_why(done.stdout + done.stderr, done.returncode, log))
+
+
+def _wait(child: psutil.Popen, address: str, log: Path, mark: int) -> None:
+    """Until the broker answers a metadata request; its death is noticed at once."""
+    quiet = {"bootstrap.servers": address, "log_level": 0, "reconnect.backoff.max.ms": 200}
+    admin = None
+    ends = time.monotonic() + PATIENCE
+    while time.monotonic() < ends:
+        code = child.poll()
+        if code is not None:
+            with log.open("rb") as written:
+                written.seek(mark)
+                text = written.read().decode("utf-8", "replace")
+            raise ServiceError(_why(text, code, log))
+        if not process.in_use(int(address.rpartition(":")[2])):
+            time.sleep(0.05)
+            continue
+        admin = admin or AdminClient(quiet)
+        try:
+            if admin.list_topics(timeout=1).brokers:
+                return
+        except Exception:  # librdkafka's: not yet
+            time.sleep(0.05)
+    raise ServiceError(
+        f"Kafka does not answer at {address} after {PATIENCE:.0f} s; see {log}, and start again"
+    )
+
+
+def _why(text: str, code: int, log: Path) -> str:
+    if "No space left on device" in text:
+        return f"the disk of {log.parent} is full; free space, or set HUDILAB_HOME; see {log}"
+    if "Address already in use" in text:
+        return f"a port of Kafka was taken by another program meanwhile; start again; see {log}"
+    told = re.findall(r"(?m)^.*(?:ERROR|FATAL|Exception|Error:).*$", text)
+    said = told[-1].strip() if told else "no reason given"
+    return f"Kafka ended with code {code}: {said}; see {log}"
+
+
+def _add_user(address: str, user: str, password: str) -> None:
+    """By a request, not by an argument of a command, which all users of the machine can read."""
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    wanted = UserScramCredentialUpsertion(user, info, password.encode())
+    for future in admin.alter_user_scram_credentials([wanted]).values():
+        future.result(PATIENCE)
+
+
+def _make_certificates(folder: Path) -> None:
+    """`ca.pem` for clients to trust, and `server.pem` (key and certificate) signed by it."""
+    ca_file, server_file = folder / "ca.pem", folder / "server.pem"
+    if ca_file.exists() and server_file.exists():
+        return
+    issuer = _name("Hudi Streaming Lab")
+    ca_key, server_key = (rsa.generate_private_key(65537, 2048) for _ in range(2))
+    ca = (
+        _unsigned(issuer, issuer, ca_key)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(ca_key, hashes.SHA256())
+    )
+    here = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(HOST))]
+    server = (
+        _unsigned(_name("localhost"), issuer, server_key)
+        .add_extension(x509.SubjectAlternativeName(here), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = server_key.private_bytes(
+        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    server_file.touch(mode=0o600)
+    server_file.write_bytes(private + server.public_bytes(pem) + ca.public_bytes(pem))
+    ca_file.write_bytes(ca.public_bytes(pem))
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _unsigned(
+    subject: x509.Name, issuer: x509.Name, key: rsa.RSAPrivateKey
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=3650))
+    )

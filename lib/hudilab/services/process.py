@@ -1,0 +1,106 @@
+"""A server as a process that outlives its starter: one for a folder, found again, stopped by id."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from hudilab.errors import ServiceError
+
+__all__ = ["find", "free_port", "in_use", "launch", "refuse_second", "stop"]
+
+HOST = "127.0.0.1"
+
+
+def launch(folder: Path, command: Sequence[str], output: Path) -> psutil.Popen:
+    """Start `command` in a session of its own; what it prints goes to the end of `output`.
+
+    The server inherits a lock on `folder`, which is free again when the last process of it is
+    gone: two servers on one folder of data would destroy it. Errors: ServiceError when one runs.
+    """
+    descriptor = _lock(folder)
+    try:
+        with output.open("ab") as out:
+            process = psutil.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                pass_fds=[descriptor],
+                start_new_session=True,
+            )
+    finally:
+        os.close(descriptor)
+    # A number alone may belong to another process after a restart of the machine.
+    mark = {"pid": process.pid, "created": process.create_time()}
+    (folder / "pid").write_text(json.dumps(mark), encoding="utf-8")
+    return process
+
+
+def refuse_second(folder: Path) -> None:
+    """Raise ServiceError when a server runs on this folder, whether `find` knows it or not."""
+    os.close(_lock(folder))
+
+
+def _lock(folder: Path) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        remedy = f"stop it with: hudilab services stop {folder.name}"
+        raise ServiceError(f"{folder.name} is running already in {folder}; {remedy}") from None
+    return descriptor
+
+
+def find(folder: Path) -> psutil.Process | None:
+    """The server that runs on this folder, or None."""
+    try:
+        mark = json.loads((folder / "pid").read_text(encoding="utf-8"))
+        process = psutil.Process(mark["pid"])
+        same = process.create_time() == mark["created"]
+        return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+    except (OSError, ValueError, KeyError, TypeError, psutil.NoSuchProcess):
+        return None
+
+
+def stop(folder: Path, patience: float = 20) -> int | None:
+    """Ask the folder's server to end, kill it after `patience` seconds; its id, None for none."""
+    process = find(folder)
+    if process is None:
+        return None
+    process.terminate()
+    try:
+        process.wait(patience)
+    except psutil.TimeoutExpired:
+        process.kill()
+        process.wait(patience)
+    (folder / "pid").unlink(missing_ok=True)
+    return process.pid
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def in_use(port: int) -> bool:
+    """Whether somebody listens on this port of the loopback, or may not be listened on."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return True
+    return False

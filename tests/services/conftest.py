@@ -1,0 +1,44 @@
+"""A real broker, one for all tests here, in a home of its own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from services.programs import Programs
+
+from hudilab.config import Settings, load_settings
+from hudilab.kafka import Access
+from hudilab.services.kafka import Broker, running_broker
+
+
+@pytest.fixture(scope="session")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return replace(load_settings(env={}), home=tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="session")
+def broker(settings: Settings) -> Iterator[Broker]:
+    with running_broker(settings) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def kafka(broker: Broker) -> Access:
+    return Access(broker.bootstrap)
+
+
+@pytest.fixture
+def programs(settings: Settings, broker: Broker) -> Programs:
+    return Programs(settings, broker.bootstrap)
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    """A copy of the project's settings, to change."""
+    folder = tmp_path / "conf"
+    shutil.copytree(load_settings(env={}).conf_dir, folder)
+    return folder

@@ -1,0 +1,170 @@
+"""The broker as a service: ready when it answers, its data kept, its faults named."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hudilab.config import Settings, load_settings
+from hudilab.errors import JarError, ServiceError
+from hudilab.kafka import Access, check_topics, create_topics, produce, topic_rows
+from hudilab.prices import messages
+from hudilab.services import process
+from hudilab.services.kafka import find_broker, running_broker, start_broker, stop_broker
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Settings]:
+    """Settings with a home of their own; what was started there is stopped."""
+    settings = replace(load_settings(env={}), home=tmp_path / "a home")
+    yield settings
+    stop_broker(settings)
+
+
+def test_a_restart_keeps_data_and_address(alone: Settings) -> None:
+    first = start_broker(alone)
+    assert start_broker(alone) == first  # one that runs is returned
+    client = Access(first.bootstrap)
+    create_topics(client, {"kept": 2})
+    produce(client, "kept", messages(1000, seed=1))
+    assert stop_broker(alone) == first.pid
+    assert find_broker(alone) is None
+    assert not psutil.pid_exists(first.pid)
+    assert stop_broker(alone) is None
+    again = start_broker(alone)
+    assert (again.bootstrap, again.pid != first.pid) == (first.bootstrap, True)
+    assert topic_rows(client, ["kept"])["end"].sum() == 1000
+
+
+def test_a_with_block_stops_what_it_started(alone: Settings) -> None:
+    with running_broker(alone) as outer:
+        with running_broker(alone) as inner:
+            assert inner == outer
+        assert find_broker(alone) == outer
+    assert find_broker(alone) is None
+
+
+def test_all_messages_survive_a_kill(alone: Settings) -> None:
+    first = start_broker(alone)
+    client = Access(first.bootstrap)
+    create_topics(client, {"kept": 1})
+    produce(client, "kept", messages(1000, seed=1))
+    psutil.Process(first.pid).kill()
+    psutil.Process(first.pid).wait(10)
+    assert find_broker(alone) is None
+    start_broker(alone)
+    assert topic_rows(client, ["kept"])["end"].sum() == 1000
+
+
+def test_two_brokers_on_one_folder_are_refused(alone: Settings) -> None:
+    first = start_broker(alone)
+    folder = alone.home / "services" / "kafka"
+    mark = (folder / "pid").read_text()
+    (folder / "pid").unlink()  # as if it had never been noted: the lock is what counts
+    try:
+        with pytest.raises(ServiceError) as caught:
+            start_broker(alone)
+        assert str(caught.value) == (
+            f"kafka is running already in {folder}; stop it with: hudilab services stop kafka"
+        )
+    finally:
+        (folder / "pid").write_text(mark)
+    assert find_broker(alone) == first
+
+
+def test_other_settings_than_the_running_ones_are_refused(alone: Settings) -> None:
+    running = start_broker(alone)
+    with pytest.raises(ServiceError) as caught:
+        start_broker(alone, port=process.free_port())
+    assert str(caught.value) == (
+        f"{running.describe()} is running and other settings are asked for; "
+        "stop it with: hudilab services stop kafka"
+    )
+
+
+def test_a_port_in_use_is_named(alone: Settings) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(ServiceError) as caught:
+            start_broker(alone, port=port)
+    assert str(caught.value) == (
+        f"port {port} is in use; choose another with --port, or none for a free one"
+    )
+
+
+def test_a_full_disk_is_named(alone: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage("/")._replace(free=5_000_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(ServiceError) as caught:
+        start_broker(alone)
+    folder = alone.home / "services" / "kafka"
+    assert str(caught.value) == (
+        f"only 5 MB are free for Kafka's data in {folder}, 100 MB are needed; "
+        "free space, or set HUDILAB_HOME"
+    )
+
+
+def test_a_missing_jar_is_named(alone: Settings, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "jars").mkdir(parents=True)
+    shutil.copy(alone.project / "jars" / "jars.lock", project / "jars")
+    with pytest.raises(JarError, match=r"; run: hudilab jars broker$"):
+        start_broker(replace(alone, project=project))
+
+
+def test_a_broker_that_ends_says_why(alone: Settings) -> None:
+    start_broker(alone)
+    stop_broker(alone)
+    meta = alone.home / "services" / "kafka" / "data" / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=1", "node.id=7"))
+    with pytest.raises(ServiceError) as caught:
+        start_broker(alone)
+    assert str(caught.value).startswith("Kafka ended with code 1: ")
+    assert "node" in str(caught.value)
+    assert str(caught.value).endswith(f"; see {alone.home}/services/kafka/kafka.log")
+    assert find_broker(alone) is None
+
+
+def hudilab(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(Path(sys.executable).parent / "hudilab"), *arguments],
+        env=os.environ | {"HUDILAB_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_command_starts_shows_and_stops_it(alone: Settings) -> None:
+    alone.home.mkdir()
+    down = hudilab(alone.home, "services", "status")
+    assert (down.returncode, down.stdout) == (1, "kafka is not running\n")
+    port = process.free_port()
+    up = hudilab(alone.home, "services", "start", "kafka", "--port", str(port))
+    assert up.returncode == 0, up.stderr
+    broker = find_broker(alone)
+    assert broker is not None
+    address = f"127.0.0.1:{port}"
+    assert up.stdout == (
+        f"{broker.describe()}\n"
+        f"topics: stocks-in, stocks-out, stocks-dead; export BOOTSTRAP_SERVERS={address}\n"
+    )
+    assert check_topics(Access(address)) == {"stocks-dead": 3, "stocks-in": 3, "stocks-out": 3}
+    shown = hudilab(alone.home, "services", "status")
+    assert (shown.returncode, shown.stdout) == (0, f"{broker.describe()}\n")
+    stopped = hudilab(alone.home, "services", "stop", "kafka")
+    assert stopped.stdout == f"kafka stopped, process {broker.pid}\n"
+    again = hudilab(alone.home, "services", "stop", "kafka")
+    assert (again.returncode, again.stdout) == (0, "kafka was not running\n")

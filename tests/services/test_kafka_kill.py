@@ -1,0 +1,84 @@
+"""Kill the stock pipeline with SIGKILL at random moments: what is lost, and what is twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from pyspark.sql import functions as F
+from services.programs import Programs
+
+from hudilab.config import Settings
+from hudilab.kafka import Access, create_topics, produce, topic_rows
+from hudilab.prices import messages, prices, read_prices
+from hudilab.session import open_session
+
+TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
+
+
+@pytest.mark.parametrize(
+    ("rows", "kills", "limit"),
+    [(6_000, 2, 500), pytest.param(100_000, 10, 2_500, marks=pytest.mark.deep)],
+)
+def test_the_table_is_exact_after_kills(
+    settings: Settings, kafka: Access, programs: Programs, rows: int, kills: int, limit: int
+) -> None:
+    create_topics(kafka, TOPICS, afresh=True)
+    produce(kafka, "stocks-in", messages(rows, seed=11))
+    dice, run = random.Random(11), f"kill{rows}"
+    job = (
+        "hudilab.jobs.stock_prices",
+        *("--available-now", "--run-id", run, "--rows-per-batch", str(limit)),
+    )
+    commits = (
+        settings.home / "warehouse" / run / "_checkpoints" / "lab" / "stock_prices" / "commits"
+    )
+    for number in range(kills):
+        victim = programs.start(*job)
+        ready = done(commits)
+        ends = time.monotonic() + 60
+        # Not while it only starts: from its first batch on, at a random moment.
+        while done(commits) == ready and time.monotonic() < ends:
+            assert victim.poll() is None, f"ended before kill {number}: {victim.communicate()}"
+            time.sleep(0.1)
+        time.sleep(dice.uniform(0, 4 if kills > 2 else 2))
+        family = [psutil.Process(victim.pid), *psutil.Process(victim.pid).children(recursive=True)]
+        assert victim.poll() is None, f"ended before kill {number}: {victim.communicate()}"
+        for one in family:
+            os.kill(one.pid, signal.SIGKILL)
+        psutil.wait_procs(family, timeout=20)
+        victim.communicate()
+    last = programs.run(*job, patience=900)
+    assert last.returncode == 0, last.stderr
+    ends_of = topic_rows(kafka, list(TOPICS)).groupby("topic")["end"].sum()
+    spark = open_session(settings, app="kill", groups=("core", "kafka"))
+    try:
+        options = kafka.spark_options() | {"subscribe": "stocks-out"}
+        out = read_prices(spark.read.format("kafka").options(**options).load())
+        unique = out.dropDuplicates(["ticker", "event_time"]).count()
+        made = spark.createDataFrame(prices(rows, seed=11)).select(
+            "ticker", "event_time", (F.col("cents") / 100).cast("decimal(10,2)").alias("price")
+        )
+        path = settings.home / "warehouse" / run / "lab" / "stock_prices"
+        table = spark.read.format("hudi").load(str(path)).select(made.columns)
+        lost, twice = made.exceptAll(table).count(), table.exceptAll(made).count()
+        print(
+            f"\n{rows} messages, {kills} kills: stocks-out {ends_of['stocks-out']}, of these "
+            f"{ends_of['stocks-out'] - rows} duplicates, {unique} different; "
+            f"table {table.count()}, lost {lost}, twice {twice}"
+        )
+        assert (lost, twice) == (0, 0)
+        assert unique == rows <= ends_of["stocks-out"]
+        assert ends_of["stocks-dead"] == 0
+    finally:
+        spark.stop()
+
+
+def done(commits: Path) -> int:
+    """Batches that the table's checkpoint calls done."""
+    return len(list(commits.glob("[0-9]*")))

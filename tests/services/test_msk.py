@@ -1,0 +1,108 @@
+"""Amazon MSK with IAM, as far as it can be proven without AWS: classes, options, handshake."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from hudilab.config import Settings
+from hudilab.kafka import Access
+from hudilab.services import process
+from hudilab.services.kafka import Broker, running_broker
+
+# One JVM for the driver and one for its executor, as on a cluster.
+PROGRAM = """
+import json, sys
+from pyspark.sql import SparkSession
+from hudilab.config import load_settings
+from hudilab.jars import verify
+from hudilab.session import open_session
+from hudilab.streams import root_cause
+
+groups, options = json.loads(sys.argv[1])
+settings = load_settings()
+jars = ":".join(map(str, verify(settings.project / "jars", groups)))
+SparkSession.builder.config("spark.master", "local-cluster[1,1,1024]")
+import hudilab.session as session
+kept = session.overlay
+session.overlay = lambda s: kept(s) | {
+    "spark.master": "local-cluster[1,1,1024]", "spark.executor.extraClassPath": jars}
+spark = open_session(settings, app="msk", groups=groups)
+told = {}
+try:
+    spark.read.format("kafka").options(**options).option("subscribe", "t").load().count()
+except Exception as error:
+    told["driver"] = root_cause(str(error))
+rows = spark.createDataFrame([("k", "v")], "key string, value string")
+try:
+    rows.write.format("kafka").options(**options).option("topic", "t").save()
+except Exception as error:
+    told["executor"] = root_cause(str(error))
+spark.stop()
+print("TOLD" + json.dumps(told))
+"""
+QUICK = {
+    "kafka.default.api.timeout.ms": "6000",
+    "kafka.request.timeout.ms": "5000",
+    "kafka.max.block.ms": "6000",
+    "kafka.delivery.timeout.ms": "6000",
+    "kafka.linger.ms": "0",
+}
+AWS = {
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_REGION": "us-east-1",
+    "AWS_ACCESS_KEY_ID": "AKIAEXAMPLE",
+    "AWS_SECRET_ACCESS_KEY": "example",
+}
+
+
+def told(settings: Settings, servers: str, *groups: str, **more: str) -> dict[str, str]:
+    """What driver and executor say when they use IAM's options for these servers."""
+    options = Access("b-1.example:9098").spark_options()
+    options |= {"kafka.bootstrap.servers": servers, **QUICK, **more}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps([["core", "kafka", *groups], options])],
+        env=os.environ | AWS | {"HUDILAB_HOME": str(settings.home)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    line = next((one for one in done.stdout.splitlines() if one.startswith("TOLD")), "")
+    assert line, done.stderr[-2000:]
+    return dict(json.loads(line.removeprefix("TOLD")))
+
+
+def test_without_the_jar_the_class_is_missing(settings: Settings) -> None:
+    found = told(settings, f"127.0.0.1:{process.free_port()}")
+    for text in (found["driver"], found["executor"]):
+        assert "IAM" in text
+        assert "could not be found" in text or "LoginException" in text
+
+
+def test_with_the_jar_only_the_connection_fails(settings: Settings) -> None:
+    found = told(settings, f"127.0.0.1:{process.free_port()}", "msk")
+    for text in (found["driver"], found["executor"]):
+        assert "TimeoutException" in text
+
+
+@pytest.fixture(scope="module")
+def secure(settings: Settings) -> Iterator[Broker]:
+    with running_broker(settings, users={"lab": "secret"}, name="kafka-secure") as found:
+        yield found
+
+
+def test_the_handshake_reaches_a_broker_that_has_no_iam(settings: Settings, secure: Broker) -> None:
+    trust = {
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": str(secure.ca),
+    }
+    found = told(settings, secure.bootstrap, "msk", **trust)
+    for text in (found["driver"], found["executor"]):
+        assert "AWS_MSK_IAM" in text
+        assert "not enabled" in text

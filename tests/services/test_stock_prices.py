@@ -1,0 +1,420 @@
+"""The pipeline's programs against a real broker: from the producer to both ends of the stream."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import psutil
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from services.programs import Programs
+
+from hudilab.config import Settings
+from hudilab.kafka import Access, create_topics, produce, topic_rows
+from hudilab.prices import Message, messages, outgoing, prices, read_prices
+from hudilab.services.kafka import Broker, running_broker, start_broker, stop_broker
+from hudilab.session import open_session
+from hudilab.streams import drain
+
+TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
+KEY = b'{"ticker":"IBM"}'
+GOOD = b'{"event_time":"2026-01-01T09:00:00.123456","ticker":"IBM","price":99.50}'
+BROKEN = [
+    (Message(KEY, None), "value is null"),
+    (Message(None, GOOD), "key is null"),
+    (Message(KEY, b"IBM"), "value is not a JSON object"),
+    (Message(KEY, b""), "value is not a JSON object"),
+    (Message(KEY, b"[1]"), "value is not a JSON object"),
+    (Message(KEY, GOOD[:-1]), "value is not a JSON object"),
+    (Message(KEY, b"\xff\xfe"), "value is not a JSON object"),
+    (Message(KEY, b'{"ticker":"IBM","price":1.5}'), "field event_time is missing"),
+    (Message(KEY, GOOD.replace(b"ticker", b"name")), "field ticker is missing"),
+    (Message(KEY, GOOD.replace(b"price", b"cost")), "field price is missing"),
+    (
+        Message(KEY, GOOD.replace(b"2026-01", b"2026-13")),
+        "event_time is not a time like 2026-01-01T00:00:00.000",
+    ),
+    (
+        Message(KEY, GOOD.replace(b'"2026-01-01T09:00:00.123456"', b"1767258000")),
+        "event_time is not a time like 2026-01-01T00:00:00.000",
+    ),
+    (Message(KEY, GOOD.replace(b'"IBM"', b"17")), "ticker is not one"),
+    (Message(KEY, GOOD.replace(b'"IBM"', b"null")), "ticker is not one"),
+    (Message(KEY, GOOD.replace(b"99.50", b'"99.50"')), "price is not a number"),
+    (Message(KEY, GOOD.replace(b"99.50", b"NaN")), "value is not a JSON object"),
+    (Message(KEY, GOOD.replace(b"99.50", b'"NaN"')), "price is not a number"),
+    (Message(KEY, GOOD.replace(b"99.50", b'"-Infinity"')), "price is not a number"),
+    (Message(KEY, GOOD.replace(b"99.50", b"null")), "price is not a number"),
+    (Message(KEY, GOOD.replace(b"99.50", b"true")), "price is not a number"),
+    (
+        Message(KEY, GOOD.replace(b"99.50", b"99.505")),
+        "price has more than two decimals or eight digits before them",
+    ),
+    (
+        Message(KEY, GOOD.replace(b"99.50", b"123456789")),
+        "price has more than two decimals or eight digits before them",
+    ),
+    (Message(b"IBM", GOOD), "key does not name the value's ticker"),
+    (Message(b'{"ticker":"V"}', GOOD), "key does not name the value's ticker"),
+    (Message(KEY, b" " * 100_000 + GOOD), "value has 100072 bytes, more than 100000"),
+]
+
+
+@pytest.fixture(scope="module")
+def spark(settings: Settings) -> Iterator[SparkSession]:
+    session = open_session(settings, app="kafka", groups=("core", "kafka"))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def topics(kafka: Access) -> None:
+    create_topics(kafka, TOPICS, afresh=True)
+
+
+def read(spark: SparkSession, kafka: Access, topic: str) -> DataFrame:
+    options = kafka.spark_options() | {"subscribe": topic, "includeHeaders": "true"}
+    return spark.read.format("kafka").options(**options).load()
+
+
+def table(spark: SparkSession, settings: Settings, run_id: str) -> DataFrame:
+    path = settings.home / "warehouse" / run_id / "lab" / "stock_prices"
+    return spark.read.format("hudi").load(str(path))
+
+
+def assert_exact(spark: SparkSession, found: DataFrame, rows: int, seed: int) -> None:
+    made = spark.createDataFrame(prices(rows, seed=seed)).select(
+        "ticker", "event_time", (F.col("cents") / 100).cast("decimal(10,2)").alias("price")
+    )
+    found = found.select(made.columns)
+    assert (made.exceptAll(found).count(), found.exceptAll(made).count()) == (0, 0)
+
+
+@pytest.mark.usefixtures("topics")
+def test_from_the_producer_to_topic_and_table(
+    spark: SparkSession, settings: Settings, kafka: Access, programs: Programs
+) -> None:
+    sender = programs.run(
+        "hudilab.jobs.stock_producer", "--wait-seconds", "0", "--seed", "5", MAX_RUN="40"
+    )
+    assert sender.returncode == 0, sender.stderr
+    assert sender.stdout == "hudilab: rounds=40 sent=680 acknowledged=680 topic=stocks-in\n"
+    for _ in range(2):  # the second run finds nothing to do
+        job = programs.run("hudilab.jobs.stock_prices", "--available-now", "--run-id", "whole")
+        assert job.returncode == 0, job.stderr
+    ends = topic_rows(kafka, list(TOPICS)).groupby("topic")["end"].sum()
+    assert dict(ends) == {"stocks-in": 680, "stocks-out": 680, "stocks-dead": 0}
+    assert_exact(spark, table(spark, settings, "whole"), 680, seed=5)
+    sent, passed = (read(spark, kafka, topic) for topic in ("stocks-in", "stocks-out"))
+    columns = ["key", "value", "partition"]  # the same bytes, in the same partition
+    assert sent.select(columns).exceptAll(passed.select(columns)).count() == 0
+
+
+@pytest.mark.usefixtures("topics")
+def test_the_preview_of_a_local_run(programs: Programs, kafka: Access) -> None:
+    produce(kafka, "stocks-in", messages(17, seed=1))
+    job = programs.run("hudilab.jobs.stock_prices", "--available-now", "--run-id", "preview")
+    assert job.returncode == 0, job.stderr
+    assert "|ticker|event_time" in job.stdout
+
+
+@pytest.mark.usefixtures("topics")
+def test_ctrl_c_leaves_no_round_half_sent(programs: Programs, kafka: Access) -> None:
+    sender = programs.start("hudilab.jobs.stock_producer", "--wait-seconds", "0.2")
+    try:
+        ends = time.monotonic() + 60
+        while topic_rows(kafka, ["stocks-in"])["end"].sum() < 34 and time.monotonic() < ends:
+            time.sleep(0.05)
+        sender.send_signal(signal.SIGINT)
+        out, err = sender.communicate(timeout=30)
+    finally:
+        sender.kill()
+    assert sender.returncode == 0, err
+    sent = topic_rows(kafka, ["stocks-in"])["end"].sum()
+    assert sent >= 34
+    assert sent % 17 == 0
+    assert out == f"hudilab: rounds={sent // 17} sent={sent} acknowledged={sent} topic=stocks-in\n"
+
+
+@pytest.mark.usefixtures("topics")
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        (
+            {"MAX_RUN": "many"},
+            "MAX_RUN='many' is not a number of rounds; set it to 1 or more, or to -1 for no end",
+        ),
+        ({"TOPIC_NAME": "stoks"}, "no topic 'stoks' at "),
+        ({"BOOTSTRAP_SERVERS": "localhost"}, "BOOTSTRAP_SERVERS='localhost' is not host:port"),
+        ({"BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "no broker answers at 127.0.0.1:1 (Connect to "),
+    ],
+)
+def test_a_producer_that_cannot_start(programs: Programs, env: dict[str, str], said: str) -> None:
+    started = time.monotonic()
+    sender = programs.run("hudilab.jobs.stock_producer", **env)
+    assert time.monotonic() - started < 15
+    assert (sender.returncode, sender.stdout) == (1, "")
+    assert sender.stderr.startswith(f"hudilab: {said}")
+
+
+def test_the_job_does_not_start_without_its_topics(programs: Programs, kafka: Access) -> None:
+    create_topics(kafka, TOPICS)
+    started = time.monotonic()
+    job = programs.run("hudilab.jobs.stock_prices", BOOTSTRAP_SERVERS="127.0.0.1:1")
+    assert time.monotonic() - started < 15
+    assert job.returncode == 1
+    assert job.stderr.startswith("hudilab: no broker answers at 127.0.0.1:1 (")
+
+
+@pytest.mark.usefixtures("topics")
+def test_each_broken_message_has_its_reason(
+    spark: SparkSession, kafka: Access, tmp_path: Path
+) -> None:
+    produce(kafka, "stocks-in", [Message(KEY, GOOD), *(message for message, _ in BROKEN)])
+    stream = (
+        spark.readStream.format("kafka")
+        .options(**kafka.spark_options())
+        .option("subscribe", "stocks-in")
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    query = (
+        outgoing(read_prices(stream), "stocks-out", "stocks-dead")
+        .writeStream.format("kafka")
+        .options(**kafka.spark_options())
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    drain(query, deadline=60)
+    letters = read(spark, kafka, "stocks-dead").selectExpr(
+        "key", "value", "map_from_entries(headers) AS h"
+    )
+    reason, *place = (
+        F.col("h")[name].cast("string") for name in ("reason", "topic", "partition", "offset")
+    )
+    got = {
+        (as_bytes(row[0]), as_bytes(row[1])): row[2]
+        for row in letters.select("key", "value", reason).collect()
+    }
+    assert got == {(message.key, kept(message.value)): why for message, why in BROKEN}
+    # Where each came from: every offset of the topic is in one of the two topics, once.
+    places = {(row[0], row[1], row[2]) for row in letters.select(*place).collect()}
+    assert len(places) == len(BROKEN)
+    assert {topic for topic, _, _ in places} == {"stocks-in"}
+    assert [bytes(row.value) for row in read(spark, kafka, "stocks-out").collect()] == [GOOD]
+
+
+def as_bytes(value: bytearray | None) -> bytes | None:
+    return None if value is None else bytes(value)
+
+
+def kept(value: bytes | None) -> bytes | None:
+    """Of a value that is too long the first thousand bytes."""
+    return value[:1000] if value and len(value) > 100_000 else value
+
+
+@pytest.mark.usefixtures("topics")
+def test_offsets_that_are_gone_stop_the_stream_unless_asked_otherwise(
+    spark: SparkSession, settings: Settings, kafka: Access, programs: Programs
+) -> None:
+    job = ("hudilab.jobs.stock_prices", "--available-now", "--run-id", "gone")
+    produce(kafka, "stocks-in", messages(300, seed=1))
+    assert programs.run(*job).returncode == 0
+    produce(kafka, "stocks-in", messages(600, seed=1, first=300))
+    ends = topic_rows(kafka, ["stocks-in"])["end"]
+    # As retention would: what was not read yet goes first.
+    parts = [TopicPartition("stocks-in", number, end - 50) for number, end in enumerate(ends)]
+    admin = AdminClient(kafka.client_options())
+    for future in admin.delete_records(parts).values():
+        future.result(10)
+    refused = programs.run(*job)
+    assert refused.returncode == 1
+    assert "hudilab: messages of 'stocks-in' that were not read yet are gone (" in refused.stderr
+    assert refused.stderr.endswith(
+        "); keep them longer (retention.ms), and go on without them with --no-fail-on-data-loss\n"
+    )
+    assert programs.run(*job, "--no-fail-on-data-loss").returncode == 0
+    assert table(spark, settings, "gone").count() == 300 + 3 * 50
+
+
+@pytest.mark.usefixtures("topics")
+def test_the_stream_survives_a_broker_that_is_away_for_20_seconds(
+    spark: SparkSession, settings: Settings, broker: Broker, kafka: Access, programs: Programs
+) -> None:
+    produce(kafka, "stocks-in", messages(1000, seed=9))
+    job = programs.start(
+        "hudilab.jobs.stock_prices", "--run-id", "away", "--trigger-seconds", "0.5"
+    )
+    try:
+        until(lambda: topic_rows(kafka, ["stocks-out"])["end"].sum() == 1000)
+        stop_broker(settings)
+        time.sleep(20)
+        assert job.poll() is None
+        assert start_broker(settings).bootstrap == broker.bootstrap
+        produce(kafka, "stocks-in", messages(2000, seed=9, first=1000))
+        until(lambda: topic_rows(kafka, ["stocks-out"])["end"].sum() >= 2000)
+        path = settings.home / "warehouse" / "away" / "lab" / "stock_prices"
+        until(lambda: path.exists() and table(spark, settings, "away").count() == 2000)
+        assert job.poll() is None
+        job.send_signal(signal.SIGTERM)
+        _, err = job.communicate(timeout=60)
+        assert job.returncode == 0, err
+    finally:
+        end(job.pid)
+    assert_exact(spark, table(spark, settings, "away"), 2000, seed=9)
+
+
+def until(done: Callable[[], bool], seconds: float = 120) -> None:
+    ends = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < ends, f"not after {seconds} s"
+        time.sleep(0.2)
+
+
+def end(pid: int) -> None:
+    """The program and the JVM it started."""
+    try:
+        family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return
+    for one in family:
+        one.kill()
+
+
+# --- security
+
+
+USER, SECRET = "lab", "S3cr3t-that-must-not-be-seen"
+
+
+@pytest.fixture(scope="module")
+def secure(settings: Settings) -> Iterator[Broker]:
+    with running_broker(settings, users={USER: SECRET}, name="kafka-secure") as found:
+        yield found
+
+
+def use_secure(conf: Path, broker: Broker) -> None:
+    """Let the settings' groups ask for TLS and the user."""
+    file = conf / "application_properties.json"
+    groups = json.loads(file.read_text())
+    for one in groups[1:]:
+        one["PropertyMap"] |= {
+            "security.protocol": "SASL_SSL",
+            "sasl.username": USER,
+            "ssl.ca.location": str(broker.ca),
+        }
+    file.write_text(json.dumps(groups))
+
+
+def test_producer_and_stream_with_tls_and_a_password(
+    spark: SparkSession, settings: Settings, secure: Broker, programs: Programs, conf: Path
+) -> None:
+    client = Access(secure.bootstrap, "SASL_SSL", USER, SECRET, str(secure.ca))
+    create_topics(client, TOPICS)
+    use_secure(conf, secure)
+    env = {"HUDILAB_CONF": str(conf), "BOOTSTRAP_SERVERS": secure.bootstrap}
+    secret = settings.home / "secret"
+    secret.touch(mode=0o600)
+    secret.write_text(SECRET)
+    given = {"KAFKA_PASSWORD_FILE": str(secret)}
+    sender = programs.run(
+        "hudilab.jobs.stock_producer", "--wait-seconds", "0", **env, **given, MAX_RUN="10"
+    )
+    assert sender.returncode == 0, sender.stderr
+    log = settings.home / "secure.log"
+    job = programs.run(
+        "hudilab.jobs.stock_prices",
+        "--available-now",
+        *("--run-id", "secure"),
+        **env,
+        **given,
+        HUDILAB_LOG_FILE=str(log),
+    )
+    assert job.returncode == 0, job.stderr
+    assert topic_rows(client, ["stocks-out"])["end"].sum() == 170
+    assert_exact(spark, table(spark, settings, "secure"), 170, seed=42)
+    wrong = programs.run(
+        "hudilab.jobs.stock_prices", "--available-now", **env, KAFKA_PASSWORD="wrong"
+    )
+    assert wrong.returncode == 1
+    assert wrong.stderr.startswith(f"hudilab: {secure.bootstrap} refuses user 'lab' (")
+    for text in (job.stdout, job.stderr, sender.stdout, sender.stderr, log.read_text()):
+        assert SECRET not in text
+    for path in (settings.home / "warehouse" / "secure").rglob("*"):
+        assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
+
+
+def test_sparks_ui_and_plans_do_not_show_the_password(
+    spark: SparkSession, secure: Broker, settings: Settings
+) -> None:
+    client = Access(secure.bootstrap, "SASL_SSL", USER, SECRET, str(secure.ca))
+    create_topics(client, {"seen": 1})
+    produce(client, "seen", messages(10, seed=1))
+    options = client.spark_options() | {"subscribe": "seen", "startingOffsets": "earliest"}
+    query = (
+        spark.readStream.format("kafka")
+        .options(**options)
+        .load()
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(settings.home / "seen"))
+        .start()
+    )
+    query.processAllAvailable()
+    base = f"{spark.sparkContext.uiWebUrl}"
+    app = f"{base}/api/v1/applications/{spark.sparkContext.applicationId}"
+    pages = [
+        f"{base}/{page}/" for page in ("jobs", "stages", "SQL", "StreamingQuery", "environment")
+    ]
+    pages += [f"{app}/{page}" for page in ("jobs", "sql?details=true", "environment")]
+    pages += [f"{base}/SQL/execution/?id={number}" for number in range(3)]
+    texts = [urlopen(page).read().decode() for page in pages]  # on loopback
+    assert sum(map(len, texts)) > 100_000
+    jvm_query = query._jsq.toString() + query._jsq.explainInternal(True)
+    query.stop()
+    rows = spark.read.format("kafka").options(**client.spark_options()).option("subscribe", "seen")
+    plan = rows.load()._jdf.queryExecution().toString()
+    for text in (*texts, jvm_query, plan, os.environ["HUDILAB_LOG_FILE"]):
+        assert SECRET not in text
+    assert SECRET not in Path(os.environ["HUDILAB_LOG_FILE"]).read_text()
+
+
+@pytest.mark.deep
+def test_an_executed_notebook_does_not_show_the_password(
+    settings: Settings, secure: Broker, conf: Path, tmp_path: Path
+) -> None:
+    use_secure(conf, secure)
+    done = subprocess.run(
+        [
+            str(Path(sys.executable).with_name("hudilab")),
+            *("run", "07", "--out", str(tmp_path / "out")),
+        ],
+        env=os.environ
+        | {
+            "HUDILAB_HOME": str(tmp_path / "home"),
+            "HUDILAB_CONF": str(conf),
+            "BOOTSTRAP_SERVERS": secure.bootstrap,
+            "KAFKA_PASSWORD": SECRET,
+        },
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {".ipynb", ".html", ".log"} <= {path.suffix for path in written}
+    assert SECRET not in done.stdout + done.stderr
+    for path in written:
+        assert SECRET.encode() not in path.read_bytes(), path

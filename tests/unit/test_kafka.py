@@ -1,0 +1,153 @@
+"""Who connects to Kafka how: the options that follow, and the text of each refusal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudilab.config import Consumer
+from hudilab.errors import KafkaError
+from hudilab.kafka import Access, access, password
+
+SECRET = 'pa"ss\\word'
+GROUP = {
+    "table.name": "stocks_in",
+    "topic.name": "stocks-in",
+    "bootstrap.servers": "broker:9092",
+    "startup.mode": "earliest-offset",
+}
+
+
+def group(**changes: str) -> Consumer:
+    return Consumer.model_validate(
+        {**GROUP, **{k.replace("_", "."): v for k, v in changes.items()}}
+    )
+
+
+def refusal(group: Consumer | None, env: dict[str, str]) -> str:
+    with pytest.raises(KafkaError) as caught:
+        access(group, env)
+    assert SECRET not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_plain_client_has_its_servers_and_nothing_else() -> None:
+    client = access(group(), {})
+    assert client.spark_options() == {"kafka.bootstrap.servers": "broker:9092"}
+    assert client.client_options() == {"bootstrap.servers": "broker:9092"}
+
+
+def test_tls_with_a_certificate() -> None:
+    client = access(group(security_protocol="SSL", ssl_ca_location="/ca.pem"), {})
+    assert client.spark_options() == {
+        "kafka.bootstrap.servers": "broker:9092",
+        "kafka.security.protocol": "SSL",
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": "/ca.pem",
+    }
+    assert client.client_options() == {
+        "bootstrap.servers": "broker:9092",
+        "security.protocol": "SSL",
+        "ssl.ca.location": "/ca.pem",
+    }
+
+
+def test_a_password_is_quoted_for_jaas_and_in_no_representation() -> None:
+    client = access(
+        group(security_protocol="SASL_SSL", sasl_username="lab"), {"KAFKA_PASSWORD": SECRET}
+    )
+    assert client.spark_options()["kafka.sasl.mechanism"] == "SCRAM-SHA-512"
+    assert client.spark_options()["kafka.sasl.jaas.config"] == (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="lab" password="pa\\"ss\\\\word";'
+    )
+    assert client.client_options()["sasl.password"] == SECRET
+    assert "ss" not in repr(client).replace("Access", "").replace("SASL_SSL", "")
+
+
+@pytest.mark.parametrize("servers", ["b-1.x:9098", "b-1.x:9098,b-2.x:9098"])
+def test_servers_that_end_in_9098_ask_for_iam(servers: str) -> None:
+    client = access(group(bootstrap_servers=servers), {})
+    assert client.spark_options() == {
+        "kafka.bootstrap.servers": servers,
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "AWS_MSK_IAM",
+        "kafka.sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+        "kafka.sasl.client.callback.handler.class": (
+            "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+        ),
+    }
+    with pytest.raises(KafkaError) as caught:
+        client.client_options()
+    assert str(caught.value) == (
+        f"{servers} asks for IAM, which the Python client does not speak; "
+        "produce with Spark, or name the cluster's SASL/SCRAM servers"
+    )
+
+
+def test_other_ports_do_not() -> None:
+    assert not Access("b-1.x:9096").iam
+    assert not Access("b-9098.x:9092").iam
+
+
+def test_what_is_missing_is_named() -> None:
+    assert refusal(None, {}) == (
+        "application_properties.json has no groups for Kafka; "
+        "add consumer.config.0 and producer.config.0"
+    )
+    assert refusal(group(security_protocol="SASL_SSL"), {}) == (
+        "security.protocol is SASL_SSL; set sasl.username beside it"
+    )
+    assert refusal(group(security_protocol="SASL_SSL", sasl_username="lab"), {}) == (
+        "security.protocol is SASL_SSL and there is no password; set KAFKA_PASSWORD, "
+        "or KAFKA_PASSWORD_FILE to a file of mode 0600"
+    )
+
+
+def password_file(tmp_path: Path, text: bytes, mode: int) -> dict[str, str]:
+    file = tmp_path / "password"
+    file.write_bytes(text)
+    file.chmod(mode)
+    return {"KAFKA_PASSWORD_FILE": str(file)}
+
+
+def test_a_password_file_of_mode_0600_is_read(tmp_path: Path) -> None:
+    assert password(password_file(tmp_path, SECRET.encode() + b"\n", 0o600)) == SECRET
+    env = password_file(tmp_path, b"other", 0o400)
+    assert password(env | {"KAFKA_PASSWORD": SECRET}) == SECRET
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "said"),
+    [
+        (SECRET.encode(), 0o640, " can be read by others (mode 0640); chmod 600 it"),
+        (SECRET.encode(), 0o604, " can be read by others (mode 0604); chmod 600 it"),
+        (b"\n", 0o600, " is empty; write the password into it"),
+        (b"\xff", 0o600, " cannot be read (not UTF-8 text); correct the name"),
+    ],
+)
+def test_a_password_file_that_cannot_be_used(
+    tmp_path: Path, text: bytes, mode: int, said: str
+) -> None:
+    env = password_file(tmp_path, text, mode)
+    with pytest.raises(KafkaError) as caught:
+        password(env)
+    assert str(caught.value) == f"KAFKA_PASSWORD_FILE={env['KAFKA_PASSWORD_FILE']}{said}"
+
+
+def test_a_password_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(KafkaError) as caught:
+        password({"KAFKA_PASSWORD_FILE": f"{tmp_path}/none"})
+    assert str(caught.value) == (
+        f"KAFKA_PASSWORD_FILE={tmp_path}/none cannot be read (No such file or directory); "
+        "correct the name"
+    )
+
+
+def test_a_group_needs_kafkas_own_values() -> None:
+    changes: list[dict[str, Any]] = [{"security_protocol": "TLS"}, {"topic_name": "a b"}]
+    for change in changes:
+        with pytest.raises(ValueError, match=r"security\.protocol|topic\.name"):
+            group(**change)
