@@ -1,0 +1,227 @@
+"""Kafka on this machine: the broker's start, the producer, the way to Hudi, and its latency.
+
+Usage: python benchmarks/kafka.py [--rounds N] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import psutil
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame, SparkSession
+
+from hudilab.config import Settings, load_settings
+from hudilab.kafka import Access, create_topics, produce
+from hudilab.ledger import BatchLedger
+from hudilab.prices import KEY, ORDERING, Message, messages, read_prices
+from hudilab.services.kafka import start_broker, stop_broker
+from hudilab.session import open_session
+from hudilab.storage import prepare
+from hudilab.streams import drain
+from hudilab.tables import TableSpec
+from hudilab.timeline import instants
+
+SENT, ROWS, LIMIT, A_SECOND, SECONDS = 200_000, 110_000, 10_000, 100, 40
+
+
+def start_times(settings: Settings, rounds: int) -> dict[str, list[float]]:
+    """Seconds until a broker on no data answers, and its resident memory then, in MB."""
+    found: dict[str, list[float]] = {"ready_s": [], "rss_mb": []}
+    for number in range(rounds):
+        began = time.monotonic()
+        broker = start_broker(settings, name=f"start{number}")
+        found["ready_s"].append(time.monotonic() - began)
+        found["rss_mb"].append(psutil.Process(broker.pid).memory_info().rss / 1e6)
+        stop_broker(settings, name=f"start{number}")
+    return found
+
+
+def bare(kafka: Access, topic: str, batch: list[Message]) -> None:
+    """What the client can do: the same options, nothing counted but the queue."""
+    client = Producer(
+        kafka.client_options()
+        | {"enable.idempotence": True, "partitioner": "murmur2_random", "linger.ms": 5}
+    )
+    for message in batch:
+        while True:
+            try:
+                client.produce(topic, message.value, message.key)
+                break
+            except BufferError:
+                client.poll(0.1)
+    assert client.flush(60) == 0
+
+
+def producers(kafka: Access, rounds: int) -> dict[str, list[float]]:
+    """Messages a second, of the lab's `produce` and of the bare client, in turn."""
+    batch = list(messages(SENT, seed=1))
+    found: dict[str, list[float]] = {"lab": [], "bare": []}
+    for number in range(rounds):
+        ways: list[tuple[str, Callable[..., object]]] = [("lab", produce), ("bare", bare)]
+        for name, send in ways if number % 2 else ways[::-1]:
+            create_topics(kafka, {"speed": 3}, afresh=True)
+            began = time.monotonic()
+            send(kafka, "speed", batch)
+            found[name].append(SENT / (time.monotonic() - began))
+    return found
+
+
+def source(spark: SparkSession, kafka: Access, topic: str, limit: int) -> DataFrame:
+    stream = (
+        spark.readStream.format("kafka")
+        .options(**kafka.spark_options())
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", limit)
+    )
+    return read_prices(stream.load()).where("reason IS NULL")
+
+
+def to_hudi(
+    spark: SparkSession, settings: Settings, kafka: Access, topic: str, run: str, limit: int
+) -> tuple[Any, Any]:
+    """The write of notebook 07; the stream's writer, not started, and its place."""
+    place = prepare(settings, run_id=run, table="stock_prices")
+    spec = TableSpec(
+        name=place.name,
+        record_key=KEY,
+        partition=("ticker",),
+        ordering=ORDERING,
+        operation="upsert",
+        buckets=1,
+    )
+    ledger = BatchLedger(spark, spec, place, {"topic": topic})
+
+    def write_batch(batch: DataFrame, batch_id: int) -> None:
+        if ledger.done(batch, batch_id):
+            return
+        # The timeline of all commits is read in the end.
+        whole = {"hoodie.archive.automatic": "false"}
+        options = spec.write_options() | ledger.stamp(batch_id) | whole
+        columns = batch.select(*KEY, "price", "partition", "offset", "timestamp")
+        columns.write.format("hudi").options(**options).mode("append").save(place.table)
+
+    writer = source(spark, kafka, topic, limit).writeStream.foreachBatch(write_batch)
+    return writer.option("checkpointLocation", place.checkpoint), place
+
+
+def sinks(
+    spark: SparkSession, settings: Settings, kafka: Access, rounds: int
+) -> dict[str, list[float]]:
+    """Rows a second from Kafka to Hudi and to Parquet, the same batches; the first is not timed."""
+    create_topics(kafka, {"rows": 3})
+    produce(kafka, "rows", messages(ROWS, seed=2))
+    found: dict[str, list[float]] = {"hudi": [], "parquet": []}
+    for number in range(rounds + 1):  # the first round warms the JVM
+        for name in ("hudi", "parquet") if number % 2 else ("parquet", "hudi"):
+            if name == "hudi":
+                writer, place = to_hudi(spark, settings, kafka, "rows", f"sink{number}", LIMIT)
+                table = place.table
+            else:
+                home = settings.home / f"parquet{number}"
+                table = str(home / "table")
+                rows = source(spark, kafka, "rows", LIMIT).select(
+                    *KEY, "price", "partition", "offset", "timestamp"
+                )
+                writer = (
+                    rows.writeStream.format("parquet")
+                    .partitionBy("ticker")
+                    .option("path", table)
+                    .option("checkpointLocation", str(home / "checkpoint"))
+                )
+            query = drain(writer.trigger(availableNow=True).start(), deadline=600)
+            counted = query.recentProgress[1:]
+            spent = sum(p["durationMs"]["triggerExecution"] for p in counted) / 1000
+            if spark.read.format(name).load(table).count() != ROWS:
+                raise SystemExit(f"{name}: the table is wrong")
+            if number:
+                found[name].append(sum(p["numInputRows"] for p in counted) / spent)
+    return found
+
+
+def latency(
+    spark: SparkSession, settings: Settings, kafka: Access, trigger: str
+) -> dict[str, float]:
+    """ms from a message's time in Kafka to the end of the commit that holds it."""
+    topic = f"slow-{trigger.replace(' ', '-')}"
+    create_topics(kafka, {topic: 3})
+    writer, place = to_hudi(spark, settings, kafka, topic, topic, LIMIT)
+    query = writer.trigger(processingTime=trigger).start()
+    total = A_SECOND * SECONDS
+    each = [list(messages(n + 10, seed=3, first=n)) for n in range(0, total, 10)]
+
+    def send() -> None:
+        began = time.monotonic()
+        for number, ten in enumerate(each):
+            time.sleep(max(0.0, began + number * 10 / A_SECOND - time.monotonic()))
+            produce(kafka, topic, ten)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    sender.join()
+    query.processAllAvailable()
+    query.stop()
+    rows = spark.read.format("hudi").load(place.table)
+    frame = rows.selectExpr(
+        "_hoodie_commit_time AS requested", "unix_millis(timestamp) AS sent"
+    ).toPandas()
+    ends = {
+        f"{row.requested:%Y%m%d%H%M%S%f}"[:17]: pd.Timestamp(row.completed).timestamp() * 1000
+        for row in instants(spark, place.table).itertuples()
+        if row.completed is not None
+    }
+    frame = frame[frame["sent"] > frame["sent"].min() + 10_000]  # the JVM's first batches
+    waited = frame["requested"].map(ends) - frame["sent"]
+    if len(rows.head(1)) == 0 or waited.isna().any() or rows.count() != total:
+        raise SystemExit("latency: the table is wrong")
+    return {"p50": float(waited.median()), "p95": float(waited.quantile(0.95))}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as home:
+        settings = replace(load_settings(), home=Path(home))
+        result: dict[str, Any] = {"broker": start_times(settings, arguments.rounds)}
+        kafka = Access(start_broker(settings).bootstrap)
+        try:
+            result["producer"] = producers(kafka, arguments.rounds)
+            spark = open_session(settings, app="kafka", groups=("core", "kafka"))
+            result["sink"] = sinks(spark, settings, kafka, arguments.rounds)
+            result["latency_ms"] = {
+                trigger: latency(spark, settings, kafka, trigger)
+                for trigger in ("0 seconds", "1 second", "5 seconds")
+            }
+            spark.stop()
+        finally:
+            stop_broker(settings)
+    print("| | median | lowest | highest |\n|---|---|---|---|")
+    for group in ("broker", "producer", "sink"):
+        for name, values in result[group].items():
+            figures = (statistics.median(values), min(values), max(values))
+            print(f"| {group}: {name} | " + " | ".join(f"{one:,.1f}" for one in figures) + " |")
+    for group, (ours, other) in {"producer": ("lab", "bare"), "sink": ("hudi", "parquet")}.items():
+        pairs = zip(result[group][ours], result[group][other], strict=True)
+        ratio = statistics.median(mine / its for mine, its in pairs)
+        print(f"\n{ours} to {other}: {ratio:.2f}")
+    for trigger, times in result["latency_ms"].items():
+        print(f"latency, trigger {trigger}: p50 {times['p50']:.0f} ms, p95 {times['p95']:.0f} ms")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
