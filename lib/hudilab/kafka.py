@@ -280,14 +280,14 @@ class Sender:
 
 
 def _offsets(admin: AdminClient, asked: dict[TopicPartition, Any]) -> dict[TopicPartition, int]:
-    """A topic that was just made has no leader for a moment."""
+    """A topic that was just made has no leader for a moment, which comes as one of many errors."""
     ends = time.monotonic() + PATIENCE
     while True:
         try:
             futures = admin.list_offsets(asked).items()
             return {part: future.result(PATIENCE).offset for part, future in futures}
         except KafkaException as error:
-            if not error.args[0].retriable() or time.monotonic() > ends:
+            if time.monotonic() > ends:
                 raise KafkaError(f"no offsets: {error.args[0].str()}; try again") from None
             time.sleep(0.1)
 

@@ -7,16 +7,26 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from hudilab.config import Settings, load_settings
 from hudilab.errors import JarError, ServiceError
-from hudilab.kafka import Access, check_topics, create_topics, produce, topic_rows
+from hudilab.kafka import (
+    Access,
+    _offsets,
+    check_topics,
+    create_topics,
+    produce,
+    topic_rows,
+)
 from hudilab.prices import messages
 from hudilab.services import process
 from hudilab.services.kafka import find_broker, running_broker, start_broker, stop_broker
@@ -168,3 +178,12 @@ def test_the_command_starts_shows_and_stops_it(alone: Settings) -> None:
     assert stopped.stdout == f"kafka stopped, process {broker.pid}\n"
     again = hudilab(alone.home, "services", "stop", "kafka")
     assert (again.returncode, again.stdout) == (0, "kafka was not running\n")
+
+
+def test_offsets_are_waited_for_while_a_topic_is_being_made(kafka: Access) -> None:
+    part = TopicPartition("young", 0)
+    maker = threading.Timer(1, create_topics, (kafka, {"young": 1}))
+    maker.start()
+    found = _offsets(AdminClient(kafka.client_options()), {part: OffsetSpec.latest()})
+    maker.join()
+    assert found == {part: 0}
