@@ -158,24 +158,23 @@ def create_topics(client: Access, topics: Mapping[str, int], *, afresh: bool = F
     admin = _admin(client)
     if afresh and (old := [name for name in topics if name in there]):
         _done(admin.delete_topics(old, operation_timeout=PATIENCE))
-        there = {name: count for name, count in there.items() if name not in old}
+        # A deletion is answered before the broker itself has heard of it.
+        ends = time.monotonic() + PATIENCE
+        while set(old) & (there := check_topics(client)).keys():
+            if time.monotonic() > ends:
+                raise KafkaError(f"topics {', '.join(old)} are still being deleted; try again")
+            time.sleep(0.05)
     for name, partitions in topics.items():
         if name in there and there[name] != partitions:
             raise KafkaError(
                 f"topic {name!r} has {there[name]} partitions and {partitions} are asked for; "
                 "delete it, or use another name"
             )
-    # A deletion is answered before it is done everywhere.
-    ends = time.monotonic() + PATIENCE
-    while new := [NewTopic(n, p, 1) for n, p in topics.items() if n not in there]:
-        try:
-            _done(admin.create_topics(new, operation_timeout=PATIENCE))
-            return
-        except KafkaError:
-            if time.monotonic() > ends:
-                raise
-            time.sleep(0.1)
-            there = check_topics(client)
+    if new := [NewTopic(n, p, 1) for n, p in topics.items() if n not in there]:
+        _done(admin.create_topics(new, operation_timeout=PATIENCE))
+    # So is a creation: it is done when every partition has a leader that answers.
+    parts = [TopicPartition(name, number) for name, n in topics.items() for number in range(n)]
+    _offsets(admin, dict.fromkeys(parts, OffsetSpec.latest()))
 
 
 def topic_rows(
