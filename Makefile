@@ -5,7 +5,7 @@ ARGS ?=
 LOCK := uv export --quiet --frozen --format requirements-txt --no-emit-project --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run lab test test-deep golden bench lock clean
+.PHONY: help setup setup-dev run lab test test-deep golden bundle bench lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
@@ -14,7 +14,7 @@ setup: ## make .venv from requirements.lock and fetch the core jars (nothing to 
 	@$(PYTHON) tools/bootstrap.py && $(BIN)/hudilab jars core
 
 setup-dev: ## the same, with the tools that the tests need
-	@$(PYTHON) tools/bootstrap.py --dev && $(BIN)/hudilab jars core broker kafka msk
+	@$(PYTHON) tools/bootstrap.py --dev && $(BIN)/hudilab jars core broker kafka msk s3 s3proxy
 
 run: setup ## write a Hudi table and look into it, headless; ARGS="-p rows 50000" sets parameters
 	@$(BIN)/hudilab run 02_write_hudi_stream 03_inspect_table $(ARGS)
@@ -30,6 +30,9 @@ test-deep: setup-dev ## the tests that take minutes
 
 golden: setup-dev ## run the notebooks and rewrite the outputs kept in git; review the diff
 	@$(BIN)/python tools/golden.py $(ARGS)
+
+bundle: setup ## build dist/hudilab-bundle.zip, what spark-submit needs elsewhere
+	@$(BIN)/hudilab jars core kafka msk && $(BIN)/hudilab bundle $(ARGS)
 
 bench: setup ## compare with other sinks: five rounds, about half an hour
 	@$(BIN)/python benchmarks/peers.py $(ARGS)

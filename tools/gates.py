@@ -14,7 +14,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ("lib", "tests", "tools", "notebooks", "benchmarks")
+SOURCES = ("lib", "tests", "tools", "notebooks", "benchmarks", "docker")
 PYTEST = ("pytest", "-q")
 GOLDEN = ("--nbval-lax", "--nbval-current-env", "--nbval-sanitize-with", "tests/nbval_sanitize.cfg")
 CURRICULUM = "golden cells"

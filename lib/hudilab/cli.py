@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -76,25 +77,98 @@ def run(
         print(line)
 
 
+@app.command()
+def bundle(
+    out: Annotated[
+        Path | None, typer.Option(help="The zip to write; dist/hudilab-bundle.zip when not given.")
+    ] = None,
+) -> None:
+    """Build what spark-submit needs elsewhere: one jar, the package, settings, in one zip."""
+    from hudilab.bundle import build_bundle
+
+    print(build_bundle(load_settings(), out))
+
+
+deploy = typer.Typer(
+    help="JSON for the AWS CLI: a job run of EMR Serverless, and its role.", no_args_is_help=True
+)
+app.add_typer(deploy, name="deploy")
+_To = Annotated[str, typer.Option(help="Where the bundle is: s3://bucket/prefix.")]
+_Account = Annotated[str, typer.Option(help="The account's twelve digits.")]
+
+
+@deploy.command("job")
+def deploy_job(
+    application_id: Annotated[str, typer.Option(help="Of the EMR Serverless application.")],
+    role_arn: Annotated[str, typer.Option(help="Of the job's role.")],
+    to: _To,
+    python: Annotated[
+        str, typer.Option(help="Python 3.11: a path in the image, or s3://.../name.tar.gz.")
+    ] = "/usr/bin/python3.11",
+) -> None:
+    """The request StartJobRun, made of the settings for AWS."""
+    from hudilab.deploy import job_run
+
+    _print(
+        job_run(
+            load_settings("AWS"),
+            application_id=application_id,
+            role_arn=role_arn,
+            to=to,
+            python=python,
+        )
+    )
+
+
+@deploy.command("permissions")
+def deploy_permissions(
+    account: _Account,
+    to: _To,
+    cluster_arn: Annotated[str, typer.Option(help="Of the MSK cluster, where there is one.")] = "",
+) -> None:
+    """The policy of the job's role: no more than the job needs."""
+    from hudilab.deploy import permissions
+
+    settings = load_settings("AWS")
+    _print(permissions(settings, account=account, to=to, cluster_arn=cluster_arn))
+
+
+@deploy.command("trust")
+def deploy_trust(account: _Account) -> None:
+    """The role's trust policy: EMR Serverless may take it."""
+    from hudilab.deploy import trust
+
+    _print(trust(account=account))
+
+
+def _print(value: object) -> None:
+    print(json.dumps(value, indent=2))
+
+
 services = typer.Typer(help="Servers on this machine: start, status, stop.", no_args_is_help=True)
 app.add_typer(services, name="services")
+
+
+start = typer.Typer(help="Start a server, and wait until it answers.", no_args_is_help=True)
+services.add_typer(start, name="start")
 
 
 class Service(StrEnum):
     """The servers that the lab can run."""
 
     kafka = "kafka"
+    s3 = "s3"
+    cluster = "cluster"
 
 
-@services.command()
-def start(
-    name: Service,
+@start.command("kafka")
+def start_kafka(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one, 9092 first.")] = 0,
     user: Annotated[
         str, typer.Option(help="Ask for TLS and this user; password: KAFKA_PASSWORD[_FILE].")
     ] = "",
 ) -> None:
-    """Start a server, wait until it answers, and create the settings' topics."""
+    """Start a Kafka broker, and create the settings' topics."""
     from hudilab.kafka import Access, create_topics, password
     from hudilab.services.kafka import start_broker
 
@@ -110,24 +184,105 @@ def start(
     print(f"topics: {', '.join(topics) or 'none'}; export BOOTSTRAP_SERVERS={broker.bootstrap}")
 
 
-@services.command()
-def status() -> None:
-    """What runs, a line each; exit code 1 when nothing does."""
-    from hudilab.services.kafka import find_broker
+@start.command("s3")
+def start_s3_server(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one, 9000 first.")] = 0,
+) -> None:
+    """Start an S3 server, with keys and a bucket of its own."""
+    from hudilab.services.s3 import start_s3
 
-    broker = find_broker(load_settings())
-    print(broker.describe() if broker else f"{Service.kafka} is not running")
-    if broker is None:
+    server = start_s3(load_settings(), port=port)
+    print(server.describe())
+    print("export", *(f"{key}={shlex.quote(value)}" for key, value in server.env().items()))
+
+
+@start.command("cluster")
+def start_spark_cluster(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one, 7077 first.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="How many.")] = 2,
+    cores: Annotated[int, typer.Option(min=1, help="Of each worker.")] = 2,
+    memory: Annotated[str, typer.Option(help="Of each worker: 512m, 2g.")] = "2g",
+) -> None:
+    """Start a Spark standalone cluster."""
+    from hudilab.services.cluster import start_cluster
+
+    found = start_cluster(load_settings(), workers=workers, cores=cores, memory=memory, port=port)
+    print(found.describe())
+    print(f"export RUNTIME_ENV=DOCKER SPARK_MASTER_URL={found.master}")
+
+
+@services.command()
+def status(
+    name: Annotated[Service | None, typer.Argument(help="One of them only.")] = None,
+) -> None:
+    """What runs, a line each; exit code 1 when nothing does."""
+    from hudilab.services.cluster import find_cluster
+    from hudilab.services.kafka import find_broker
+    from hudilab.services.s3 import find_s3
+
+    settings = load_settings()
+    found = {
+        Service.kafka: find_broker(settings),
+        Service.s3: find_s3(settings),
+        Service.cluster: find_cluster(settings),
+    }
+    found = {name: found[name]} if name else found
+    for one, server in found.items():
+        print(server.describe() if server else f"{one} is not running")
+    if not any(found.values()):
         raise typer.Exit(1)
 
 
 @services.command()
 def stop(name: Service) -> None:
     """Stop a server; its data stay."""
-    from hudilab.services.kafka import stop_broker
+    from hudilab.services import process
+    from hudilab.services.cluster import stop_cluster
 
-    pid = stop_broker(load_settings())
+    settings = load_settings()
+    if name is Service.cluster:
+        pid = stop_cluster(settings)
+    else:
+        pid = process.stop(settings.home / "services" / name)
     print(f"{name} was not running" if pid is None else f"{name} stopped, process {pid}")
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def submit(
+    job: Annotated[str, typer.Argument(help="A pipeline of the lab, or a Python file.")],
+    arguments: Annotated[list[str] | None, typer.Argument(help="The job's own.")] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Return when the application has started.")
+    ] = False,
+) -> None:
+    """Run a job with spark-submit where the settings say: on this machine, or on a cluster."""
+    from hudilab.submit import submit, submit_and_wait
+
+    settings = load_settings()
+    if not detach:
+        raise typer.Exit(submit_and_wait(settings, job, arguments or ()))
+    found = submit(settings, job, arguments or ())
+    print(f"{found.id}, driver's process {found.pid}, log {found.log}")
+
+
+@app.command()
+def apps() -> None:
+    """The cluster's running and finished applications and drivers, the newest first."""
+    from hudilab.master import application_rows
+    from hudilab.submit import master_of
+
+    master = master_of(load_settings())
+    rows = application_rows(master)
+    print("none" if rows.empty else rows.to_string(index=False))
+
+
+@app.command()
+def kill(id: Annotated[str, typer.Argument(help="As hudilab apps shows it.")]) -> None:
+    """Have the cluster's master end an application or a driver."""
+    from hudilab.master import kill
+    from hudilab.submit import master_of
+
+    print(f"{id} is {kill(master_of(load_settings()), id)}")
 
 
 def join_pairs(arguments: list[str]) -> list[str]:
@@ -145,7 +300,8 @@ def join_pairs(arguments: list[str]) -> list[str]:
 def main() -> None:
     """Run the command; an error of the lab is one line on stderr and exit code 1."""
     try:
-        app(args=join_pairs(sys.argv[1:]))
+        words = sys.argv[1:]
+        app(args=join_pairs(words) if words[:1] == ["run"] else words)
     except LabError as error:
         print(f"hudilab: {error}", file=sys.stderr)
         sys.exit(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +25,16 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from hudilab.errors import ConfigError
 
-__all__ = ["Consumer", "Producer", "Runtime", "Settings", "load_settings", "project_root"]
+__all__ = [
+    "Consumer",
+    "Producer",
+    "RunOptions",
+    "Runtime",
+    "Settings",
+    "load_settings",
+    "project_root",
+    "read_options",
+]
 
 T = TypeVar("T")
 Runtime = Literal["LOCAL", "DOCKER", "AWS"]
@@ -39,6 +49,7 @@ _BOOLEANS = {
 }
 _FILE = "application_properties.json"
 _GROUP = "HudiTable0"
+_RUN = "spark.run.options"
 _WANTED = {"string_type": "text", "dict_type": "an object", "model_type": "an object"}
 
 
@@ -46,8 +57,9 @@ _WANTED = {"string_type": "text", "dict_type": "an object", "model_type": "an ob
 class Settings:
     """Where and as what the lab runs: `warehouse_path` as in the file `source`; Paths absolute.
 
-    `consumer` and `producer` are the groups consumer.config.0 and producer.config.0, where the
-    file has them; BOOTSTRAP_SERVERS of the environment stands above theirs.
+    `consumer`, `producer` and `run` are the groups consumer.config.0, producer.config.0 and
+    spark.run.options, where the file has them; BOOTSTRAP_SERVERS of the environment stands above
+    the servers of the first two.
     """
 
     runtime: Runtime
@@ -63,6 +75,7 @@ class Settings:
     source: Path
     consumer: Consumer | None = None
     producer: Producer | None = None
+    run: RunOptions | None = None
 
 
 def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Settings:
@@ -85,11 +98,12 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
     if problems:
         raise ConfigError("; ".join(problems))
     table = groups.pop(_GROUP).model_dump()
-    clients: dict[str, Any] = {
+    run = groups.pop(_RUN, None)
+    others: dict[str, Any] = {"run": run} | {
         name.partition(".")[0]: group.model_copy(update=servers) for name, group in groups.items()
     }
     paths: dict[str, Any] = {"home": home, "conf_dir": conf, "project": project, "source": source}
-    return Settings(chosen, is_local, **table, **paths, **clients)
+    return Settings(chosen, is_local, **table, **paths, **others)
 
 
 def _override(env: Mapping[str, str], problems: list[str]) -> dict[str, str]:
@@ -117,6 +131,13 @@ def project_root(env: Mapping[str, str] | None = None) -> Path:
         "hudilab is not installed from a checkout, so there is no conf directory beside it; "
         f"set HUDILAB_CONF to the directory that holds {_FILE}"
     )
+
+
+def read_options(file: Path) -> dict[str, str]:
+    """A file of Spark's or Hudi's own kind: a key, blanks or tabs and a value a line."""
+    lines = (line.strip() for line in file.read_text(encoding="utf-8").splitlines())
+    pairs = (line.split(None, 1) for line in lines if line and not line.startswith("#"))
+    return {key: value.strip() for key, value in pairs}
 
 
 def _runtime(argument: str, env: Mapping[str, str], problems: list[str]) -> tuple[Runtime, bool]:
@@ -235,6 +256,39 @@ class Producer(_Client):
     dead_letter_topic_name: _Topic = Field("stocks-dead", alias="dead.letter.topic.name")
 
 
+def _inside(value: str) -> str:
+    if value.startswith(("/", "~")) or ".." in value.split("/") or ":" in value:
+        raise PydanticCustomError("inside", "is not a path inside the bundle")
+    return value
+
+
+def _words(value: str) -> str:
+    try:
+        shlex.split(value)
+    except ValueError as error:
+        raise PydanticCustomError(
+            "words", "is not a command line ({why})", {"why": str(error).rstrip(".").lower()}
+        ) from None
+    return value
+
+
+_Inside = Annotated[_Text, AfterValidator(_inside)]
+
+
+class RunOptions(BaseModel):
+    """Group spark.run.options: which script of the bundle starts which job, with which jar.
+
+    `python` and `jarfile` are paths in the bundle; `job` is a module of hudilab.jobs; `arguments`
+    is its command line, quoted as in a shell.
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    python: _Inside
+    jarfile: _Inside
+    job: _Name
+    arguments: Annotated[str, AfterValidator(_words)] = ""
+
+
 class _Group(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
     name: str = Field(alias="PropertyGroupId", min_length=1)
@@ -242,13 +296,14 @@ class _Group(BaseModel):
 
 
 def _keys(shape: type[BaseModel]) -> list[str]:
-    return [str(field.alias) for field in shape.model_fields.values()]
+    return [field.alias or name for name, field in shape.model_fields.items()]
 
 
 _KNOWN: dict[str, type[BaseModel]] = {
     _GROUP: _Table,
     "consumer.config.0": Consumer,
     "producer.config.0": Producer,
+    _RUN: RunOptions,
 }
 _SHAPE = TypeAdapter(_Group)
 _OTHER = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))

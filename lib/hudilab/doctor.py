@@ -13,8 +13,10 @@ from hudilab.config import Settings, load_settings
 from hudilab.errors import LabError
 from hudilab.jars import verify
 from hudilab.java import find_java, java_home_problem
-from hudilab.paths import check_writable, locate
-from hudilab.session import open_session
+from hudilab.master import worker_rows
+from hudilab.paths import check_writable, local_path, locate
+from hudilab.s3 import check_warehouse
+from hudilab.session import check_cluster, needed, open_session, session_settings
 from hudilab.streams import root_cause
 
 __all__ = ["SUPPORTED", "Check", "run_checks"]
@@ -54,6 +56,8 @@ def run_checks(with_spark: bool = True, runtime: str = "") -> list[Check]:
         return [*checks, _failed("configuration", error)]
     checks.append(Check("configuration", True, True, f"{settings.source}", ""))
     checks += [_jars(settings), _warehouse(settings), _kafka(settings)]
+    if settings.runtime == "DOCKER":
+        checks.append(_cluster(settings))
     if with_spark and all(check.ok for check in checks if check.required):
         checks += _spark(settings)
     elif with_spark:
@@ -119,7 +123,7 @@ def _port(port: int) -> Check:
 
 def _jars(settings: Settings) -> Check:
     try:
-        paths = verify(settings.project / "jars", ["core"])
+        paths = verify(settings.project / "jars", needed(settings))
     except LabError as error:
         return _failed("jars", error)
     return Check("jars", True, True, ", ".join(path.name for path in paths), "")
@@ -135,6 +139,8 @@ def _warehouse(settings: Settings) -> Check:
             home=settings.home,
         )
         check_writable(place)
+        if local_path(place.warehouse) is None:
+            check_warehouse(place.warehouse, settings)
     except LabError as error:
         return _failed("warehouse", error)
     return Check("warehouse", True, True, place.warehouse, "")
@@ -151,6 +157,16 @@ def _kafka(settings: Settings) -> Check:
         remedy = "notebook 07 starts its own; for the jobs: hudilab services start kafka"
         return Check("kafka", False, False, f"nobody listens at {servers}", remedy)
     return Check("kafka", True, False, f"{servers} is there", "")
+
+
+def _cluster(settings: Settings) -> Check:
+    try:
+        master = check_cluster(settings, session_settings(settings, ()))
+        workers = worker_rows(master)
+    except LabError as error:
+        return _failed("cluster", error)
+    size = f"{len(workers)} workers, {workers['cores'].sum()} cores"
+    return Check("cluster", True, True, f"{master.url}, {size}, UI {master.ui}", "")
 
 
 def _spark(settings: Settings) -> list[Check]:
@@ -185,7 +201,9 @@ def _worker(spark: SparkSession) -> Check:
     remedy = "give driver and workers the same Python and package: set PYSPARK_PYTHON"
     here = there(None)
     try:
-        found = str(spark.sparkContext.parallelize([0], 1).map(there).first())
+        context = spark.sparkContext
+        slices = max(context.defaultParallelism, 2)
+        found = ", ".join(sorted(set(context.range(slices, numSlices=slices).map(there).collect())))
     except Exception as error:  # whatever kind of failure: its root cause is the finding
         return Check("worker python", False, True, root_cause(str(error)), remedy)
     return _check("worker python", found == here, f"{found}; driver {here}", remedy)

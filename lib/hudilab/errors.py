@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "BundleError",
     "ConfigError",
     "JarError",
     "JavaError",
@@ -10,6 +11,7 @@ __all__ = [
     "LabError",
     "ParameterError",
     "PathError",
+    "S3Error",
     "ServiceError",
     "SessionError",
     "StreamError",
@@ -33,12 +35,20 @@ class PathError(LabError):
     """A location cannot be used: unknown scheme, not there, not writable."""
 
 
+class S3Error(LabError):
+    """The warehouse on S3 cannot be used: not reached, not let in, not there, not writable."""
+
+
 class JavaError(LabError):
     """No Java that Spark and Hudi run on."""
 
 
 class JarError(LabError):
     """A jar is missing, altered, or cannot be fetched."""
+
+
+class BundleError(LabError):
+    """A bundle to deploy cannot be built, or a deployment cannot be described."""
 
 
 class TableError(LabError):

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import nbformat
-
 from hudilab.errors import ParameterError
 
 __all__ = ["check_sizes", "defaults", "parse"]
@@ -20,6 +18,8 @@ _TYPES = {int: "a whole number", float: "a number", str: "text", bool: "true or 
 
 def defaults(notebook: Path) -> dict[str, Any]:
     """Names and default values of a notebook's one `parameters` cell, which holds literals only."""
+    import nbformat  # here: a job that is deployed checks its sizes, and reads no notebook
+
     try:
         cells = nbformat.read(notebook, as_version=4).cells
     except Exception as error:  # nbformat's own, the JSON parser's, the disk's

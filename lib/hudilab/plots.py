@@ -149,18 +149,18 @@ def rates(ax: Axes, progress: pd.DataFrame) -> Axes:
     return ax
 
 
-def task_times(ax: Axes, tasks: pd.DataFrame) -> Axes:
+def task_times(ax: Axes, tasks: pd.DataFrame, *, by: str = "stage") -> Axes:
     """A bar from start to end for each task, coloured by stage, in seconds since the first start.
 
-    `tasks`: stage, started, ended (instants), a row a task.
+    `tasks`: stage, started, ended (instants), a row a task; `by` names another column to colour by.
     """
     rows = tasks.sort_values(["stage", "started"], ignore_index=True)
     begin = rows["started"].min()
     left, right = ((rows[name] - begin).dt.total_seconds() for name in ("started", "ended"))
-    for number, stage in enumerate(rows["stage"].unique()):
-        mine = rows["stage"] == stage
+    for number, value in enumerate(sorted(rows[by].unique())):
+        mine = rows[by] == value
         bars = left[mine].index, (right - left)[mine]
-        ax.barh(*bars, left=left[mine], color=f"C{number}", label=f"stage {stage}")
+        ax.barh(*bars, left=left[mine], color=f"C{number}", label=f"{by} {value}")
     ax.set_yticks(rows.index, [f"task {number}" for number in rows.index + 1])
     ax.invert_yaxis()
     ax.set(xlabel="seconds", title="When each task ran")

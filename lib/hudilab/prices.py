@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
 
 __all__ = [
     "KEY",
@@ -46,6 +48,9 @@ def prices(last: int, *, seed: int, first: int = 0, tickers: int = len(TICKERS))
     Columns: event_time (UTC, ms), ticker, cents. A round is one price of each ticker, a second of
     event time; within it each ticker has a moment of its own.
     """
+    import numpy as np  # here: the job that reads prices is deployed without them
+    import pandas as pd
+
     number = np.arange(first, last, dtype=np.int64)
     ticker, turn = number % tickers, number // tickers
     level = 5_000 + _draw(seed, ticker, 1, 45_000)
@@ -65,6 +70,8 @@ def messages(
     last: int, *, seed: int, first: int = 0, tickers: int = len(TICKERS)
 ) -> Iterator[Message]:
     """The same prices as messages: key `{"ticker":...}`, value with event_time, ticker, price."""
+    import numpy as np
+
     frame = prices(last, seed=seed, first=first, tickers=tickers)
     times = np.datetime_as_string(frame["event_time"].to_numpy(), unit="ms")
     cents = frame["cents"].tolist()
@@ -159,6 +166,8 @@ def _text(why: str | Column) -> Column:
 
 def _draw(seed: int, number: np.ndarray, salt: int, size: int) -> np.ndarray:
     """A number 0..size-1, independent for each salt (splitmix64, 64-bit arithmetic that wraps)."""
+    import numpy as np
+
     with np.errstate(over="ignore"):
         step = np.uint64(0x9E3779B97F4A7C15)
         mixed = number.astype(np.uint64) * step + np.uint64(seed % 2**64)

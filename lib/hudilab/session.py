@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,12 +16,43 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from hudilab.config import Settings
-from hudilab.errors import SessionError
+from hudilab.config import Settings, read_options
+from hudilab.errors import ServiceError, SessionError
 from hudilab.jars import verify
-from hudilab.java import Java, find_java
+from hudilab.java import find_java
+from hudilab.master import Master, check_room, find_master
+from hudilab.paths import local_path
+from hudilab.s3 import spark_settings
 
-__all__ = ["describe", "log_file", "open_session", "overlay"]
+__all__ = [
+    "check_cluster",
+    "describe",
+    "environment",
+    "log_file",
+    "needed",
+    "open_session",
+    "overlay",
+    "session_settings",
+]
+
+AWS_NAMES = (
+    "AWS_PROFILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_CONFIG_FILE",
+    "AWS_REGION",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_ROLE_ARN",
+)
+
+
+# Without these a table is not written, or not as elsewhere.
+_NEEDED = (
+    "spark.serializer",
+    "spark.kryo.registrator",
+    "spark.sql.extensions",
+    "spark.sql.catalog.spark_catalog",
+    "spark.sql.session.timeZone",
+)
 
 
 def overlay(settings: Settings) -> dict[str, str]:
@@ -31,9 +63,60 @@ def overlay(settings: Settings) -> dict[str, str]:
             f"RUNTIME_ENV={settings.runtime} has no Spark settings: {file} is missing; "
             "write spark.master and what else this runtime needs into it, or use RUNTIME_ENV=LOCAL"
         )
-    lines = (line.strip() for line in file.read_text(encoding="utf-8").splitlines())
-    pairs = (line.split(None, 1) for line in lines if line and not line.startswith("#"))
-    return {key: value.strip() for key, value in pairs}
+    return read_options(file)
+
+
+def needed(settings: Settings, groups: Sequence[str] = ("core",)) -> list[str]:
+    """The jar groups of a session: those asked for, and `s3` where the warehouse is on S3."""
+    return [*groups, *(["s3"] if not settings.is_local and "s3" not in groups else [])]
+
+
+def session_settings(settings: Settings, jars: Sequence[Path]) -> dict[str, str]:
+    """All that the runtime asks of Spark beyond conf/spark-defaults.conf; touches nothing."""
+    path = os.pathsep.join(map(str, jars))
+    asked = {"spark.driver.extraClassPath": path, **overlay(settings)}
+    asked |= {} if settings.is_local else spark_settings(settings)
+    return asked | _cluster(settings, path, asked) if settings.runtime == "DOCKER" else asked
+
+
+def _cluster(settings: Settings, path: str, asked: Mapping[str, str]) -> dict[str, str]:
+    """What executors need that are other processes, on this machine or on one that is set up so."""
+    master = os.environ.get("SPARK_MASTER_URL", "").strip() or asked.get("spark.master", "")
+    found = {
+        "spark.master": master,
+        # Not spark.jars: executors would load Hudi's classes by another class loader than Spark's.
+        "spark.executor.extraClassPath": path,
+        "spark.executorEnv.HUDI_CONF_DIR": str(settings.conf_dir),
+        "spark.executorEnv.PYTHONPATH": str(Path(__file__).resolve().parents[1]),
+    }
+    if "spark.eventLog.dir" not in asked:
+        # A path, not a URI: Spark takes it as it stands, with its blanks.
+        found["spark.eventLog.dir"] = str(settings.home / "spark-events")
+    # Names and places of credentials; never a credential: the UI and the event log show these.
+    found |= {
+        f"spark.executorEnv.{name}": value for name in AWS_NAMES if (value := os.environ.get(name))
+    }
+    if file := os.environ.get("AWS_SHARED_CREDENTIALS_FILE"):
+        found["spark.executorEnv.AWS_CREDENTIAL_PROFILES_FILE"] = file
+    if re.match(r"spark://(127\.|localhost:)", master):
+        found |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return found
+
+
+def check_cluster(settings: Settings, asked: Mapping[str, str]) -> Master:
+    """The master that `asked` names; SessionError when it is not there or has no room.
+
+    Makes the folder of the event log, which Spark wants to be there, where it is on this disk.
+    """
+    events = asked.get("spark.eventLog.dir", "")
+    if folder := Path(events) if events.startswith("/") else local_path(events):
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        master = find_master(asked["spark.master"], settings.home)
+        check_room(master, asked)
+    except ServiceError as error:
+        raise SessionError(str(error)) from None
+    return master
 
 
 def log_file() -> Path:
@@ -47,19 +130,22 @@ def open_session(
     """A session with Hudi on its class path; a live one is returned if its settings are the same.
 
     Never downloads: jars come from `jars/`, verified against `jars.lock`. Prints nothing.
-    Errors: JavaError, JarError, and SessionError when a live session has other static settings.
+    Errors: JavaError, JarError, and SessionError when a live session has other static settings, or
+    the cluster is not there or has no room.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return _submitted(app)
-    java = find_java()
-    jars = verify(settings.project / "jars", groups)
-    asked = {"spark.driver.extraClassPath": os.pathsep.join(map(str, jars)), **overlay(settings)}
+        return _submitted(settings, app)
+    jars = verify(settings.project / "jars", needed(settings, groups))
+    asked = session_settings(settings, jars)
     active = SparkSession.getActiveSession()
     if active is not None:
         _refuse_other(active, asked)
         return active
     if SparkContext._gateway is None:
-        _environment(settings, app, java)
+        (settings.home / "logs").mkdir(parents=True, exist_ok=True)
+        os.environ |= environment(settings, app, asked)
+    if settings.runtime == "DOCKER":
+        check_cluster(settings, asked)
     builder = SparkSession.builder.appName(app)
     # Managed tables, and the folder of the default database, are not left where the kernel runs.
     builder = builder.config("spark.sql.warehouse.dir", str(settings.home / "spark-warehouse"))
@@ -70,6 +156,11 @@ def open_session(
     _refuse_other(session, asked)
     jvm = session._jvm
     assert jvm is not None
+    # A JVM that outlived an earlier session keeps the class path that it was started with.
+    loaded = str(jvm.java.lang.System.getProperty("java.class.path")).split(os.pathsep)
+    if late := [jar.name for jar in jars if str(jar) not in loaded]:
+        session.stop()
+        raise SessionError(f"this kernel's Java runs without {', '.join(late)}; restart the kernel")
     # Where its metadata table is on, Hudi 1.2.0 compares that table's schema by identity. If the
     # first thing that a new JVM does is to compact it (every tenth commit), another object of the
     # schema is cached, and the commit fails with "Index 7 out of bounds"; this class caches the
@@ -78,22 +169,42 @@ def open_session(
     return session
 
 
-def _submitted(app: str) -> SparkSession:
+def _submitted(settings: Settings, app: str) -> SparkSession:
     """The session of spark-submit, which has started the JVM and chosen class path and settings."""
-    spark = SparkSession.builder.appName(app).getOrCreate()
+    builder = SparkSession.builder.appName(app)
+    for key, value in ({} if settings.is_local else spark_settings(settings)).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    defaults = settings.conf_dir / "spark-defaults.conf"
+    wanted = read_options(defaults)
+    missing = [key for key in _NEEDED if spark.conf.get(key, None) != wanted[key]]
+    if missing:
+        raise SessionError(
+            f"spark-submit started without the lab's Spark settings ({', '.join(missing)}); "
+            f"name them with --properties-file {defaults}, or export SPARK_CONF_DIR as its folder"
+        )
     jvm: Any = spark._jvm
+    # Jars named with --jars are behind this loader only.
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     try:
-        jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload")
+        jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload", True, loader)
     except Py4JError:
         raise SessionError(
             "spark-submit started without Hudi on its class path; "
-            "name the jars of jars/core with --driver-class-path, or the bundle with --jars"
+            "name the jars of jars/core with --driver-class-path, or the bundle's jar with --jars"
         ) from None
     if not jvm.java.lang.System.getenv("HUDI_CONF_DIR"):
-        raise SessionError(
-            "HUDI_CONF_DIR is not set, so none of the lab's Hudi settings would count; "
-            "export it, and SPARK_CONF_DIR, as the lab's conf directory before spark-submit"
-        )
+        # Hudi has not read them itself: a platform that starts the JVM seldom knows of that folder.
+        options = read_options(settings.conf_dir / "hudi-defaults.conf")
+        added = settings.conf_dir / settings.runtime.lower() / "hudi-defaults.conf"
+        options |= read_options(added) if added.is_file() else {}
+        for key, value in options.items():
+            jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration.addToGlobalProps(
+                key, value
+            )
+    if os.environ.get("HUDILAB_SUBMITTED"):  # hudilab submit waits for this line
+        context = spark.sparkContext
+        print(f"hudilab: application {context.applicationId} on {context.master}", flush=True)
     return spark
 
 
@@ -119,35 +230,40 @@ def _refuse_other(spark: SparkSession, asked: Mapping[str, str]) -> None:
     conf = spark.sparkContext.getConf()
     for key, value in sorted(asked.items()):
         live = conf.get(key)
-        if live != value:
+        # Spark puts options of its own before these.
+        added = key.endswith("extraJavaOptions") and str(live).endswith(value)
+        if live != value and not added:
             raise SessionError(
                 f"a Spark session is running with {key}={live}, and {value} is asked for; "
                 "stop it with spark.stop(), or restart the kernel when the class path differs"
             )
 
 
-def _environment(settings: Settings, app: str, java: Java) -> None:
-    """Set what the JVM inherits; it reads these once, when it starts."""
-    logs = settings.home / "logs"
-    logs.mkdir(parents=True, exist_ok=True)
+def environment(settings: Settings, app: str, asked: Mapping[str, str]) -> dict[str, str]:
+    """What the JVM inherits; it reads these once, when it starts."""
+    java = find_java()
     started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     spec = find_spec("pyspark")
     assert spec is not None
     assert spec.origin is not None
-    os.environ |= {
+    log = settings.home / "logs" / f"{app}-{started}-{os.getpid()}.log"
+    found = {
         "JAVA_HOME": str(java.home),
         "HUDILAB_JAVA": java.notice,  # what was chosen and why; JAVA_HOME is set from now on
         # Another Spark named here would be started instead of the pinned one.
         "SPARK_HOME": str(Path(spec.origin).parent),
         "SPARK_CONF_DIR": str(settings.conf_dir),
         "HUDI_CONF_DIR": str(settings.conf_dir),
+        # `hudilab run` has named the file already, and tells its user so.
+        "HUDILAB_LOG_FILE": os.environ.get("HUDILAB_LOG_FILE", str(log)),
+        # Workers run the system's python3 unless told otherwise.
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
     }
-    # `hudilab run` has named the file already, and tells its user so.
-    os.environ.setdefault("HUDILAB_LOG_FILE", str(logs / f"{app}-{started}-{os.getpid()}.log"))
-    # Workers run the system's python3 unless told otherwise.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if settings.runtime == "LOCAL":
-        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    if file := os.environ.get("AWS_SHARED_CREDENTIALS_FILE"):
+        found["AWS_CREDENTIAL_PROFILES_FILE"] = file  # its name in Hadoop's older SDK
+    if settings.runtime == "LOCAL" or asked.get("spark.driver.host") == "127.0.0.1":
+        found["SPARK_LOCAL_IP"] = "127.0.0.1"
+    return found
 
 
 @contextmanager

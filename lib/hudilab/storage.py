@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 
 from hudilab.config import Settings
-from hudilab.paths import Place, check_writable, locate
+from hudilab.paths import Place, check_writable, local_path, locate
+from hudilab.s3 import check_warehouse
 
 __all__ = ["FileInfo", "delete", "exists", "list_files", "prepare", "read_text"]
 
@@ -74,7 +75,8 @@ def list_files(spark: SparkSession, uri: str) -> list[FileInfo]:
 def prepare(settings: Settings, *, run_id: str = "", table: str = "") -> Place:
     """Where a table of this run lives (the configured one unless named); says what was rewritten.
 
-    Errors: PathError when a local warehouse cannot be written, before anything is.
+    Errors: PathError when a local warehouse cannot be written, S3Error when one on S3 cannot,
+    before anything is.
     """
     place = locate(
         settings.warehouse_path,
@@ -87,4 +89,6 @@ def prepare(settings: Settings, *, run_id: str = "", table: str = "") -> Place:
     for notice in place.notices:
         print(notice)
     check_writable(place)
+    if local_path(place.warehouse) is None:
+        check_warehouse(place.warehouse, settings)
     return place

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import time
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from pyspark.sql.streaming.query import StreamingQuery
 from tqdm import tqdm
 
 from hudilab.errors import StreamError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["drain", "progress_rows", "root_cause"]
 
@@ -78,6 +80,8 @@ def progress_rows(query: StreamingQuery) -> pd.DataFrame:
     known of its input), and the phases of Spark 3.5 `durationMs` in ms (addBatch is the write;
     triggerExecution is the whole).
     """
+    import pandas as pd  # here: a job that is deployed has none, and shows no frames
+
     rows: list[dict[str, Any]] = []
     for progress in query.recentProgress:
         head = {"batch": progress["batchId"], "rows": progress["numInputRows"]}

@@ -91,7 +91,7 @@ def test_a_warehouse_that_cannot_be_written(conf: Path) -> None:
     assert "/proc" in line
 
 
-def test_a_runtime_without_spark_settings(conf: Path) -> None:
+def test_a_warehouse_on_s3_that_nobody_serves(conf: Path) -> None:
     spoil(conf, {"warehouse.path": "s3://bucket/warehouse"})
-    line = refused(conf, RUNTIME_ENV="AWS")
-    assert "RUNTIME_ENV=AWS has no Spark settings" in line
+    line = refused(conf, IS_LOCAL="false", AWS_ENDPOINT_URL_S3="http://127.0.0.1:1")
+    assert "S3Error: bucket 'bucket' at http://127.0.0.1:1: " in line

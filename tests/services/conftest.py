@@ -1,4 +1,4 @@
-"""A real broker, one for all tests here, in a home of its own."""
+"""Real servers, one of each kind for all tests here, in a home of their own."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from services.programs import Programs
 from hudilab.config import Settings, load_settings
 from hudilab.kafka import Access
 from hudilab.services.kafka import Broker, running_broker
+from hudilab.services.s3 import S3Server, running_s3
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +30,12 @@ def broker(settings: Settings) -> Iterator[Broker]:
 @pytest.fixture(scope="session")
 def kafka(broker: Broker) -> Access:
     return Access(broker.bootstrap)
+
+
+@pytest.fixture(scope="session")
+def s3(settings: Settings) -> Iterator[S3Server]:
+    with running_s3(settings) as found:
+        yield found
 
 
 @pytest.fixture

@@ -160,7 +160,10 @@ def hudilab(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_command_starts_shows_and_stops_it(alone: Settings) -> None:
     alone.home.mkdir()
     down = hudilab(alone.home, "services", "status")
-    assert (down.returncode, down.stdout) == (1, "kafka is not running\n")
+    assert (down.returncode, down.stdout) == (
+        1,
+        "kafka is not running\ns3 is not running\ncluster is not running\n",
+    )
     port = process.free_port()
     up = hudilab(alone.home, "services", "start", "kafka", "--port", str(port))
     assert up.returncode == 0, up.stderr
@@ -172,7 +175,7 @@ def test_the_command_starts_shows_and_stops_it(alone: Settings) -> None:
         f"topics: stocks-in, stocks-out, stocks-dead; export BOOTSTRAP_SERVERS={address}\n"
     )
     assert check_topics(Access(address)) == {"stocks-dead": 3, "stocks-in": 3, "stocks-out": 3}
-    shown = hudilab(alone.home, "services", "status")
+    shown = hudilab(alone.home, "services", "status", "kafka")
     assert (shown.returncode, shown.stdout) == (0, f"{broker.describe()}\n")
     stopped = hudilab(alone.home, "services", "stop", "kafka")
     assert stopped.stdout == f"kafka stopped, process {broker.pid}\n"

@@ -57,11 +57,20 @@ def test_the_job_runs_with_spark_submit(settings: Settings, kafka: Access) -> No
     assert (table / ".hoodie" / "hoodie.properties").exists()
 
 
-def test_without_hudi_or_its_settings_it_is_refused(settings: Settings, kafka: Access) -> None:
+def test_without_the_lab_s_spark_settings_it_is_refused(settings: Settings, kafka: Access) -> None:
     create_topics(kafka, TOPICS)
-    done = submit(settings, kafka.servers, ["core", "kafka"], HUDI_CONF_DIR="")
+    done = submit(settings, kafka.servers, ["core", "kafka"], SPARK_CONF_DIR=str(settings.home))
     assert done.returncode == 1
     assert (
-        "hudilab: HUDI_CONF_DIR is not set, so none of the lab's Hudi settings would count; "
-        "export it, and SPARK_CONF_DIR, as the lab's conf directory before spark-submit"
+        "hudilab: spark-submit started without the lab's Spark settings (spark.serializer, "
+        "spark.kryo.registrator, spark.sql.extensions, spark.sql.catalog.spark_catalog, "
+        "spark.sql.session.timeZone); name them with --properties-file "
+        f"{settings.conf_dir}/spark-defaults.conf, or export SPARK_CONF_DIR as its folder"
     ) in done.stdout  # spark-submit sends both streams there
+
+
+def test_without_hudi_it_is_refused(settings: Settings, kafka: Access) -> None:
+    create_topics(kafka, TOPICS)
+    done = submit(settings, kafka.servers, ["kafka"])
+    assert done.returncode == 1
+    assert "hudilab: spark-submit started without" in done.stdout

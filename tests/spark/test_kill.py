@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,18 +22,21 @@ class Run:
     """One streaming run that survives its driver: start, kill and finish it."""
 
     def __init__(self, home: Path, table_type: str, batches: int) -> None:
-        self.home, self.table_type, self.batches = home, table_type, batches
+        self.table_type, self.batches = table_type, batches
         self.rows = batches * ROWS_PER_BATCH
-        warehouse = home / "warehouse"
+        self.env = {"HUDILAB_HOME": str(home), "RUNTIME_ENV": "", "IS_LOCAL": ""}
+        self.look_in(home / "warehouse")
+
+    def look_in(self, warehouse: Path) -> None:
+        """Where the warehouse's files are, to see how far the run is."""
         self.checkpoint = warehouse / "_checkpoints" / "lab" / "sensor_readings"
         self.timeline = warehouse / "lab" / "sensor_readings" / ".hoodie" / "timeline"
 
     def start(self) -> subprocess.Popen[str]:
         command = [sys.executable, str(WRITER), self.table_type, str(self.rows), str(self.batches)]
-        env = os.environ | {"HUDILAB_HOME": str(self.home), "RUNTIME_ENV": "", "IS_LOCAL": ""}
         return subprocess.Popen(
             command,
-            env=env,
+            env=os.environ | self.env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -67,8 +71,8 @@ class Run:
             "in flight": len(list(self.timeline.glob("*commit.requested"))) - self.commits(),
         }
 
-    def finish(self) -> dict[str, int]:
-        process = self.start()
+    def finish(self, process: subprocess.Popen[str] | None = None) -> dict[str, Any]:
+        process = process or self.start()
         try:
             out, err = process.communicate(timeout=300)
         finally:
@@ -78,29 +82,27 @@ class Run:
         return dict(json.loads(out.splitlines()[-1]))
 
 
-def survive(
-    home: Path, table_type: str, kills: int, batches: int, seed: int
-) -> list[dict[str, object]]:
-    run, moments = Run(home, table_type, batches), random.Random(seed)
+def survive(run: Run, kills: int, seed: int) -> list[dict[str, object]]:
+    moments = random.Random(seed)
     table = [run.kill_in(moments.uniform(0.0, 2.5)) for _ in range(kills)]
     result = run.finish()
-    print(f"\n{table_type}, {kills} kills, seed {seed}, {run.rows} rows in {batches} batches")
+    print(f"\n{run.table_type}, {kills} kills, seed {seed}, {run.rows} rows, {run.batches} batches")
     for kill in table:
         print("  ", kill)
     print("  ", result)
     assert (result["rows"], result["lost"], result["twice"]) == (run.rows, 0, 0)
-    assert result["commits"] == batches
+    assert result["commits"] == run.batches
     assert result["merges"] >= 1
     return table
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_three_kills_lose_nothing_and_repeat_nothing(tmp_path: Path, table_type: str) -> None:
-    survive(tmp_path, table_type, kills=3, batches=20, seed=3)
+    survive(Run(tmp_path, table_type, batches=20), kills=3, seed=3)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_ten_kills_lose_nothing_and_repeat_nothing(tmp_path: Path, table_type: str) -> None:
-    table = survive(tmp_path, table_type, kills=10, batches=60, seed=10)
+    table = survive(Run(tmp_path, table_type, batches=60), kills=10, seed=10)
     assert any(kill["in flight"] for kill in table), "no kill hit a write: widen the moments"

@@ -114,3 +114,25 @@ def test_opening_and_stopping_prints_nothing(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert [path.name for path in tmp_path.iterdir()] == ["logs"]
+
+
+def test_jars_that_a_running_java_does_not_have(tmp_path: Path) -> None:
+    code = (
+        "from hudilab.config import load_settings\n"
+        "from hudilab.session import open_session\n"
+        "open_session(load_settings()).stop()\n"
+        "open_session(load_settings()).stop()\n"
+        "open_session(load_settings(), groups=('core', 'msk'))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"HUDILAB_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stderr.splitlines()[-1] == (
+        "hudilab.errors.SessionError: this kernel's Java runs without "
+        "aws-msk-iam-auth-2.3.9-all.jar; restart the kernel"
+    )

@@ -52,11 +52,13 @@ def main(table_type: str, rows: int, batches: int) -> None:
     history = spark.sql(
         f"CALL show_timeline(path => '{place.table}', showArchived => true, limit => 100000)"
     ).where("state = 'COMPLETED'")
+    parts = table.groupBy("sensor_id").count().orderBy("sensor_id")
     result = {
         "rows": table.count(),
         "lost": expected.exceptAll(table).count(),
         "twice": table.exceptAll(expected).count(),
         "commits": history.where("action IN ('commit', 'deltacommit')").count(),
+        "partitions": {row[0]: row[1] for row in parts.collect()},
         "merges": history.where("action = 'replacecommit'").count(),
         "rollbacks": history.where("action = 'rollback'").count(),
     }

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hudilab import config
-from hudilab.config import Consumer, Producer, Settings, load_settings, project_root
+from hudilab.config import Consumer, Producer, RunOptions, Settings, load_settings, project_root
 from hudilab.errors import ConfigError
 
 SECRET = "wJalrXUtnFEMI/K7MDENG"
@@ -34,6 +34,12 @@ PRODUCER = {
     "topic.name": "stocks-out",
     "bootstrap.servers": "a:9092",
     "dead.letter.topic.name": "stocks-dead",
+}
+RUN = {
+    "python": "main.py",
+    "jarfile": "lib/hudilab-dependencies.jar",
+    "job": "sensor_readings",
+    "arguments": "--rows 5000 --batches 5",
 }
 KEYS = "catalog.name, warehouse.path, database.name, table.name, aws.region"
 REMEDY = "; correct the file"
@@ -100,6 +106,7 @@ def test_the_projects_own_file_is_good() -> None:
         source=root / "conf" / "application_properties.json",
         consumer=Consumer.model_validate({**CONSUMER, **servers}),
         producer=Producer.model_validate({**PRODUCER, **servers}),
+        run=RunOptions.model_validate(RUN),
     )
 
 
@@ -134,9 +141,46 @@ def test_an_overlay_is_read_instead_of_the_base_file(tmp_path: Path) -> None:
 
 
 def test_other_groups_and_a_byte_order_mark_are_allowed(tmp_path: Path) -> None:
-    groups = [group("kinesis.config", {"topic.name": ""}), group("spark.run.options", {})]
+    groups = [group("kinesis.config", {"topic.name": ""}), group("spark.other", {})]
     write(tmp_path, "\ufeff" + json.dumps([*groups, group()]))
     assert load(tmp_path).database_name == "lab"
+
+
+# --- how the bundle is run
+
+
+def run_refusal(folder: Path, **changes: Any) -> str:
+    properties = {key: value for key, value in {**RUN, **changes}.items() if value != "(none)"}
+    return file_refusal(folder, [group(), group("spark.run.options", properties)])
+
+
+def test_run_options(tmp_path: Path) -> None:
+    properties = {key: value for key, value in RUN.items() if key != "arguments"}
+    write(tmp_path, [group(), group("spark.run.options", properties)])
+    assert load(tmp_path).run == RunOptions(**properties, arguments="")
+    write(tmp_path, [group()])
+    assert load(tmp_path).run is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"python": "(none)"}, " lacks key 'python'"),
+        ({"jarfile": ""}, ": key 'jarfile' is empty"),
+        ({"job": "a b"}, ": key 'job' is not a plain name (letters, digits and _, no digit first)"),
+        ({"job": 5}, ": key 'job' is a number, not text"),
+        ({"python": "/main.py"}, ": key 'python' is not a path inside the bundle"),
+        ({"python": "../main.py"}, ": key 'python' is not a path inside the bundle"),
+        ({"jarfile": "s3://b/x.jar"}, ": key 'jarfile' is not a path inside the bundle"),
+        (
+            {"arguments": "--run-id 'a"},
+            ": key 'arguments' is not a command line (no closing quotation)",
+        ),
+        ({"jar.file": "x"}, " has an unknown key 'jar.file' (did you mean 'jarfile'?)"),
+    ],
+)
+def test_run_options_that_are_wrong(tmp_path: Path, changes: dict[str, Any], text: str) -> None:
+    assert run_refusal(tmp_path, **changes) == f"group 'spark.run.options'{text}"
 
 
 # --- Kafka's groups
@@ -379,12 +423,12 @@ def test_a_file_of_the_project_is_named_relative_to_it(
         "conf/application_properties.json is missing; "
         "create it with group 'HudiTable0', or set HUDILAB_CONF"
     )
-    write(tmp_path / "conf", [group("spark.run.options", {}), group("a\nb", {})])
+    write(tmp_path / "conf", [group("spark.other", {}), group("a\nb", {})])
     with pytest.raises(ConfigError) as caught:
         load_settings(env={})
     assert str(caught.value) == (
         "no group 'HudiTable0' in conf/application_properties.json; "
-        f"groups there: spark.run.options, 'a\\nb'; add it with the keys {KEYS}"
+        f"groups there: spark.other, 'a\\nb'; add it with the keys {KEYS}"
     )
 
 

@@ -35,7 +35,17 @@ def test_the_lock_of_the_lab() -> None:
     lock = read_lock(ROOT / "jars" / "jars.lock")
     core = ["hudi-spark3.5-bundle_2.12-1.2.0.jar", "hadoop-bare-naked-local-fs-0.1.0.jar"]
     assert [jar.file for jar in lock["core"]] == core
-    assert sorted(lock) == ["broker", "core", "delta", "flink", "iceberg", "kafka", "msk"]
+    assert sorted(lock) == [
+        "broker",
+        "core",
+        "delta",
+        "flink",
+        "iceberg",
+        "kafka",
+        "msk",
+        "s3",
+        "s3proxy",
+    ]
 
 
 def test_groups_and_order_are_the_lock_s(jars_dir: Path) -> None:

@@ -12,10 +12,12 @@ import pytest
 LIBRARY = Path(__file__).resolve().parents[2] / "lib" / "hudilab"
 LEVELS = [
     {"__init__", "errors", "ivy"},
-    {"config", "paths", "tables", "jars", "java", "parameters"},
+    {"config", "paths", "tables", "jars", "java", "master", "parameters"},
+    {"s3"},
     {"storage", "session", "sources", "streams", "kafka", "prices", "services"},
-    {"ledger", "timeline", "doctor"},
+    {"ledger", "timeline", "doctor", "submit"},
     {"plots", "runner", "jobs"},
+    {"bundle", "deploy"},
     {"cli"},
 ]
 LEVEL = {module: number for number, modules in enumerate(LEVELS) for module in modules}

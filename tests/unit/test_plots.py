@@ -262,6 +262,14 @@ def test_task_times_have_a_bar_for_each_task_by_stage_and_start(ax: Axes) -> Non
     assert words(ax) == ("seconds", "", "When each task ran")
 
 
+def test_task_times_by_another_column(ax: Axes) -> None:
+    task_times(ax, TASKS.assign(executor=["1", "0", "1", "0"]), by="executor")
+    shown = legend(ax)
+    assert list(shown) == ["executor 0", "executor 1"]
+    zero, one = shown.values()
+    assert sorted(lying(ax)) == [(0, 0, 2, one), (1, 1, 4, zero), (2, 5, 3, zero), (3, 6, 1, one)]
+
+
 def test_prices_are_lines_that_start_at_100(ax: Axes) -> None:
     price_lines(ax, PRICES)
     shown = {str(line.get_label()): list(line.get_ydata()) for line in ax.lines}

@@ -26,7 +26,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 RUNTIME = (ROOT / "requirements.lock").read_text()
 DEV = (ROOT / "requirements-dev.lock").read_text()
 TARGETS = {"help", "setup", "setup-dev", "run", "lab", "test", "test-deep"}
-TARGETS |= {"golden", "bench", "lock", "clean"}
+TARGETS |= {"golden", "bundle", "bench", "lock", "clean"}
 HASH = f" \\\n    --hash=sha256:{'0' * 64}\n"
 
 

@@ -1,1 +1,34 @@
 """The lessons' pipelines as programs of their own, for a terminal and for spark-submit."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hudilab.errors import LabError
+
+__all__ = ["JOBS", "one_line"]
+
+JOBS = ("sensor_readings", "stock_prices")  # that write a table
+
+
+@contextmanager
+def one_line() -> Iterator[None]:
+    """What goes wrong in the block is one line on stderr, and exit code 1."""
+    # Not needed to name a job, and slow to load.
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from hudilab.streams import root_cause
+
+    try:
+        yield
+    except LabError as error:
+        text = str(error)
+    except (Py4JError, PySparkException) as error:
+        text = f"{root_cause(str(error))}; mend the cause and start again (more in the log)"
+    else:
+        return
+    print(f"hudilab: {text}", file=sys.stderr)
+    sys.exit(1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import signal
-import sys
 import time
 from typing import Annotated
 
@@ -18,7 +17,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hudilab.config import load_settings
-from hudilab.errors import KafkaError, LabError, StreamError
+from hudilab.errors import KafkaError, StreamError
+from hudilab.jobs import one_line
 from hudilab.kafka import access, check_topics
 from hudilab.ledger import BatchLedger
 from hudilab.prices import KEY, ORDERING, outgoing, read_prices
@@ -147,7 +147,7 @@ def command(
     ] = True,
 ) -> None:
     """Stream stock prices to a topic and to a Hudi table."""
-    try:
+    with one_line():
         run(
             available_now=available_now,
             trigger_seconds=trigger_seconds,
@@ -155,9 +155,6 @@ def command(
             run_id=run_id,
             fail_on_data_loss=fail_on_data_loss,
         )
-    except LabError as error:
-        print(f"hudilab: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Annotated
@@ -16,7 +15,8 @@ import typer
 from tqdm import tqdm
 
 from hudilab.config import load_settings
-from hudilab.errors import ConfigError, LabError
+from hudilab.errors import ConfigError
+from hudilab.jobs import one_line
 from hudilab.kafka import Sender, Sent, access, check_topics
 from hudilab.prices import TICKERS, messages
 
@@ -72,11 +72,8 @@ def command(
     wait_seconds: Annotated[float, typer.Option(help="Pause between two rounds.")] = 5.0,
 ) -> None:
     """Send one price of each of 17 tickers, wait, and again; MAX_RUN rounds, or until Ctrl-C."""
-    try:
+    with one_line():
         run(seed=seed, wait_seconds=wait_seconds, env=os.environ)
-    except LabError as error:
-        print(f"hudilab: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
 
 
 if __name__ == "__main__":

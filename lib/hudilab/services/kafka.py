@@ -6,7 +6,6 @@ import base64
 import ipaddress
 import os
 import re
-import shutil
 import subprocess
 import time
 import uuid
@@ -82,7 +81,7 @@ def start_broker(
         return running
     jars = verify(settings.project / "jars", ["broker"])
     java = [str(find_java().home / "bin" / "java"), *JVM, "-cp", os.pathsep.join(map(str, jars))]
-    _check_disk(folder)
+    process.check_disk(folder, "Kafka's data", LEAST_FREE)
     process.refuse_second(folder)  # before its files are written anew
     ports = _ports(folder, port, bool(users))
     logging = _write_logging(folder)
@@ -135,21 +134,6 @@ def find_broker(settings: Settings, name: str = NAME) -> Broker | None:
 def stop_broker(settings: Settings, name: str = NAME) -> int | None:
     """Stop it cleanly; its process id, or None when none runs. The data stay."""
     return process.stop(settings.home / "services" / name)
-
-
-def _check_disk(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(folder).free
-    except OSError as error:
-        raise ServiceError(
-            f"cannot use {folder} for Kafka's data ({error.strerror}); set HUDILAB_HOME"
-        ) from None
-    if free < LEAST_FREE:
-        raise ServiceError(
-            f"only {free / 1e6:.0f} MB are free for Kafka's data in {folder}, "
-            f"{LEAST_FREE / 1e6:.0f} MB are needed; free space, or set HUDILAB_HOME"
-        )
 
 
 def _ports(folder: Path, port: int, secure: bool) -> dict[str, int]:

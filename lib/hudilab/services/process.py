@@ -5,21 +5,24 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
 
 from hudilab.errors import ServiceError
 
-__all__ = ["find", "free_port", "in_use", "launch", "refuse_second", "stop"]
+__all__ = ["check_disk", "find", "free_port", "in_use", "launch", "refuse_second", "stop"]
 
 HOST = "127.0.0.1"
 
 
-def launch(folder: Path, command: Sequence[str], output: Path) -> psutil.Popen:
+def launch(
+    folder: Path, command: Sequence[str], output: Path, env: Mapping[str, str] | None = None
+) -> psutil.Popen:
     """Start `command` in a session of its own; what it prints goes to the end of `output`.
 
     The server inherits a lock on `folder`, which is free again when the last process of it is
@@ -34,6 +37,7 @@ def launch(folder: Path, command: Sequence[str], output: Path) -> psutil.Popen:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 cwd=folder,
+                env=None if env is None else dict(env),
                 pass_fds=[descriptor],
                 start_new_session=True,
             )
@@ -60,6 +64,22 @@ def _lock(folder: Path) -> int:
         remedy = f"stop it with: hudilab services stop {folder.name}"
         raise ServiceError(f"{folder.name} is running already in {folder}; {remedy}") from None
     return descriptor
+
+
+def check_disk(folder: Path, what: str, least: int) -> None:
+    """Make the folder for `what`; ServiceError when it cannot be, or `least` bytes are not free."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise ServiceError(
+            f"cannot use {folder} for {what} ({error.strerror}); set HUDILAB_HOME"
+        ) from None
+    if free < least:
+        raise ServiceError(
+            f"only {free / 1e6:.0f} MB are free for {what} in {folder}, "
+            f"{least / 1e6:.0f} MB are needed; free space, or set HUDILAB_HOME"
+        )
 
 
 def find(folder: Path) -> psutil.Process | None:

@@ -1,0 +1,269 @@
+"""What spark-submit needs elsewhere, as one zip: a jar, the package, its packages, the settings.
+
+The same input gives the same bytes. No build tool of Java's is needed for the jar: merging is
+reading and writing zip files.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+
+from packaging.requirements import Requirement
+
+from hudilab.config import Settings, load_settings, read_options
+from hudilab.errors import BundleError
+from hudilab.jars import read_lock, verify
+from hudilab.jobs import JOBS
+
+__all__ = ["JAR", "build_bundle", "merge_jars"]
+
+JAR = "lib/hudilab-dependencies.jar"
+JAVA = 17
+GROUPS = ("core", "kafka", "msk")
+# A file system for the local disk, which conf/local sets; no cluster writes there.
+NOT_DEPLOYED = "com.globalmentor:hadoop-bare-naked-local-fs"
+# What the jobs import and no platform for Spark can be trusted to have. Not among them: pyspark,
+# which must be the platform's own, and pandas, which only notebooks use.
+NEEDS = ("pydantic", "typer", "tqdm", "confluent-kafka", "boto3")
+
+_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can hold
+_SERVICES = "META-INF/services/"
+_MANIFEST = "META-INF/MANIFEST.MF"
+_SIGNATURE = re.compile(r"META-INF/([^/]+\.(SF|RSA|DSA|EC)|INDEX\.LIST)")
+_VERSION = re.compile(r"META-INF/versions/(\d+)/")
+_LICENSE = re.compile(r"(META-INF/)?(LICENSE|NOTICE|DEPENDENCIES|THIRD-PARTY)(\.\w+)?")
+# Nine tenths of botocore describe services that no job calls.
+_OTHER_SERVICES = re.compile(r"botocore/data/(?!(s3|sts|sso|sso-oidc|signin)/)[^/]+/")
+_SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
+
+
+def build_bundle(settings: Settings, out: Path | None = None) -> str:
+    """Write the zip (`dist/hudilab-bundle.zip` of the project unless named); where it is, a line.
+
+    Errors: BundleError, JarError, ConfigError, before the file is touched.
+    """
+    out = (out or settings.project / "dist" / "hudilab-bundle.zip").absolute()
+    parts = _settings_files(settings)
+    package = Path(__file__).parent
+    for file in sorted([*package.rglob("*.py"), package / "py.typed"]):
+        parts[f"package/hudilab/{file.relative_to(package).as_posix()}"] = file.read_bytes()
+    parts["main.py"] = (package / "jobs" / "main.py").read_bytes()
+    versions, files = _site_packages(NEEDS)
+    parts |= {f"package/site-packages/{name}": data for name, data in files.items()}
+    lock = read_lock(settings.project / "jars" / "jars.lock")
+    jars = {
+        path: jar
+        for path, jar in zip(
+            verify(settings.project / "jars", GROUPS),
+            [jar for group in GROUPS for jar in lock[group]],
+            strict=True,
+        )
+        if not jar.coordinate.startswith(NOT_DEPLOYED)
+    }
+    parts[JAR] = merge_jars(list(jars))
+    _check_run(settings, parts)
+    manifest = {
+        "name": "hudilab",
+        "version": version("hudilab"),
+        "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+        "platform": sysconfig.get_platform(),
+        "java": str(JAVA),
+        "spark": version("pyspark"),
+        "packages": versions,
+        "jars": {jar.coordinate: jar.sha256 for jar in jars.values()},
+        "files": {name: hashlib.sha256(data).hexdigest() for name, data in sorted(parts.items())},
+    }
+    parts["MANIFEST.json"] = (json.dumps(manifest, indent=2) + "\n").encode()
+    whole = _zip(parts)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        half = out.with_name(f".{out.name}.{os.getpid()}")
+        half.write_bytes(whole)
+        half.replace(out)
+    except OSError as error:
+        raise BundleError(f"cannot write {out} ({error.strerror}); choose another --out") from None
+    sha256 = hashlib.sha256(whole).hexdigest()
+    return f"hudilab: bundle={out} files={len(parts)} bytes={len(whole)} sha256={sha256}"
+
+
+def merge_jars(jars: Sequence[Path]) -> bytes:
+    """One jar of several: one version of each class, service files united in the jars' order.
+
+    Left out: signatures, which the merged jar would not match; module-info; classes for Java later
+    than 17, or of a version that their jar does not switch on; indexes. Licences are kept in a
+    folder for each jar. Errors: BundleError when two jars have a file of the same name and other
+    bytes (which of them Spark would find is chance), or a class is too new.
+    """
+    found: dict[str, tuple[Path, bytes]] = {}
+    services: dict[str, dict[str, None]] = {}
+    where: dict[str, tuple[ZipFile, ZipInfo]] = {}
+    many = False
+    with ExitStack() as stack:
+        for jar in jars:
+            archive = stack.enter_context(ZipFile(jar))
+            switched_on = _multi_release(archive)
+            for entry in archive.infolist():
+                name = entry.filename
+                if entry.is_dir() or _left_out(name, switched_on):
+                    continue
+                data = archive.read(entry)
+                if name.startswith(_SERVICES):
+                    lines = (line.partition("#")[0].strip() for line in data.decode().splitlines())
+                    services.setdefault(name, {}).update(dict.fromkeys(filter(None, lines)))
+                    continue
+                if _LICENSE.fullmatch(name):
+                    name = f"META-INF/licenses/{jar.stem}/{name}"
+                _check_class(jar, name, data)
+                digest = hashlib.sha256(data).digest()
+                first, known = found.setdefault(name, (jar, digest))
+                if known != digest:
+                    raise BundleError(
+                        f"{name} is in {first.name} and, with other bytes, in {jar.name}; "
+                        "leave one of the two jars out of the groups in jars/jars.lock"
+                    )
+                where.setdefault(name, (archive, entry))
+                many = many or bool(_VERSION.match(name))
+        merged = io.BytesIO()
+        with ZipFile(merged, "w") as target:
+            head = "Manifest-Version: 1.0\r\nCreated-By: hudilab\r\n"
+            head += "Multi-Release: true\r\n" if many else ""
+            _add(target, _MANIFEST, f"{head}\r\n".encode())
+            for name in sorted([*where, *services]):
+                if name in services:
+                    _add(target, name, "".join(f"{line}\n" for line in services[name]).encode())
+                else:
+                    archive, entry = where[name]
+                    _add(target, name, archive.read(entry))
+    return merged.getvalue()
+
+
+def _multi_release(archive: ZipFile) -> bool:
+    try:
+        text = archive.read(_MANIFEST).decode()
+    except KeyError:
+        return False
+    return bool(re.search(r"(?mi)^Multi-Release: *true\s*$", text))
+
+
+def _left_out(name: str, switched_on: bool) -> bool:
+    if name == _MANIFEST or name.rpartition("/")[2] == "module-info.class":
+        return True
+    number = _VERSION.match(name)
+    late = bool(number) and (not switched_on or int(number[1]) > JAVA)  # type: ignore[index]
+    return late or bool(_SIGNATURE.fullmatch(name))
+
+
+def _check_class(jar: Path, name: str, data: bytes) -> None:
+    java = int.from_bytes(data[6:8], "big") - 44 if name.endswith(".class") else 0
+    if java > JAVA:
+        raise BundleError(
+            f"{name} in {jar.name} is for Java {java}, the platform has {JAVA}; "
+            "name an older version of the jar in jars/jars.lock"
+        )
+
+
+def _site_packages(names: Sequence[str]) -> tuple[dict[str, str], dict[str, bytes]]:
+    """Versions and files of the packages named and of all that they need, as installed here.
+
+    Each file is held to the hash that its wheel came with. Errors: BundleError.
+    """
+    found: dict[str, Distribution] = {}
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        try:
+            one = distribution(name)
+        except PackageNotFoundError:
+            raise BundleError(f"the package {name} is not installed; run: make setup") from None
+        if one.metadata["Name"].lower() in found:
+            continue
+        found[one.metadata["Name"].lower()] = one
+        wanted = [Requirement(text) for text in one.requires or []]
+        pending += [r.name for r in wanted if not r.marker or r.marker.evaluate({"extra": ""})]
+    files: dict[str, bytes] = {}
+    for name, one in found.items():
+        for file in one.files or []:
+            path = file.as_posix()
+            # Scripts of bin/, caches, and what pip noted about its own run differ between machines.
+            noted = re.search(r"\.dist-info/(INSTALLER|RECORD|REQUESTED|direct_url\.json)$", path)
+            if path.startswith("../") or noted or file.hash is None:
+                continue
+            if _OTHER_SERVICES.match(path):
+                continue
+            data = Path(str(file.locate())).read_bytes()
+            digest = hashlib.new(file.hash.mode, data).digest()
+            if base64.urlsafe_b64encode(digest).decode().rstrip("=") != file.hash.value:
+                raise BundleError(f"{path} of package {name} was altered; run: make clean setup")
+            files[path] = data
+    return {name: one.version for name, one in sorted(found.items())}, files
+
+
+def _settings_files(settings: Settings) -> dict[str, bytes]:
+    """conf/ of every runtime but LOCAL, whose settings are for one machine's disk and cores."""
+    files = {}
+    for file in sorted(settings.conf_dir.rglob("*")):
+        name = file.relative_to(settings.conf_dir)
+        if not file.is_file() or name.parts[0] == "local" or name.name.startswith("."):
+            continue
+        if file.suffix == ".conf":
+            for key in read_options(file):
+                if _SECRET.search(key):
+                    raise BundleError(
+                        f"{file} sets {key}, and a bundle holds no secrets; "
+                        "remove it: credentials come from the platform's role"
+                    )
+        files[f"conf/{name.as_posix()}"] = file.read_bytes()
+    return files
+
+
+def _check_run(settings: Settings, parts: Mapping[str, bytes]) -> None:
+    """Each runtime's settings, so that what is deployed is not found wrong there."""
+    home = {"HUDILAB_CONF": str(settings.conf_dir), "HUDILAB_HOME": str(settings.home)}
+    for runtime in ("LOCAL", "DOCKER", "AWS"):
+        one = load_settings(runtime, home)
+        if one.run is None:
+            raise BundleError(
+                f"no group 'spark.run.options' in {one.source}; "
+                "add it with the keys python, jarfile, job"
+            )
+        problems = [
+            f"key {key!r} names {path!r}, which is not in the bundle (that is {there!r})"
+            for key, path, there in (
+                ("python", one.run.python, "main.py"),
+                ("jarfile", one.run.jarfile, JAR),
+            )
+            if path not in parts
+        ]
+        if one.run.job not in JOBS:
+            problems.append(f"key 'job' names {one.run.job!r}, jobs there: {', '.join(JOBS)}")
+        if problems:
+            raise BundleError(
+                f"{one.source}: group 'spark.run.options': {'; '.join(problems)}; correct the file"
+            )
+
+
+def _zip(parts: Mapping[str, bytes]) -> bytes:
+    whole = io.BytesIO()
+    with ZipFile(whole, "w") as archive:
+        for name, data in sorted(parts.items()):
+            _add(archive, name, data)
+    return whole.getvalue()
+
+
+def _add(archive: ZipFile, name: str, data: bytes) -> None:
+    """With nothing in it that differs between two runs: time, mode and system are fixed."""
+    entry = ZipInfo(name, _TIME)
+    entry.create_system, entry.external_attr = 3, 0o100644 << 16
+    archive.writestr(entry, data, ZIP_STORED if name.endswith(".jar") else ZIP_DEFLATED, 6)

@@ -1,0 +1,241 @@
+"""What Amazon EMR Serverless and IAM are told about the bundle: JSON to hand to the AWS CLI."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+from hudilab.config import Settings, read_options
+from hudilab.errors import BundleError
+from hudilab.kafka import Access
+from hudilab.paths import rewrite_scheme
+
+__all__ = ["job_run", "permissions", "trust"]
+
+BUNDLE = "hudilab-bundle.zip"
+LOG_GROUP = "/aws/emr-serverless"
+# Of a custom image; EMR 7's own Python is 3.9.
+PYTHON = "/usr/bin/python3.11"
+# Spark names its consumers so, and a number that nobody knows before.
+GROUPS = "spark-kafka-source-*"
+_BUCKET = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([\w./-]*[\w-])/?", re.ASCII)
+_ROLE = re.compile(r"arn:aws[a-z-]*:iam::(\d{12}):role/[\w+=,.@/-]+", re.ASCII)
+_CLUSTER = re.compile(r"arn:aws[a-z-]*:kafka:([a-z0-9-]+):(\d{12}):cluster/([\w-]+)/([\w-]+)", re.A)
+# Chosen by the platform: what these say is for this machine, or for another S3 client.
+_OURS_ONLY = ("spark.master", "spark.driver.host", "spark.driver.bindAddress", "spark.ui.")
+_CREDENTIALS = "spark.hadoop.fs.s3a.aws.credentials.provider"
+
+
+def job_run(
+    settings: Settings, *, application_id: str, role_arn: str, to: str, python: str = PYTHON
+) -> dict[str, Any]:
+    """The request StartJobRun for the job of group `spark.run.options`, whose bundle is at `to`.
+
+    `to` is s3://bucket/prefix. `python` is a path in the application's image, or the s3:// address
+    of an environment as .tar.gz. Errors: BundleError with everything that is wrong.
+    """
+    problems = [] if re.fullmatch(r"[0-9a-z]{1,64}", application_id) else ["--application-id"]
+    problems += [] if _ROLE.fullmatch(role_arn) else ["--role-arn"]
+    problems += [] if _BUCKET.fullmatch(to) else ["--to"]
+    problems += [] if re.fullmatch(r"(s3:/)?/[\w./-]+", python) else ["--python"]
+    _refuse(problems)
+    _warehouse(settings)
+    if settings.run is None:
+        raise BundleError(
+            f"no group 'spark.run.options' in {settings.source}; "
+            "add it with the keys python, jarfile, job"
+        )
+    run, root = settings.run, to.rstrip("/")
+    arguments = shlex.split(run.arguments)
+    endless = run.job == "stock_prices" and "--available-now" not in arguments
+    archives, interpreter = [f"{root}/{BUNDLE}#bundle"], python
+    if python.startswith("s3://"):
+        archives.append(f"{python}#environment")
+        interpreter = "./environment/bin/python"
+    properties = _spark_properties(settings) | {
+        "spark.jars": f"{root}/{run.jarfile}",
+        "spark.archives": ",".join(archives),
+        "spark.emr-serverless.driverEnv.RUNTIME_ENV": "AWS",
+        "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON": interpreter,
+        "spark.emr-serverless.driverEnv.PYSPARK_PYTHON": interpreter,
+        "spark.executorEnv.PYSPARK_PYTHON": interpreter,
+    }
+    request: dict[str, Any] = {
+        "applicationId": application_id,
+        "executionRoleArn": role_arn,
+        "name": run.job,
+        "mode": "STREAMING" if endless else "BATCH",
+        "jobDriver": {
+            "sparkSubmit": {
+                "entryPoint": f"{root}/{run.python}",
+                "entryPointArguments": [run.job, *arguments],
+            }
+        },
+        "configurationOverrides": {
+            "applicationConfiguration": [
+                {"classification": "spark-defaults", "properties": properties}
+            ],
+            "monitoringConfiguration": {
+                "s3MonitoringConfiguration": {"logUri": f"{root}/logs/"},
+                "cloudWatchLoggingConfiguration": {
+                    "enabled": True,
+                    "logGroupName": LOG_GROUP,
+                    "logStreamNamePrefix": run.job,
+                    "logTypes": {"SPARK_DRIVER": ["STDOUT", "STDERR"]},
+                },
+            },
+        },
+    }
+    # Started again it goes on from its checkpoint; five failures within an hour end it.
+    return request | ({"retryPolicy": {"maxFailedAttemptsPerHour": 5}} if endless else {})
+
+
+def permissions(
+    settings: Settings, *, account: str, to: str, cluster_arn: str = ""
+) -> dict[str, Any]:
+    """The policy of the job's role: the warehouse, the bundle, its logs, and the topics on MSK.
+
+    Errors: BundleError with everything that is wrong.
+    """
+    problems = [] if re.fullmatch(r"\d{12}", account) else ["--account"]
+    place = _BUCKET.fullmatch(to)
+    problems += [] if place else ["--to"]
+    cluster = _CLUSTER.fullmatch(cluster_arn) if cluster_arn else None
+    problems += ["--cluster-arn"] if cluster_arn and not cluster else []
+    _refuse(problems)
+    assert place is not None
+    bucket, prefix = _warehouse(settings)
+    code = f"arn:aws:s3:::{place[1]}/{place[2]}"
+    logs = f"arn:aws:logs:{settings.aws_region}:{account}:log-group:{LOG_GROUP}"
+    statements = [
+        _allow(
+            "ListWarehouse",
+            ["s3:ListBucket"],
+            [f"arn:aws:s3:::{bucket}"],
+            {"StringLike": {"s3:prefix": [prefix, f"{prefix}/*"]}},
+        ),
+        _allow(
+            "ReadAndWriteWarehouse",
+            [
+                "s3:GetObject",
+                "s3:PutObject",
+                "s3:DeleteObject",
+                "s3:AbortMultipartUpload",
+                "s3:ListMultipartUploadParts",
+            ],
+            [f"arn:aws:s3:::{bucket}/{prefix}/*"],
+        ),
+        _allow("ReadBundle", ["s3:GetObject"], [f"{code}/*"]),
+        _allow("WriteLogs", ["s3:PutObject"], [f"{code}/logs/*"]),
+        _allow(
+            "FindLogGroups",
+            ["logs:DescribeLogGroups"],
+            [f"arn:aws:logs:{settings.aws_region}:{account}:log-group:*"],
+        ),
+        _allow(
+            "WriteLogStreams",
+            ["logs:DescribeLogStreams", "logs:CreateLogStream", "logs:PutLogEvents"],
+            [f"{logs}:*"],
+        ),
+    ]
+    if cluster:
+        statements += _topics(settings, cluster_arn)
+    return {"Version": "2012-10-17", "Statement": statements}
+
+
+def trust(*, account: str) -> dict[str, Any]:
+    """Who may take the role: EMR Serverless, for this account's applications only."""
+    _refuse([] if re.fullmatch(r"\d{12}", account) else ["--account"])
+    statement = {
+        "Sid": "EmrServerless",
+        "Effect": "Allow",
+        "Principal": {"Service": "emr-serverless.amazonaws.com"},
+        "Action": "sts:AssumeRole",
+        "Condition": {"StringEquals": {"aws:SourceAccount": account}},
+    }
+    return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+def _topics(settings: Settings, cluster: str) -> list[dict[str, Any]]:
+    reader, writer = settings.consumer, settings.producer
+    if reader is None or writer is None:
+        raise BundleError(
+            f"--cluster-arn is given and {settings.source} has no groups for Kafka; "
+            "add consumer.config.0 and producer.config.0"
+        )
+    if not Access(reader.bootstrap_servers).iam:
+        raise BundleError(
+            f"bootstrap.servers of {settings.source} are not a cluster's servers for IAM, which "
+            "end in 9098; correct them, or leave --cluster-arn out"
+        )
+
+    def arn(kind: str, name: str) -> str:
+        return f"{cluster.replace(':cluster/', f':{kind}/')}/{name}"
+
+    out = [arn("topic", name) for name in (writer.topic_name, writer.dead_letter_topic_name)]
+    described = ["kafka-cluster:DescribeTopic"]
+    # The producer of Kafka 3 numbers its messages, so that none is written twice by a retry.
+    once = ["kafka-cluster:Connect", "kafka-cluster:WriteDataIdempotently"]
+    return [
+        _allow("ConnectToCluster", once, [cluster]),
+        _allow(
+            "ReadTopic",
+            [*described, "kafka-cluster:ReadData"],
+            [arn("topic", reader.topic_name)],
+        ),
+        _allow("WriteTopics", [*described, "kafka-cluster:WriteData"], out),
+        _allow(
+            "ReadInAGroup",
+            ["kafka-cluster:DescribeGroup", "kafka-cluster:AlterGroup"],
+            [arn("group", GROUPS)],
+        ),
+    ]
+
+
+def _allow(
+    sid: str, actions: list[str], resources: list[str], condition: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    found = {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resources}
+    return found | ({"Condition": condition} if condition else {})
+
+
+def _warehouse(settings: Settings) -> tuple[str, str]:
+    """Bucket and prefix. A policy for a whole bucket would not be the least."""
+    uri = rewrite_scheme(settings.warehouse_path, settings.home).replace("s3a://", "s3://")
+    place = _BUCKET.fullmatch(uri)
+    if place is None:
+        raise BundleError(
+            f"warehouse.path of {settings.source} is not s3://<bucket>/<prefix>; "
+            "set it to one: a prefix of its own can be allowed without the rest of the bucket"
+        )
+    return place[1], place[2]
+
+
+def _spark_properties(settings: Settings) -> dict[str, str]:
+    found = read_options(settings.conf_dir / "spark-defaults.conf")
+    added = settings.conf_dir / "aws" / "spark-defaults.conf"
+    found |= read_options(added) if added.is_file() else {}
+    # The platform knows its own credentials and console.
+    left_out = {_CREDENTIALS, "spark.ui.showConsoleProgress"}
+    return {
+        key: value
+        for key, value in found.items()
+        if key not in left_out and not key.startswith(_OURS_ONLY)
+    }
+
+
+_SHAPES = {
+    "--application-id": "the application's id, digits and small letters",
+    "--role-arn": "arn:aws:iam::<account>:role/<name>",
+    "--to": "s3://<bucket>/<prefix>",
+    "--python": "an absolute path in the image, or s3://<bucket>/<name>.tar.gz",
+    "--account": "the account's twelve digits",
+    "--cluster-arn": "arn:aws:kafka:<region>:<account>:cluster/<name>/<id>",
+}
+
+
+def _refuse(options: list[str]) -> None:
+    if options:
+        told = "; ".join(f"{option} is not {_SHAPES[option]}" for option in options)
+        raise BundleError(f"{told}; correct it")

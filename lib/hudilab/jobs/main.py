@@ -1,0 +1,69 @@
+"""Run the job that group `spark.run.options` of the settings names: the bundle's entry point.
+
+    spark-submit --jars lib/hudilab-dependencies.jar --properties-file conf/spark-defaults.conf \
+        main.py [JOB] [ARGUMENTS of the job]
+
+ARGUMENTS come after the settings' own, and so stand above them; a JOB stands instead of both.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import sysconfig
+from importlib import import_module
+from pathlib import Path
+
+ARCHIVE = "bundle"  # a platform unpacks `--archives hudilab-bundle.zip#bundle` into this folder
+
+
+def use_bundle() -> None:
+    """Let the bundle's own packages and settings be found; nothing to do in a checkout."""
+    places = [Path(__file__).resolve().parent, Path.cwd() / ARCHIVE]
+    root = next((place for place in places if (place / "MANIFEST.json").is_file()), None)
+    if root is None:
+        return
+    manifest = json.loads((root / "MANIFEST.json").read_text("utf-8"))
+    made = manifest["python"], manifest["platform"]
+    here = f"{sys.version_info[0]}.{sys.version_info[1]}", sysconfig.get_platform()
+    if made != here:
+        sys.exit(
+            f"hudilab: the bundle is for Python {made[0]} on {made[1]}, and this is Python "
+            f"{here[0]} on {here[1]} ({sys.executable}); set PYSPARK_PYTHON and "
+            "PYSPARK_DRIVER_PYTHON to one that fits, or build the bundle with this one"
+        )
+    sys.path[:0] = [str(root / "package"), str(root / "package" / "site-packages")]
+    os.environ.setdefault("HUDILAB_CONF", str(root / "conf"))
+
+
+def main() -> None:
+    """Run the job; an error of the lab is one line, and exit code 1."""
+    use_bundle()
+    import typer
+
+    from hudilab.config import load_settings
+    from hudilab.errors import ConfigError, ParameterError
+    from hudilab.jobs import JOBS, one_line
+
+    given = sys.argv[1:]
+    with one_line():
+        settings = load_settings()
+        if given and not given[0].startswith("-"):
+            job, arguments = given[0], given[1:]
+        elif settings.run:
+            job, arguments = settings.run.job, shlex.split(settings.run.arguments) + given
+        else:
+            raise ConfigError(
+                f"no group 'spark.run.options' in {settings.source}; "
+                "add it with the keys python, jarfile, job, or name a job"
+            )
+        if job not in JOBS:
+            raise ParameterError(f"no job {job!r}; jobs there: {', '.join(JOBS)}; name one")
+    sys.argv[1:] = arguments
+    typer.run(import_module(f"hudilab.jobs.{job}").command)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Seeded sensor readings into a Hudi table: the stream of notebook 02 as a program.
+
+`python -m hudilab.jobs.sensor_readings`, or the same file with spark-submit; `--help` lists the
+options, which are the notebook's parameters. Nothing is deleted: started again it goes on from its
+checkpoint, and after its last batch it has nothing left to do. The table holds each reading once.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+from typing import Annotated, Any
+
+import typer
+from pyspark.sql import DataFrame
+
+from hudilab.config import load_settings
+from hudilab.jobs import one_line
+from hudilab.ledger import BatchLedger
+from hudilab.parameters import check_sizes
+from hudilab.session import open_session
+from hudilab.sources import sensor_stream
+from hudilab.storage import prepare
+from hudilab.streams import drain
+from hudilab.tables import TableSpec
+
+__all__ = ["run"]
+
+
+def run(
+    *,
+    rows: int,
+    batches: int,
+    sensors: int,
+    seed: int,
+    table_type: str,
+    trigger_seconds: float,
+    run_id: str,
+    runtime: str,
+) -> str:
+    """Write the stream to its end and say what is in the table: the line that notebook 02 prints.
+
+    Errors: LabError; parameters, settings and checkpoint are checked before anything is written.
+    """
+    sizes = {"rows": rows, "batches": batches, "sensors": sensors, "seed": seed}
+    check_sizes(**sizes, trigger_seconds=trigger_seconds)
+    settings = load_settings(runtime)
+    place = prepare(settings, run_id=run_id)
+    spec = TableSpec(
+        name=settings.table_name,
+        record_key=("sensor_id", "reading_id"),
+        partition=("sensor_id",),
+        ordering="measurement_time",
+        table_type=table_type,
+    )
+    spark = open_session(settings, app="sensor_readings")
+    readings = sensor_stream(
+        spark, rows_per_batch=-(-rows // batches), sensors=sensors, seed=seed, rows=rows
+    )
+    ledger = BatchLedger(spark, spec, place, sizes, batches)
+
+    def write_batch(batch: DataFrame, batch_id: int) -> None:
+        if ledger.done(batch, batch_id):
+            return
+        options = spec.write_options() | ledger.stamp(batch_id)
+        if batch_id % 20 == 19:
+            options |= spec.tidy_options()
+        batch.write.format("hudi").options(**options).mode("append").save(place.table)
+
+    stream = readings.writeStream.foreachBatch(write_batch)
+    stream = stream.option("checkpointLocation", place.checkpoint)
+    stream = stream.trigger(processingTime=f"{trigger_seconds} seconds")
+    drain(stream.start(), batches=batches, deadline=math.inf)
+
+    table = spark.read.format("hudi").load(place.table)
+    history = spark.sql(
+        f"CALL show_timeline(path => '{place.table}', showArchived => true, limit => 100000)"
+    )
+    commits = history.where("state = 'COMPLETED' AND action IN ('commit', 'deltacommit')").count()
+    partitions = table.select("sensor_id").distinct().count()
+    done = table.count()
+    spark.stop()
+    return f"hudilab: rows={done} commits={commits} partitions={partitions} table={place.table}"
+
+
+def command(
+    rows: Annotated[int, typer.Option(help="Readings in all.")] = 5_000,
+    batches: Annotated[int, typer.Option(help="Micro-batches, and so commits.")] = 5,
+    sensors: Annotated[int, typer.Option(help="Sensors, and so partitions.")] = 11,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same rows.")] = 42,
+    table_type: Annotated[
+        str, typer.Option(help="COPY_ON_WRITE or MERGE_ON_READ.")
+    ] = "COPY_ON_WRITE",
+    trigger_seconds: Annotated[
+        float, typer.Option(help="From the start of a micro-batch to the next; 0: at once.")
+    ] = 0.0,
+    run_id: Annotated[str, typer.Option(help="A root of its own below the warehouse.")] = "",
+    runtime: Annotated[str, typer.Option(help="RUNTIME_ENV for this run.")] = "",
+) -> None:
+    """Stream seeded sensor readings into a Hudi table, exactly once."""
+    given: dict[str, Any] = locals()
+    # A stop in mid-batch is safe: the next start goes on from the checkpoint.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with one_line():
+        print(run(**given))
+
+
+if __name__ == "__main__":
+    typer.run(command)

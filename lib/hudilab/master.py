@@ -1,0 +1,249 @@
+"""A Spark standalone master, asked over HTTP: its workers and applications, and to end one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+from urllib.request import ProxyHandler, build_opener
+
+from hudilab.errors import ServiceError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "Master",
+    "application_rows",
+    "ask",
+    "check_room",
+    "find_master",
+    "ids_running",
+    "kill",
+    "megabytes",
+    "own_master",
+    "worker_rows",
+]
+
+PATIENCE = 3.0  # seconds, for each look: a session that cannot start says so within 15
+USUAL_UI_PORT = 8080
+ADDRESS = "address.json"  # of the lab's own cluster, in its folder
+_RUNNING = ("WAITING", "RUNNING", "SUBMITTED", "RELAUNCHING")
+_UNITS = {"": 1, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
+# A master is asked directly: a proxy of the environment is for other networks.
+_open = build_opener(ProxyHandler({})).open
+
+
+@dataclass(frozen=True)
+class Master:
+    """What drivers connect to (`spark://host:port`), and the address of its web UI."""
+
+    url: str
+    ui: str
+
+
+def find_master(url: str, home: Path, env: Mapping[str, str] | None = None) -> Master:
+    """The master at `url`; its web UI is on SPARK_MASTER_WEBUI_PORT, as for Spark, else 8080.
+
+    The lab's own cluster keeps its address in `<home>/services/cluster`.
+    Errors: ServiceError when `url` is not spark://host:port[,host:port...] or nobody listens there.
+    """
+    env = os.environ if env is None else env
+    for host, port in _addresses(url):
+        try:
+            socket.create_connection((host.strip("[]"), port), PATIENCE).close()
+        except OSError as error:
+            why = error.strerror or "no answer"
+            continue
+        own = _own(home)
+        if own.get("url") == f"spark://{host}:{port}":
+            return Master(url, str(own["ui"]))
+        word = env.get("SPARK_MASTER_WEBUI_PORT", "").strip() or str(USUAL_UI_PORT)
+        if not (word.isdecimal() and 0 < int(word) < 65536):
+            raise ServiceError(
+                f"SPARK_MASTER_WEBUI_PORT={word!r} is not a port; "
+                f"set it to the port of the master's web UI, or unset it: {USUAL_UI_PORT}"
+            )
+        return Master(url, f"http://{host}:{word}")
+    raise ServiceError(
+        f"no Spark master listens at {url} ({why}); start one with: hudilab services start "
+        "cluster, or correct SPARK_MASTER_URL"
+    )
+
+
+def own_master(home: Path) -> str:
+    """The URL of the lab's own cluster. Errors: ServiceError when none was started in this home."""
+    url = _own(home).get("url")
+    if url is None:
+        raise ServiceError(
+            "no cluster was started here and SPARK_MASTER_URL is not set; "
+            "set it, or start one with: hudilab services start cluster"
+        )
+    return str(url)
+
+
+def _own(home: Path) -> dict[str, Any]:
+    """The address that the lab's own cluster keeps in its folder; empty when there is none."""
+    try:
+        return dict(json.loads((home / "services" / "cluster" / ADDRESS).read_text("utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def _addresses(url: str) -> Iterator[tuple[str, int]]:
+    """Host and port of each master that a URL names."""
+    for one in url.removeprefix("spark://").split(","):
+        host, _, port = one.rpartition(":")
+        named = re.fullmatch(r"[A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\]", host)
+        if not (
+            url.startswith("spark://") and named and port.isdecimal() and 0 < int(port) < 65536
+        ):
+            raise ServiceError(
+                f"SPARK_MASTER_URL={url!r} is not spark://host:port; "
+                "correct it, or unset it: spark.master of the settings is used then"
+            )
+        yield host, int(port)
+
+
+def ask(master: Master) -> dict[str, Any]:
+    """What the master's page /json/ says. Errors: ServiceError when it is not this master's."""
+    try:
+        with _open(f"{master.ui}/json/", timeout=PATIENCE) as answer:
+            said = dict(json.load(answer))
+    except (OSError, ValueError) as error:
+        why = getattr(error, "reason", error)
+        raise ServiceError(
+            f"the web UI of the Spark master {master.url} does not answer at {master.ui} ({why}); "
+            "set SPARK_MASTER_WEBUI_PORT to its port"
+        ) from None
+    known = {port for _, port in _addresses(master.url)}
+    if int(str(said.get("url", "")).rpartition(":")[2] or 0) not in known:
+        raise ServiceError(
+            f"the web UI at {master.ui} is that of {said.get('url', 'something else')}, not of "
+            f"{master.url}; correct SPARK_MASTER_URL, or SPARK_MASTER_WEBUI_PORT"
+        )
+    return said
+
+
+def worker_rows(master: Master) -> pd.DataFrame:
+    """A row a worker that is alive: id, host, cores, cores_free, memory, memory_free (MB)."""
+    import pandas as pd  # here: a job that is deployed has none, and shows no frames
+
+    alive = [one for one in ask(master)["workers"] if one["state"] == "ALIVE"]
+    names = ("id", "host", "cores", "coresfree", "memory", "memoryfree")
+    columns = [name.replace("free", "_free") for name in names]
+    return pd.DataFrame([[one[name] for name in names] for one in alive], columns=columns)
+
+
+def application_rows(master: Master) -> pd.DataFrame:
+    """Running and finished applications and drivers, the newest first.
+
+    Columns: id, name (of a driver its main class), kind, state, cores, submitted (UTC), seconds.
+    """
+    import pandas as pd
+
+    said, rows = ask(master), []
+    for kind, name, key in (("application", "name", "apps"), ("driver", "mainclass", "drivers")):
+        for one in said[f"active{key}"] + said[f"completed{key}"]:
+            begun = pd.Timestamp(int(one["starttime"]), unit="ms", tz="UTC")
+            seconds = one["duration"] / 1000 if "duration" in one else None
+            rows.append([one["id"], one[name], kind, one["state"], one["cores"], begun, seconds])
+    columns = ["id", "name", "kind", "state", "cores", "submitted", "seconds"]
+    found = pd.DataFrame(rows, columns=columns)
+    return found.sort_values("submitted", ascending=False, ignore_index=True)
+
+
+def ids_running(master: Master) -> list[str]:
+    """The ids of the applications and drivers that have not ended."""
+    known = application_rows(master)
+    return list(known["id"][known["state"].isin(_RUNNING)])
+
+
+def kill(master: Master, id: str) -> str:
+    """Have the master end an application or driver; its state then. Waits until it has one.
+
+    Errors: ServiceError for an id that the master does not have running, or if it refuses.
+    """
+    state = _state(master, id)
+    if state not in _RUNNING:
+        what = f"{id} has ended already ({state})" if state else f"no application or driver {id!r}"
+        raise ServiceError(
+            f"{what} at {master.url}; running there: {', '.join(ids_running(master)) or 'none'}"
+            "; hudilab apps lists all"
+        )
+    kind = "driver" if id.startswith("driver-") else "app"
+    data = urlencode({"id": id, "terminate": "true"}).encode()
+    remedy = f"look at {master.ui}; spark.ui.killEnabled must not be false there"
+    try:
+        _open(f"{master.ui}/{kind}/kill/", data, timeout=PATIENCE).close()
+    except OSError as error:
+        raise ServiceError(f"{master.url} does not end {id} ({error}); {remedy}") from None
+    ends = time.monotonic() + 10
+    while (state := _state(master, id)) in _RUNNING:
+        if time.monotonic() > ends:
+            raise ServiceError(f"{id} is still {state} after 10 s; {remedy}")
+        time.sleep(0.1)
+    return state
+
+
+def _state(master: Master, id: str) -> str:
+    """The state of an application or driver; empty when the master does not know it."""
+    found = application_rows(master)
+    return "".join(found["state"][found["id"] == id])
+
+
+def check_room(master: Master, conf: Mapping[str, str]) -> None:
+    """Refuse an application whose executors no worker has room for: it would wait for ever.
+
+    `conf`: its Spark settings. Errors: ServiceError, naming what is short and who holds it.
+    """
+    memory = megabytes(conf.get("spark.executor.memory", "1g"), "spark.executor.memory")
+    cores = int(conf.get("spark.executor.cores", "1"))
+    need = f"an executor of {memory} MB and {cores} cores (spark.executor.memory, .cores)"
+    # What a session held that was stopped a moment ago is free a moment later.
+    ends = time.monotonic() + PATIENCE
+    while True:
+        said = ask(master)
+        workers = [one for one in said["workers"] if one["state"] == "ALIVE"]
+        if any(one["memoryfree"] >= memory and one["coresfree"] >= cores for one in workers):
+            return
+        _refuse_too_small(master, workers, memory, cores, need)
+        if time.monotonic() > ends:
+            break
+        time.sleep(0.2)
+    holders = ", ".join(f"{one['id']} ({one['name']})" for one in said["activeapps"])
+    raise ServiceError(
+        f"no worker of {master.url} has {need} free, they are held by {holders or 'drivers'}; "
+        "wait, end one with hudilab kill ID, or start the cluster with more workers"
+    )
+
+
+def _refuse_too_small(
+    master: Master, workers: list[dict[str, Any]], memory: int, cores: int, need: str
+) -> None:
+    if not workers:
+        raise ServiceError(
+            f"the master {master.url} has no worker that is alive; "
+            "start one, on this machine with: hudilab services start cluster"
+        )
+    if not any(one["memory"] >= memory and one["cores"] >= cores for one in workers):
+        there = ", ".join(f"{one['memory']} MB and {one['cores']} cores" for one in workers)
+        raise ServiceError(
+            f"no worker of {master.url} can hold {need}, they have {there}; ask for less in "
+            "spark-defaults.conf, or start the cluster with more (--memory, --cores)"
+        )
+
+
+def megabytes(text: str, name: str) -> int:
+    """MB of a size as Spark writes them: 512m, 2g; a plain number is MB. Errors: ServiceError."""
+    found = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
+    if not found:
+        raise ServiceError(f"{name}={text!r} is not an amount of memory; write it like 512m or 2g")
+    return int(int(found[1]) * _UNITS[found[2]])

@@ -1,0 +1,174 @@
+"""A warehouse on S3: where it answers, what its clients are told, and what is wrong with it."""
+
+from __future__ import annotations
+
+import os
+import re
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from hudilab.config import Settings
+from hudilab.errors import S3Error
+
+__all__ = ["check_warehouse", "endpoint", "spark_settings", "storage_options"]
+
+PROBE = "_hudilab_preflight"  # engines read nothing whose name starts with '_'
+# A preflight answers in seconds or not at all; the stream itself is far more patient.
+_HASTE = {"connect_timeout": 2, "read_timeout": 3, "retries": {"total_max_attempts": 2}}
+_REGION = (
+    "PermanentRedirect",
+    "AuthorizationHeaderMalformed",
+    "IllegalLocationConstraintException",
+)
+_MAY = {"list": "s3:ListBucket", "write": "s3:PutObject", "delete": "s3:DeleteObject"}
+_CHAIN = "AWS_PROFILE and AWS_SHARED_CREDENTIALS_FILE, or AWS_ACCESS_KEY_ID and its secret"
+
+
+def endpoint() -> str:
+    """AWS_ENDPOINT_URL_S3, else AWS_ENDPOINT_URL, of the environment; empty for Amazon's own.
+
+    Errors: S3Error when it is not http(s)://host[:port].
+    """
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
+        if value := os.environ.get(name, "").strip():
+            if re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?/?", value):
+                return value.rstrip("/")
+            raise S3Error(f"{name} is not http(s)://host[:port]; correct it, or unset it for AWS")
+    return ""
+
+
+def spark_settings(settings: Settings) -> dict[str, str]:
+    """Spark settings that depend on where S3 is; the others are in conf/spark-defaults.conf."""
+    found = {"endpoint.region": settings.aws_region}
+    if url := endpoint():
+        tls = str(url.startswith("https://")).lower()
+        # A server of one's own seldom has a host name for each bucket.
+        found |= {"endpoint": url, "path.style.access": "true", "connection.ssl.enabled": tls}
+    return {f"spark.hadoop.fs.s3a.{name}": value for name, value in found.items()}
+
+
+def storage_options(settings: Settings) -> dict[str, str]:
+    """What hudi-rs has to know to read the warehouse; holds the secret key: do not print it.
+
+    Errors: S3Error when the chain has no credentials.
+    """
+    import boto3
+
+    keys = boto3.Session().get_credentials()
+    if keys is None:
+        raise S3Error(f"no credentials for S3; set {_CHAIN}")
+    frozen = keys.get_frozen_credentials()
+    options = {
+        "aws_access_key_id": frozen.access_key,
+        "aws_secret_access_key": frozen.secret_key,
+        "aws_session_token": frozen.token,
+        "aws_region": settings.aws_region,
+        "aws_endpoint_url": endpoint(),
+        "aws_allow_http": "true" if endpoint().startswith("http://") else "",
+    }
+    return {name: value for name, value in options.items() if value}
+
+
+def check_warehouse(uri: str, settings: Settings) -> None:
+    """List, write and delete below an s3a:// warehouse, as a table there would, within seconds.
+
+    Errors: S3Error, naming endpoint, bucket and cause; never a key.
+    """
+    import boto3
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
+
+    bucket, _, prefix = uri.removeprefix("s3a://").partition("/")
+    url, region, step = endpoint(), settings.aws_region, "list"
+    where = f"bucket {bucket!r} at {url or f'Amazon S3, {region}'}"
+    config = Config(
+        **_HASTE,
+        s3={"addressing_style": "path" if url else "auto"},
+        request_checksum_calculation="when_required",  # servers of other makes know no newer ones
+    )
+    try:
+        client: Any = boto3.Session().client(
+            "s3", region_name=region, endpoint_url=url or None, config=config
+        )
+        here = client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)
+        _same_region(here, region, where)
+        key = {"Bucket": bucket, "Key": f"{prefix}/{PROBE}".lstrip("/")}
+        step = "write"
+        client.put_object(**key, Body=b"")
+        step = "delete"
+        client.delete_object(**key)
+    except ClientError as error:
+        raise S3Error(f"{where}: {_refused(error.response, step, region)}") from None
+    except (BotoCoreError, ResponseParserError) as error:
+        raise S3Error(f"{where}: {_unreached(error)}") from None
+
+
+def _same_region(answer: Any, region: str, where: str) -> None:
+    """Python's client follows a bucket to its region; Spark's and hudi-rs's do not."""
+    actual = answer["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region", region)
+    if actual != region:
+        raise S3Error(f"{where}: {_elsewhere(actual, region)}")
+
+
+def _elsewhere(actual: str, region: str) -> str:
+    there = f"the bucket is in {actual}" if actual else "the bucket is in another region"
+    return f"{there}, aws.region is {region}; correct aws.region in application_properties.json"
+
+
+def _refused(answer: Any, step: str, region: str) -> str:
+    """What an error that S3 itself answered with means; its message may repeat keys."""
+    headers = answer["ResponseMetadata"]["HTTPHeaders"]
+    code = str(answer["Error"].get("Code") or answer["ResponseMetadata"]["HTTPStatusCode"])
+    if code in (*_REGION, "301"):
+        actual = answer["Error"].get("Region") or headers.get("x-amz-bucket-region", "")
+        return _elsewhere(actual, region)
+    if code == "NoSuchBucket":
+        return "there is no such bucket; create it, or correct warehouse.path"
+    if code == "InvalidAccessKeyId":
+        return f"the access key is unknown there; correct {_CHAIN}"
+    if code == "SignatureDoesNotMatch":
+        return f"the secret key is not that of the access key; correct {_CHAIN}"
+    if code in ("ExpiredToken", "InvalidToken", "TokenRefreshRequired"):
+        return f"the session token is not valid any more ({code}); sign in again"
+    if code == "RequestTimeTooSkewed":
+        return f"the clock of this machine is wrong{_skew(headers)}; set it, then try again"
+    if code in ("AccessDenied", "403"):
+        return f"the key may not {step} there ({code}); allow it {_MAY[step]}"
+    if step == "list" or code in ("500", "503", "InternalError", "ServiceUnavailable", "SlowDown"):
+        return (
+            f"it cannot {step} ({code}); try again, or correct AWS_ENDPOINT_URL_S3 if it is no S3"
+        )
+    return f"it refuses to {step} ({code}); allow {_MAY[step]}, or name another warehouse.path"
+
+
+def _skew(headers: Any) -> str:
+    from datetime import UTC, datetime
+
+    if "date" not in headers:
+        return ""
+    seconds = (datetime.now(UTC) - parsedate_to_datetime(headers["date"])).total_seconds()
+    return f", {abs(seconds):.0f} s {'ahead' if seconds > 0 else 'behind'}"
+
+
+def _unreached(error: Exception) -> str:
+    """What an error of the client itself means, by its class's name."""
+    kind, text = type(error).__name__, str(error)
+    if kind == "ProfileNotFound":
+        file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")
+        profile = os.environ.get("AWS_PROFILE", "default")
+        return (
+            f"no profile {profile!r} in {file}; correct AWS_PROFILE or AWS_SHARED_CREDENTIALS_FILE"
+        )
+    if "Credential" in kind:
+        return f"there are no credentials, or not all of them; set {_CHAIN}"
+    if kind == "SSLError" and "CERTIFICATE_VERIFY_FAILED" in text:
+        return "its certificate is not trusted; set AWS_CA_BUNDLE to the authority's PEM file"
+    if kind == "SSLError":
+        return "it speaks no TLS; write http:// instead of https:// in AWS_ENDPOINT_URL_S3"
+    if kind in ("EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError"):
+        return (
+            f"nobody answers ({kind}); "
+            "start it (on this machine: hudilab services start s3), or correct AWS_ENDPOINT_URL_S3"
+        )
+    return f"what answers there is not S3 ({kind}); correct AWS_ENDPOINT_URL_S3"

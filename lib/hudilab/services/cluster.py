@@ -1,0 +1,300 @@
+"""A Spark standalone cluster on loopback: a master and its workers, from pyspark's own jars."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from hudilab.config import Settings
+from hudilab.errors import ServiceError
+from hudilab.java import find_java
+from hudilab.master import (
+    ADDRESS,
+    USUAL_UI_PORT,
+    Master,
+    ids_running,
+    kill,
+    megabytes,
+    worker_rows,
+)
+from hudilab.services import process
+
+__all__ = ["Cluster", "find_cluster", "running_cluster", "start_cluster", "stop_cluster"]
+
+NAME, HOST = "cluster", process.HOST
+USUAL_PORT = 7077
+PATIENCE = 60.0
+LEAST_MEMORY = 512  # MB; Spark refuses executors of less than 450
+# They hand out work and start executors, which are processes of their own: small is enough.
+JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
+# An executor's log is its stderr, which the worker keeps, and shows in its web UI.
+LOGGING = """status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss.SSS'Z'}{UTC} %p %c{1}: %m%n%ex
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+logger.deploy.name = org.apache.spark.deploy
+logger.deploy.level = info
+"""
+# The folders of applications that ended a week ago are removed.
+DEFAULTS = "spark.worker.cleanup.enabled true\n"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A master that answers and its workers: addresses, process ids, what a worker gives, log."""
+
+    master: str
+    ui: str
+    pid: int
+    workers: tuple[int, ...]
+    cores: int
+    memory: int
+    log: Path
+
+    def describe(self) -> str:
+        """Where it listens, how large it is, and where it logs: one line."""
+        size = f"{len(self.workers)} workers of {self.cores} cores and {self.memory} MB"
+        where = f"UI {self.ui}, process {self.pid}, log {self.log}"
+        return f"cluster at {self.master} ({size}), {where}"
+
+
+def start_cluster(
+    settings: Settings, *, workers: int = 2, cores: int = 2, memory: str = "2g", port: int = 0
+) -> Cluster:
+    """Start a master and its workers, or return the ones that run; workers that died come back.
+
+    `cores` and `memory` (512m, 2g) are what each worker may give to executors. `port` 0: the port
+    of last time, else 7077, else any other, whichever is free first. It is ready when the master
+    says that all workers are alive.
+    Errors: ServiceError (port in use, too little memory, workers that do not register), JavaError.
+    """
+    folder, size = settings.home / "services" / NAME, megabytes(memory, "--memory")
+    _check_size(workers, size)
+    running = find_cluster(settings)
+    if running is None:
+        process.refuse_second(folder)
+        stop_cluster(settings)  # workers that have outlived their master
+        _start_master(folder, port, {"workers": workers, "cores": cores, "memory": size})
+    else:
+        asked = {"workers": workers, "cores": cores, "memory": size}
+        if asked.items() - _read(folder).items() or port not in (0, _port(running.master)):
+            raise ServiceError(
+                f"{running.describe()} is running and other settings are asked for; "
+                f"stop it with: hudilab services stop {NAME}"
+            )
+    try:
+        _start_workers(folder)
+    except BaseException:
+        stop_cluster(settings)
+        raise
+    found = find_cluster(settings)
+    assert found is not None
+    return found
+
+
+@contextmanager
+def running_cluster(
+    settings: Settings, *, workers: int = 2, cores: int = 2, memory: str = "2g", port: int = 0
+) -> Iterator[Cluster]:
+    """A cluster for the time of a `with` block; one that ran before it runs on after it."""
+    before = find_cluster(settings)
+    try:
+        yield start_cluster(settings, workers=workers, cores=cores, memory=memory, port=port)
+    finally:
+        if before is None:
+            stop_cluster(settings)
+
+
+def find_cluster(settings: Settings) -> Cluster | None:
+    """The cluster whose master runs in this home, or None."""
+    folder = settings.home / "services" / NAME
+    found = process.find(folder)
+    if found is None:
+        return None
+    about, workers = _read(folder), map(process.find, _worker_folders(folder))
+    return Cluster(
+        about["url"],
+        about["ui"],
+        found.pid,
+        tuple(one.pid for one in workers if one is not None),
+        about["cores"],
+        about["memory"],
+        folder / "master.log",
+    )
+
+
+def stop_cluster(settings: Settings) -> int | None:
+    """End its applications, stop workers and master; its process id, or None when none ran."""
+    folder = settings.home / "services" / NAME
+    if running := find_cluster(settings):
+        # Without a master a driver would wait for another one for ever.
+        with suppress(ServiceError):
+            master = Master(running.master, running.ui)
+            for id in ids_running(master):
+                kill(master, id)
+    for one in _worker_folders(folder):
+        process.stop(one)
+    return process.stop(folder)
+
+
+def _worker_folders(folder: Path) -> list[Path]:
+    return sorted(folder.glob("worker-*"), key=lambda path: int(path.name.partition("-")[2]))
+
+
+def _check_size(workers: int, memory: int) -> None:
+    if memory < LEAST_MEMORY:
+        raise ServiceError(
+            f"{memory} MB a worker are too few for an executor; "
+            f"give --memory {LEAST_MEMORY}m or more"
+        )
+    there = psutil.virtual_memory().total // 1024**2
+    if workers * memory > there:
+        raise ServiceError(
+            f"{workers} workers of {memory} MB are more than the {there} MB of this machine; "
+            "give fewer --workers or less --memory"
+        )
+
+
+def _port(url: str) -> int:
+    return int(url.rpartition(":")[2])
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / ADDRESS).read_text(encoding="utf-8")))
+
+
+def _start_master(folder: Path, port: int, about: dict[str, Any]) -> None:
+    if port and process.in_use(port):
+        raise ServiceError(
+            f"port {port} is in use; choose another with --port, or none for a free one"
+        )
+    last = _read(folder) if (folder / ADDRESS).exists() else {}
+
+    def first_free(key: str, usual: int) -> int:
+        wanted = (_port(last[key]) if last else usual, usual)
+        return next((one for one in wanted if not process.in_use(one)), process.free_port())
+
+    rpc, ui = port or first_free("url", USUAL_PORT), first_free("ui", USUAL_UI_PORT)
+    conf, log = folder / "conf", folder / "master.log"
+    conf.mkdir(exist_ok=True)
+    (conf / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
+    (conf / "spark-defaults.conf").write_text(DEFAULTS, encoding="utf-8")
+    about |= {"url": f"spark://{HOST}:{rpc}", "ui": f"http://{HOST}:{ui}"}
+    (folder / ADDRESS).write_text(json.dumps(about), encoding="utf-8")
+    arguments = ["--port", str(rpc), "--webui-port", str(ui)]
+    mark = _size(log)
+    child = process.launch(folder, _java("master.Master", arguments, conf), log, _env(conf))
+    try:
+        _wait(lambda: all(map(process.in_use, (rpc, ui))), [(child, log, mark)], "a master")
+    except BaseException:
+        process.stop(folder)
+        raise
+
+
+def _start_workers(folder: Path) -> None:
+    """All of them at once, and wait until the master has them."""
+    about, conf = _read(folder), folder / "conf"
+    started = []
+    for number in range(1, about["workers"] + 1):
+        mine = folder / f"worker-{number}"
+        if process.find(mine) is None:
+            log, mark = mine / "worker.log", _size(mine / "worker.log")
+            arguments = ["--cores", str(about["cores"]), "--memory", f"{about['memory']}m"]
+            arguments += ["--work-dir", str(mine / "work"), "--port", "0", "--webui-port", "0"]
+            mine.mkdir(exist_ok=True)
+            command = _java("worker.Worker", [*arguments, about["url"]], conf)
+            started.append((process.launch(mine, command, log, _env(conf)), log, mark))
+    master = Master(about["url"], about["ui"])
+
+    def all_there() -> bool:
+        try:
+            return len(worker_rows(master)) == int(about["workers"])
+        except ServiceError:  # busy: not yet
+            return False
+
+    _wait(all_there, started, f"all {about['workers']} workers")
+
+
+def _java(kind: str, arguments: list[str], conf: Path) -> list[str]:
+    jars = f"{conf}{os.pathsep}{_spark() / 'jars'}/*"
+    # Without a second try elsewhere: a port that is taken meanwhile is an error.
+    flags = [*JVM, "-Dspark.port.maxRetries=0"]
+    java = str(find_java().home / "bin" / "java")
+    return [
+        java,
+        *flags,
+        "-cp",
+        jars,
+        f"org.apache.spark.deploy.{kind}",
+        "--host",
+        HOST,
+        *arguments,
+    ]
+
+
+def _spark() -> Path:
+    spec = find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
+
+
+def _env(conf: Path) -> dict[str, str]:
+    """Executors inherit it; what is meant for a driver, or for another Spark, is left out."""
+    ours = ("SPARK_", "PYSPARK_", "HUDILAB_", "KAFKA_PASSWORD")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return env | {
+        "JAVA_HOME": str(find_java().home),
+        "SPARK_HOME": str(_spark()),
+        "SPARK_CONF_DIR": str(conf),
+        "SPARK_LOCAL_IP": HOST,
+        "SPARK_SCALA_VERSION": "2.12",  # Spark's scripts set it; without it no executor starts
+    }
+
+
+def _size(log: Path) -> int:
+    return log.stat().st_size if log.exists() else 0
+
+
+def _wait(
+    ready: Callable[[], bool], started: list[tuple[psutil.Popen, Path, int]], what: str
+) -> None:
+    """Until `ready`; that one of the processes has ended is noticed at once."""
+    ends = time.monotonic() + PATIENCE
+    while not ready():
+        for child, log, mark in started:
+            if (code := child.poll()) is not None:
+                with log.open("rb") as written:
+                    written.seek(mark)
+                    raise ServiceError(_why(written.read().decode("utf-8", "replace"), code, log))
+        if time.monotonic() > ends:
+            logs = ", ".join(str(log) for _, log, _ in started)
+            raise ServiceError(
+                f"the cluster has not got {what} after {PATIENCE:.0f} s; "
+                f"see {logs}, and start again"
+            )
+        time.sleep(0.1)
+
+
+def _why(text: str, code: int, log: Path) -> str:
+    if "Address already in use" in text:
+        return f"a port of Spark was taken by another program meanwhile; start again; see {log}"
+    told = re.findall(r"(?m)^.*(?:ERROR|FATAL|Exception|Error:).*$", text)
+    said = told[-1].strip() if told else "no reason given"
+    return f"Spark's {log.stem} ended with code {code}: {said}; see {log}"

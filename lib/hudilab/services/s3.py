@@ -1,0 +1,245 @@
+"""S3Proxy, an S3 server whose objects are plain files, from the jars of group `s3proxy`."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterator, MutableMapping
+from configparser import ConfigParser
+from configparser import Error as ParseError
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from hudilab.config import Settings
+from hudilab.errors import ServiceError
+from hudilab.jars import verify
+from hudilab.java import find_java
+from hudilab.services import process
+
+__all__ = ["BUCKET", "S3Server", "find_s3", "running_s3", "start_s3", "stop_s3"]
+
+NAME, HOST = "s3", process.HOST
+BUCKET = PROFILE = "hudilab"
+USUAL_PORT = 9000
+LEAST_FREE = 100_000_000  # bytes
+PATIENCE = 60.0
+# Small, and quick to be ready: it runs beside Spark on two cores.
+JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
+# They stand above a profile's, and are another server's.
+_OTHER_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """A server that answers: its address, its process, its log, and the file with its keys."""
+
+    endpoint: str
+    pid: int
+    log: Path
+    credentials: Path
+
+    def describe(self) -> str:
+        """Where it listens and logs: one line."""
+        return f"s3 at {self.endpoint}, bucket {BUCKET}, process {self.pid}, log {self.log}"
+
+    def env(self) -> dict[str, str]:
+        """What leads every S3 client here, as AWS names it; the keys are in a file of mode 0600."""
+        return {
+            "AWS_ENDPOINT_URL_S3": self.endpoint,
+            "AWS_SHARED_CREDENTIALS_FILE": str(self.credentials),
+            "AWS_PROFILE": PROFILE,
+        }
+
+    def use(self, env: MutableMapping[str, str] = os.environ) -> None:
+        """Lead the S3 clients of this process here, away from any other keys."""
+        for name in _OTHER_KEYS:
+            env.pop(name, None)
+        env.update(self.env())
+
+
+def start_s3(settings: Settings, *, port: int = 0, name: str = NAME) -> S3Server:
+    """Start a server, or return the one that runs; its data stay in `<home>/services/<name>`.
+
+    `port` 0: the port of last time, else 9000, else any other, whichever is free first. Keys are
+    made at the first start, and the bucket `hudilab`. It is ready when it answers a request.
+    Errors: ServiceError (port in use, disk full, not ready in time), JarError, JavaError.
+    """
+    folder = settings.home / "services" / name
+    if (running := find_s3(settings, name)) is not None:
+        if port and running.endpoint != f"http://{HOST}:{port}":
+            raise ServiceError(
+                f"{running.describe()} is running and port {port} is asked for; "
+                f"stop it with: hudilab services stop {name}"
+            )
+        return running
+    jars = verify(settings.project / "jars", ["s3proxy"])
+    process.check_disk(folder / "data", "the objects of S3", LEAST_FREE)
+    process.refuse_second(folder)  # before its files are written anew
+    address = f"http://{HOST}:{_port(folder, port)}"
+    logging, properties = _write_logging(folder), _write_properties(folder, address)
+    java = [str(find_java().home / "bin" / "java"), *JVM, "-cp", os.pathsep.join(map(str, jars))]
+    run = [f"-Dlogback.configurationFile={logging}", "org.gaul.s3proxy.Main"]
+    log = folder / "s3.log"
+    mark = log.stat().st_size if log.exists() else 0
+    child = process.launch(folder, [*java, *run, "--properties", str(properties)], log)
+    try:
+        _wait(child, address, folder, mark)
+    except BaseException:
+        process.stop(folder)
+        raise
+    found = find_s3(settings, name)
+    assert found is not None
+    return found
+
+
+@contextmanager
+def running_s3(settings: Settings, *, port: int = 0, name: str = NAME) -> Iterator[S3Server]:
+    """A server for the time of a `with` block; one that ran before it runs on after it."""
+    before = find_s3(settings, name)
+    try:
+        yield start_s3(settings, port=port, name=name)
+    finally:
+        if before is None:
+            stop_s3(settings, name)
+
+
+def find_s3(settings: Settings, name: str = NAME) -> S3Server | None:
+    """The server that runs on this home's data, or None."""
+    folder = settings.home / "services" / name
+    found = process.find(folder)
+    if found is None:
+        return None
+    address = f"http://{HOST}:{_last_port(folder)}"
+    return S3Server(address, found.pid, folder / "s3.log", folder / "credentials")
+
+
+def stop_s3(settings: Settings, name: str = NAME) -> int | None:
+    """Stop it cleanly; its process id, or None when none runs. The data stay."""
+    return process.stop(settings.home / "services" / name)
+
+
+def _port(folder: Path, port: int) -> int:
+    if port and process.in_use(port):
+        raise ServiceError(
+            f"port {port} is in use; choose another with --port, or none for a free one"
+        )
+    wanted = (_last_port(folder), USUAL_PORT)
+    free = (one for one in wanted if one and not process.in_use(one))
+    return port or next(free, 0) or process.free_port()
+
+
+def _last_port(folder: Path) -> int:
+    file = folder / "s3proxy.conf"
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    found = re.search(r"(?m)^s3proxy\.endpoint=http://[\d.]+:(\d+)$", text)
+    return int(found[1]) if found else 0
+
+
+def _keys(folder: Path) -> tuple[str, str]:
+    """Access key and secret key of the credentials file, which is made where it is not."""
+    file = folder / "credentials"
+    if not file.exists():
+        _write_private(
+            file,
+            f"[{PROFILE}]\n"
+            f"aws_access_key_id = {secrets.token_hex(10).upper()}\n"
+            f"aws_secret_access_key = {secrets.token_hex(20)}\n",
+        )
+    parser = ConfigParser()
+    try:
+        parser.read_string(file.read_text(encoding="utf-8"))
+        section = parser[PROFILE]
+        return section["aws_access_key_id"], section["aws_secret_access_key"]
+    except (OSError, UnicodeDecodeError, ParseError, KeyError):
+        raise ServiceError(
+            f"{file} does not hold the keys of profile {PROFILE}; "
+            "delete it, and new ones are made at the next start"
+        ) from None
+
+
+def _write_properties(folder: Path, address: str) -> Path:
+    access, secret = _keys(folder)
+    lines = {
+        "s3proxy.endpoint": address,
+        "s3proxy.authorization": "aws-v2-or-v4",
+        "s3proxy.identity": access,
+        "s3proxy.credential": secret,
+        "jclouds.provider": "filesystem-nio2",
+        "jclouds.filesystem.basedir": str(folder / "data"),
+    }
+    file = folder / "s3proxy.conf"
+    _write_private(file, "".join(f"{name}={value}\n" for name, value in lines.items()))
+    return file
+
+
+def _write_private(file: Path, text: str) -> None:
+    """Written beside and renamed, so that it is never half there, nor for others to read."""
+    beside = file.with_name(f"{file.name}.new")
+    beside.unlink(missing_ok=True)
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        out.write(text)
+    beside.replace(file)
+
+
+def _write_logging(folder: Path) -> Path:
+    """Without a file of ours it logs each request, for more time than the request itself takes."""
+    file = folder / "logback.xml"
+    pattern = "%date{ISO8601} %level %message \\(%logger{0}\\)%n"
+    file.write_text(
+        '<configuration><appender name="log" class="ch.qos.logback.core.ConsoleAppender">'
+        f"<encoder><pattern>{pattern}</pattern></encoder></appender>"
+        '<root level="warn"><appender-ref ref="log"/></root></configuration>\n',
+        encoding="utf-8",
+    )
+    return file
+
+
+def _wait(child: psutil.Popen, address: str, folder: Path, mark: int) -> None:
+    """Until it lists its buckets, ours among them; its death is noticed at once."""
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.session import get_session
+
+    access, secret = _keys(folder)
+    log, ends = folder / "s3.log", time.monotonic() + PATIENCE
+    haste = Config(connect_timeout=2, read_timeout=10, retries={"total_max_attempts": 1})
+    # Nothing of the environment's: its profile, keys and region may be for other servers.
+    client: Any = get_session({"profile": (None, None, None, None)}).create_client(
+        "s3",
+        region_name="us-east-1",
+        endpoint_url=address,
+        aws_access_key_id=access,
+        aws_secret_access_key=secret,
+        config=haste,
+    )
+    while time.monotonic() < ends:
+        if (code := child.poll()) is not None:
+            with log.open("rb") as written:
+                written.seek(mark)
+                text = written.read().decode("utf-8", "replace")
+            raise ServiceError(_why(text, code, log))
+        if not process.in_use(int(address.rpartition(":")[2])):
+            time.sleep(0.05)
+            continue
+        try:
+            if BUCKET not in [one["Name"] for one in client.list_buckets()["Buckets"]]:
+                client.create_bucket(Bucket=BUCKET)
+            return
+        except (BotoCoreError, ClientError):  # not yet
+            time.sleep(0.05)
+    raise ServiceError(
+        f"S3Proxy does not answer at {address} after {PATIENCE:.0f} s; see {log}, and start again"
+    )
+
+
+def _why(text: str, code: int, log: Path) -> str:
+    if "Failed to bind" in text:
+        return f"the port of S3 was taken by another program meanwhile; start again; see {log}"
+    said = (text.strip().splitlines() or ["no reason given"])[-1]
+    return f"S3Proxy ended with code {code}: {said}; see {log}"

@@ -1,0 +1,719 @@
+"""A Spark standalone cluster: ready when its master says so, faults named, the lab's work on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from contract import checks
+
+from hudilab.config import Settings, load_settings
+from hudilab.errors import ServiceError, SessionError
+from hudilab.kafka import Access, create_topics, produce, topic_rows
+from hudilab.master import (
+    Master,
+    application_rows,
+    check_room,
+    find_master,
+    kill,
+    own_master,
+    worker_rows,
+)
+from hudilab.prices import messages
+from hudilab.services import cluster as service
+from hudilab.services import process
+from hudilab.services.cluster import Cluster, find_cluster, start_cluster, stop_cluster
+from hudilab.services.s3 import S3Server, running_s3
+from hudilab.session import check_cluster, session_settings
+from hudilab.submit import find_job
+
+PROJECT = Path(__file__).resolve().parents[2]
+WRITER = PROJECT / "tests" / "spark" / "writer.py"
+TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
+
+
+# --- the service
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Settings]:
+    """Settings with a home of their own; what was started there is stopped."""
+    settings = replace(load_settings(env={}), home=tmp_path / "a home")
+    yield settings
+    stop_cluster(settings)
+
+
+@pytest.fixture
+def drivers() -> Iterator[list[psutil.Process]]:
+    """What a test submits: ended after it, with its Python, where it has not ended by itself."""
+    started: list[psutil.Process] = []
+    yield started
+    for driver in started:
+        with suppress(psutil.NoSuchProcess):
+            for one in (*driver.children(recursive=True), driver):
+                one.kill()
+
+
+def test_it_listens_on_loopback_and_is_gone_when_stopped(alone: Settings) -> None:
+    first = start_cluster(alone, workers=2)
+    assert start_cluster(alone, workers=2) == first  # one that runs is returned
+    family = [psutil.Process(pid) for pid in (first.pid, *first.workers)]
+    assert len(family) == 3
+    for one in family:
+        heard = {c.laddr.ip for c in one.net_connections("inet") if c.status == "LISTEN"}
+        assert heard
+        assert heard <= {"127.0.0.1", "::ffff:127.0.0.1"}
+    assert stop_cluster(alone) == first.pid
+    assert not any(one.is_running() for one in family)
+    assert (find_cluster(alone), stop_cluster(alone)) == (None, None)
+    with service.running_cluster(alone, workers=1, cores=1, memory="600m") as again:
+        assert again.master == first.master  # the address stays
+        assert (len(again.workers), again.cores, again.memory) == (1, 1, 600)
+        with service.running_cluster(alone, workers=1, cores=1, memory="600m") as inner:
+            assert inner == again
+        assert find_cluster(alone) == again
+    assert find_cluster(alone) is None
+
+
+def test_a_worker_that_was_killed_comes_back(alone: Settings) -> None:
+    first = start_cluster(alone, workers=1)
+    psutil.Process(first.workers[0]).kill()
+    master = Master(first.master, first.ui)
+    until(lambda: worker_rows(master).empty)
+    with pytest.raises(ServiceError) as caught:
+        check_room(master, {})
+    assert str(caught.value) == (
+        f"the master {first.master} has no worker that is alive; "
+        "start one, on this machine with: hudilab services start cluster"
+    )
+    again = start_cluster(alone, workers=1)
+    assert again.pid == first.pid
+    assert again.workers != first.workers
+    assert len(worker_rows(Master(again.master, again.ui))) == 1
+
+
+def test_workers_that_have_outlived_their_master_are_replaced(alone: Settings) -> None:
+    first = start_cluster(alone, workers=1)
+    psutil.Process(first.pid).kill()
+    psutil.Process(first.pid).wait(10)
+    assert find_cluster(alone) is None
+    again = start_cluster(alone, workers=1)
+    assert not psutil.pid_exists(first.workers[0])
+    assert len(worker_rows(Master(again.master, again.ui))) == 1
+
+
+def test_a_second_cluster_is_refused(alone: Settings) -> None:
+    running = start_cluster(alone, workers=1)
+    for other in ({"workers": 2}, {"cores": 1}, {"memory": "1g"}, {"port": process.free_port()}):
+        with pytest.raises(ServiceError) as caught:
+            start_cluster(alone, **{"workers": 1, **other})  # type: ignore[arg-type]
+        assert str(caught.value) == (
+            f"{running.describe()} is running and other settings are asked for; "
+            "stop it with: hudilab services stop cluster"
+        )
+    folder = alone.home / "services" / "cluster"
+    mark = (folder / "pid").read_text()
+    (folder / "pid").unlink()  # as if it had never been noted: the lock is what counts
+    try:
+        with pytest.raises(ServiceError) as caught:
+            start_cluster(alone, workers=1)
+        assert str(caught.value) == (
+            f"cluster is running already in {folder}; stop it with: hudilab services stop cluster"
+        )
+    finally:
+        (folder / "pid").write_text(mark)
+    assert find_cluster(alone) == running
+
+
+def test_a_port_in_use_is_named(alone: Settings) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(ServiceError) as caught:
+            start_cluster(alone, port=port)
+    assert str(caught.value) == (
+        f"port {port} is in use; choose another with --port, or none for a free one"
+    )
+    assert find_cluster(alone) is None
+
+
+@pytest.mark.parametrize(
+    ("memory", "said"),
+    [
+        ("100m", "100 MB a worker are too few for an executor; give --memory 512m or more"),
+        ("plenty", "--memory='plenty' is not an amount of memory; write it like 512m or 2g"),
+    ],
+)
+def test_an_amount_of_memory_that_cannot_be(alone: Settings, memory: str, said: str) -> None:
+    with pytest.raises(ServiceError) as caught:
+        start_cluster(alone, memory=memory)
+    assert str(caught.value) == said
+    assert not (alone.home / "services").exists()
+
+
+def test_more_memory_than_the_machine_has_is_refused(alone: Settings) -> None:
+    there = psutil.virtual_memory().total // 1024**2
+    with pytest.raises(ServiceError) as caught:
+        start_cluster(alone, workers=3, memory=f"{there}m")
+    assert str(caught.value) == (
+        f"3 workers of {there} MB are more than the {there} MB of this machine; "
+        "give fewer --workers or less --memory"
+    )
+
+
+def test_workers_that_do_not_register_are_named(
+    alone: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = service._start_master
+
+    def start_and_lock(folder: Path, *others: object) -> None:
+        start(folder, *others)  # type: ignore[arg-type]
+        secret = "spark.authenticate true\nspark.authenticate.secret another\n"
+        (folder / "conf" / "spark-defaults.conf").write_text(secret)
+
+    monkeypatch.setattr(service, "_start_master", start_and_lock)
+    monkeypatch.setattr(service, "PATIENCE", 6.0)
+    with pytest.raises(ServiceError) as caught:
+        start_cluster(alone, workers=1)
+    assert str(caught.value) == (
+        "the cluster has not got all 1 workers after 6 s; "
+        f"see {alone.home}/services/cluster/worker-1/worker.log, and start again"
+    )
+    assert find_cluster(alone) is None
+
+
+def test_a_process_that_ends_says_why(alone: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "JVM", ("-XX:+NoSuchFlag",))
+    with pytest.raises(ServiceError) as caught:
+        start_cluster(alone)
+    assert str(caught.value).startswith("Spark's master ended with code 1: Error: ")
+    assert str(caught.value).endswith(f"; see {alone.home}/services/cluster/master.log")
+    assert find_cluster(alone) is None
+
+
+ENDLESS = """
+from hudilab.config import load_settings
+from hudilab.session import open_session
+spark = open_session(load_settings(), app="endless")
+while True:
+    spark.range(10).count()
+"""
+
+
+def test_an_application_ends_with_its_cluster(
+    alone: Settings, tmp_path: Path, drivers: list[psutil.Process]
+) -> None:
+    found = start_cluster(alone, workers=1)
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    env = {
+        "HUDILAB_HOME": str(alone.home),
+        "RUNTIME_ENV": "DOCKER",
+        "SPARK_MASTER_URL": found.master,
+    }
+    started = hudilab(env, "submit", "--detach", str(tmp_path / "endless.py"))
+    assert started.returncode == 0, started.stderr
+    _, driver = parts(started.stdout)
+    drivers.append(driver)
+    assert driver.is_running()
+    stop_cluster(alone)
+    driver.wait(60)
+
+
+# --- the master, asked
+
+
+@pytest.fixture(scope="module")
+def cluster(settings: Settings) -> Iterator[Cluster]:
+    with service.running_cluster(settings) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def master(cluster: Cluster, settings: Settings) -> Master:
+    return find_master(cluster.master, settings.home, {})
+
+
+def docker(settings: Settings) -> Settings:
+    return replace(load_settings("DOCKER", {}), home=settings.home)
+
+
+def test_the_command_shows_it(settings: Settings, cluster: Cluster) -> None:
+    home = {"HUDILAB_HOME": str(settings.home)}
+    port = cluster.master.rpartition(":")[2]
+    up = hudilab(home, "services", "start", "cluster", "--workers", "2", "--port", port)
+    assert (up.returncode, up.stderr) == (0, "")
+    assert up.stdout == (
+        f"{cluster.describe()}\nexport RUNTIME_ENV=DOCKER SPARK_MASTER_URL={cluster.master}\n"
+    )
+    shown = hudilab(home, "services", "status")
+    assert f"{cluster.describe()}\n" in shown.stdout
+    assert own_master(settings.home) == cluster.master
+    listed = hudilab(home, "apps")
+    assert listed.returncode == 0, listed.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        (
+            "127.0.0.1:7077",
+            "SPARK_MASTER_URL='127.0.0.1:7077' is not spark://host:port; "
+            "correct it, or unset it: spark.master of the settings is used then",
+        ),
+        ("spark://127.0.0.1", "SPARK_MASTER_URL='spark://127.0.0.1' is not spark://host:port; "),
+        ("spark://h:99999", "SPARK_MASTER_URL='spark://h:99999' is not spark://host:port; "),
+        (
+            "spark://127.0.0.1:1",
+            "no Spark master listens at spark://127.0.0.1:1 (Connection refused); start one with: "
+            "hudilab services start cluster, or correct SPARK_MASTER_URL",
+        ),
+        ("spark://no.such.host.invalid:7077", "no Spark master listens at spark://no.such.host"),
+    ],
+)
+def test_a_master_that_is_not_there(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, url: str, said: str
+) -> None:
+    monkeypatch.setenv("SPARK_MASTER_URL", url)
+    started = time.monotonic()
+    with pytest.raises(SessionError) as caught:
+        check_cluster(docker(settings), session_settings(docker(settings), ()))
+    assert str(caught.value).startswith(said)
+    assert time.monotonic() - started < 15
+
+
+def test_what_listens_there_is_another_thing(
+    settings: Settings, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ui = cluster.ui.rpartition(":")[2]
+    monkeypatch.setenv("SPARK_MASTER_URL", f"spark://127.0.0.1:{ui}")
+    monkeypatch.setenv("SPARK_MASTER_WEBUI_PORT", ui)
+    with pytest.raises(SessionError) as caught:
+        check_cluster(docker(settings), session_settings(docker(settings), ()))
+    assert str(caught.value) == (
+        f"the web UI at {cluster.ui} is that of {cluster.master}, not of "
+        f"spark://127.0.0.1:{ui}; correct SPARK_MASTER_URL, or SPARK_MASTER_WEBUI_PORT"
+    )
+    with socket.socket() as silent:  # listens, and never answers
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        port = silent.getsockname()[1]
+        monkeypatch.setenv("SPARK_MASTER_URL", f"spark://127.0.0.1:{port}")
+        monkeypatch.setenv("SPARK_MASTER_WEBUI_PORT", str(port))
+        with pytest.raises(SessionError) as caught:
+            check_cluster(docker(settings), session_settings(docker(settings), ()))
+    assert str(caught.value) == (
+        f"the web UI of the Spark master spark://127.0.0.1:{port} does not answer at "
+        f"http://127.0.0.1:{port} (timed out); set SPARK_MASTER_WEBUI_PORT to its port"
+    )
+    monkeypatch.setenv("SPARK_MASTER_URL", f"spark://127.0.0.1:{ui}")
+    monkeypatch.setenv("SPARK_MASTER_WEBUI_PORT", "web")
+    with pytest.raises(SessionError, match="SPARK_MASTER_WEBUI_PORT='web' is not a port; set it"):
+        check_cluster(docker(settings), session_settings(docker(settings), ()))
+
+
+def test_executors_that_no_worker_can_hold(master: Master) -> None:
+    for conf, what in (
+        ({"spark.executor.memory": "64g"}, "65536 MB and 1 cores"),
+        ({"spark.executor.memory": "1g", "spark.executor.cores": "3"}, "1024 MB and 3 cores"),
+    ):
+        with pytest.raises(ServiceError) as caught:
+            check_room(master, conf)
+        assert str(caught.value) == (
+            f"no worker of {master.url} can hold an executor of {what} (spark.executor.memory, "
+            ".cores), they have 2048 MB and 2 cores, 2048 MB and 2 cores; ask for less in "
+            "spark-defaults.conf, or start the cluster with more (--memory, --cores)"
+        )
+    check_room(master, {"spark.executor.memory": "2g", "spark.executor.cores": "2"})
+
+
+def test_an_id_that_is_not_running(master: Master) -> None:
+    with pytest.raises(ServiceError) as caught:
+        kill(master, "app-1")
+    assert str(caught.value).startswith(f"no application or driver 'app-1' at {master.url}; ")
+    assert str(caught.value).endswith("; hudilab apps lists all")
+
+
+def test_no_master_for_the_commands(tmp_path: Path) -> None:
+    for command in (["apps"], ["kill", "app-1"]):
+        done = hudilab({"HUDILAB_HOME": str(tmp_path)}, *command)
+        assert (done.returncode, done.stderr) == (
+            1,
+            "hudilab: no cluster was started here and SPARK_MASTER_URL is not set; "
+            "set it, or start one with: hudilab services start cluster\n",
+        )
+    home = {"HUDILAB_HOME": str(tmp_path), "SPARK_MASTER_URL": "spark://127.0.0.1:1"}
+    done = hudilab(home, "apps")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("hudilab: no Spark master listens at spark://127.0.0.1:1 (")
+
+
+def test_a_job_that_is_not_there() -> None:
+    with pytest.raises(SessionError) as caught:
+        find_job("stok_prices")
+    assert str(caught.value).startswith("no job 'stok_prices'; give a Python file, or one of: ")
+    assert "stock_prices" in str(caught.value)
+    done = hudilab({}, "submit", "stok_prices", "-p", "is", "the job's own")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("hudilab: no job 'stok_prices'; ")
+
+
+def test_executors_are_told_where_credentials_are_and_never_one(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_MASTER_URL", "spark://127.0.0.1:7")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "KAFKA_PASSWORD"):
+        monkeypatch.setenv(name, "canary")
+    monkeypatch.setenv("AWS_PROFILE", "lab")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/a/file")
+    asked = session_settings(docker(settings), [Path("/a.jar"), Path("/b.jar")])
+    assert asked["spark.master"] == "spark://127.0.0.1:7"
+    assert asked["spark.executor.extraClassPath"] == "/a.jar:/b.jar"
+    assert asked["spark.executorEnv.PYTHONPATH"] == str(PROJECT / "lib")
+    assert asked["spark.executorEnv.AWS_PROFILE"] == "lab"
+    assert asked["spark.executorEnv.AWS_SHARED_CREDENTIALS_FILE"] == "/a/file"
+    assert "canary" not in asked.values()
+    assert asked["spark.driver.host"] == "127.0.0.1"
+    monkeypatch.setenv("SPARK_MASTER_URL", "spark://spark-master:7077")
+    # Executors elsewhere could not reach a driver on loopback.
+    assert "spark.driver.host" not in session_settings(docker(settings), ())
+
+
+# --- the lab's work on it
+
+
+@pytest.fixture(scope="module")
+def s3(settings: Settings) -> Iterator[S3Server]:
+    with running_s3(settings) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def env(settings: Settings, cluster: Cluster, s3: S3Server) -> dict[str, str]:
+    """All that is said to move the lab's work to the cluster and to S3."""
+    return {
+        "HUDILAB_HOME": str(settings.home),
+        "RUNTIME_ENV": "DOCKER",
+        "SPARK_MASTER_URL": cluster.master,
+        **s3.env(),
+    }
+
+
+def hudilab(env: Mapping[str, str], *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("hudilab")), *command],
+        env=clean() | dict(env),
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+
+
+def parts(line: str) -> tuple[str, psutil.Process]:
+    """Id and driver in what `hudilab submit --detach` prints."""
+    found = re.fullmatch(r"(app-\S+), driver's process (\d+), log .+\n", line)
+    assert found, line
+    return found[1], psutil.Process(int(found[2]))
+
+
+def clean() -> dict[str, str]:
+    """This environment without what chooses settings, or what a session here has set."""
+    named = ("RUNTIME_ENV", "IS_LOCAL", "HUDILAB_", "SPARK_", "PYSPARK_", "AWS_", "BOOTSTRAP_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(named)}
+
+
+def objects(settings: Settings, path: str) -> Path:
+    """Where the S3 server keeps what lies below a path of the warehouse: plain files."""
+    return settings.home / "services" / "s3" / "data" / "hudilab" / "warehouse" / path
+
+
+def until(done: Callable[[], bool], seconds: float = 120) -> None:
+    ends = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < ends, f"not after {seconds} s"
+        time.sleep(0.1)
+
+
+def facts(notebook: Path) -> dict[str, str]:
+    """What each compared cell of a notebook printed, by its source."""
+    cells = [cell for cell in checks.code(checks.read(notebook)) if cell.outputs]
+    compared = [cell for cell in cells if "nbval-check-output" in checks.tags(cell)]
+    said = {cell.source: "".join(checks.texts(cell)) for cell in compared}
+    # The one line that a warehouse on S3 adds.
+    return {source: re.sub(r"(?m)^s3:// rewritten .*\n", "", text) for source, text in said.items()}
+
+
+def test_a_job_that_ends_before_it_begins_says_why(env: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("raise ValueError('nothing to do')\n")
+    done = hudilab(env, "submit", "--detach", str(tmp_path / "broken.py"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(
+        f"hudilab: {tmp_path}/broken.py ended with code 1: ValueError: nothing to do; see the log "
+    )
+
+
+def test_the_preflight_asks_the_executors(env: dict[str, str]) -> None:
+    done = hudilab(env, "doctor", "--json")
+    found = {check["name"]: check for check in json.loads(done.stdout)}
+    assert done.returncode == 0, done.stdout
+    assert found["cluster"]["found"].startswith(f"{env['SPARK_MASTER_URL']}, 2 workers, 4 cores")
+    python = f"{sys.version_info.major}.{sys.version_info.minor} with hudilab 0.1.0"
+    assert found["worker python"]["found"] == f"{python}; driver {python}"
+
+
+def test_executors_with_another_python(env: dict[str, str], tmp_path: Path) -> None:
+    other = tmp_path / "python3.10"
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nfrom collections import namedtuple\n"
+        'info = namedtuple("version_info", "major minor micro releaselevel serial")\n'
+        'sys.version_info = info(3, 10, 0, "final", 0)\n'
+    )
+    other.write_text(
+        f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec "{sys.executable}" "$@"\n'
+    )
+    other.chmod(0o755)
+    done = hudilab(env | {"PYSPARK_PYTHON": str(other)}, "doctor", "--json")
+    found = {check["name"]: check for check in json.loads(done.stdout)}
+    assert done.returncode == 1
+    assert "[PYTHON_VERSION_MISMATCH]" in found["worker python"]["found"]
+    assert found["worker python"]["remedy"] == (
+        "give driver and workers the same Python and package: set PYSPARK_PYTHON"
+    )
+
+
+def test_a_run_without_its_cluster_ends_at_once(env: dict[str, str]) -> None:
+    started = time.monotonic()
+    done = hudilab(env | {"SPARK_MASTER_URL": "spark://127.0.0.1:1"}, "run", "02", "--out", "/tmp")
+    assert done.returncode == 1
+    assert "SessionError: no Spark master listens at spark://127.0.0.1:1 (" in done.stderr
+    assert time.monotonic() - started < 40  # with the kernel's start
+
+
+def test_notebook_02_gives_the_same_results(env: dict[str, str], tmp_path: Path) -> None:
+    done = hudilab(env, "run", "02", "--out", str(tmp_path), "-p", "run_id", "nb")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines()[-1] == (
+        "hudilab: rows=5000 commits=5 partitions=11 "
+        "table=s3a://hudilab/warehouse/nb/lab/sensor_readings"
+    )
+    name = "02_write_hudi_stream.ipynb"
+    local = facts(PROJECT / "notebooks" / name)
+    assert len(local) >= 7
+    assert facts(tmp_path / name) == local
+
+
+@pytest.mark.deep
+def test_notebook_07_gives_the_same_results(
+    env: dict[str, str], kafka: Access, tmp_path: Path
+) -> None:
+    done = hudilab(env | {"BOOTSTRAP_SERVERS": kafka.servers}, "run", "07", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr[-3000:]
+    name = "07_kafka_stock_prices.ipynb"
+    local = facts(PROJECT / "notebooks" / name)
+    assert len(local) >= 10
+    assert facts(tmp_path / name) == local
+
+
+def test_stock_prices_go_through(env: dict[str, str], kafka: Access, settings: Settings) -> None:
+    create_topics(kafka, TOPICS, afresh=True)
+    produce(kafka, "stocks-in", messages(340, seed=1))
+    job = ("submit", "stock_prices", "--available-now", "--run-id", "prices")
+    done = hudilab(env | {"BOOTSTRAP_SERVERS": kafka.servers}, *job)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "hudilab: application app-" in done.stdout
+    assert topic_rows(kafka, ["stocks-out"])["end"].sum() == 340
+    assert rows_of(objects(settings, "prices/lab/stock_prices")) == (340, 340)
+
+
+def rows_of(table: Path, key: str = "_hoodie_record_key") -> tuple[int, int]:
+    """Rows and different keys of a table as an engine reads it that knows nothing of Spark."""
+    from hudi import HudiTableBuilder
+
+    rows = HudiTableBuilder.from_base_uri(str(table)).build().read()
+    keys = [value for batch in rows for value in batch[key].to_pylist()]
+    return len(keys), len(set(keys))
+
+
+class Writer:
+    """The stream of notebook 02 as a program on the cluster, below a warehouse of its own."""
+
+    def __init__(self, settings: Settings, env: Mapping[str, str], run: str, batches: int) -> None:
+        self.conf = settings.home / f"conf-{run}"
+        shutil.copytree(PROJECT / "conf", self.conf)
+        file = self.conf / "docker" / "application_properties.json"
+        file.write_text(file.read_text().replace("/warehouse", f"/warehouse/{run}"))
+        self.env = dict(env) | {"HUDILAB_CONF": str(self.conf)}
+        self.table = objects(settings, f"{run}/lab/sensor_readings")
+        self.batches, self.rows = batches, batches * 100
+        self.command = [str(WRITER), "COPY_ON_WRITE", str(self.rows), str(batches)]
+
+    def timeline(self, pattern: str) -> int:
+        return len(list((self.table / ".hoodie" / "timeline").glob(pattern)))
+
+    def commits(self) -> int:
+        return self.timeline("*_*commit")
+
+    def assert_exact(self, out: str) -> None:
+        result = json.loads(out.splitlines()[-1])
+        assert (result["rows"], result["lost"], result["twice"]) == (self.rows, 0, 0)
+        assert result["commits"] == self.batches
+
+
+def test_a_worker_killed_in_mid_batch_loses_nothing(
+    settings: Settings, cluster: Cluster, master: Master, env: dict[str, str]
+) -> None:
+    writer = Writer(settings, env, "killed", batches=6)
+    driver = subprocess.Popen(
+        [sys.executable, *writer.command],
+        env=clean() | writer.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        # A commit is requested and not completed: the batch is being written.
+        until(lambda: writer.commits() >= 2)
+        until(lambda: writer.timeline("*.commit.requested") > writer.commits())
+        worker = psutil.Process(cluster.workers[0])
+        executors = worker.children(recursive=True)
+        commands = [" ".join(one.cmdline()) for one in executors]
+        for one in (worker, *executors):
+            one.kill()
+        assert any("CoarseGrainedExecutorBackend" in command for command in commands)
+        done = writer.commits()
+        out, err = driver.communicate(timeout=300)
+        assert driver.returncode == 0, err[-3000:]
+        assert done < writer.batches
+        writer.assert_exact(out)
+    finally:
+        if driver.poll() is None:
+            os.killpg(driver.pid, signal.SIGKILL)
+        start_cluster(settings)
+    assert len(worker_rows(master)) == 2
+
+
+def test_submitted_listed_killed_and_resumed(
+    settings: Settings, master: Master, env: dict[str, str], drivers: list[psutil.Process]
+) -> None:
+    writer = Writer(settings, env, "submitted", batches=8)
+    started = hudilab(writer.env, "submit", "--detach", *writer.command)
+    assert started.returncode == 0, started.stderr
+    id, driver = parts(started.stdout)
+    drivers.append(driver)
+    until(lambda: writer.commits() >= 2 or not driver.is_running())
+    listed = hudilab(env, "apps")
+    (line,) = [line for line in listed.stdout.splitlines() if id in line]
+    assert re.search(r" writer +application +RUNNING +2 ", line), line
+    with pytest.raises(ServiceError) as caught:
+        check_room(master, {"spark.executor.memory": "1500m"})
+    assert str(caught.value) == (
+        f"no worker of {master.url} has an executor of 1500 MB and 1 cores "
+        f"(spark.executor.memory, .cores) free, they are held by {id} (writer); wait, end one "
+        "with hudilab kill ID, or start the cluster with more workers"
+    )
+    killed = hudilab(env, "kill", id)
+    assert (killed.returncode, killed.stdout) == (0, f"{id} is KILLED\n"), killed.stderr
+    driver.wait(60)  # by itself
+    again = hudilab(env, "kill", id)
+    assert again.returncode == 1
+    assert again.stderr.startswith(f"hudilab: {id} has ended already (KILLED) at {master.url}; ")
+    done = writer.commits()
+    assert 2 <= done < writer.batches
+    assert rows_of(writer.table) == (done * 100, done * 100)
+    resumed = hudilab(writer.env, "submit", *writer.command)
+    assert resumed.returncode == 0, resumed.stderr
+    writer.assert_exact(resumed.stdout)
+    states = application_rows(master).set_index("id")["state"]
+    assert states[id] == "KILLED"
+    assert set(states) == {"KILLED", "FINISHED"}
+
+
+# --- minutes long
+
+APPEND = """
+import sys
+from hudilab.config import load_settings
+from hudilab.session import open_session
+spark = open_session(load_settings())
+options = {
+    "hoodie.table.name": "t",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.operation": "bulk_insert",
+    "hoodie.metadata.enable": "true",
+}
+for commit in range(int(sys.argv[1])):
+    writer = spark.range(1).write.format("hudi").options(**options)
+    writer.mode("append").save("s3a://hudilab/warehouse/meta")
+print(spark.read.format("hudi").load("s3a://hudilab/warehouse/meta").count())
+spark.stop()
+"""
+
+
+@pytest.mark.deep
+def test_a_new_executor_may_compact_the_metadata_table(
+    settings: Settings, env: dict[str, str]
+) -> None:
+    # Its tenth commit compacts it: here that is the first work of new executors.
+    for commits, rows in ((5, 5), (4, 9), (1, 10), (1, 11)):
+        done = subprocess.run(
+            [sys.executable, "-c", APPEND, str(commits)],
+            env=clean() | env,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert int(done.stdout) == rows
+    timeline = objects(settings, "meta/.hoodie/metadata/.hoodie/timeline")
+    assert len(list(timeline.glob("*_*.commit"))) == 1, "no compaction: the moment was missed"
+
+
+@pytest.mark.deep
+def test_the_masters_page_with_a_running_application(
+    settings: Settings, master: Master, env: dict[str, str], drivers: list[psutil.Process]
+) -> None:
+    from playwright.sync_api import sync_playwright
+
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    assert chromium, "no Chromium on PATH; install it (Debian: apt-get install chromium)"
+    writer = Writer(settings, env, "shown", batches=100)
+    started = hudilab(writer.env, "submit", "--detach", *writer.command)
+    assert started.returncode == 0, started.stderr
+    id, driver = parts(started.stdout)
+    drivers.append(driver)
+    try:
+        folder = Path(os.environ.get("HUDILAB_SCREENSHOTS", PROJECT / ".lab" / "screenshots"))
+        folder.mkdir(parents=True, exist_ok=True)
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+            )
+            page = browser.new_page(viewport={"width": 1300, "height": 900})
+            page.goto(master.ui)
+            text = page.inner_text("body")
+            page.screenshot(path=folder / "master.png")
+            browser.close()
+    finally:
+        kill(master, id)
+    assert id in text
+    assert "RUNNING" in text
+    assert text.count("ALIVE") >= 3  # the master and two workers

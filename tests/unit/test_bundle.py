@@ -1,0 +1,223 @@
+"""The bundle's parts, on small jars and settings; the real one is in tests/spark."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from hudilab import bundle, cli
+from hudilab.bundle import build_bundle, merge_jars
+from hudilab.config import Settings, load_settings
+from hudilab.errors import BundleError
+
+
+def java(version: int, rest: bytes = b"") -> bytes:
+    """The start of a class file for this version of Java."""
+    return b"\xca\xfe\xba\xbe\x00\x00" + (version + 44).to_bytes(2, "big") + rest
+
+
+def jar(path: Path, **files: bytes | str) -> Path:
+    with ZipFile(path, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return path
+
+
+def content(data: bytes) -> dict[str, bytes]:
+    with ZipFile(io.BytesIO(data)) as archive:
+        return {entry.filename: archive.read(entry) for entry in archive.infolist()}
+
+
+SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
+
+
+def test_jars_are_merged(tmp_path: Path) -> None:
+    one = jar(
+        tmp_path / "one.jar",
+        **{
+            "META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\nClass-Path: x.jar\r\n",
+            "META-INF/LICENSE": "one",
+            "META-INF/A.SF": "",
+            "META-INF/A.RSA": "",
+            "META-INF/B.DSA": "",
+            "META-INF/B.EC": "",
+            "META-INF/INDEX.LIST": "",
+            "module-info.class": java(9),
+            "META-INF/versions/9/module-info.class": java(9),
+            "META-INF/versions/11/a/A.class": java(11, b"not switched on"),
+            SERVICE: "# a comment\nz.Last\n\na.Both # why\n",
+            "a/A.class": java(8, b"A"),
+            "a/": "",
+            "a/A.SF": "not a signature",
+        },
+    )
+    two = jar(
+        tmp_path / "two.jar",
+        **{
+            "META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\n",
+            "META-INF/LICENSE": "two",
+            SERVICE: "a.Both\nm.Middle",
+            "a/A.class": java(8, b"A"),
+            "b/B.class": java(17, b"B"),
+        },
+    )
+    merged = content(merge_jars([one, two]))
+    assert merged == {
+        "META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\nCreated-By: hudilab\r\n\r\n",
+        "META-INF/licenses/one/META-INF/LICENSE": b"one",
+        "META-INF/licenses/two/META-INF/LICENSE": b"two",
+        SERVICE: b"z.Last\na.Both\nm.Middle\n",
+        "a/A.SF": b"not a signature",
+        "a/A.class": java(8, b"A"),
+        "b/B.class": java(17, b"B"),
+    }
+    assert next(iter(merged)) == "META-INF/MANIFEST.MF"
+
+
+def test_versions_that_a_jar_switches_on_are_kept_up_to_the_platform_s(tmp_path: Path) -> None:
+    one = jar(
+        tmp_path / "one.jar",
+        **{
+            "META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\nMulti-Release: true\r\n",
+            "META-INF/versions/17/a/A.class": java(17),
+            "META-INF/versions/21/a/A.class": java(21),
+            "META-INF/versions/11/module-info.class": java(11),
+            "a/A.class": java(8),
+        },
+    )
+    merged = content(merge_jars([one]))
+    assert b"Multi-Release: true\r\n" in merged.pop("META-INF/MANIFEST.MF")
+    assert sorted(merged) == ["META-INF/versions/17/a/A.class", "a/A.class"]
+
+
+@pytest.mark.parametrize("name", ["a/A.class", "reference.conf"])
+def test_two_versions_of_a_file_are_refused(tmp_path: Path, name: str) -> None:
+    one = jar(tmp_path / "one.jar", **{name: java(8, b"1")})
+    two = jar(tmp_path / "two.jar", **{name: java(8, b"2")})
+    with pytest.raises(BundleError) as caught:
+        merge_jars([one, two])
+    assert str(caught.value) == (
+        f"{name} is in one.jar and, with other bytes, in two.jar; "
+        "leave one of the two jars out of the groups in jars/jars.lock"
+    )
+
+
+def test_a_class_for_a_later_java_is_refused(tmp_path: Path) -> None:
+    one = jar(tmp_path / "one.jar", **{"a/A.class": java(21)})
+    with pytest.raises(BundleError) as caught:
+        merge_jars([one])
+    assert str(caught.value) == (
+        "a/A.class in one.jar is for Java 21, the platform has 17; "
+        "name an older version of the jar in jars/jars.lock"
+    )
+
+
+# --- what is refused before a file is written
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """The project's settings with a copy of conf/ to change, and a jar in the place of its own."""
+    settings = load_settings(env={})
+    shutil.copytree(settings.conf_dir, tmp_path / "conf")
+    one = jar(tmp_path / "one.jar", **{"a/A.class": java(8)})
+    lock = bundle.read_lock(settings.project / "jars" / "jars.lock")
+    count = sum(len(lock[group]) for group in bundle.GROUPS)
+    monkeypatch.setattr(bundle, "verify", lambda *_: [tmp_path / f"{n}.jar" for n in range(count)])
+    for number in range(count):
+        shutil.copy(one, tmp_path / f"{number}.jar")
+    return replace(settings, conf_dir=tmp_path / "conf")
+
+
+def change(file: Path, **properties: str | None) -> None:
+    groups = json.loads(file.read_text("utf-8"))
+    for group in groups:
+        if group["PropertyGroupId"] == "spark.run.options":
+            group["PropertyMap"] |= properties
+    groups = [
+        group
+        for group in groups
+        if group["PropertyGroupId"] != "spark.run.options" or None not in properties.values()
+    ]
+    file.write_text(json.dumps(groups), "utf-8")
+
+
+WHERE = "{conf}/application_properties.json: group 'spark.run.options': "
+
+
+@pytest.mark.parametrize(
+    ("properties", "text"),
+    [
+        (
+            {"python": "other.py", "jarfile": "lib/x.jar", "job": "copy"},
+            WHERE + "key 'python' names 'other.py', which is not in the bundle (that is 'main.py'"
+            "); key 'jarfile' names 'lib/x.jar', which is not in the bundle (that is "
+            "'lib/hudilab-dependencies.jar'); key 'job' names 'copy', jobs there: "
+            "sensor_readings, stock_prices; correct the file",
+        ),
+        (
+            {"job": None},
+            "no group 'spark.run.options' in {conf}/application_properties.json; "
+            "add it with the keys python, jarfile, job",
+        ),
+    ],
+)
+def test_run_options_that_the_bundle_cannot_follow(
+    project: Settings, properties: dict[str, str | None], text: str
+) -> None:
+    change(project.conf_dir / "application_properties.json", **properties)
+    with pytest.raises(BundleError) as caught:
+        build_bundle(project, project.conf_dir / "out" / "b.zip")
+    assert str(caught.value) == text.format(conf=project.conf_dir)
+    assert not (project.conf_dir / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "key", ["spark.hadoop.fs.s3a.secret.key", "spark.hadoop.fs.s3a.access.key"]
+)
+def test_a_secret_is_not_bundled(project: Settings, key: str) -> None:
+    (project.conf_dir / "aws").mkdir(exist_ok=True)
+    file = project.conf_dir / "aws" / "spark-defaults.conf"
+    file.write_text(f"# mine\n{key}  HIDDEN\n", "utf-8")
+    with pytest.raises(BundleError) as caught:
+        build_bundle(project, project.conf_dir / "b.zip")
+    assert str(caught.value) == (
+        f"{file} sets {key}, and a bundle holds no secrets; "
+        "remove it: credentials come from the platform's role"
+    )
+
+
+def test_an_altered_or_missing_package_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with pytest.raises(BundleError, match="the package no-such-thing is not installed; run: make"):
+        bundle._site_packages(["no-such-thing"])
+    site = tmp_path / "thing-1.dist-info"
+    site.mkdir()
+    (site / "METADATA").write_text("Metadata-Version: 2.1\nName: thing\nVersion: 1\n")
+    (site / "RECORD").write_text("thing.py,sha256=AAAA,3\nthing-1.dist-info/RECORD,,\n")
+    (tmp_path / "thing.py").write_text("1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(BundleError) as caught:
+        bundle._site_packages(["thing"])
+    assert str(caught.value) == "thing.py of package thing was altered; run: make clean setup"
+
+
+def test_a_place_that_cannot_be_written(
+    project: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HUDILAB_CONF", str(project.conf_dir))
+    out = project.conf_dir / "hudi-defaults.conf" / "b.zip"
+    monkeypatch.setattr(sys, "argv", ["hudilab", "bundle", "--out", str(out)])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 1
+    told = capsys.readouterr().err
+    assert told == f"hudilab: cannot write {out} (File exists); choose another --out\n"

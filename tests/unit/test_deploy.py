@@ -1,0 +1,220 @@
+"""The JSON for AWS, held to AWS's own models of its services where botocore has them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore.validate import ParamValidator
+
+from hudilab import cli
+from hudilab.config import Settings, load_settings
+from hudilab.deploy import job_run, permissions, trust
+from hudilab.errors import BundleError
+
+ROOT = Path(__file__).resolve().parents[2]
+ID, ACCOUNT, TO = "00abcdef12345678", "123456789012", "s3://deployments/hudilab/1"
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/hudilab-job"
+CLUSTER = f"arn:aws:kafka:us-east-1:{ACCOUNT}:cluster/prices/aaaa-bbbb-1"
+# Amazon MSK Developer Guide, "Semantics of IAM authorization policy actions and resources".
+KAFKA = {
+    "Connect": "cluster",
+    "WriteDataIdempotently": "cluster",
+    "DescribeTopic": "topic",
+    "ReadData": "topic",
+    "WriteData": "topic",
+    "DescribeGroup": "group",
+    "AlterGroup": "group",
+}
+# Actions of S3 whose operation has another name.
+S3 = {"ListBucket": "ListObjectsV2", "ListMultipartUploadParts": "ListParts"}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+    return load_settings("AWS", {"HUDILAB_CONF": str(tmp_path / "conf")})
+
+
+def change(settings: Settings, group: str, **properties: str) -> Settings:
+    groups = json.loads(settings.source.read_text("utf-8"))
+    for one in groups:
+        if one["PropertyGroupId"] == group:
+            one["PropertyMap"] |= properties
+    settings.source.write_text(json.dumps(groups), "utf-8")
+    return load_settings("AWS", {"HUDILAB_CONF": str(settings.conf_dir)})
+
+
+def run(settings: Settings, **more: str) -> dict[str, Any]:
+    return job_run(settings, application_id=ID, role_arn=ROLE, to=TO, **more)
+
+
+def complaints(request: dict[str, Any]) -> str:
+    model = botocore.session.get_session().get_service_model("emr-serverless")
+    shape = model.operation_model("StartJobRun").input_shape
+    # The AWS CLI adds the token itself.
+    return str(ParamValidator().validate(request | {"clientToken": "a"}, shape).generate_report())
+
+
+def strings(request: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each text that the model has a pattern for: botocore does not compare them."""
+    model = botocore.session.get_session().get_service_model("emr-serverless")
+    members = model.operation_model("StartJobRun").input_shape.members
+    for name in ("applicationId", "executionRoleArn", "name"):
+        yield members[name].metadata["pattern"].replace("\\u002F", "/"), request[name]
+
+
+def test_the_request_is_what_the_service_takes(settings: Settings) -> None:
+    request = run(settings)
+    assert complaints(request) == ""
+    for pattern, text in strings(request):
+        assert re.fullmatch(pattern, text), pattern
+    assert "Unknown parameter" in complaints(request | {"entryPoint": "x"})
+
+
+def test_the_request_says_what_the_settings_say(settings: Settings) -> None:
+    request = run(settings)
+    assert (request["name"], request["mode"]) == ("stock_prices", "STREAMING")
+    assert request["retryPolicy"] == {"maxFailedAttemptsPerHour": 5}
+    submit = request["jobDriver"]["sparkSubmit"]
+    assert submit == {
+        "entryPoint": f"{TO}/main.py",
+        "entryPointArguments": ["stock_prices", "--trigger-seconds", "60"],
+    }
+    (spark,) = request["configurationOverrides"]["applicationConfiguration"]
+    found = spark["properties"]
+    assert found["spark.jars"] == f"{TO}/lib/hudilab-dependencies.jar"
+    assert found["spark.archives"] == f"{TO}/hudilab-bundle.zip#bundle"
+    assert found["spark.emr-serverless.driverEnv.RUNTIME_ENV"] == "AWS"
+    assert found["spark.serializer"] == "org.apache.spark.serializer.KryoSerializer"
+    assert found["spark.sql.shuffle.partitions"] == "64"
+    assert not [key for key in found if "credentials" in key or key == "spark.master"]
+    assert len(found) <= 100
+
+
+def test_a_job_that_ends_is_a_batch(settings: Settings) -> None:
+    bounded = change(settings, "spark.run.options", arguments="--available-now")
+    other = change(settings, "spark.run.options", job="sensor_readings", arguments="")
+    for one in (bounded, other):
+        request = run(one)
+        assert (request["mode"], "retryPolicy" in request) == ("BATCH", False)
+        assert complaints(request) == ""
+
+
+def test_python_from_an_archive(settings: Settings) -> None:
+    request = run(settings, python="s3://deployments/python311.tar.gz")
+    found = request["configurationOverrides"]["applicationConfiguration"][0]["properties"]
+    assert found["spark.archives"].endswith(",s3://deployments/python311.tar.gz#environment")
+    assert found["spark.emr-serverless.driverEnv.PYSPARK_PYTHON"] == "./environment/bin/python"
+
+
+def test_all_that_is_wrong_is_in_one_error(settings: Settings) -> None:
+    with pytest.raises(BundleError) as caught:
+        job_run(settings, application_id="A", role_arn="me", to="s3://b", python="python3")
+    assert str(caught.value) == (
+        "--application-id is not the application's id, digits and small letters; "
+        "--role-arn is not arn:aws:iam::<account>:role/<name>; --to is not s3://<bucket>/<prefix>; "
+        "--python is not an absolute path in the image, or s3://<bucket>/<name>.tar.gz; correct it"
+    )
+    with pytest.raises(BundleError) as caught:
+        permissions(settings, account="1", to=TO, cluster_arn="x")
+    assert str(caught.value) == (
+        "--account is not the account's twelve digits; --cluster-arn is not "
+        "arn:aws:kafka:<region>:<account>:cluster/<name>/<id>; correct it"
+    )
+
+
+@pytest.mark.parametrize("warehouse", ["warehouse", "s3://whole-bucket"])
+def test_a_warehouse_that_is_not_a_prefix_on_s3(settings: Settings, warehouse: str) -> None:
+    local = change(settings, "HudiTable0", **{"warehouse.path": warehouse})
+    for ask in (run, lambda s: permissions(s, account=ACCOUNT, to=TO)):
+        with pytest.raises(BundleError) as caught:
+            ask(local)
+        assert str(caught.value) == (
+            f"warehouse.path of {settings.source} is not s3://<bucket>/<prefix>; "
+            "set it to one: a prefix of its own can be allowed without the rest of the bucket"
+        )
+
+
+def test_permissions_for_a_cluster_without_iam_servers(settings: Settings) -> None:
+    for group in ("consumer.config.0", "producer.config.0"):
+        settings = change(settings, group, **{"bootstrap.servers": "b:9092"})
+    with pytest.raises(BundleError) as caught:
+        permissions(settings, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
+    assert str(caught.value) == (
+        f"bootstrap.servers of {settings.source} are not a cluster's servers for IAM, which "
+        "end in 9098; correct them, or leave --cluster-arn out"
+    )
+
+
+def operations(service: str) -> set[str]:
+    model = botocore.session.get_session().get_service_model(service)
+    return set(model.operation_names)
+
+
+def wrong_actions(policy: dict[str, Any]) -> list[str]:
+    """Actions that no service has, or that are allowed on the wrong kind of resource."""
+    known = {"s3": operations("s3"), "logs": operations("logs"), "sts": operations("sts")}
+    wrong = []
+    for statement in policy["Statement"]:
+        actions = statement["Action"]
+        for action in [actions] if isinstance(actions, str) else actions:
+            service, _, name = action.partition(":")
+            if service == "kafka-cluster":
+                kinds = {arn.split(":")[5].partition("/")[0] for arn in statement["Resource"]}
+                wrong += [] if kinds == {KAFKA.get(name)} else [action]
+            elif S3.get(name, name) not in known.get(service, ()):
+                wrong.append(action)
+    return wrong
+
+
+def test_the_policy_is_no_more_than_is_needed(settings: Settings) -> None:
+    policy = permissions(settings, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
+    assert wrong_actions(policy) == []
+    by_name = {one["Sid"]: one for one in policy["Statement"]}
+    assert len(by_name) == len(policy["Statement"]) == 10
+    for one in policy["Statement"]:
+        assert one["Effect"] == "Allow"
+        assert not [action for action in one["Action"] if "*" in action]
+        for arn in one["Resource"]:
+            assert re.fullmatch(r"arn:aws:(s3|logs|kafka):[a-z0-9-]*:\d*:[^*]+\*?", arn), arn
+    warehouse = "arn:aws:s3:::hudilab-warehouse"
+    assert by_name["ListWarehouse"]["Resource"] == [warehouse]
+    assert by_name["ListWarehouse"]["Condition"] == {"StringLike": {"s3:prefix": ["lab", "lab/*"]}}
+    assert by_name["ReadAndWriteWarehouse"]["Resource"] == [f"{warehouse}/lab/*"]
+    topic = CLUSTER.replace(":cluster/", ":topic/")
+    assert by_name["ReadTopic"]["Resource"] == [f"{topic}/stocks-in"]
+    assert by_name["WriteTopics"]["Resource"] == [f"{topic}/stocks-out", f"{topic}/stocks-dead"]
+    # IAM counts what is not blank, 6,144 characters at most in a managed policy.
+    assert len(re.sub(r"\s", "", json.dumps(policy))) < 6144
+    without = permissions(settings, account=ACCOUNT, to=TO)
+    assert "kafka" not in json.dumps(without)
+    assert wrong_actions(trust(account=ACCOUNT)) == []
+
+
+def test_a_wrong_action_is_found() -> None:
+    bad = {"Action": ["s3:ReadObject", "kafka-cluster:ReadData"], "Resource": [CLUSTER]}
+    assert wrong_actions({"Statement": [bad]}) == bad["Action"]
+
+
+def test_the_commands_print_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands = {
+        "job": ["--application-id", ID, "--role-arn", ROLE, "--to", TO],
+        "permissions": ["--account", ACCOUNT, "--to", TO, "--cluster-arn", CLUSTER],
+        "trust": ["--account", ACCOUNT],
+    }
+    for name, options in commands.items():
+        monkeypatch.setattr(sys, "argv", ["hudilab", "deploy", name, *options])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        assert not caught.value.code
+        assert json.loads(capsys.readouterr().out)

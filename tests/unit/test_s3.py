@@ -1,0 +1,75 @@
+"""Where S3 is, and what a session is told of it; no server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hudilab.config import load_settings
+from hudilab.errors import S3Error
+from hudilab.s3 import endpoint, spark_settings
+from hudilab.session import needed
+
+NAMES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+LOCAL = load_settings(env={})
+REMOTE = replace(LOCAL, is_local=False, aws_region="eu-west-1")
+
+
+@pytest.fixture(autouse=True)
+def unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("service", "all_services", "url"),
+    [
+        ("", "", ""),
+        ("http://127.0.0.1:9000", "", "http://127.0.0.1:9000"),
+        ("", "https://s3.example.org/", "https://s3.example.org"),
+        ("http://a:1", "http://b:2", "http://a:1"),
+        (" ", "http://b:2", "http://b:2"),
+    ],
+)
+def test_the_service_s_own_name_stands_above_the_general_one(
+    service: str, all_services: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in zip(NAMES, (service, all_services), strict=True):
+        monkeypatch.setenv(name, value)
+    assert endpoint() == url
+
+
+@pytest.mark.parametrize(
+    "value", ["127.0.0.1:9000", "s3://bucket", "http://", "http://user:secret@host", "http://a/b"]
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_no_endpoint_is_refused_and_not_repeated(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(S3Error) as caught:
+        endpoint()
+    assert str(caught.value) == (
+        f"{name} is not http(s)://host[:port]; correct it, or unset it for AWS"
+    )
+
+
+def test_amazon_s_own_s3_is_told_its_region_only() -> None:
+    assert spark_settings(REMOTE) == {"spark.hadoop.fs.s3a.endpoint.region": "eu-west-1"}
+
+
+def test_a_server_of_one_s_own_is_told_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://s3.example.org")
+    assert spark_settings(REMOTE) == {
+        "spark.hadoop.fs.s3a.endpoint.region": "eu-west-1",
+        "spark.hadoop.fs.s3a.endpoint": "https://s3.example.org",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "true",
+    }
+
+
+def test_jars_for_s3_only_where_the_warehouse_is_there() -> None:
+    assert needed(LOCAL, ("core", "kafka")) == ["core", "kafka"]
+    assert needed(REMOTE, ("core", "kafka")) == ["core", "kafka", "s3"]
+    assert needed(REMOTE, ("core", "s3")) == ["core", "s3"]
