@@ -36,11 +36,15 @@ def hudilab(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     kept = [path for path in home.rglob("*") if path.suffix in (".ipynb", ".html", ".log")]
     texts = [done.stdout, done.stderr, *(path.read_text("utf-8", "replace") for path in kept)]
     assert not any(SECRET in text for text in texts), "a secret of the environment was repeated"
+    for file in home.glob("services/s3/credentials"):
+        made = re.findall(r"secret_access_key = (\w+)", file.read_text())
+        assert len(made) == 1
+        assert not any(made[0] in text for text in texts), "the secret key of S3 was repeated"
     return done
 
 
 def test_all_notebooks_are_here() -> None:
-    assert [name[:2] for name in NOTEBOOKS][:5] == ["00", "01", "02", "03", "07"]
+    assert [name[:2] for name in NOTEBOOKS][:6] == ["00", "01", "02", "03", "07", "08"]
 
 
 @pytest.mark.parametrize("name", sorted(set(NOTEBOOKS) - TOGETHER))
