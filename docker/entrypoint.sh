@@ -1,0 +1,81 @@
+#!/bin/sh
+# What a container of the lab's image runs, in the foreground: entrypoint.sh ROLE [ARGUMENTS].
+#   master       Spark's master (SPARK_MASTER_HOST, SPARK_MASTER_PORT, SPARK_MASTER_WEBUI_PORT)
+#   worker       a worker of SPARK_MASTER_URL (SPARK_WORKER_CORES, ..._MEMORY, ..._WEBUI_PORT)
+#   history      Spark's history server, of the applications in <HUDILAB_HOME>/spark-events
+#   s3           an S3 server on S3_HOST (all addresses) and S3_PORT (9000)
+#   jupyterlab   JupyterLab on the notebooks; JUPYTER_TOKEN is asked for, JUPYTER_HOST and ..._PORT
+# Anything else is a command, with the lab's Python first on the PATH.
+set -eu
+
+lab=$(cd "$(dirname "$0")/.." && pwd)
+venv=${HUDILAB_VENV:-$lab/.venv}
+home=${HUDILAB_HOME:-$lab/.lab}
+role=${1:-jupyterlab}
+[ $# -eq 0 ] || shift
+
+PATH=$venv/bin:$PATH
+JAVA_HOME=$(python -c 'from hudilab.java import find_java; print(find_java().home)')
+SPARK_HOME=$(python -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__))')
+export PATH JAVA_HOME SPARK_HOME
+export PYSPARK_PYTHON="$venv/bin/python"
+
+deploy=org.apache.spark.deploy
+case $role in
+    master | worker | history)
+        # They hand out work and start executors, which are processes of their own.
+        export SPARK_DAEMON_MEMORY="${SPARK_DAEMON_MEMORY:-512m}"
+        ;;
+esac
+
+case $role in
+    master)
+        exec "$SPARK_HOME/bin/spark-class" "$deploy.master.Master" "$@"
+        ;;
+    worker)
+        : "${SPARK_MASTER_URL:?entrypoint.sh worker: set it to spark://host:port}"
+        export SPARK_WORKER_DIR="${SPARK_WORKER_DIR:-$home/spark-work}"
+        exec "$SPARK_HOME/bin/spark-class" "$deploy.worker.Worker" "$@" "$SPARK_MASTER_URL"
+        ;;
+    history)
+        mkdir -p "$home/spark-events"
+        port=${SPARK_HISTORY_PORT:-18080}
+        where="-Dspark.history.fs.logDirectory=file:$home/spark-events"
+        export SPARK_HISTORY_OPTS="$where -Dspark.history.ui.port=$port ${SPARK_HISTORY_OPTS:-}"
+        exec "$SPARK_HOME/bin/spark-class" "$deploy.history.HistoryServer" "$@"
+        ;;
+    s3)
+        # Keys are made at the first start, in a file that only this user reads.
+        umask 077
+        store=$home/services/s3
+        mkdir -p "$store/data/hudilab"
+        if [ ! -f "$store/credentials" ]; then
+            python -c 'import secrets as s; print("[hudilab]"); \
+print("aws_access_key_id =", s.token_hex(10).upper()); \
+print("aws_secret_access_key =", s.token_hex(20))' > "$store/credentials.new"
+            mv "$store/credentials.new" "$store/credentials"
+        fi
+        {
+            echo "s3proxy.endpoint=http://${S3_HOST:-0.0.0.0}:${S3_PORT:-9000}"
+            echo "s3proxy.authorization=aws-v2-or-v4"
+            sed -n 's/^aws_access_key_id = /s3proxy.identity=/p' "$store/credentials"
+            sed -n 's/^aws_secret_access_key = /s3proxy.credential=/p' "$store/credentials"
+            echo "jclouds.provider=filesystem-nio2"
+            echo "jclouds.filesystem.basedir=$store/data"
+        } > "$store/s3proxy.conf"
+        exec "$JAVA_HOME/bin/java" -Xmx256m -XX:+UseSerialGC -Duser.timezone=UTC \
+            -Dlogback.configurationFile="$lab/docker/logback.xml" \
+            -cp "$lab/jars/s3proxy/*" org.gaul.s3proxy.Main --properties "$store/s3proxy.conf"
+        ;;
+    jupyterlab)
+        # Whoever opens it runs programs here.
+        : "${JUPYTER_TOKEN:?entrypoint.sh jupyterlab: choose a token}"
+        export JUPYTER_TOKEN
+        exec jupyter lab --no-browser --ip "${JUPYTER_HOST:-0.0.0.0}" \
+            --port "${JUPYTER_PORT:-8888}" --ServerApp.port_retries=0 \
+            --notebook-dir "$lab/notebooks" "$@"
+        ;;
+    *)
+        exec "$role" "$@"
+        ;;
+esac

@@ -1,0 +1,126 @@
+"""docker/: linted, valid for the compose specification, and reachable from this machine only."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hudilab.config import load_settings
+from hudilab.jars import read_lock
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCKER = ROOT / "docker"
+PORTS = {4040, 8080, 8081, 8082, 8888, 9000, 9092, 18080}
+
+
+def tool(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(Path(sys.executable).with_name(name)), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def compose() -> dict[str, Any]:
+    return dict(yaml.safe_load((DOCKER / "compose.yaml").read_text("utf-8")))
+
+
+def test_the_dockerfile_and_the_scripts_are_clean() -> None:
+    for done in (
+        tool("hadolint", DOCKER / "Dockerfile"),
+        tool("shellcheck", *sorted(DOCKER.glob("*.sh"))),
+        tool(
+            "check-jsonschema", "--builtin-schema", "vendor.compose-spec", DOCKER / "compose.yaml"
+        ),
+    ):
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    assert len(list(DOCKER.glob("*.sh"))) == 2
+
+
+def test_the_linters_find_something(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM python\nRUN cd /tmp\n")
+    (tmp_path / "x.sh").write_text("#!/bin/sh\nrm $1/*\n")
+    (tmp_path / "compose.yaml").write_text("services:\n  a:\n    port: 1\n")
+    assert "DL3006" in tool("hadolint", tmp_path / "Dockerfile").stdout
+    assert "SC2086" in tool("shellcheck", tmp_path / "x.sh").stdout
+    schema = ("--builtin-schema", "vendor.compose-spec")
+    assert tool("check-jsonschema", *schema, tmp_path / "compose.yaml").returncode == 1
+
+
+def test_the_image_runs_our_scripts_as_a_user_without_rights() -> None:
+    text = (DOCKER / "Dockerfile").read_text("utf-8").replace("\\\n", "")
+    lines = [line.split(None, 1) for line in text.splitlines() if re.match("[A-Z]+ ", line)]
+    found = [word for word, _ in lines]
+    assert found.index("USER") < found.index("COPY")
+    assert dict(lines)["USER"].startswith("1000")
+    user, build = (rest for word, rest in lines if word == "RUN")
+    assert user.startswith("useradd ")
+    assert build == '["docker/build.sh"]'
+    for script in ("build.sh", "entrypoint.sh"):
+        assert (DOCKER / script).stat().st_mode & 0o111 == 0o111
+        assert f"docker/{script}" in text
+    # Without a digest the tag must say at least Python's and Debian's version.
+    assert dict(lines)["FROM"] == "python:3.11-slim-bookworm"
+
+
+def test_the_image_has_the_jars_that_its_containers_need() -> None:
+    script = (DOCKER / "build.sh").read_text("utf-8")
+    groups = re.findall(r"hudilab jars (.+)", script)[0].split()
+    assert groups == ["core", "kafka", "msk", "s3", "s3proxy"]
+    assert set(groups) <= read_lock(ROOT / "jars" / "jars.lock").keys()
+
+
+def test_every_port_is_on_loopback() -> None:
+    published = [port for one in compose()["services"].values() for port in one.get("ports", [])]
+    assert all(re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port) for port in published)
+    assert sorted(int(port.rpartition(":")[2]) for port in published) == sorted(PORTS)
+
+
+def test_the_containers_find_each_other() -> None:
+    services = compose()["services"]
+    lab = {name: one for name, one in services.items() if one["image"].startswith("hudilab:")}
+    assert sorted(lab) == [
+        *("history", "jupyterlab", "s3", "spark-master", "spark-worker-1", "spark-worker-2"),
+    ]
+    assert len({one["image"] for one in lab.values()}) == 1
+    for name, one in services.items():
+        assert ("healthcheck" in one) == (name != "topics")
+    for name in ("jupyterlab", "spark-worker-1", "spark-worker-2"):
+        env = lab[name]["environment"]
+        named = [env["SPARK_MASTER_URL"], env["BOOTSTRAP_SERVERS"], env["AWS_ENDPOINT_URL_S3"]]
+        assert named == ["spark://spark-master:7077", "kafka:19092", "http://s3:9000"]
+        settings = load_settings(env["RUNTIME_ENV"], {"BOOTSTRAP_SERVERS": named[1]})
+        assert settings.consumer is not None
+        assert settings.consumer.bootstrap_servers == "kafka:19092"
+        assert not settings.is_local
+    kafka = services["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+    assert "INSIDE://kafka:19092" in kafka
+
+
+def test_each_role_is_one_of_the_entry_point() -> None:
+    script = (DOCKER / "entrypoint.sh").read_text("utf-8")
+    for name, one in compose()["services"].items():
+        if one["image"].startswith("hudilab:"):
+            (role,) = one["command"]
+            assert re.search(rf"^    {role}\)$", script, re.MULTILINE), name
+
+
+def test_no_secret_is_in_a_file() -> None:
+    for one in compose()["services"].values():
+        for key, value in one.get("environment", {}).items():
+            if re.search(r"secret|token|password|access_key", key, re.IGNORECASE):
+                assert re.fullmatch(r"\$\{\w+:\?.+\}", str(value)), key
+    assert "JUPYTER_TOKEN" in compose()["services"]["jupyterlab"]["environment"]
+
+
+@pytest.mark.parametrize("name", [".venv", ".lab", ".git", "jars/*/"])
+def test_the_image_takes_nothing_of_this_machine(name: str) -> None:
+    assert name in (ROOT / ".dockerignore").read_text("utf-8").splitlines()

@@ -1,0 +1,189 @@
+"""The image's entry point and its build, run without a container engine: the same scripts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hudilab.services.process import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+ENTRY = ROOT / "docker" / "entrypoint.sh"
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    gone = ("SPARK_", "HUDILAB_", "JUPYTER_", "AWS_", "RUNTIME_ENV")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(gone)}
+    return kept | {
+        "HUDILAB_VENV": sys.prefix,
+        "HUDILAB_HOME": str(tmp_path / "home"),
+        "PYTHONPATH": str(ROOT / "lib"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+@pytest.fixture
+def start(env: dict[str, str], tmp_path: Path) -> Iterator[Start]:
+    """Start a role; all that it started is ended after the test."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def one(role: str, *arguments: str, **more: str) -> subprocess.Popen[bytes]:
+        with (tmp_path / f"{role}.log").open("wb") as log:
+            command = [str(ENTRY), role, *arguments]
+            process = subprocess.Popen(command, env=env | more, stdout=log, stderr=log)
+        started.append(process)
+        return process
+
+    yield one
+    for process in (one for one in started if one.poll() is None):
+        for child in [*psutil.Process(process.pid).children(recursive=True), process]:
+            child.terminate()
+        process.wait(30)
+
+
+def healthy(port: int) -> int:
+    script = ROOT / "docker" / "healthy.py"
+    return subprocess.run([sys.executable, str(script), str(port)], check=False).returncode
+
+
+def wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    ends = time.monotonic() + 90
+    while healthy(port):
+        assert process.poll() is None, log.read_text()[-2000:]
+        assert time.monotonic() < ends, log.read_text()[-2000:]
+        time.sleep(0.2)
+
+
+def get(port: int, path: str) -> tuple[int, bytes]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def test_a_worker_registers_and_history_is_shown(start: Start, tmp_path: Path) -> None:
+    rpc, master, worker, history = (free_port() for _ in range(4))
+    assert healthy(master) == 1
+    first = start(
+        "master",
+        SPARK_MASTER_HOST="127.0.0.1",
+        SPARK_MASTER_PORT=str(rpc),
+        SPARK_MASTER_WEBUI_PORT=str(master),
+    )
+    other = start("history", SPARK_HISTORY_PORT=str(history))
+    wait(first, master, tmp_path / "master.log")
+    second = start(
+        "worker",
+        SPARK_MASTER_URL=f"spark://127.0.0.1:{rpc}",
+        SPARK_WORKER_CORES="1",
+        SPARK_WORKER_MEMORY="512m",
+        SPARK_WORKER_WEBUI_PORT=str(worker),
+    )
+    wait(second, worker, tmp_path / "worker.log")
+    ends = time.monotonic() + 60
+    while not (workers := json.loads(get(master, "/json/")[1])["workers"]):
+        assert time.monotonic() < ends, (tmp_path / "worker.log").read_text()[-2000:]
+        time.sleep(0.2)
+    assert [(one["cores"], one["memory"], one["state"]) for one in workers] == [(1, 512, "ALIVE")]
+    wait(other, history, tmp_path / "history.log")
+    assert get(history, "/api/v1/applications") == (200, b"[ ]")
+    # In the foreground: what the container runs is Java itself, and a signal reaches it.
+    assert "java" in psutil.Process(first.pid).name()
+
+
+def test_s3_makes_its_keys_and_its_bucket(start: Start, tmp_path: Path) -> None:
+    import boto3
+
+    port = free_port()
+    process = start("s3", S3_HOST="127.0.0.1", S3_PORT=str(port))
+    wait(process, port, tmp_path / "s3.log")
+    store = tmp_path / "home" / "services" / "s3"
+    keys = store / "credentials"
+    for file in (keys, store / "s3proxy.conf"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    lines = dict(line.split(" = ") for line in keys.read_text().splitlines()[1:])
+    client = boto3.client(
+        "s3",
+        endpoint_url=f"http://127.0.0.1:{port}",
+        region_name="us-east-1",
+        aws_access_key_id=lines["aws_access_key_id"],
+        aws_secret_access_key=lines["aws_secret_access_key"],
+    )
+    assert [one["Name"] for one in client.list_buckets()["Buckets"]] == ["hudilab"]
+    assert get(port, "/hudilab")[0] == 403
+    process.terminate()
+    process.wait(30)
+    kept = keys.read_text()
+    wait(start("s3", S3_HOST="127.0.0.1", S3_PORT=str(port)), port, tmp_path / "s3.log")
+    assert keys.read_text() == kept
+
+
+def test_jupyterlab_asks_for_its_token(start: Start, tmp_path: Path) -> None:
+    port = free_port()
+    with_token = {"JUPYTER_HOST": "127.0.0.1", "JUPYTER_PORT": str(port), "JUPYTER_TOKEN": "abc"}
+    # Started by root in a test; in the image it is not.
+    process = start("jupyterlab", "--allow-root", **with_token)
+    wait(process, port, tmp_path / "jupyterlab.log")
+    assert get(port, "/api/contents")[0] == 403
+    status, body = get(port, "/api/contents?token=abc")
+    assert status == 200
+    assert b"02_write_hudi_stream.ipynb" in body
+
+
+@pytest.mark.parametrize(
+    ("role", "text"),
+    [
+        ("jupyterlab", "JUPYTER_TOKEN: entrypoint.sh jupyterlab: choose a token\n"),
+        ("worker", "SPARK_MASTER_URL: entrypoint.sh worker: set it to spark://host:port\n"),
+    ],
+)
+def test_what_is_missing_is_said(env: dict[str, str], role: str, text: str) -> None:
+    done = subprocess.run([str(ENTRY), role], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert done.stderr.endswith(text)
+
+
+def test_another_command_has_the_lab(env: dict[str, str]) -> None:
+    words = [str(ENTRY), "python", "-c", "import hudilab, os; print(os.environ['SPARK_HOME'])"]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    assert done.stdout.strip().endswith("pyspark")
+
+
+@pytest.mark.deep
+def test_the_build_installs_a_lab_that_runs(tmp_path: Path) -> None:
+    """What `docker build` would do, into another folder: from the locks, every hash checked."""
+    lab = tmp_path / "lab"
+    ignored = shutil.ignore_patterns(".git", ".venv", ".lab", "dist", "tests", "*_cache")
+    shutil.copytree(ROOT, lab, ignore=ignored)
+    for folder in (lab / "jars").iterdir():
+        if folder.is_dir():
+            shutil.rmtree(folder)
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("HUDILAB", "PYTHONPATH"))}
+    env |= {"HUDILAB_HOME": str(tmp_path / "home"), "PYTHON": sys.executable}
+    done = subprocess.run(
+        [str(lab / "docker" / "build.sh")], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    told = subprocess.run(
+        [str(lab / "docker" / "entrypoint.sh"), "hudilab", "jars", "core", "s3proxy"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.count("verified") == 22
+    assert (tmp_path / "home" / "spark-events").is_dir()
