@@ -505,6 +505,7 @@ def test_a_run_without_its_cluster_ends_at_once(env: dict[str, str]) -> None:
     assert time.monotonic() - started < 40  # with the kernel's start
 
 
+@pytest.mark.deep
 def test_notebook_02_gives_the_same_results(env: dict[str, str], tmp_path: Path) -> None:
     done = hudilab(env, "run", "02", "--out", str(tmp_path), "-p", "run_id", "nb")
     assert done.returncode == 0, done.stderr[-3000:]
@@ -610,6 +611,8 @@ def test_a_worker_killed_in_mid_batch_loses_nothing(
     assert len(worker_rows(master)) == 2
 
 
+# Notebook 09 does the same each time, without looking at it with a second engine.
+@pytest.mark.deep
 def test_submitted_listed_killed_and_resumed(
     settings: Settings, master: Master, env: dict[str, str], drivers: list[psutil.Process]
 ) -> None:

@@ -73,9 +73,9 @@ def exact(result: dict[str, object], run: Run) -> None:
     assert tuple(result[key] for key in keys) == (run.rows, 0, 0, run.batches), result
 
 
-@pytest.mark.parametrize(
-    "table_type", ["COPY_ON_WRITE", pytest.param("MERGE_ON_READ", marks=pytest.mark.deep)]
-)
+# Notebook 08 compares a table on S3 with its generator each time.
+@pytest.mark.deep
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_the_table_is_the_same_as_on_a_disk(tmp_path: Path, s3: S3Server, table_type: str) -> None:
     on_disk = Run(tmp_path / "disk", table_type, batches=6)
     on_s3 = OnS3(tmp_path / "s3", s3, batches=6, table_type=table_type)

@@ -239,11 +239,8 @@ def test_the_command_starts_shows_and_stops_it(alone: Settings) -> None:
         return done.returncode, done.stdout, done.stderr
 
     assert hudilab("services", "status", "s3") == (1, "s3 is not running\n", "")
-    assert hudilab("services", "start", "s3", "--user", "lab") == (
-        1,
-        "",
-        "hudilab: --user is for kafka; leave it out: s3 makes keys of its own\n",
-    )
+    code, _, err = hudilab("services", "start", "s3", "--user", "lab")
+    assert (code, "No such option: --user" in err) == (2, True)
     port = process.free_port()
     code, out, err = hudilab("services", "start", "s3", "--port", str(port))
     server = find_s3(alone)
@@ -254,7 +251,7 @@ def test_the_command_starts_shows_and_stops_it(alone: Settings) -> None:
         f"AWS_SHARED_CREDENTIALS_FILE='{server.credentials}' AWS_PROFILE=hudilab\n",
     )
     shown = hudilab("services", "status")
-    assert shown == (0, f"kafka is not running\n{server.describe()}\n", "")
+    assert shown == (0, f"kafka is not running\n{server.describe()}\ncluster is not running\n", "")
     assert hudilab("services", "stop", "s3") == (0, f"s3 stopped, process {server.pid}\n", "")
     assert hudilab("services", "stop", "s3") == (0, "s3 was not running\n", "")
 

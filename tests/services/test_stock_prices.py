@@ -309,7 +309,9 @@ def use_secure(conf: Path, broker: Broker) -> None:
     """Let the settings' groups ask for TLS and the user."""
     file = conf / "application_properties.json"
     groups = json.loads(file.read_text())
-    for one in groups[1:]:
+    for one in groups:
+        if one["PropertyGroupId"] not in ("consumer.config.0", "producer.config.0"):
+            continue
         one["PropertyMap"] |= {
             "security.protocol": "SASL_SSL",
             "sasl.username": USER,
