@@ -48,7 +48,7 @@ def test_all_notebooks_are_here() -> None:
 
 
 # Minutes of servers that start; their golden cells run them each time.
-DEEP = {"08_s3_warehouse", "09_cluster_and_deploy"}
+DEEP = {"07_kafka_stock_prices", "08_s3_warehouse", "09_cluster_and_deploy"}
 
 
 @pytest.mark.parametrize(
