@@ -45,27 +45,10 @@ case $role in
         exec "$SPARK_HOME/bin/spark-class" "$deploy.history.HistoryServer" "$@"
         ;;
     s3)
-        # Keys are made at the first start, in a file that only this user reads.
         umask 077
-        store=$home/services/s3
-        mkdir -p "$store/data/hudilab"
-        if [ ! -f "$store/credentials" ]; then
-            python -c 'import secrets as s; print("[hudilab]"); \
-print("aws_access_key_id =", s.token_hex(10).upper()); \
-print("aws_secret_access_key =", s.token_hex(20))' > "$store/credentials.new"
-            mv "$store/credentials.new" "$store/credentials"
-        fi
-        {
-            echo "s3proxy.endpoint=http://${S3_HOST:-0.0.0.0}:${S3_PORT:-9000}"
-            echo "s3proxy.authorization=aws-v2-or-v4"
-            sed -n 's/^aws_access_key_id = /s3proxy.identity=/p' "$store/credentials"
-            sed -n 's/^aws_secret_access_key = /s3proxy.credential=/p' "$store/credentials"
-            echo "jclouds.provider=filesystem-nio2"
-            echo "jclouds.filesystem.basedir=$store/data"
-        } > "$store/s3proxy.conf"
-        exec "$JAVA_HOME/bin/java" -Xmx256m -XX:+UseSerialGC -Duser.timezone=UTC \
-            -Dlogback.configurationFile="$lab/docker/logback.xml" \
-            -cp "$lab/jars/s3proxy/*" org.gaul.s3proxy.Main --properties "$store/s3proxy.conf"
+        serve='import sys; from hudilab.config import load_settings; from hudilab.services import s3'
+        serve="$serve; s3.serve(load_settings(), sys.argv[1])"
+        exec python -c "$serve" "http://${S3_HOST:-0.0.0.0}:${S3_PORT:-9000}"
         ;;
     jupyterlab)
         # Whoever opens it runs programs here.

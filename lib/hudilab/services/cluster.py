@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -35,8 +33,6 @@ NAME, HOST = "cluster", process.HOST
 USUAL_PORT = 7077
 PATIENCE = 60.0
 LEAST_MEMORY = 512  # MB; Spark refuses executors of less than 450
-# They hand out work and start executors, which are processes of their own: small is enough.
-JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
 # An executor's log is its stderr, which the worker keeps, and shows in its web UI.
 LOGGING = """status = error
 appender.console.type = Console
@@ -180,17 +176,9 @@ def _read(folder: Path) -> dict[str, Any]:
 
 
 def _start_master(folder: Path, port: int, about: dict[str, Any]) -> None:
-    if port and process.in_use(port):
-        raise ServiceError(
-            f"port {port} is in use; choose another with --port, or none for a free one"
-        )
-    last = _read(folder) if (folder / ADDRESS).exists() else {}
-
-    def first_free(key: str, usual: int) -> int:
-        wanted = (_port(last[key]) if last else usual, usual)
-        return next((one for one in wanted if not process.in_use(one)), process.free_port())
-
-    rpc, ui = port or first_free("url", USUAL_PORT), first_free("ui", USUAL_UI_PORT)
+    last = _read(folder) if (folder / ADDRESS).exists() else {"url": ":0", "ui": ":0"}
+    rpc = process.choose_port(port, _port(last["url"]), USUAL_PORT)
+    ui = process.choose_port(0, _port(last["ui"]), USUAL_UI_PORT)
     conf, log = folder / "conf", folder / "master.log"
     conf.mkdir(exist_ok=True)
     (conf / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
@@ -198,10 +186,9 @@ def _start_master(folder: Path, port: int, about: dict[str, Any]) -> None:
     about |= {"url": f"spark://{HOST}:{rpc}", "ui": f"http://{HOST}:{ui}"}
     (folder / ADDRESS).write_text(json.dumps(about), encoding="utf-8")
     arguments = ["--port", str(rpc), "--webui-port", str(ui)]
-    mark = _size(log)
-    child = process.launch(folder, _java("master.Master", arguments, conf), log, _env(conf))
+    server = process.launch(folder, _java("master.Master", arguments, conf), log, _env(conf))
     try:
-        _wait(lambda: all(map(process.in_use, (rpc, ui))), [(child, log, mark)], "a master")
+        _wait(lambda: all(map(process.in_use, (rpc, ui))), [server], "a master")
     except BaseException:
         process.stop(folder)
         raise
@@ -214,12 +201,11 @@ def _start_workers(folder: Path) -> None:
     for number in range(1, about["workers"] + 1):
         mine = folder / f"worker-{number}"
         if process.find(mine) is None:
-            log, mark = mine / "worker.log", _size(mine / "worker.log")
             arguments = ["--cores", str(about["cores"]), "--memory", f"{about['memory']}m"]
             arguments += ["--work-dir", str(mine / "work"), "--port", "0", "--webui-port", "0"]
             mine.mkdir(exist_ok=True)
             command = _java("worker.Worker", [*arguments, about["url"]], conf)
-            started.append((process.launch(mine, command, log, _env(conf)), log, mark))
+            started.append(process.launch(mine, command, mine / "worker.log", _env(conf)))
     master = Master(about["url"], about["ui"])
 
     def all_there() -> bool:
@@ -234,7 +220,7 @@ def _start_workers(folder: Path) -> None:
 def _java(kind: str, arguments: list[str], conf: Path) -> list[str]:
     jars = f"{conf}{os.pathsep}{_spark() / 'jars'}/*"
     # Without a second try elsewhere: a port that is taken meanwhile is an error.
-    flags = [*JVM, "-Dspark.port.maxRetries=0"]
+    flags = [*process.JVM, "-Dspark.port.maxRetries=0"]
     java = str(find_java().home / "bin" / "java")
     return [
         java,
@@ -268,33 +254,13 @@ def _env(conf: Path) -> dict[str, str]:
     }
 
 
-def _size(log: Path) -> int:
-    return log.stat().st_size if log.exists() else 0
-
-
-def _wait(
-    ready: Callable[[], bool], started: list[tuple[psutil.Popen, Path, int]], what: str
-) -> None:
-    """Until `ready`; that one of the processes has ended is noticed at once."""
-    ends = time.monotonic() + PATIENCE
-    while not ready():
-        for child, log, mark in started:
-            if (code := child.poll()) is not None:
-                with log.open("rb") as written:
-                    written.seek(mark)
-                    raise ServiceError(_why(written.read().decode("utf-8", "replace"), code, log))
-        if time.monotonic() > ends:
-            logs = ", ".join(str(log) for _, log, _ in started)
-            raise ServiceError(
-                f"the cluster has not got {what} after {PATIENCE:.0f} s; "
-                f"see {logs}, and start again"
-            )
-        time.sleep(0.1)
+def _wait(ready: Callable[[], bool], started: Sequence[process.Launched], what: str) -> None:
+    logs = ", ".join(str(server.log) for server in started)
+    late = f"the cluster has not got {what} after {PATIENCE:.0f} s; see {logs}, and start again"
+    process.wait_until(ready, started, why=_why, late=late, patience=PATIENCE)
 
 
 def _why(text: str, code: int, log: Path) -> str:
     if "Address already in use" in text:
         return f"a port of Spark was taken by another program meanwhile; start again; see {log}"
-    told = re.findall(r"(?m)^.*(?:ERROR|FATAL|Exception|Error:).*$", text)
-    said = told[-1].strip() if told else "no reason given"
-    return f"Spark's {log.stem} ended with code {code}: {said}; see {log}"
+    return f"Spark's {log.stem} ended with code {code}: {process.complaint(text)}; see {log}"

@@ -7,7 +7,6 @@ import ipaddress
 import os
 import re
 import subprocess
-import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +14,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import psutil
 from confluent_kafka.admin import (
     AdminClient,
     ScramCredentialInfo,
@@ -39,8 +37,6 @@ NAME, HOST = "kafka", process.HOST
 USUAL_PORT = 9092
 LEAST_FREE = 100_000_000  # bytes; Kafka makes files of 10 MB for each partition's index
 PATIENCE = 60.0
-# Small, and quick to be ready: a lesson's broker runs beside Spark on two cores.
-JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
 SCRAM = "SCRAM-SHA-512"
 
 
@@ -80,7 +76,8 @@ def start_broker(
             )
         return running
     jars = verify(settings.project / "jars", ["broker"])
-    java = [str(find_java().home / "bin" / "java"), *JVM, "-cp", os.pathsep.join(map(str, jars))]
+    path = os.pathsep.join(map(str, jars))
+    java = [str(find_java().home / "bin" / "java"), *process.JVM, "-cp", path]
     process.check_disk(folder, "Kafka's data", LEAST_FREE)
     process.refuse_second(folder)  # before its files are written anew
     ports = _ports(folder, port, bool(users))
@@ -91,11 +88,10 @@ def start_broker(
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
         _format([*java, *run, *tool], log)
-    mark = log.stat().st_size if log.exists() else 0
-    child = process.launch(folder, [*java, *run, "kafka.Kafka", str(properties)], log)
+    server = process.launch(folder, [*java, *run, "kafka.Kafka", str(properties)], log)
     inside = f"{HOST}:{ports['inside']}"
     try:
-        _wait(child, inside, log, mark)
+        _wait(server, inside)
         for user, password in (users or {}).items():
             _add_user(inside, user, password)
     except BaseException:
@@ -138,16 +134,9 @@ def stop_broker(settings: Settings, name: str = NAME) -> int | None:
 
 def _ports(folder: Path, port: int, secure: bool) -> dict[str, int]:
     """Ports for clients, for the broker's own use, and for its controller."""
-    if port and process.in_use(port):
-        raise ServiceError(
-            f"port {port} is in use; choose another with --port, or none for a free one"
-        )
     last = _read_ports(folder) if (folder / "server.properties").exists() else {}
 
-    def first_free(*wanted: int) -> int:
-        return next((one for one in wanted if one and not process.in_use(one)), process.free_port())
-
-    clients = port or first_free(last.get("clients", 0), USUAL_PORT)
+    clients = process.choose_port(port, last.get("clients", 0), USUAL_PORT)
     inside = process.free_port() if secure else clients
     return {"clients": clients, "inside": inside, "controller": process.free_port()}
 
@@ -240,30 +229,24 @@ def _format(command: list[str], log: Path) -> None:
         raise ServiceError(_why(done.stdout + done.stderr, done.returncode, log))
 
 
-def _wait(child: psutil.Popen, address: str, log: Path, mark: int) -> None:
-    """Until the broker answers a metadata request; its death is noticed at once."""
+def _wait(server: process.Launched, address: str) -> None:
+    """Until the broker answers a metadata request."""
     quiet = {"bootstrap.servers": address, "log_level": 0, "reconnect.backoff.max.ms": 200}
     admin = None
-    ends = time.monotonic() + PATIENCE
-    while time.monotonic() < ends:
-        code = child.poll()
-        if code is not None:
-            with log.open("rb") as written:
-                written.seek(mark)
-                text = written.read().decode("utf-8", "replace")
-            raise ServiceError(_why(text, code, log))
+
+    def answers() -> bool:
+        nonlocal admin
         if not process.in_use(int(address.rpartition(":")[2])):
-            time.sleep(0.05)
-            continue
+            return False
         admin = admin or AdminClient(quiet)
         try:
-            if admin.list_topics(timeout=1).brokers:
-                return
+            return bool(admin.list_topics(timeout=1).brokers)
         except Exception:  # librdkafka's: not yet
-            time.sleep(0.05)
-    raise ServiceError(
-        f"Kafka does not answer at {address} after {PATIENCE:.0f} s; see {log}, and start again"
-    )
+            return False
+
+    late = f"Kafka does not answer at {address} after {PATIENCE:.0f} s"
+    late += f"; see {server.log}, and start again"
+    process.wait_until(answers, [server], why=_why, late=late, patience=PATIENCE)
 
 
 def _why(text: str, code: int, log: Path) -> str:
@@ -271,9 +254,7 @@ def _why(text: str, code: int, log: Path) -> str:
         return f"the disk of {log.parent} is full; free space, or set HUDILAB_HOME; see {log}"
     if "Address already in use" in text:
         return f"a port of Kafka was taken by another program meanwhile; start again; see {log}"
-    told = re.findall(r"(?m)^.*(?:ERROR|FATAL|Exception|Error:).*$", text)
-    said = told[-1].strip() if told else "no reason given"
-    return f"Kafka ended with code {code}: {said}; see {log}"
+    return f"Kafka ended with code {code}: {process.complaint(text)}; see {log}"
 
 
 def _add_user(address: str, user: str, password: str) -> None:

@@ -5,24 +5,50 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
 from hudilab.errors import ServiceError
 
-__all__ = ["check_disk", "find", "free_port", "in_use", "launch", "refuse_second", "stop"]
+__all__ = [
+    "JVM",
+    "Launched",
+    "check_disk",
+    "choose_port",
+    "complaint",
+    "find",
+    "free_port",
+    "in_use",
+    "launch",
+    "refuse_second",
+    "stop",
+    "wait_until",
+]
 
 HOST = "127.0.0.1"
+# Small, and quick to be ready: a lesson's servers run beside Spark on two cores.
+JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
+
+
+class Launched(NamedTuple):
+    """A server that was started, its log, and the size that the log had before."""
+
+    process: psutil.Popen
+    log: Path
+    mark: int
 
 
 def launch(
     folder: Path, command: Sequence[str], output: Path, env: Mapping[str, str] | None = None
-) -> psutil.Popen:
+) -> Launched:
     """Start `command` in a session of its own; what it prints goes to the end of `output`.
 
     The server inherits a lock on `folder`, which is free again when the last process of it is
@@ -31,6 +57,7 @@ def launch(
     descriptor = _lock(folder)
     try:
         with output.open("ab") as out:
+            before = out.tell()
             process = psutil.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -46,7 +73,41 @@ def launch(
     # A number alone may belong to another process after a restart of the machine.
     mark = {"pid": process.pid, "created": process.create_time()}
     (folder / "pid").write_text(json.dumps(mark), encoding="utf-8")
-    return process
+    return Launched(process, output, before)
+
+
+def wait_until(
+    ready: Callable[[], bool],
+    started: Sequence[Launched],
+    *,
+    why: Callable[[str, int, Path], str],
+    late: str,
+    patience: float,
+) -> None:
+    """Until `ready`; that one of the servers has ended is noticed at once.
+
+    Errors: ServiceError with what `why` makes of its words, exit code and log; `late` after
+    `patience` seconds.
+    """
+    ends = time.monotonic() + patience
+    while True:
+        for server in started:
+            if (code := server.process.poll()) is not None:
+                with server.log.open("rb") as written:
+                    written.seek(server.mark)
+                    text = written.read().decode("utf-8", "replace")
+                raise ServiceError(why(text, code, server.log))
+        if ready():
+            return
+        if time.monotonic() > ends:
+            raise ServiceError(late)
+        time.sleep(0.05)
+
+
+def complaint(text: str) -> str:
+    """The last line of a Java program's words that tells of an error."""
+    told = re.findall(r"(?m)^.*(?:ERROR|FATAL|Exception|Error:).*$", text)
+    return str(told[-1]).strip() if told else "no reason given"
 
 
 def refuse_second(folder: Path) -> None:
@@ -113,6 +174,18 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
+
+
+def choose_port(port: int, *usual: int) -> int:
+    """The port that is asked for; for 0 the first free one of `usual`, else any other.
+
+    Errors: ServiceError when the one that is asked for is in use.
+    """
+    if port and in_use(port):
+        raise ServiceError(
+            f"port {port} is in use; choose another with --port, or none for a free one"
+        )
+    return port or next((one for one in usual if one and not in_use(one)), 0) or free_port()
 
 
 def in_use(port: int) -> bool:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import time
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 from configparser import ConfigParser
 from configparser import Error as ParseError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import psutil
+from typing import Any, NoReturn
 
 from hudilab.config import Settings
 from hudilab.errors import ServiceError
@@ -22,15 +19,13 @@ from hudilab.jars import verify
 from hudilab.java import find_java
 from hudilab.services import process
 
-__all__ = ["BUCKET", "S3Server", "find_s3", "running_s3", "start_s3", "stop_s3"]
+__all__ = ["BUCKET", "S3Server", "find_s3", "running_s3", "serve", "start_s3", "stop_s3"]
 
 NAME, HOST = "s3", process.HOST
 BUCKET = PROFILE = "hudilab"
 USUAL_PORT = 9000
 LEAST_FREE = 100_000_000  # bytes
 PATIENCE = 60.0
-# Small, and quick to be ready: it runs beside Spark on two cores.
-JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
 # They stand above a profile's, and are another server's.
 _OTHER_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
@@ -81,15 +76,10 @@ def start_s3(settings: Settings, *, port: int = 0, name: str = NAME) -> S3Server
     jars = verify(settings.project / "jars", ["s3proxy"])
     process.check_disk(folder / "data", "the objects of S3", LEAST_FREE)
     process.refuse_second(folder)  # before its files are written anew
-    address = f"http://{HOST}:{_port(folder, port)}"
-    logging, properties = _write_logging(folder), _write_properties(folder, address)
-    java = [str(find_java().home / "bin" / "java"), *JVM, "-cp", os.pathsep.join(map(str, jars))]
-    run = [f"-Dlogback.configurationFile={logging}", "org.gaul.s3proxy.Main"]
-    log = folder / "s3.log"
-    mark = log.stat().st_size if log.exists() else 0
-    child = process.launch(folder, [*java, *run, "--properties", str(properties)], log)
+    address = f"http://{HOST}:{process.choose_port(port, _last_port(folder), USUAL_PORT)}"
+    server = process.launch(folder, _command(folder, jars, address), folder / "s3.log")
     try:
-        _wait(child, address, folder, mark)
+        _wait(server, address, folder)
     except BaseException:
         process.stop(folder)
         raise
@@ -124,14 +114,28 @@ def stop_s3(settings: Settings, name: str = NAME) -> int | None:
     return process.stop(settings.home / "services" / name)
 
 
-def _port(folder: Path, port: int) -> int:
-    if port and process.in_use(port):
-        raise ServiceError(
-            f"port {port} is in use; choose another with --port, or none for a free one"
-        )
-    wanted = (_last_port(folder), USUAL_PORT)
-    free = (one for one in wanted if one and not process.in_use(one))
-    return port or next(free, 0) or process.free_port()
+def serve(settings: Settings, address: str) -> NoReturn:
+    """Become the server, at an address that a container publishes, with the same data and keys.
+
+    Errors: ServiceError (disk full), JarError, JavaError.
+    """
+    folder = settings.home / "services" / NAME
+    jars = verify(settings.project / "jars", ["s3proxy"])
+    process.check_disk(folder / "data" / BUCKET, "the objects of S3", LEAST_FREE)
+    command = _command(folder, jars, address)
+    os.execv(command[0], command)
+
+
+def _command(folder: Path, jars: Sequence[Path], address: str) -> list[str]:
+    """What to run; writes the files that it reads."""
+    run = f"-Dlogback.configurationFile={_write_logging(folder)}", "org.gaul.s3proxy.Main"
+    java = (
+        str(find_java().home / "bin" / "java"),
+        *process.JVM,
+        "-cp",
+        os.pathsep.join(map(str, jars)),
+    )
+    return [*java, *run, "--properties", str(_write_properties(folder, address))]
 
 
 def _last_port(folder: Path) -> int:
@@ -200,14 +204,13 @@ def _write_logging(folder: Path) -> Path:
     return file
 
 
-def _wait(child: psutil.Popen, address: str, folder: Path, mark: int) -> None:
-    """Until it lists its buckets, ours among them; its death is noticed at once."""
+def _wait(server: process.Launched, address: str, folder: Path) -> None:
+    """Until it lists its buckets, ours among them."""
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.session import get_session
 
     access, secret = _keys(folder)
-    log, ends = folder / "s3.log", time.monotonic() + PATIENCE
     haste = Config(connect_timeout=2, read_timeout=10, retries={"total_max_attempts": 1})
     # Nothing of the environment's: its profile, keys and region may be for other servers.
     client: Any = get_session({"profile": (None, None, None, None)}).create_client(
@@ -218,24 +221,20 @@ def _wait(child: psutil.Popen, address: str, folder: Path, mark: int) -> None:
         aws_secret_access_key=secret,
         config=haste,
     )
-    while time.monotonic() < ends:
-        if (code := child.poll()) is not None:
-            with log.open("rb") as written:
-                written.seek(mark)
-                text = written.read().decode("utf-8", "replace")
-            raise ServiceError(_why(text, code, log))
+
+    def answers() -> bool:
         if not process.in_use(int(address.rpartition(":")[2])):
-            time.sleep(0.05)
-            continue
+            return False
         try:
             if BUCKET not in [one["Name"] for one in client.list_buckets()["Buckets"]]:
                 client.create_bucket(Bucket=BUCKET)
-            return
+            return True
         except (BotoCoreError, ClientError):  # not yet
-            time.sleep(0.05)
-    raise ServiceError(
-        f"S3Proxy does not answer at {address} after {PATIENCE:.0f} s; see {log}, and start again"
-    )
+            return False
+
+    late = f"S3Proxy does not answer at {address} after {PATIENCE:.0f} s"
+    late += f"; see {server.log}, and start again"
+    process.wait_until(answers, [server], why=_why, late=late, patience=PATIENCE)
 
 
 def _why(text: str, code: int, log: Path) -> str:
