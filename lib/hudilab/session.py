@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from pyspark.sql import SparkSession
 from hudilab.config import Settings, read_options
 from hudilab.errors import ServiceError, SessionError
 from hudilab.jars import verify
-from hudilab.java import find_java
+from hudilab.java import complaint, find_java
 from hudilab.master import Master, check_room, find_master
 from hudilab.paths import local_path
 from hudilab.s3 import spark_settings
@@ -35,6 +36,8 @@ __all__ = [
     "session_settings",
 ]
 
+EXECUTOR_PATIENCE = 60.0  # seconds
+EXECUTOR_TRIES = 10
 AWS_NAMES = (
     "AWS_PROFILE",
     "AWS_SHARED_CREDENTIALS_FILE",
@@ -43,7 +46,6 @@ AWS_NAMES = (
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "AWS_ROLE_ARN",
 )
-
 
 # Without these a table is not written, or not as elsewhere.
 _NEEDED = (
@@ -154,6 +156,7 @@ def open_session(
     with _output_to(log_file()):
         session = builder.getOrCreate()
     _refuse_other(session, asked)
+    _await_executor(session, settings)
     jvm = session._jvm
     assert jvm is not None
     # A JVM that outlived an earlier session keeps the class path that it was started with.
@@ -175,6 +178,7 @@ def _submitted(settings: Settings, app: str) -> SparkSession:
     for key, value in ({} if settings.is_local else spark_settings(settings)).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
+    _await_executor(spark, settings)
     defaults = settings.conf_dir / "spark-defaults.conf"
     wanted = read_options(defaults)
     missing = [key for key in _NEEDED if spark.conf.get(key, None) != wanted[key]]
@@ -206,6 +210,42 @@ def _submitted(settings: Settings, app: str) -> SparkSession:
         context = spark.sparkContext
         print(f"hudilab: application {context.applicationId} on {context.master}", flush=True)
     return spark
+
+
+def _await_executor(spark: SparkSession, settings: Settings) -> None:
+    """Until a standalone cluster's first executor is there: without one, jobs wait for ever.
+
+    Errors: SessionError with what an executor said last, where its worker is the lab's own.
+    """
+    context = spark.sparkContext
+    if not str(context.master).startswith("spark://"):
+        return
+    app, inner = context.applicationId, spark._jsc.sc()
+    tries, ends = f"services/cluster/worker-*/work/{app}/*", time.monotonic() + EXECUTOR_PATIENCE
+    try:
+        # The driver is in the list too.
+        while len(inner.statusTracker().getExecutorInfos()) < 2:
+            # A master with several workers starts executors that end at once for ever.
+            tried = list(settings.home.glob(tries))
+            if inner.isStopped() or len(tried) >= EXECUTOR_TRIES or time.monotonic() > ends:
+                break
+            time.sleep(0.05)
+        else:
+            return
+    except Py4JError:  # stopped between two questions
+        pass
+    first = min(settings.home.glob(tries), key=lambda folder: int(folder.name), default=None)
+    said = "look at their stdout and stderr in the master's web UI"
+    if first is not None:
+        # What Java cannot start with, it says on stdout.
+        words = [(first / name).read_text("utf-8", "replace") for name in ("stderr", "stdout")]
+        said = f"one said: {complaint(''.join(words))}; see {first}"
+    file = settings.conf_dir / settings.runtime.lower() / "spark-defaults.conf"
+    spark.stop()
+    raise SessionError(
+        f"no executor of {app} starts at {context.master}; {said}, "
+        f"and correct spark.executor.* in {file}"
+    )
 
 
 def describe(spark: SparkSession) -> str:

@@ -10,7 +10,7 @@ from hudilab.config import Settings
 from hudilab.paths import Place, check_writable, local_path, locate
 from hudilab.s3 import check_warehouse
 
-__all__ = ["FileInfo", "delete", "exists", "list_files", "prepare", "read_text"]
+__all__ = ["FileInfo", "check_place", "delete", "exists", "list_files", "prepare", "read_text"]
 
 
 class FileInfo(NamedTuple):
@@ -88,7 +88,12 @@ def prepare(settings: Settings, *, run_id: str = "", table: str = "") -> Place:
     )
     for notice in place.notices:
         print(notice)
+    check_place(place, settings)
+    return place
+
+
+def check_place(place: Place, settings: Settings) -> None:
+    """Errors: PathError, S3Error when nothing can be written there; leaves nothing behind."""
     check_writable(place)
     if local_path(place.warehouse) is None:
         check_warehouse(place.warehouse, settings)
-    return place

@@ -497,6 +497,30 @@ def test_executors_with_another_python(env: dict[str, str], tmp_path: Path) -> N
     )
 
 
+@pytest.mark.parametrize("command", ["doctor", "submit"])
+def test_executors_that_do_not_start(
+    env: dict[str, str], settings: Settings, tmp_path: Path, command: str
+) -> None:
+    conf = tmp_path / "conf"
+    shutil.copytree(PROJECT / "conf", conf)
+    file = conf / "docker" / "spark-defaults.conf"
+    file.write_text(f"{file.read_text()}\nspark.executor.extraJavaOptions -XX:+UseSerialGC\n")
+    arguments = ("--json",) if command == "doctor" else ("sensor_readings",)
+    done = hudilab(env | {"HUDILAB_CONF": str(conf)}, command, *arguments)
+    assert done.returncode == 1
+    told = done.stdout  # where spark-submit has put the driver's stderr
+    if command == "doctor":
+        (check,) = [one for one in json.loads(done.stdout) if one["name"] == "spark"]
+        told = f"{check['found']}; {check['remedy']}"
+    work = f"{settings.home}/services/cluster/worker-[12]/work"
+    assert re.search(
+        rf"no executor of (app-\S+) starts at {env['SPARK_MASTER_URL']}; one said: "
+        rf"Multiple garbage collectors selected; see {work}/\1/[01], "
+        rf"and correct spark.executor.\* in {file}\n?$",
+        told,
+    ), told
+
+
 def test_a_run_without_its_cluster_ends_at_once(env: dict[str, str]) -> None:
     started = time.monotonic()
     done = hudilab(env | {"SPARK_MASTER_URL": "spark://127.0.0.1:1"}, "run", "02", "--out", "/tmp")

@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import math
 import signal
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from hudilab.config import load_settings
 from hudilab.jobs import one_line
 from hudilab.ledger import BatchLedger
 from hudilab.parameters import check_sizes
+from hudilab.paths import Place
 from hudilab.session import open_session
 from hudilab.sources import sensor_stream
 from hudilab.storage import prepare
 from hudilab.streams import drain
 from hudilab.tables import TableSpec
 
-__all__ = ["run"]
+__all__ = ["run", "table_spec", "write"]
 
 
 def run(
@@ -46,16 +49,48 @@ def run(
     check_sizes(**sizes, trigger_seconds=trigger_seconds)
     settings = load_settings(runtime)
     place = prepare(settings, run_id=run_id)
-    spec = TableSpec(
-        name=settings.table_name,
+    spec = table_spec(place, table_type)  # which refuses a type that is none
+    spark = open_session(settings, app="sensor_readings")
+    write(spark, place, spec, sizes, trigger_seconds)
+
+    table = spark.read.format("hudi").load(place.table)
+    history = spark.sql(
+        f"CALL show_timeline(path => '{place.table}', showArchived => true, limit => 100000)"
+    )
+    commits = history.where("state = 'COMPLETED' AND action IN ('commit', 'deltacommit')").count()
+    partitions = table.select("sensor_id").distinct().count()
+    done = table.count()
+    spark.stop()
+    return f"hudilab: rows={done} commits={commits} partitions={partitions} table={place.table}"
+
+
+def table_spec(place: Place, table_type: str = "COPY_ON_WRITE") -> TableSpec:
+    """The table of notebook 02. Errors: TableError for a table type that is none."""
+    return TableSpec(
+        name=place.name,
         record_key=("sensor_id", "reading_id"),
         partition=("sensor_id",),
         ordering="measurement_time",
         table_type=table_type,
     )
-    spark = open_session(settings, app="sensor_readings")
+
+
+def write(
+    spark: SparkSession,
+    place: Place,
+    spec: TableSpec,
+    sizes: Mapping[str, int],
+    trigger_seconds: float = 0.0,
+) -> StreamingQuery:
+    """The stream from its checkpoint to its last batch, and how it went; `sizes`: rows, batches,
+    sensors, seed. Errors: StreamError."""
+    rows, batches = sizes["rows"], sizes["batches"]
     readings = sensor_stream(
-        spark, rows_per_batch=-(-rows // batches), sensors=sensors, seed=seed, rows=rows
+        spark,
+        rows_per_batch=-(-rows // batches),
+        sensors=sizes["sensors"],
+        seed=sizes["seed"],
+        rows=rows,
     )
     ledger = BatchLedger(spark, spec, place, sizes, batches)
 
@@ -70,17 +105,7 @@ def run(
     stream = readings.writeStream.foreachBatch(write_batch)
     stream = stream.option("checkpointLocation", place.checkpoint)
     stream = stream.trigger(processingTime=f"{trigger_seconds} seconds")
-    drain(stream.start(), batches=batches, deadline=math.inf)
-
-    table = spark.read.format("hudi").load(place.table)
-    history = spark.sql(
-        f"CALL show_timeline(path => '{place.table}', showArchived => true, limit => 100000)"
-    )
-    commits = history.where("state = 'COMPLETED' AND action IN ('commit', 'deltacommit')").count()
-    partitions = table.select("sensor_id").distinct().count()
-    done = table.count()
-    spark.stop()
-    return f"hudilab: rows={done} commits={commits} partitions={partitions} table={place.table}"
+    return drain(stream.start(), batches=batches, deadline=math.inf)
 
 
 def command(

@@ -21,13 +21,14 @@ from hudilab.errors import KafkaError, StreamError
 from hudilab.jobs import one_line
 from hudilab.kafka import access, check_topics
 from hudilab.ledger import BatchLedger
+from hudilab.paths import Place
 from hudilab.prices import KEY, ORDERING, outgoing, read_prices
 from hudilab.session import open_session
 from hudilab.storage import prepare
 from hudilab.streams import drain
 from hudilab.tables import TableSpec
 
-__all__ = ["run"]
+__all__ = ["run", "table_spec"]
 
 STARTS = {"earliest-offset": "earliest", "latest-offset": "latest"}
 PREVIEW = 5
@@ -45,8 +46,8 @@ def run(
     settings = load_settings()
     reader, writer = access(settings.consumer), access(settings.producer)
     consumer, producer = settings.consumer, settings.producer
-    if consumer is None or producer is None:
-        raise KafkaError("the settings lack a group for Kafka; add both")
+    assert consumer is not None  # access has refused settings without them
+    assert producer is not None
     check_topics(reader, [consumer.topic_name])
     check_topics(writer, [producer.topic_name, producer.dead_letter_topic_name])
     place = prepare(settings, run_id=run_id, table=producer.table_name)
@@ -62,14 +63,7 @@ def run(
         .load()
     )
     rows = read_prices(source)
-    spec = TableSpec(
-        name=place.name,
-        record_key=KEY,
-        partition=("ticker",),
-        ordering=ORDERING,
-        operation="upsert",
-        buckets=1,
-    )
+    spec = table_spec(place)
     ledger = BatchLedger(spark, spec, place, {"topic": consumer.topic_name})
 
     def write_batch(batch: DataFrame, batch_id: int) -> None:
@@ -109,6 +103,18 @@ def run(
             f"messages of {consumer.topic_name!r} that were not read yet are gone ({gone[0]}); "
             "keep them longer (retention.ms), and go on without them with --no-fail-on-data-loss"
         ) from None
+
+
+def table_spec(place: Place) -> TableSpec:
+    """The table of notebook 07: upserts, one file group a ticker."""
+    return TableSpec(
+        name=place.name,
+        record_key=KEY,
+        partition=("ticker",),
+        ordering=ORDERING,
+        operation="upsert",
+        buckets=1,
+    )
 
 
 def _until_end(queries: list[StreamingQuery]) -> list[StreamingQuery]:

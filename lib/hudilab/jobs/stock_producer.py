@@ -42,7 +42,8 @@ def run(
     """Send rounds of one price a ticker until MAX_RUN or Ctrl-C; then say what was acknowledged."""
     settings, rounds = load_settings(env=env), _rounds(env)
     client = access(settings.consumer, env)
-    topic = env.get("TOPIC_NAME", "").strip() or settings.consumer.topic_name  # type: ignore[union-attr]
+    assert settings.consumer is not None  # access has refused settings without it
+    topic = env.get("TOPIC_NAME", "").strip() or settings.consumer.topic_name
     check_topics(client, [topic])
     stop: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: stop.append(number))

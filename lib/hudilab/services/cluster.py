@@ -15,7 +15,7 @@ import psutil
 
 from hudilab.config import Settings
 from hudilab.errors import ServiceError
-from hudilab.java import find_java
+from hudilab.java import complaint, find_java
 from hudilab.master import (
     ADDRESS,
     USUAL_UI_PORT,
@@ -263,4 +263,4 @@ def _wait(ready: Callable[[], bool], started: Sequence[process.Launched], what: 
 def _why(text: str, code: int, log: Path) -> str:
     if "Address already in use" in text:
         return f"a port of Spark was taken by another program meanwhile; start again; see {log}"
-    return f"Spark's {log.stem} ended with code {code}: {process.complaint(text)}; see {log}"
+    return f"Spark's {log.stem} ended with code {code}: {complaint(text)}; see {log}"

@@ -28,7 +28,7 @@ from cryptography.x509.oid import NameOID
 from hudilab.config import Settings
 from hudilab.errors import ServiceError
 from hudilab.jars import verify
-from hudilab.java import find_java
+from hudilab.java import complaint, find_java
 from hudilab.services import process
 
 __all__ = ["Broker", "find_broker", "running_broker", "start_broker", "stop_broker"]
@@ -254,7 +254,7 @@ def _why(text: str, code: int, log: Path) -> str:
         return f"the disk of {log.parent} is full; free space, or set HUDILAB_HOME; see {log}"
     if "Address already in use" in text:
         return f"a port of Kafka was taken by another program meanwhile; start again; see {log}"
-    return f"Kafka ended with code {code}: {process.complaint(text)}; see {log}"
+    return f"Kafka ended with code {code}: {complaint(text)}; see {log}"
 
 
 def _add_user(address: str, user: str, password: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -23,7 +22,6 @@ __all__ = [
     "Launched",
     "check_disk",
     "choose_port",
-    "complaint",
     "find",
     "free_port",
     "in_use",
@@ -102,12 +100,6 @@ def wait_until(
         if time.monotonic() > ends:
             raise ServiceError(late)
         time.sleep(0.05)
-
-
-def complaint(text: str) -> str:
-    """The last line of a Java program's words that tells of an error."""
-    told = re.findall(r"(?m)^.*(?:ERROR|FATAL|Exception|Error:).*$", text)
-    return str(told[-1]).strip() if told else "no reason given"
 
 
 def refuse_second(folder: Path) -> None:
