@@ -159,6 +159,7 @@ class Service(StrEnum):
     kafka = "kafka"
     s3 = "s3"
     cluster = "cluster"
+    history = "history"
 
 
 @start.command("kafka")
@@ -211,12 +212,24 @@ def start_spark_cluster(
     print(f"export RUNTIME_ENV=DOCKER SPARK_MASTER_URL={found.master}")
 
 
+@start.command("history")
+def start_history_server(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one, 18080 first.")] = 0,
+    events: Annotated[str, typer.Option(help="Folder of event logs; else the lab's own.")] = "",
+) -> None:
+    """Start Spark's history server, for applications that have ended."""
+    from hudilab.services.history import start_history
+
+    print(start_history(load_settings(), events, port=port).describe())
+
+
 @services.command()
 def status(
     name: Annotated[Service | None, typer.Argument(help="One of them only.")] = None,
 ) -> None:
     """What runs, a line each; exit code 1 when nothing does."""
     from hudilab.services.cluster import find_cluster
+    from hudilab.services.history import find_history
     from hudilab.services.kafka import find_broker
     from hudilab.services.s3 import find_s3
 
@@ -225,6 +238,7 @@ def status(
         Service.kafka: find_broker(settings),
         Service.s3: find_s3(settings),
         Service.cluster: find_cluster(settings),
+        Service.history: find_history(settings),
     }
     found = {name: found[name]} if name else found
     for one, server in found.items():

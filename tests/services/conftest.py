@@ -12,8 +12,10 @@ from services.programs import Programs
 
 from hudilab.config import Settings, load_settings
 from hudilab.kafka import Access
-from hudilab.services.kafka import Broker, running_broker
-from hudilab.services.s3 import S3Server, running_s3
+from hudilab.services.cluster import stop_cluster
+from hudilab.services.history import stop_history
+from hudilab.services.kafka import Broker, running_broker, stop_broker
+from hudilab.services.s3 import S3Server, running_s3, stop_s3
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +38,15 @@ def kafka(broker: Broker) -> Access:
 def s3(settings: Settings) -> Iterator[S3Server]:
     with running_s3(settings) as found:
         yield found
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Settings]:
+    """Settings with a home of their own; what was started there is stopped."""
+    settings = replace(load_settings(env={}), home=tmp_path / "a home")
+    yield settings
+    for stop in (stop_broker, stop_s3, stop_cluster, stop_history):
+        stop(settings)
 
 
 @pytest.fixture

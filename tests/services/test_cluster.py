@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from urllib.request import urlopen
 
+import boto3
 import psutil
 import pytest
 from contract import checks
@@ -36,24 +38,18 @@ from hudilab.prices import messages
 from hudilab.services import cluster as service
 from hudilab.services import process
 from hudilab.services.cluster import Cluster, find_cluster, start_cluster, stop_cluster
+from hudilab.services.history import find_history, start_history, stop_history
 from hudilab.services.s3 import S3Server, running_s3
 from hudilab.session import check_cluster, session_settings
 from hudilab.submit import find_job
 
 PROJECT = Path(__file__).resolve().parents[2]
 WRITER = PROJECT / "tests" / "spark" / "writer.py"
+APPEND = PROJECT / "tests" / "spark" / "append.py"
 TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
 
 
 # --- the service
-
-
-@pytest.fixture
-def alone(tmp_path: Path) -> Iterator[Settings]:
-    """Settings with a home of their own; what was started there is stopped."""
-    settings = replace(load_settings(env={}), home=tmp_path / "a home")
-    yield settings
-    stop_cluster(settings)
 
 
 @pytest.fixture
@@ -136,19 +132,6 @@ def test_a_second_cluster_is_refused(alone: Settings) -> None:
     finally:
         (folder / "pid").write_text(mark)
     assert find_cluster(alone) == running
-
-
-def test_a_port_in_use_is_named(alone: Settings) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        with pytest.raises(ServiceError) as caught:
-            start_cluster(alone, port=port)
-    assert str(caught.value) == (
-        f"port {port} is in use; choose another with --port, or none for a free one"
-    )
-    assert find_cluster(alone) is None
 
 
 @pytest.mark.parametrize(
@@ -477,6 +460,57 @@ def test_the_preflight_asks_the_executors(env: dict[str, str]) -> None:
     assert found["worker python"]["found"] == f"{python}; driver {python}"
 
 
+def ended(history: str) -> set[str]:
+    """Names of the applications that a history server has as ended."""
+    with urlopen(f"{history}/api/v1/applications?status=completed", timeout=10) as answer:
+        return {one["name"] for one in json.load(answer)}
+
+
+def test_an_application_that_has_ended_is_in_the_history(
+    env: dict[str, str], settings: Settings, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events, mine = settings.home / "spark-events", {"HUDILAB_HOME": str(settings.home)}
+    assert hudilab(env, "doctor").returncode == 0
+    up = hudilab(mine, "services", "start", "history")
+    running = find_history(settings)
+    assert running is not None, up.stderr
+    assert up.stdout == f"{running.describe()}\n"
+    assert running.describe() == (
+        f"history at {running.ui} of {events}, process {running.pid}, "
+        f"log {settings.home}/services/history/history.log"
+    )
+    until(lambda: "doctor" in ended(running.ui), 30)
+    open_ones = psutil.Process(running.pid).net_connections("tcp")
+    assert {one.laddr.ip.removeprefix("::ffff:") for one in open_ones} == {"127.0.0.1"}
+    assert start_history(settings) == running  # one that runs is returned
+    for name, value in s3.env().items():
+        monkeypatch.setenv(name, value)
+    elsewhere = "s3a://hudilab/events"
+    with pytest.raises(ServiceError) as caught:
+        start_history(settings, elsewhere)
+    assert str(caught.value) == (
+        f"{running.describe()} is running and other settings are asked for; "
+        "stop it with: hudilab services stop history"
+    )
+    down = hudilab(mine, "services", "stop", "history")
+    assert down.stdout == f"history stopped, process {running.pid}\n"
+    assert find_history(settings) is None
+    with pytest.raises(ServiceError) as caught:
+        start_history(settings, "s3a://hudilab/nothing")
+    assert str(caught.value) == (
+        "Spark's history ended with code 1: Caused by: java.io.FileNotFoundException: No such file "
+        f"or directory: s3a://hudilab/nothing; see {settings.home}/services/history/history.log"
+    )
+    assert find_history(settings) is None
+    log = next(one for one in events.iterdir() if '"doctor"' in one.read_text()[:100_000])
+    boto3.client("s3").upload_file(str(log), "hudilab", f"events/{log.name}")
+    with_s3 = start_history(settings, elsewhere)
+    try:
+        until(lambda: ended(with_s3.ui) == {"doctor"}, 30)
+    finally:
+        assert stop_history(settings) == with_s3.pid
+
+
 def test_executors_with_another_python(env: dict[str, str], tmp_path: Path) -> None:
     other = tmp_path / "python3.10"
     (tmp_path / "sitecustomize.py").write_text(
@@ -675,24 +709,6 @@ def test_submitted_listed_killed_and_resumed(
 
 # --- minutes long
 
-APPEND = """
-import sys
-from hudilab.config import load_settings
-from hudilab.session import open_session
-spark = open_session(load_settings())
-options = {
-    "hoodie.table.name": "t",
-    "hoodie.datasource.write.recordkey.field": "id",
-    "hoodie.datasource.write.operation": "bulk_insert",
-    "hoodie.metadata.enable": "true",
-}
-for commit in range(int(sys.argv[1])):
-    writer = spark.range(1).write.format("hudi").options(**options)
-    writer.mode("append").save("s3a://hudilab/warehouse/meta")
-print(spark.read.format("hudi").load("s3a://hudilab/warehouse/meta").count())
-spark.stop()
-"""
-
 
 @pytest.mark.deep
 def test_a_new_executor_may_compact_the_metadata_table(
@@ -701,7 +717,7 @@ def test_a_new_executor_may_compact_the_metadata_table(
     # Its tenth commit compacts it: here that is the first work of new executors.
     for commits, rows in ((5, 5), (4, 9), (1, 10), (1, 11)):
         done = subprocess.run(
-            [sys.executable, "-c", APPEND, str(commits)],
+            [sys.executable, str(APPEND), "s3a://hudilab/warehouse/meta", str(commits)],
             env=clean() | env,
             capture_output=True,
             text=True,

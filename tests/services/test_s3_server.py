@@ -25,7 +25,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from hudilab.config import Settings, load_settings
+from hudilab.config import Settings
 from hudilab.doctor import run_checks
 from hudilab.errors import JarError, S3Error, ServiceError
 from hudilab.jars import verify
@@ -39,14 +39,6 @@ from hudilab.storage import prepare
 WAREHOUSE = "s3a://hudilab/warehouse"
 PATIENCE = 15  # seconds, for every refusal
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-
-
-@pytest.fixture
-def alone(tmp_path: Path) -> Iterator[Settings]:
-    """Settings with a home of their own; what was started there is stopped."""
-    settings = replace(load_settings(env={}), home=tmp_path / "a home")
-    yield settings
-    stop_s3(settings)
 
 
 @pytest.fixture
@@ -150,18 +142,6 @@ def test_another_port_than_the_running_one_is_refused(alone: Settings) -> None:
     )
 
 
-def test_a_port_in_use_is_named(alone: Settings) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        with pytest.raises(ServiceError) as caught:
-            start_s3(alone, port=port)
-    assert str(caught.value) == (
-        f"port {port} is in use; choose another with --port, or none for a free one"
-    )
-
-
 def test_a_missing_jar_is_named(alone: Settings, tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "jars").mkdir(parents=True)
@@ -251,7 +231,8 @@ def test_the_command_starts_shows_and_stops_it(alone: Settings) -> None:
         f"AWS_SHARED_CREDENTIALS_FILE='{server.credentials}' AWS_PROFILE=hudilab\n",
     )
     shown = hudilab("services", "status")
-    assert shown == (0, f"kafka is not running\n{server.describe()}\ncluster is not running\n", "")
+    others = "cluster is not running\nhistory is not running\n"
+    assert shown == (0, f"kafka is not running\n{server.describe()}\n{others}", "")
     assert hudilab("services", "stop", "s3") == (0, f"s3 stopped, process {server.pid}\n", "")
     assert hudilab("services", "stop", "s3") == (0, "s3 was not running\n", "")
 

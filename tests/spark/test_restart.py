@@ -7,28 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-APPEND = """
-import sys
-from hudilab.config import load_settings
-from hudilab.session import open_session
-spark = open_session(load_settings())
-options = {
-    "hoodie.table.name": "t",
-    "hoodie.datasource.write.recordkey.field": "id",
-    "hoodie.datasource.write.operation": "bulk_insert",
-    "hoodie.metadata.enable": "true",
-}
-for commit in range(int(sys.argv[2])):
-    writer = spark.range(1).write.format("hudi").options(**options)
-    writer.mode("append").save(sys.argv[1])
-print(spark.read.format("hudi").load(sys.argv[1]).count())
-spark.stop()
-"""
+APPEND = Path(__file__).with_name("append.py")
 
 
 def append(home: Path, commits: int) -> int:
     done = subprocess.run(
-        [sys.executable, "-c", APPEND, str(home / "table"), str(commits)],
+        [sys.executable, str(APPEND), str(home / "table"), str(commits)],
         env=os.environ | {"HUDILAB_HOME": str(home)},
         capture_output=True,
         text=True,

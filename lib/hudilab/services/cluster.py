@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ import psutil
 
 from hudilab.config import Settings
 from hudilab.errors import ServiceError
-from hudilab.java import complaint, find_java
 from hudilab.master import (
     ADDRESS,
     USUAL_UI_PORT,
@@ -25,7 +22,7 @@ from hudilab.master import (
     megabytes,
     worker_rows,
 )
-from hudilab.services import process
+from hudilab.services import process, spark
 
 __all__ = ["Cluster", "find_cluster", "running_cluster", "start_cluster", "stop_cluster"]
 
@@ -33,20 +30,6 @@ NAME, HOST = "cluster", process.HOST
 USUAL_PORT = 7077
 PATIENCE = 60.0
 LEAST_MEMORY = 512  # MB; Spark refuses executors of less than 450
-# An executor's log is its stderr, which the worker keeps, and shows in its web UI.
-LOGGING = """status = error
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss.SSS'Z'}{UTC} %p %c{1}: %m%n%ex
-rootLogger.level = warn
-rootLogger.appenderRef.console.ref = console
-logger.native.name = org.apache.hadoop.util.NativeCodeLoader
-logger.native.level = error
-logger.deploy.name = org.apache.spark.deploy
-logger.deploy.level = info
-"""
 # The folders of applications that ended a week ago are removed.
 DEFAULTS = "spark.worker.cleanup.enabled true\n"
 
@@ -179,14 +162,11 @@ def _start_master(folder: Path, port: int, about: dict[str, Any]) -> None:
     last = _read(folder) if (folder / ADDRESS).exists() else {"url": ":0", "ui": ":0"}
     rpc = process.choose_port(port, _port(last["url"]), USUAL_PORT)
     ui = process.choose_port(0, _port(last["ui"]), USUAL_UI_PORT)
-    conf, log = folder / "conf", folder / "master.log"
-    conf.mkdir(exist_ok=True)
-    (conf / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
-    (conf / "spark-defaults.conf").write_text(DEFAULTS, encoding="utf-8")
+    conf = spark.write_conf(folder, DEFAULTS)
     about |= {"url": f"spark://{HOST}:{rpc}", "ui": f"http://{HOST}:{ui}"}
     (folder / ADDRESS).write_text(json.dumps(about), encoding="utf-8")
-    arguments = ["--port", str(rpc), "--webui-port", str(ui)]
-    server = process.launch(folder, _java("master.Master", arguments, conf), log, _env(conf))
+    arguments = ["--host", HOST, "--port", str(rpc), "--webui-port", str(ui)]
+    server = spark.launch(folder, "master.Master", arguments, conf, folder / "master.log")
     try:
         _wait(lambda: all(map(process.in_use, (rpc, ui))), [server], "a master")
     except BaseException:
@@ -202,10 +182,11 @@ def _start_workers(folder: Path) -> None:
         mine = folder / f"worker-{number}"
         if process.find(mine) is None:
             arguments = ["--cores", str(about["cores"]), "--memory", f"{about['memory']}m"]
-            arguments += ["--work-dir", str(mine / "work"), "--port", "0", "--webui-port", "0"]
+            arguments += ["--work-dir", str(mine / "work"), "--host", HOST, "--port", "0"]
+            arguments += ["--webui-port", "0", about["url"]]
             mine.mkdir(exist_ok=True)
-            command = _java("worker.Worker", [*arguments, about["url"]], conf)
-            started.append(process.launch(mine, command, mine / "worker.log", _env(conf)))
+            log = mine / "worker.log"
+            started.append(spark.launch(mine, "worker.Worker", arguments, conf, log))
     master = Master(about["url"], about["ui"])
 
     def all_there() -> bool:
@@ -217,50 +198,7 @@ def _start_workers(folder: Path) -> None:
     _wait(all_there, started, f"all {about['workers']} workers")
 
 
-def _java(kind: str, arguments: list[str], conf: Path) -> list[str]:
-    jars = f"{conf}{os.pathsep}{_spark() / 'jars'}/*"
-    # Without a second try elsewhere: a port that is taken meanwhile is an error.
-    flags = [*process.JVM, "-Dspark.port.maxRetries=0"]
-    java = str(find_java().home / "bin" / "java")
-    return [
-        java,
-        *flags,
-        "-cp",
-        jars,
-        f"org.apache.spark.deploy.{kind}",
-        "--host",
-        HOST,
-        *arguments,
-    ]
-
-
-def _spark() -> Path:
-    spec = find_spec("pyspark")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent
-
-
-def _env(conf: Path) -> dict[str, str]:
-    """Executors inherit it; what is meant for a driver, or for another Spark, is left out."""
-    ours = ("SPARK_", "PYSPARK_", "HUDILAB_", "KAFKA_PASSWORD")
-    env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    return env | {
-        "JAVA_HOME": str(find_java().home),
-        "SPARK_HOME": str(_spark()),
-        "SPARK_CONF_DIR": str(conf),
-        "SPARK_LOCAL_IP": HOST,
-        "SPARK_SCALA_VERSION": "2.12",  # Spark's scripts set it; without it no executor starts
-    }
-
-
 def _wait(ready: Callable[[], bool], started: Sequence[process.Launched], what: str) -> None:
     logs = ", ".join(str(server.log) for server in started)
     late = f"the cluster has not got {what} after {PATIENCE:.0f} s; see {logs}, and start again"
-    process.wait_until(ready, started, why=_why, late=late, patience=PATIENCE)
-
-
-def _why(text: str, code: int, log: Path) -> str:
-    if "Address already in use" in text:
-        return f"a port of Spark was taken by another program meanwhile; start again; see {log}"
-    return f"Spark's {log.stem} ended with code {code}: {complaint(text)}; see {log}"
+    process.wait_until(ready, started, why=spark.why, late=late, patience=PATIENCE)

@@ -1,0 +1,118 @@
+"""Spark's history server on loopback: the pages of applications that have ended."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.request import ProxyHandler, build_opener
+
+from hudilab.config import Settings, read_options
+from hudilab.errors import ServiceError
+from hudilab.jars import verify
+from hudilab.paths import local_path
+from hudilab.s3 import spark_settings
+from hudilab.services import process, spark
+
+__all__ = ["History", "find_history", "start_history", "stop_history"]
+
+NAME, HOST = "history", process.HOST
+USUAL_PORT = 18080
+PATIENCE = 60.0
+ADDRESS = "address.json"
+# It is asked directly: a proxy of the environment is for other networks.
+_open = build_opener(ProxyHandler({})).open
+
+
+@dataclass(frozen=True)
+class History:
+    """A history server that answers: the address of its pages, whose logs, process id, log."""
+
+    ui: str
+    events: str
+    pid: int
+    log: Path
+
+    def describe(self) -> str:
+        """Where it listens, what it shows, and where it logs: one line."""
+        return f"history at {self.ui} of {self.events}, process {self.pid}, log {self.log}"
+
+
+def start_history(settings: Settings, events: str = "", *, port: int = 0) -> History:
+    """Start a history server, or return the one that runs; ready when its pages answer.
+
+    `events`: the folder of event logs, on this disk or s3a://; else `<home>/spark-events`, where
+    sessions of the lab write them. `port` 0: the port of last time, else 18080, else any other.
+    Errors: ServiceError (another folder or port than the running one's, port in use), JarError.
+    """
+    folder = settings.home / "services" / NAME
+    events = events or str(settings.home / "spark-events")
+    running = find_history(settings)
+    if running is not None:
+        if running.events != events or port not in (0, int(running.ui.rpartition(":")[2])):
+            raise ServiceError(
+                f"{running.describe()} is running and other settings are asked for; "
+                f"stop it with: hudilab services stop {NAME}"
+            )
+        return running
+    process.refuse_second(folder)
+    address = process.choose_port(port, _last_port(folder), USUAL_PORT)
+    defaults = {
+        "spark.history.fs.logDirectory": events,
+        "spark.history.fs.update.interval": "2s",
+        "spark.history.ui.port": str(address),
+    }
+    jars: list[Path] = []
+    if events.startswith("s3a://"):
+        jars = verify(settings.project / "jars", ["s3"])
+        own = read_options(settings.conf_dir / "spark-defaults.conf")
+        defaults |= {key: value for key, value in own.items() if ".fs.s3a." in key}
+        defaults |= spark_settings(settings)
+    elif local := Path(events) if events.startswith("/") else local_path(events):
+        local.mkdir(parents=True, exist_ok=True)
+    text = "".join(f"{key} {value}\n" for key, value in defaults.items())
+    conf, log = spark.write_conf(folder, text), folder / "history.log"
+    about = {"ui": f"http://{HOST}:{address}", "events": events}
+    (folder / ADDRESS).write_text(json.dumps(about), encoding="utf-8")
+    server = spark.launch(folder, "history.HistoryServer", [], conf, log, jars)
+    late = f"the history server does not answer at {about['ui']} after {PATIENCE:.0f} s"
+    late += f"; see {log}, and start again"
+    try:
+        process.wait_until(
+            lambda: _has_looked(about["ui"]), [server], why=spark.why, late=late, patience=PATIENCE
+        )
+    except BaseException:
+        process.stop(folder)
+        raise
+    return History(about["ui"], events, server.process.pid, log)
+
+
+def find_history(settings: Settings) -> History | None:
+    """The history server that runs in this home, or None."""
+    folder = settings.home / "services" / NAME
+    found = process.find(folder)
+    if found is None:
+        return None
+    about = json.loads((folder / ADDRESS).read_text(encoding="utf-8"))
+    return History(about["ui"], about["events"], found.pid, folder / "history.log")
+
+
+def stop_history(settings: Settings) -> int | None:
+    """Stop it, and return its process id; None when none runs."""
+    return process.stop(settings.home / "services" / NAME)
+
+
+def _has_looked(ui: str) -> bool:
+    """Whether its page says when the folder was read: it answers before it has opened that."""
+    try:
+        with _open(f"{ui}/", timeout=3) as page:
+            return b"last-updated" in page.read()
+    except OSError:  # not yet
+        return False
+
+
+def _last_port(folder: Path) -> int:
+    if not (folder / ADDRESS).exists():
+        return 0
+    about = json.loads((folder / ADDRESS).read_text(encoding="utf-8"))
+    return int(about["ui"].rpartition(":")[2])

@@ -1,0 +1,80 @@
+"""Spark's own servers, started from pyspark's jars: what master, worker and history share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from hudilab.java import complaint, find_java
+from hudilab.services import process
+
+__all__ = ["launch", "why", "write_conf"]
+
+# An executor's log is its stderr, which the worker keeps, and shows in its web UI.
+LOGGING = """status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss.SSS'Z'}{UTC} %p %c{1}: %m%n%ex
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+logger.deploy.name = org.apache.spark.deploy
+logger.deploy.level = info
+"""
+
+
+def write_conf(folder: Path, defaults: str) -> Path:
+    """The folder of settings that a server of Spark reads: `defaults`, and where it logs."""
+    conf = folder / "conf"
+    conf.mkdir(parents=True, exist_ok=True)
+    (conf / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
+    (conf / "spark-defaults.conf").write_text(defaults, encoding="utf-8")
+    return conf
+
+
+def launch(
+    folder: Path,
+    kind: str,
+    arguments: Sequence[str],
+    conf: Path,
+    log: Path,
+    jars: Sequence[Path] = (),
+) -> process.Launched:
+    """Start a class of `org.apache.spark.deploy`, on loopback, with `jars` on its class path."""
+    home = find_java().home
+    path = os.pathsep.join(map(str, (conf, *jars, _spark() / "jars" / "*")))
+    # Without a second try elsewhere: a port that is taken meanwhile is an error.
+    flags = [*process.JVM, "-Dspark.port.maxRetries=0"]
+    command = [str(home / "bin" / "java"), *flags, "-cp", path, f"org.apache.spark.deploy.{kind}"]
+    # Executors inherit it; what is meant for a driver, or for another Spark, is left out.
+    ours = ("SPARK_", "PYSPARK_", "HUDILAB_", "KAFKA_PASSWORD")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    env |= {
+        "JAVA_HOME": str(home),
+        "SPARK_HOME": str(_spark()),
+        "SPARK_CONF_DIR": str(conf),
+        "SPARK_LOCAL_IP": process.HOST,
+        "SPARK_SCALA_VERSION": "2.12",  # Spark's scripts set it; without it no executor starts
+    }
+    if file := os.environ.get("AWS_SHARED_CREDENTIALS_FILE"):
+        env["AWS_CREDENTIAL_PROFILES_FILE"] = file  # its name in Hadoop's older SDK
+    return process.launch(folder, [*command, *arguments], log, env)
+
+
+def why(text: str, code: int, log: Path) -> str:
+    """What a server of Spark that has ended said last, in one line with its log."""
+    if "Address already in use" in text:
+        return f"a port of Spark was taken by another program meanwhile; start again; see {log}"
+    return f"Spark's {log.stem} ended with code {code}: {complaint(text)}; see {log}"
+
+
+def _spark() -> Path:
+    spec = find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
