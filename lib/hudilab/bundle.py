@@ -22,7 +22,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from packaging.requirements import Requirement
 
-from hudilab.config import Settings, load_settings, read_options
+from hudilab.config import Settings, load_settings, read_options, run_options
 from hudilab.errors import BundleError
 from hudilab.jars import read_lock, verify
 from hudilab.jobs import JOBS
@@ -233,21 +233,17 @@ def _check_run(settings: Settings, parts: Mapping[str, bytes]) -> None:
     home = {"HUDILAB_CONF": str(settings.conf_dir), "HUDILAB_HOME": str(settings.home)}
     for runtime in ("LOCAL", "DOCKER", "AWS"):
         one = load_settings(runtime, home)
-        if one.run is None:
-            raise BundleError(
-                f"no group 'spark.run.options' in {one.source}; "
-                "add it with the keys python, jarfile, job"
-            )
+        run = run_options(one)
         problems = [
             f"key {key!r} names {path!r}, which is not in the bundle (that is {there!r})"
             for key, path, there in (
-                ("python", one.run.python, "main.py"),
-                ("jarfile", one.run.jarfile, JAR),
+                ("python", run.python, "main.py"),
+                ("jarfile", run.jarfile, JAR),
             )
             if path not in parts
         ]
-        if one.run.job not in JOBS:
-            problems.append(f"key 'job' names {one.run.job!r}, jobs there: {', '.join(JOBS)}")
+        if run.job not in JOBS:
+            problems.append(f"key 'job' names {run.job!r}, jobs there: {', '.join(JOBS)}")
         if problems:
             raise BundleError(
                 f"{one.source}: group 'spark.run.options': {'; '.join(problems)}; correct the file"

@@ -268,14 +268,17 @@ def submit(
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Return when the application has started.")
     ] = False,
+    bundle: Annotated[
+        Path | None, typer.Option(help="Its code and jar, not this folder's: make bundle.")
+    ] = None,
 ) -> None:
     """Run a job with spark-submit where the settings say: on this machine, or on a cluster."""
     from hudilab.submit import submit, submit_and_wait
 
     settings = load_settings()
     if not detach:
-        raise typer.Exit(submit_and_wait(settings, job, arguments or ()))
-    found = submit(settings, job, arguments or ())
+        raise typer.Exit(submit_and_wait(settings, job, arguments or (), bundle))
+    found = submit(settings, job, arguments or (), bundle)
     print(f"{found.id}, driver's process {found.pid}, log {found.log}")
 
 

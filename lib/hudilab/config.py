@@ -34,6 +34,7 @@ __all__ = [
     "load_settings",
     "project_root",
     "read_options",
+    "run_options",
 ]
 
 T = TypeVar("T")
@@ -287,6 +288,16 @@ class RunOptions(BaseModel):
     jarfile: _Inside
     job: _Name
     arguments: Annotated[str, AfterValidator(_words)] = ""
+
+
+def run_options(settings: Settings) -> RunOptions:
+    """What the settings run. Errors: ConfigError when they do not have the group."""
+    if settings.run is None:
+        raise ConfigError(
+            f"no group 'spark.run.options' in {settings.source}; "
+            "add it with the keys python, jarfile, job"
+        )
+    return settings.run
 
 
 class _Group(BaseModel):

@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import Any
 
-from hudilab.config import Settings, read_options
+from hudilab.config import Settings, read_options, run_options
 from hudilab.errors import BundleError
 from hudilab.kafka import Access
 from hudilab.paths import rewrite_scheme
@@ -41,12 +41,7 @@ def job_run(
     problems += [] if re.fullmatch(r"(s3:/)?/[\w./-]+", python) else ["--python"]
     _refuse(problems)
     _warehouse(settings)
-    if settings.run is None:
-        raise BundleError(
-            f"no group 'spark.run.options' in {settings.source}; "
-            "add it with the keys python, jarfile, job"
-        )
-    run, root = settings.run, to.rstrip("/")
+    run, root = run_options(settings), to.rstrip("/")
     arguments = shlex.split(run.arguments)
     endless = run.job == "stock_prices" and "--available-now" not in arguments
     archives, interpreter = [f"{root}/{BUNDLE}#bundle"], python

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import signal
@@ -11,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from zipfile import BadZipFile, ZipFile
 
-from hudilab.config import Settings
-from hudilab.errors import SessionError
+from hudilab.config import Settings, run_options
+from hudilab.errors import BundleError, SessionError
 from hudilab.jars import verify
 from hudilab.kafka import Access
 from hudilab.master import Master, find_master, own_master
@@ -44,12 +46,16 @@ def find_job(job: str) -> Path:
     return path.resolve()
 
 
-def submit(settings: Settings, job: str, arguments: Sequence[str] = ()) -> Submitted:
+def submit(
+    settings: Settings, job: str, arguments: Sequence[str] = (), bundle: Path | None = None
+) -> Submitted:
     """Start a job in the background, and return when its application is there.
 
-    Errors: SessionError when there is no such job, no master or no room, or it ends before that.
+    With `bundle`: that zip's code and jar, which Spark sends to the executors, not the checkout's.
+    Errors: SessionError when there is no such job, no master or no room, or it ends before that;
+    BundleError for a zip that is none.
     """
-    command, env = _command(settings, job, arguments)
+    command, env = _command(settings, job, arguments, bundle)
     log = Path(env["HUDILAB_LOG_FILE"])
     with log.open("ab") as out:
         driver = subprocess.Popen(
@@ -75,9 +81,11 @@ def submit(settings: Settings, job: str, arguments: Sequence[str] = ()) -> Submi
     raise SessionError(f"{job} has opened no session after {PATIENCE:.0f} s; see the log {log}")
 
 
-def submit_and_wait(settings: Settings, job: str, arguments: Sequence[str] = ()) -> int:
-    """Run a job to its end on this terminal; the driver's exit code."""
-    command, env = _command(settings, job, arguments)
+def submit_and_wait(
+    settings: Settings, job: str, arguments: Sequence[str] = (), bundle: Path | None = None
+) -> int:
+    """Run a job to its end on this terminal; the driver's exit code. Otherwise as `submit`."""
+    command, env = _command(settings, job, arguments, bundle)
     # Ctrl-C is for the job, which ends between two batches; this process waits for it.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
@@ -99,35 +107,59 @@ def master_of(settings: Settings) -> Master:
 
 
 def _command(
-    settings: Settings, job: str, arguments: Sequence[str]
+    settings: Settings, job: str, arguments: Sequence[str], bundle: Path | None
 ) -> tuple[list[str], dict[str, str]]:
     """What to run, with which environment; whatever can be checked before is checked here."""
-    file = find_job(job)
-    jars = verify(settings.project / "jars", needed(settings, _groups(settings)))
+    file, words = find_job(job), list(arguments)
+    title = file.stem
+    groups = [] if bundle else _groups(settings)
+    jars = verify(settings.project / "jars", needed(settings, groups))
     asked = session_settings(settings, jars)
+    if bundle:
+        if file.parent != JOBS:
+            raise BundleError(f"{job} is not in {bundle}; name a job of the lab, or no bundle")
+        run, root = run_options(settings), _unpack(bundle, settings.home / "submitted")
+        asked["spark.jars"] = str(root / run.jarfile)
+        file, words = root / run.python, [job, *words]
     asked["spark.sql.warehouse.dir"] = str(settings.home / "spark-warehouse")
     if settings.runtime == "DOCKER":
         check_cluster(settings, asked)
     # A driver of its own: not the log of this session, nor its gateway.
     gone = ("HUDILAB_LOG_FILE", "PYSPARK_GATEWAY")
     env = {name: value for name, value in os.environ.items() if not name.startswith(gone)}
-    env |= environment(settings, file.stem, asked)
+    env |= environment(settings, title, asked)
     started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
     logs = settings.home / "submitted"
     logs.mkdir(parents=True, exist_ok=True)
     env |= {
-        "HUDILAB_LOG_FILE": str(logs / f"{file.stem}-{started}.log"),
+        "HUDILAB_LOG_FILE": str(logs / f"{title}-{started}.log"),
         "HUDILAB_SUBMITTED": "1",
         "HUDILAB_HOME": str(settings.home),
         "HUDILAB_CONF": str(settings.conf_dir),
         "RUNTIME_ENV": settings.runtime,
-        "PYTHONPATH": os.pathsep.join(
-            filter(None, (str(JOBS.parents[1]), os.environ.get("PYTHONPATH")))
-        ),
     }
+    if not bundle:  # which brings its own package
+        path = (str(JOBS.parents[1]), os.environ.get("PYTHONPATH"))
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     conf = [word for key, value in sorted(asked.items()) for word in ("--conf", f"{key}={value}")]
     tool = str(Path(env["SPARK_HOME"], "bin", "spark-submit"))
-    return [tool, *conf, str(file), *arguments], env
+    return [tool, *conf, str(file), *words], env
+
+
+def _unpack(bundle: Path, folder: Path) -> Path:
+    """The bundle's files in a folder that has its hash for a name: the same ones only once."""
+    try:
+        root = folder / f"bundle-{hashlib.sha256(bundle.read_bytes()).hexdigest()[:16]}"
+        if not root.exists():
+            with ZipFile(bundle) as archive:
+                archive.getinfo("MANIFEST.json")
+                half = root.with_name(f".{root.name}.{os.getpid()}")
+                archive.extractall(half)
+            half.rename(root)
+    except (OSError, BadZipFile, KeyError) as error:
+        why = getattr(error, "strerror", None) or "it is another kind of file"
+        raise BundleError(f"{bundle} is not a bundle ({why}); make one with: make bundle") from None
+    return root
 
 
 def _groups(settings: Settings) -> list[str]:

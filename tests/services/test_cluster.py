@@ -609,6 +609,29 @@ def rows_of(table: Path, key: str = "_hoodie_record_key") -> tuple[int, int]:
     return len(keys), len(set(keys))
 
 
+@pytest.mark.deep
+def test_a_bundle_is_submitted(env: dict[str, str], settings: Settings, tmp_path: Path) -> None:
+    bundle = tmp_path / "hudilab-bundle.zip"
+    assert hudilab(env, "bundle", "--out", str(bundle)).returncode == 0
+    job = ("sensor_readings", "--rows", "200", "--batches", "2", "--run-id", "bundle")
+    done = hudilab(env, "submit", "--bundle", str(bundle), *job)
+    assert done.stdout.splitlines()[-1] == (
+        "hudilab: rows=200 commits=2 partitions=11 "
+        "table=s3a://hudilab/warehouse/bundle/lab/sensor_readings"
+    ), done.stdout[-3000:]
+    (root,) = settings.home.glob("submitted/bundle-*")
+    logs = (settings.home / "spark-events").iterdir()
+    (log,) = (text for one in logs if f"{root}/lib" in (text := one.read_text()))
+    events = {one["Event"]: one for one in map(json.loads, log.splitlines())}
+    conf = dict(events["SparkListenerEnvironmentUpdate"]["Spark Properties"])
+    assert conf["spark.jars"].endswith(f"{root}/lib/hudilab-dependencies.jar")
+    assert conf["spark.app.name"] == "sensor_readings"
+    # No jar of the checkout but what a platform has of its own.
+    for side in ("driver", "executor"):
+        path = conf[f"spark.{side}.extraClassPath"].split(os.pathsep)
+        assert {Path(one).parent.name for one in path} == {"s3"}
+
+
 class Writer:
     """The stream of notebook 02 as a program on the cluster, below a warehouse of its own."""
 

@@ -43,8 +43,8 @@ def main() -> None:
     use_bundle()
     import typer
 
-    from hudilab.config import load_settings
-    from hudilab.errors import ConfigError, ParameterError
+    from hudilab.config import load_settings, run_options
+    from hudilab.errors import ParameterError
     from hudilab.jobs import JOBS, one_line
 
     given = sys.argv[1:]
@@ -52,13 +52,9 @@ def main() -> None:
         settings = load_settings()
         if given and not given[0].startswith("-"):
             job, arguments = given[0], given[1:]
-        elif settings.run:
-            job, arguments = settings.run.job, shlex.split(settings.run.arguments) + given
         else:
-            raise ConfigError(
-                f"no group 'spark.run.options' in {settings.source}; "
-                "add it with the keys python, jarfile, job, or name a job"
-            )
+            run = run_options(settings)
+            job, arguments = run.job, shlex.split(run.arguments) + given
         if job not in JOBS:
             raise ParameterError(f"no job {job!r}; jobs there: {', '.join(JOBS)}; name one")
     sys.argv[1:] = arguments
