@@ -451,10 +451,17 @@ def test_a_job_that_ends_before_it_begins_says_why(env: dict[str, str], tmp_path
     )
 
 
-def test_the_preflight_asks_the_executors(env: dict[str, str]) -> None:
-    done = hudilab(env, "doctor", "--json")
-    found = {check["name"]: check for check in json.loads(done.stdout)}
-    assert done.returncode == 0, done.stdout
+@pytest.fixture(scope="module")
+def preflight(env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """What the preflight says of the cluster: an application that has ended."""
+    return hudilab(env, "doctor", "--json")
+
+
+def test_the_preflight_asks_the_executors(
+    env: dict[str, str], preflight: subprocess.CompletedProcess[str]
+) -> None:
+    found = {check["name"]: check for check in json.loads(preflight.stdout)}
+    assert preflight.returncode == 0, preflight.stdout
     assert found["cluster"]["found"].startswith(f"{env['SPARK_MASTER_URL']}, 2 workers, 4 cores")
     python = f"{sys.version_info.major}.{sys.version_info.minor} with hudilab 0.1.0"
     assert found["worker python"]["found"] == f"{python}; driver {python}"
@@ -466,11 +473,11 @@ def ended(history: str) -> set[str]:
         return {one["name"] for one in json.load(answer)}
 
 
+@pytest.mark.usefixtures("preflight")
 def test_an_application_that_has_ended_is_in_the_history(
-    env: dict[str, str], settings: Settings, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events, mine = settings.home / "spark-events", {"HUDILAB_HOME": str(settings.home)}
-    assert hudilab(env, "doctor").returncode == 0
     up = hudilab(mine, "services", "start", "history")
     running = find_history(settings)
     assert running is not None, up.stderr

@@ -138,7 +138,7 @@ def pages(port: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("kills", "batches"), [(2, 14), pytest.param(5, 40, marks=pytest.mark.deep)]
+    ("kills", "batches"), [(1, 8), pytest.param(5, 40, marks=pytest.mark.deep)]
 )
 def test_the_table_is_exact_after_kills_of_the_driver(
     tmp_path: Path, s3: S3Server, kills: int, batches: int
