@@ -78,13 +78,13 @@ def exact(result: dict[str, object], run: Run) -> None:
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_the_table_is_the_same_as_on_a_disk(tmp_path: Path, s3: S3Server, table_type: str) -> None:
     on_disk = Run(tmp_path / "disk", table_type, batches=6)
-    on_s3 = OnS3(tmp_path / "s3", s3, batches=6, table_type=table_type)
+    on_s3 = OnS3(tmp_path / table_type, s3, batches=6, table_type=table_type)
     found = on_s3.finish()
     exact(found, on_s3)
     # Rows of each partition, commits, merges: the same values as on the disk.
     assert found == on_disk.finish()
     assert len(found["partitions"]) == 5
-    assert not (tmp_path / "s3" / "warehouse").exists()
+    assert not (tmp_path / table_type / "warehouse").exists()
 
 
 def test_a_server_killed_for_20_seconds_ends_no_stream_and_no_key_is_seen(
