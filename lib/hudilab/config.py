@@ -290,12 +290,13 @@ class RunOptions(BaseModel):
     arguments: Annotated[str, AfterValidator(_words)] = ""
 
 
-def run_options(settings: Settings) -> RunOptions:
-    """What the settings run. Errors: ConfigError when they do not have the group."""
+def run_options(settings: Settings, otherwise: str = "") -> RunOptions:
+    """What the settings run. Errors: ConfigError when they do not have the group; `otherwise`:
+    what else would help."""
     if settings.run is None:
         raise ConfigError(
             f"no group 'spark.run.options' in {settings.source}; "
-            "add it with the keys python, jarfile, job"
+            f"add it with the keys python, jarfile, job{otherwise}"
         )
     return settings.run
 

@@ -24,21 +24,25 @@ __all__ = [
     "application_rows",
     "ask",
     "check_room",
+    "executor_folders",
     "find_master",
     "ids_running",
     "kill",
     "megabytes",
+    "open_directly",
     "own_master",
+    "read_address",
     "worker_rows",
 ]
 
 PATIENCE = 3.0  # seconds, for each look: a session that cannot start says so within 15
 USUAL_UI_PORT = 8080
-ADDRESS = "address.json"  # of the lab's own cluster, in its folder
+ADDRESS = "address.json"  # of a server of Spark, in its folder
+WORK = "work"  # of a worker, in its folder: what its executors say
 _RUNNING = ("WAITING", "RUNNING", "SUBMITTED", "RELAUNCHING")
 _UNITS = {"": 1, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
 # A master is asked directly: a proxy of the environment is for other networks.
-_open = build_opener(ProxyHandler({})).open
+open_directly = build_opener(ProxyHandler({})).open
 
 
 @dataclass(frozen=True)
@@ -89,12 +93,24 @@ def own_master(home: Path) -> str:
     return str(url)
 
 
-def _own(home: Path) -> dict[str, Any]:
-    """The address that the lab's own cluster keeps in its folder; empty when there is none."""
+def read_address(folder: Path) -> dict[str, Any]:
+    """What a server of Spark keeps in its folder; empty when there is nothing."""
     try:
-        return dict(json.loads((home / "services" / "cluster" / ADDRESS).read_text("utf-8")))
+        return dict(json.loads((folder / ADDRESS).read_text("utf-8")))
     except (OSError, ValueError):
         return {}
+
+
+def executor_folders(home: Path, app: str) -> list[Path]:
+    """Where executors of an application logged, in the order of their numbers; own cluster only."""
+    workers = (home / "services" / "cluster").glob("worker-*")
+    found = (one for worker in workers for one in (worker / WORK / app).glob("*"))
+    return sorted(found, key=lambda folder: int(folder.name))
+
+
+def _own(home: Path) -> dict[str, Any]:
+    """The address of the lab's own cluster; empty when there is none."""
+    return read_address(home / "services" / "cluster")
 
 
 def _addresses(url: str) -> Iterator[tuple[str, int]]:
@@ -115,7 +131,7 @@ def _addresses(url: str) -> Iterator[tuple[str, int]]:
 def ask(master: Master) -> dict[str, Any]:
     """What the master's page /json/ says. Errors: ServiceError when it is not this master's."""
     try:
-        with _open(f"{master.ui}/json/", timeout=PATIENCE) as answer:
+        with open_directly(f"{master.ui}/json/", timeout=PATIENCE) as answer:
             said = dict(json.load(answer))
     except (OSError, ValueError) as error:
         why = getattr(error, "reason", error)
@@ -182,7 +198,7 @@ def kill(master: Master, id: str) -> str:
     data = urlencode({"id": id, "terminate": "true"}).encode()
     remedy = f"look at {master.ui}; spark.ui.killEnabled must not be false there"
     try:
-        _open(f"{master.ui}/{kind}/kill/", data, timeout=PATIENCE).close()
+        open_directly(f"{master.ui}/{kind}/kill/", data, timeout=PATIENCE).close()
     except OSError as error:
         raise ServiceError(f"{master.url} does not end {id} ({error}); {remedy}") from None
     ends = time.monotonic() + 10

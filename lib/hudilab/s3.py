@@ -10,7 +10,7 @@ from typing import Any
 from hudilab.config import Settings
 from hudilab.errors import S3Error
 
-__all__ = ["check_warehouse", "endpoint", "spark_settings", "storage_options"]
+__all__ = ["check_warehouse", "endpoint", "older_names", "spark_settings", "storage_options"]
 
 PROBE = "_hudilab_preflight"  # engines read nothing whose name starts with '_'
 # A preflight answers in seconds or not at all; the stream itself is far more patient.
@@ -45,6 +45,12 @@ def spark_settings(settings: Settings) -> dict[str, str]:
         # A server of one's own seldom has a host name for each bucket.
         found |= {"endpoint": url, "path.style.access": "true", "connection.ssl.enabled": tls}
     return {f"spark.hadoop.fs.s3a.{name}": value for name, value in found.items()}
+
+
+def older_names() -> dict[str, str]:
+    """The environment's file of credentials by the name that Hadoop's older SDK has for it."""
+    file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE")
+    return {"AWS_CREDENTIAL_PROFILES_FILE": file} if file else {}
 
 
 def storage_options(settings: Settings) -> dict[str, str]:

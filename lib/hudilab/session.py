@@ -21,9 +21,9 @@ from hudilab.config import Settings, read_options
 from hudilab.errors import ServiceError, SessionError
 from hudilab.jars import verify
 from hudilab.java import complaint, find_java
-from hudilab.master import Master, check_room, find_master
+from hudilab.master import Master, check_room, executor_folders, find_master
 from hudilab.paths import local_path
-from hudilab.s3 import spark_settings
+from hudilab.s3 import older_names, spark_settings
 
 __all__ = [
     "check_cluster",
@@ -98,8 +98,7 @@ def _cluster(settings: Settings, path: str, asked: Mapping[str, str]) -> dict[st
     found |= {
         f"spark.executorEnv.{name}": value for name in AWS_NAMES if (value := os.environ.get(name))
     }
-    if file := os.environ.get("AWS_SHARED_CREDENTIALS_FILE"):
-        found["spark.executorEnv.AWS_CREDENTIAL_PROFILES_FILE"] = file
+    found |= {f"spark.executorEnv.{name}": value for name, value in older_names().items()}
     if re.match(r"spark://(127\.|localhost:)", master):
         found |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return found
@@ -221,12 +220,12 @@ def _await_executor(spark: SparkSession, settings: Settings) -> None:
     if not str(context.master).startswith("spark://"):
         return
     app, inner = context.applicationId, spark._jsc.sc()
-    tries, ends = f"services/cluster/worker-*/work/{app}/*", time.monotonic() + EXECUTOR_PATIENCE
+    ends, tried = time.monotonic() + EXECUTOR_PATIENCE, executor_folders(settings.home, app)
     try:
         # The driver is in the list too.
         while len(inner.statusTracker().getExecutorInfos()) < 2:
             # A master with several workers starts executors that end at once for ever.
-            tried = list(settings.home.glob(tries))
+            tried = executor_folders(settings.home, app)
             if inner.isStopped() or len(tried) >= EXECUTOR_TRIES or time.monotonic() > ends:
                 break
             time.sleep(0.05)
@@ -234,9 +233,9 @@ def _await_executor(spark: SparkSession, settings: Settings) -> None:
             return
     except Py4JError:  # stopped between two questions
         pass
-    first = min(settings.home.glob(tries), key=lambda folder: int(folder.name), default=None)
     said = "look at their stdout and stderr in the master's web UI"
-    if first is not None:
+    if tried:
+        first = tried[0]
         # What Java cannot start with, it says on stdout.
         words = [(first / name).read_text("utf-8", "replace") for name in ("stderr", "stdout")]
         said = f"one said: {complaint(''.join(words))}; see {first}"
@@ -299,8 +298,7 @@ def environment(settings: Settings, app: str, asked: Mapping[str, str]) -> dict[
         # Workers run the system's python3 unless told otherwise.
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
     }
-    if file := os.environ.get("AWS_SHARED_CREDENTIALS_FILE"):
-        found["AWS_CREDENTIAL_PROFILES_FILE"] = file  # its name in Hadoop's older SDK
+    found |= older_names()
     if settings.runtime == "LOCAL" or asked.get("spark.driver.host") == "127.0.0.1":
         found["SPARK_LOCAL_IP"] = "127.0.0.1"
     return found

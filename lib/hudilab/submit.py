@@ -116,7 +116,7 @@ def _command(
     jars = verify(settings.project / "jars", needed(settings, groups))
     asked = session_settings(settings, jars)
     if bundle:
-        if file.parent != JOBS:
+        if job.endswith(".py"):
             raise BundleError(f"{job} is not in {bundle}; name a job of the lab, or no bundle")
         run, root = run_options(settings), _unpack(bundle, settings.home / "submitted")
         asked["spark.jars"] = str(root / run.jarfile)

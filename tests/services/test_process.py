@@ -10,6 +10,7 @@ import pytest
 
 from hudilab.config import Settings
 from hudilab.errors import ServiceError
+from hudilab.services import process
 from hudilab.services.cluster import start_cluster
 from hudilab.services.history import start_history
 from hudilab.services.kafka import start_broker
@@ -27,3 +28,5 @@ def test_a_port_in_use_is_named(alone: Settings, start: Callable[..., Any]) -> N
     assert str(caught.value) == (
         f"port {port} is in use; choose another with --port, or none for a free one"
     )
+    folders = list((alone.home / "services").glob("*"))
+    assert [process.find(folder) for folder in folders] == [None] * len(folders)

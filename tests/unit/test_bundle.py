@@ -153,10 +153,11 @@ WHERE = "{conf}/application_properties.json: group 'spark.run.options': "
 
 
 @pytest.mark.parametrize(
-    ("properties", "text"),
+    ("properties", "kind", "text"),
     [
         (
             {"python": "other.py", "jarfile": "lib/x.jar", "job": "copy"},
+            BundleError,
             WHERE + "key 'python' names 'other.py', which is not in the bundle (that is 'main.py'"
             "); key 'jarfile' names 'lib/x.jar', which is not in the bundle (that is "
             "'lib/hudilab-dependencies.jar'); key 'job' names 'copy', jobs there: "
@@ -164,16 +165,17 @@ WHERE = "{conf}/application_properties.json: group 'spark.run.options': "
         ),
         (
             {"job": None},
+            ConfigError,
             "no group 'spark.run.options' in {conf}/application_properties.json; "
             "add it with the keys python, jarfile, job",
         ),
     ],
 )
 def test_run_options_that_the_bundle_cannot_follow(
-    project: Settings, properties: dict[str, str | None], text: str
+    project: Settings, properties: dict[str, str | None], kind: type[Exception], text: str
 ) -> None:
     change(project.conf_dir / "application_properties.json", **properties)
-    with pytest.raises((BundleError, ConfigError)) as caught:
+    with pytest.raises(kind) as caught:
         build_bundle(project, project.conf_dir / "out" / "b.zip")
     assert str(caught.value) == text.format(conf=project.conf_dir)
     assert not (project.conf_dir / "out").exists()

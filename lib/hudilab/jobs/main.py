@@ -53,7 +53,7 @@ def main() -> None:
         if given and not given[0].startswith("-"):
             job, arguments = given[0], given[1:]
         else:
-            run = run_options(settings)
+            run = run_options(settings, ", or name a job")
             job, arguments = run.job, shlex.split(run.arguments) + given
         if job not in JOBS:
             raise ParameterError(f"no job {job!r}; jobs there: {', '.join(JOBS)}; name one")

@@ -16,10 +16,12 @@ from hudilab.errors import ServiceError
 from hudilab.master import (
     ADDRESS,
     USUAL_UI_PORT,
+    WORK,
     Master,
     ids_running,
     kill,
     megabytes,
+    read_address,
     worker_rows,
 )
 from hudilab.services import process, spark
@@ -72,7 +74,7 @@ def start_cluster(
         _start_master(folder, port, {"workers": workers, "cores": cores, "memory": size})
     else:
         asked = {"workers": workers, "cores": cores, "memory": size}
-        if asked.items() - _read(folder).items() or port not in (0, _port(running.master)):
+        if asked.items() - read_address(folder).items() or port not in (0, _port(running.master)):
             raise ServiceError(
                 f"{running.describe()} is running and other settings are asked for; "
                 f"stop it with: hudilab services stop {NAME}"
@@ -106,7 +108,7 @@ def find_cluster(settings: Settings) -> Cluster | None:
     found = process.find(folder)
     if found is None:
         return None
-    about, workers = _read(folder), map(process.find, _worker_folders(folder))
+    about, workers = read_address(folder), map(process.find, _worker_folders(folder))
     return Cluster(
         about["url"],
         about["ui"],
@@ -154,12 +156,8 @@ def _port(url: str) -> int:
     return int(url.rpartition(":")[2])
 
 
-def _read(folder: Path) -> dict[str, Any]:
-    return dict(json.loads((folder / ADDRESS).read_text(encoding="utf-8")))
-
-
 def _start_master(folder: Path, port: int, about: dict[str, Any]) -> None:
-    last = _read(folder) if (folder / ADDRESS).exists() else {"url": ":0", "ui": ":0"}
+    last = {"url": ":0", "ui": ":0"} | read_address(folder)
     rpc = process.choose_port(port, _port(last["url"]), USUAL_PORT)
     ui = process.choose_port(0, _port(last["ui"]), USUAL_UI_PORT)
     conf = spark.write_conf(folder, DEFAULTS)
@@ -176,13 +174,13 @@ def _start_master(folder: Path, port: int, about: dict[str, Any]) -> None:
 
 def _start_workers(folder: Path) -> None:
     """All of them at once, and wait until the master has them."""
-    about, conf = _read(folder), folder / "conf"
+    about, conf = read_address(folder), folder / "conf"
     started = []
     for number in range(1, about["workers"] + 1):
         mine = folder / f"worker-{number}"
         if process.find(mine) is None:
             arguments = ["--cores", str(about["cores"]), "--memory", f"{about['memory']}m"]
-            arguments += ["--work-dir", str(mine / "work"), "--host", HOST, "--port", "0"]
+            arguments += ["--work-dir", str(mine / WORK), "--host", HOST, "--port", "0"]
             arguments += ["--webui-port", "0", about["url"]]
             mine.mkdir(exist_ok=True)
             log = mine / "worker.log"

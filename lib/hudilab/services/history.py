@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.request import ProxyHandler, build_opener
 
 from hudilab.config import Settings, read_options
 from hudilab.errors import ServiceError
 from hudilab.jars import verify
+from hudilab.master import ADDRESS, open_directly, read_address
 from hudilab.paths import local_path
 from hudilab.s3 import spark_settings
 from hudilab.services import process, spark
@@ -19,9 +19,6 @@ __all__ = ["History", "find_history", "start_history", "stop_history"]
 NAME, HOST = "history", process.HOST
 USUAL_PORT = 18080
 PATIENCE = 60.0
-ADDRESS = "address.json"
-# It is asked directly: a proxy of the environment is for other networks.
-_open = build_opener(ProxyHandler({})).open
 
 
 @dataclass(frozen=True)
@@ -49,14 +46,15 @@ def start_history(settings: Settings, events: str = "", *, port: int = 0) -> His
     events = events or str(settings.home / "spark-events")
     running = find_history(settings)
     if running is not None:
-        if running.events != events or port not in (0, int(running.ui.rpartition(":")[2])):
+        if running.events != events or port not in (0, _port(running.ui)):
             raise ServiceError(
                 f"{running.describe()} is running and other settings are asked for; "
                 f"stop it with: hudilab services stop {NAME}"
             )
         return running
     process.refuse_second(folder)
-    address = process.choose_port(port, _last_port(folder), USUAL_PORT)
+    last = _port(read_address(folder).get("ui", ":0"))
+    address = process.choose_port(port, last, USUAL_PORT)
     defaults = {
         "spark.history.fs.logDirectory": events,
         "spark.history.fs.update.interval": "2s",
@@ -93,7 +91,7 @@ def find_history(settings: Settings) -> History | None:
     found = process.find(folder)
     if found is None:
         return None
-    about = json.loads((folder / ADDRESS).read_text(encoding="utf-8"))
+    about = read_address(folder)
     return History(about["ui"], about["events"], found.pid, folder / "history.log")
 
 
@@ -102,17 +100,14 @@ def stop_history(settings: Settings) -> int | None:
     return process.stop(settings.home / "services" / NAME)
 
 
+def _port(url: str) -> int:
+    return int(url.rpartition(":")[2])
+
+
 def _has_looked(ui: str) -> bool:
     """Whether its page says when the folder was read: it answers before it has opened that."""
     try:
-        with _open(f"{ui}/", timeout=3) as page:
+        with open_directly(f"{ui}/", timeout=3) as page:
             return b"last-updated" in page.read()
     except OSError:  # not yet
         return False
-
-
-def _last_port(folder: Path) -> int:
-    if not (folder / ADDRESS).exists():
-        return 0
-    about = json.loads((folder / ADDRESS).read_text(encoding="utf-8"))
-    return int(about["ui"].rpartition(":")[2])

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from hudilab.java import complaint, find_java
+from hudilab.s3 import older_names
 from hudilab.services import process
 
 __all__ = ["launch", "why", "write_conf"]
@@ -61,8 +62,7 @@ def launch(
         "SPARK_LOCAL_IP": process.HOST,
         "SPARK_SCALA_VERSION": "2.12",  # Spark's scripts set it; without it no executor starts
     }
-    if file := os.environ.get("AWS_SHARED_CREDENTIALS_FILE"):
-        env["AWS_CREDENTIAL_PROFILES_FILE"] = file  # its name in Hadoop's older SDK
+    env |= older_names()
     return process.launch(folder, [*command, *arguments], log, env)
 
 
