@@ -25,7 +25,7 @@ from hudilab.config import Settings, load_settings
 from hudilab.jobs import stock_prices
 from hudilab.kafka import Access, create_topics, produce
 from hudilab.ledger import BatchLedger
-from hudilab.prices import KEY, Message, messages, read_prices
+from hudilab.prices import KEY, ORDERING, Message, messages, read_prices
 from hudilab.services.kafka import start_broker, stop_broker
 from hudilab.session import open_session
 from hudilab.storage import prepare
@@ -94,18 +94,11 @@ def to_hudi(
     """The write of notebook 07; the stream's writer, not started, and its place."""
     place = prepare(settings, run_id=run, table="stock_prices")
     spec = stock_prices.table_spec(place)
-    ledger = BatchLedger(spark, spec, place, {"topic": topic})
-
-    def write_batch(batch: DataFrame, batch_id: int) -> None:
-        if ledger.done(batch, batch_id):
-            return
-        # The timeline of all commits is read in the end.
-        whole = {"hoodie.archive.automatic": "false"}
-        options = spec.write_options() | ledger.stamp(batch_id) | whole
-        columns = batch.select(*KEY, "price", "partition", "offset", "timestamp")
-        columns.write.format("hudi").options(**options).mode("append").save(place.table)
-
-    writer = source(spark, kafka, topic, limit).writeStream.foreachBatch(write_batch)
+    # The timeline of all commits is read in the end.
+    whole = {"hoodie.archive.automatic": "false"}
+    ledger = BatchLedger(spark, spec, place, {"topic": topic}, extra=whole)
+    rows = source(spark, kafka, topic, limit).select(*KEY, "price", "partition", *ORDERING)
+    writer = rows.writeStream.foreachBatch(ledger.write_batch)
     return writer.option("checkpointLocation", place.checkpoint), place
 
 

@@ -169,16 +169,7 @@ def start_lab(spark: SparkSession, peer: str, rows: DataFrame, load: str, batche
         buckets=1 if operation == "upsert" else None,
     )
     ledger = BatchLedger(spark, spec, place, {"seed": SEED, "load": load}, batches)
-
-    def write_batch(batch: DataFrame, batch_id: int) -> None:
-        if ledger.done(batch, batch_id):
-            return
-        options = spec.write_options() | ledger.stamp(batch_id)
-        if batch_id % 20 == 19:
-            options |= spec.tidy_options()
-        batch.write.format("hudi").options(**options).mode("append").save(place.table)
-
-    stream = rows.writeStream.foreachBatch(write_batch)
+    stream = rows.writeStream.foreachBatch(ledger.write_batch)
     return stream.option("checkpointLocation", place.checkpoint).start()
 
 

@@ -16,12 +16,15 @@ from confluent_kafka import KafkaError as Code
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka import Producer as Client
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from py4j.protocol import Py4JError
 
 from hudilab.config import Consumer, Producer
 from hudilab.errors import KafkaError
+from hudilab.streams import root_cause
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyspark.sql import SparkSession
 
 __all__ = [
     "Access",
@@ -32,6 +35,7 @@ __all__ = [
     "create_topics",
     "password",
     "produce",
+    "topic_identity",
     "topic_rows",
 ]
 
@@ -204,6 +208,33 @@ def topic_rows(
             row |= {"read": at, "lag": end[part] - at}
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def topic_identity(spark: SparkSession, client: Access, topic: str) -> dict[str, str]:
+    """What a topic is, whatever it is called and wherever it is reached: topic, cluster and id.
+
+    A topic of the same name on another cluster, or one that was deleted and created anew, has
+    another identity, and the offsets of a checkpoint mean nothing there. Asked by the session's
+    own Kafka client, which speaks IAM too. Raises KafkaError.
+    """
+    jvm: Any = spark._jvm
+    options = jvm.java.util.Properties()
+    for name, value in client.spark_options().items():
+        options.put(name.removeprefix("kafka."), value)
+    options.put("default.api.timeout.ms", "15000")
+    admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(options)
+    try:
+        cluster = str(admin.describeCluster().clusterId().get())
+        names = jvm.java.util.Collections.singletonList(topic)
+        found = admin.describeTopics(names).allTopicNames().get().get(topic)
+        return {"topic": topic, "cluster": cluster, "topic_id": str(found.topicId().toString())}
+    except Py4JError as error:
+        raise KafkaError(
+            f"topic {topic!r} at {client.servers} cannot be described ({root_cause(str(error))}); "
+            "correct bootstrap.servers or the topic's name, and start again"
+        ) from None
+    finally:
+        admin.close()
 
 
 @dataclass

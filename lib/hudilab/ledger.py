@@ -1,38 +1,59 @@
-"""Which micro-batches a table holds already: the batch's number is kept in Hudi's commit itself."""
+"""Write each micro-batch of a stream to a Hudi table exactly once: its number is in the commit."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import time
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from hudilab.commits import BATCH, COVERS, PREFIX, QUERY, SOURCE, Commits
 from hudilab.errors import StreamError, TableError
+from hudilab.ledger_rules import FENCED, Checkpoint, Commit, Rules, covers
 from hudilab.paths import Place
-from hudilab.storage import exists, list_files, read_text
-from hudilab.tables import TableSpec
+from hudilab.storage import exists, list_files, read_text, write_text
+from hudilab.tables import (
+    TIDY_EVERY,
+    TableSpec,
+    foreign_groups,
+    index_options,
+    read_properties,
+    sharing_options,
+)
 
 __all__ = ["BatchLedger"]
 
-PREFIX = "hudilab."
-QUERY, BATCH, SOURCE = PREFIX + "query_id", PREFIX + "batch_id", PREFIX + "source"
-
-
-class _Stamp(NamedTuple):
-    batch: int
-    source: str
+CONFLICTS = ("ConcurrentModificationException", "HoodieWriteConflictException")
+TRIES = 10  # of a batch that lost to another writer's commit
 
 
 class BatchLedger:
-    """Makes a replayed micro-batch harmless, and refuses what would lose or repeat rows silently.
+    """Writes micro-batches exactly once: pass its `write_batch` to `foreachBatch`.
 
-    Structured Streaming replays the batch during which a driver died. `stamp` puts the streaming
-    query's id, the batch's number and the source's settings into the commit's metadata, in the
-    same atomic step as the rows; `done` looks for them before a batch is written. `batches` is
-    the length of a bounded stream. Errors, before anything is written: TableError when the table
-    there has another key, type or partitioning; StreamError when checkpoint, source and table do
-    not belong together. Source: Hudi 1.2.0 `hoodie.datasource.write.commitmeta.key.prefix`.
+    The promise: whatever is deleted, restored, replayed, recreated or run twice, the table is right
+    or the stream is refused with the reason.
+
+    Structured Streaming replays the batch during which a driver died. So each commit carries the
+    streaming query's id, the batch's number and a digest of the offsets it read, in the same atomic
+    step as the rows (`stamp`), and before each write the newest of these stamps is compared with
+    the checkpoint (`done`). A driver that has been replaced cannot commit any more: the new one
+    notes itself as the checkpoint's owner and rolls back what the old one was writing, and each
+    write checks the owner again after Hudi has announced the commit (`fenced`).
+
+    spec, place: the table and where it is. source: what the rows come from (parameters, or the
+    identity of a topic), or a function that says so; it is compared at the start of every run.
+    batches: the length of a bounded stream. shared: other streams or jobs may write to the table at
+    the same time; pass it to all of them. lock: options of a Hudi lock provider, for shared tables;
+    on a local disk it is a lock file of the table's. tidy_every: see `TableSpec.tidy_options`.
+    extra: further write options, see `TableSpec.write_options`.
+
+    Raises, before anything is written: TableError when the table there has another key, type or
+    partitioning, or file groups that are not its own; StreamError when checkpoint, source and table
+    do not belong together. Source: Hudi 1.2.0 `hoodie.datasource.write.commitmeta.key.prefix`.
     """
 
     def __init__(
@@ -40,49 +61,160 @@ class BatchLedger:
         spark: SparkSession,
         spec: TableSpec,
         place: Place,
-        source: Mapping[str, Any],
+        source: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
         batches: int | None = None,
+        *,
+        shared: bool = False,
+        lock: Mapping[str, str] | None = None,
+        tidy_every: int = TIDY_EVERY,
+        extra: Mapping[str, str] | None = None,
     ) -> None:
-        self._spark, self._place, self._batches = spark, place, batches
-        # Another number of buckets would look for a key in another file: part of what must stay.
-        fixed = {"buckets": spec.buckets} if spec.buckets else {}
-        self._source = json.dumps(dict(source) | fixed, sort_keys=True)
-        self._run, self._query, self._last = "", "", -1
-        self._refuse_other_table(spec)
-        self._refuse_strangers()
+        self._spark, self._spec, self._place = spark, spec, place
+        self._options = spec.write_options(extra)
+        self._ask, self._tidy_every = source, tidy_every
+        self._shared = shared
+        self._sharing = sharing_options(place.table, lock) if shared else {}
+        self._rules = Rules(place.table, place.checkpoint, batches, shared)
+        self._table = Commits(spark, place.table)
+        self._run, self._query, self._source = "", "", ""
+        self._stamp: dict[str, str] = {}
+        self._kept: dict[str, str] = {}
+        self._offsets: dict[int, str] = {}
+        self._check()
+
+    def write_batch(self, batch: DataFrame, batch_id: int) -> None:
+        """Write a micro-batch to the table, once; a function for `foreachBatch`."""
+        for attempt in count(1):
+            if self.done(batch, batch_id):
+                return
+            options = self._options | self.stamp(batch_id)
+            options |= self._spec.tidy_options(batch_id, self._tidy_every)
+            writer = self.fenced(batch).write.format("hudi").options(**options)
+            try:
+                writer.mode("append").save(self._place.table)
+                return
+            except Exception as error:
+                # In a shared table the second of two writers that touch the same file group loses.
+                lost = self._shared and any(name in str(error) for name in CONFLICTS)
+                if not lost or attempt == TRIES:
+                    raise
+                time.sleep(0.1 * attempt)
 
     def done(self, batch: DataFrame, batch_id: int) -> bool:
         """Whether nothing of this batch is left to write: it is committed, or after the last."""
         context = batch.sparkSession.sparkContext
-        run = context.getLocalProperty("spark.jobGroup.id")
+        run = str(context.getLocalProperty("spark.jobGroup.id"))
         if run != self._run:
-            # Only the first batch of a run can be a replay, and a run keeps its checkpoint: one
-            # look at checkpoint and timeline is enough.
-            self._look(context.getLocalProperty("sql.streaming.queryId"))
-            self._run = str(run)
-        if self._batches is not None and batch_id >= self._batches:
-            return True
-        return batch_id <= self._last
+            self._take_over(batch.sparkSession, context.getLocalProperty("sql.streaming.queryId"))
+            self._run = run
+        elif read_text(self._spark, self._owner_file()) != run:
+            raise StreamError(FENCED.format(self._place.checkpoint))
+        mine, others = self._rules.find(self._query, self._table.newest_first())
+        self._follow_table(others)
+        digest = self._covers(batch_id)
+        self._stamp = {QUERY: self._query, COVERS: digest, SOURCE: self._source}
+        return self._rules.is_written(batch_id, digest, mine)
 
     def stamp(self, batch_id: int) -> dict[str, str]:
-        """Write options that keep query, batch and source in the commit's metadata."""
-        return {
-            "hoodie.datasource.write.commitmeta.key.prefix": PREFIX,
-            QUERY: self._query or str(self._query_id()),
-            BATCH: str(batch_id),
-            SOURCE: self._source,
-        }
+        """Write options that keep query, batch, offsets and source in the commit's metadata, that
+        keep what indexes the table has, and that let others write where the table is shared."""
+        if not self._stamp:
+            raise StreamError("stamp() knows no batch yet; call done() first, as write_batch does")
+        prefix = {"hoodie.datasource.write.commitmeta.key.prefix": PREFIX, BATCH: str(batch_id)}
+        return prefix | self._stamp | self._kept | self._sharing
 
-    def _look(self, running: str | None) -> None:
-        """Refuse a query without the checkpoint; note the newest batch that it has in the table."""
-        if running != self._query_id():
+    def fenced(self, batch: DataFrame) -> DataFrame:
+        """The same rows, which cannot be read once another driver has taken over the checkpoint.
+
+        Spark evaluates the condition on the driver when Hudi has announced the commit: whoever
+        takes over later sees the announcement, and rolls it back.
+        """
+        replaced = F.raise_error(F.lit(FENCED.format(self._place.checkpoint)))
+        owner = F.expr(f"(SELECT value FROM {_view(self._run)})")
+        return batch.where(F.when(owner == F.lit(self._run), F.lit(True)).otherwise(replaced))
+
+    def _check(self, running: str | None = None) -> str:
+        """Refuse what does not belong together; the id of the checkpoint's query. Writes nothing.
+
+        running: the id of the query that asks.
+        """
+        self._refuse_other_table()
+        query = self._query_id()
+        if running is not None and running != query:
             raise StreamError(
                 f"the stream does not use the checkpoint {self._place.checkpoint}, so a restart "
                 "would write everything again; "
                 'add .option("checkpointLocation", place.checkpoint) to writeStream'
             )
-        last = self._committed().get(str(running))
-        self._query, self._last = str(running), -1 if last is None else last.batch
+        self._source = self._source_text()
+        mine, others = self._rules.find(query, self._table.newest_first())
+        near = [] if mine is None else [mine.batch]
+        planned = {batch: self._covers(batch) for batch in near if self._is_planned(batch)}
+        checkpoint = Checkpoint(query, self._last_done(), planned)
+        self._rules.check(checkpoint, self._source, mine, others)
+        self._refuse_foreign_groups(self._table.file_groups() if self._spec.buckets else set())
+        return str(query)
+
+    def _take_over(self, session: SparkSession, running: str | None) -> None:
+        """Check all again and shut out the checkpoint's earlier driver, at a run's first batch."""
+        self._offsets = {}
+        run = str(session.sparkContext.getLocalProperty("spark.jobGroup.id"))
+        self._query = self._check(str(running))
+        write_text(self._spark, self._owner_file(), run)
+        owner = session.read.text(self._owner_file())
+        owner.createOrReplaceTempView(_view(run))
+        self._follow_table([])
+        options = self._options | self._kept | self._sharing
+        self._table.roll_back_unfinished(options, wait=self._shared)
+        # What the earlier driver committed until then counts.
+        self._check(str(running))
+
+    def _follow_table(self, others: list[Commit]) -> None:
+        """Keep what the table has; refuse what others wrote and this write cannot live with."""
+        folder = f"{self._place.table}/.hoodie"
+        self._refuse_foreign_groups({group for commit in others for group in commit.groups})
+        self._kept = {}
+        if not exists(self._spark, f"{folder}/hoodie.properties"):
+            return
+        properties = read_properties(read_text(self._spark, f"{folder}/hoodie.properties"))
+        file = f"{folder}/.index_defs/index.json"
+        if index_options(properties):
+            definitions = read_text(self._spark, file) if exists(self._spark, file) else ""
+            self._kept = index_options(properties, definitions)
+
+    def _refuse_foreign_groups(self, groups: Iterable[str]) -> None:
+        if self._spec.buckets is None:
+            return
+        wrong = foreign_groups(groups, self._spec.buckets)
+        if wrong and (wrong := foreign_groups(self._table.file_groups(), self._spec.buckets)):
+            raise TableError(
+                f"{len(wrong)} file groups of {self._place.table} ({wrong[0]}, ...) belong to no "
+                "bucket: SQL or clustering wrote them without the table's bucket index, and every "
+                "later upsert would fail; rewrite the table's files, then start again: from "
+                "hudilab.repair import rewrite_buckets; rewrite_buckets(spark, spec, place)"
+            )
+
+    def _owner_file(self) -> str:
+        return f"{self._place.checkpoint}/hudilab-owner"
+
+    def _source_text(self) -> str:
+        source = self._ask() if callable(self._ask) else self._ask
+        # Another number of buckets would look for a key in another file: part of what must stay.
+        fixed = {"buckets": self._spec.buckets} if self._spec.buckets else {}
+        return json.dumps(dict(source) | fixed, sort_keys=True)
+
+    def _is_planned(self, batch: int) -> bool:
+        return exists(self._spark, f"{self._place.checkpoint}/offsets/{batch}")
+
+    def _covers(self, batch: int) -> str:
+        """The digest of what a planned batch reads; the offsets of two batches are kept."""
+        texts = {-1: ""} | self._offsets
+        for number in (batch - 1, batch):
+            if number not in texts:
+                file = f"{self._place.checkpoint}/offsets/{number}"
+                texts[number] = read_text(self._spark, file) if self._is_planned(number) else ""
+        self._offsets = {batch: texts[batch]}
+        return covers(texts[batch - 1], texts[batch])
 
     def _query_id(self) -> str | None:
         file = f"{self._place.checkpoint}/metadata"
@@ -96,70 +228,22 @@ class BatchLedger:
                 "or delete table and checkpoint together and start again"
             ) from None
 
-    def _last_checkpointed(self) -> int:
+    def _last_done(self) -> int:
         """The newest batch that the checkpoint calls done, -1 for none."""
         done = list_files(self._spark, f"{self._place.checkpoint}/commits")
         return max((int(file.path) for file in done if file.path.isdecimal()), default=-1)
 
-    def _committed(self) -> dict[str, _Stamp]:
-        """The newest stamp of each streaming query on the table's active timeline."""
-        newest: dict[str, _Stamp] = {}
-        if not exists(self._spark, f"{self._place.table}/.hoodie/hoodie.properties"):
-            return newest
-        jvm: Any = self._spark._jvm
-        jsc: Any = self._spark._jsc
-        conf = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(jsc.hadoopConfiguration())
-        builder = jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
-        meta = builder.setConf(conf).setBasePath(self._place.table).build()
-        timeline = meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
-        for instant in timeline.getInstants():
-            commit = timeline.readCommitMetadata(instant)
-            query, batch = commit.getMetadata(QUERY), commit.getMetadata(BATCH)
-            if query is not None and batch is not None:
-                found = _Stamp(int(batch), str(commit.getMetadata(SOURCE)))
-                newest[query] = max(found, newest.get(query, found))
-        return newest
-
-    def _refuse_other_table(self, spec: TableSpec) -> None:
+    def _refuse_other_table(self) -> None:
         file = f"{self._place.table}/.hoodie/hoodie.properties"
         if not exists(self._spark, file):
             return
-        lines = read_text(self._spark, file).splitlines()
-        pairs = (line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
-        differences = spec.conflicts({key: value.replace("\\:", ":") for key, value in pairs})
+        differences = self._spec.conflicts(read_properties(read_text(self._spark, file)))
         if differences:
             raise TableError(
                 f"the table at {self._place.table} is another one: {'; '.join(differences)}; "
                 "use the table's own settings, or another table.name or run_id"
             )
 
-    def _refuse_strangers(self) -> None:
-        query, done, committed = self._query_id(), self._last_checkpointed(), self._committed()
-        table, checkpoint = self._place.table, self._place.checkpoint
-        both = "delete table and checkpoint together, or use another run_id"
-        if query is None and committed:
-            raise StreamError(
-                f"the table {table} was written by a stream whose checkpoint is not at "
-                f"{checkpoint}: all would be written again; restore that checkpoint, or {both}"
-            )
-        if self._batches is not None:
-            done = min(done, self._batches - 1)  # a bounded stream's batches after the last
-        mine = committed.get(str(query))
-        if mine is None:
-            if done >= 0:
-                raise StreamError(
-                    f"the checkpoint {checkpoint} belongs to another table or run: {table} holds "
-                    f"none of its {done + 1} batches; use its own table, or {both}"
-                )
-            return
-        if mine.source != self._source:
-            raise StreamError(
-                f"the checkpoint {checkpoint} belongs to a run with {mine.source}, and "
-                f"{self._source} is asked for; use the same parameters, or {both}"
-            )
-        if not done <= mine.batch <= done + 1:
-            older = "table" if mine.batch < done else "checkpoint"
-            raise StreamError(
-                f"the {older} was set back: {table} holds batches up to {mine.batch}, {checkpoint} "
-                f"up to {done}; restore both from the same moment, or {both}"
-            )
+
+def _view(run: str) -> str:
+    return f"hudilab_owner_{run.replace('-', '')}"

@@ -7,10 +7,24 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 
 from hudilab.config import Settings
+from hudilab.errors import TableError
 from hudilab.paths import Place, check_writable, local_path, locate
-from hudilab.s3 import check_warehouse
+from hudilab.s3 import check_warehouse, endpoint
 
-__all__ = ["FileInfo", "check_place", "delete", "exists", "list_files", "prepare", "read_text"]
+__all__ = [
+    "LESSONS",
+    "FileInfo",
+    "check_place",
+    "delete_file",
+    "exists",
+    "list_files",
+    "prepare",
+    "read_text",
+    "reset",
+    "write_text",
+]
+
+LESSONS = "lessons"  # the database that notebooks write to, and may delete from
 
 
 class FileInfo(NamedTuple):
@@ -34,10 +48,36 @@ def exists(spark: SparkSession, uri: str) -> bool:
     return bool(fs.exists(path))
 
 
-def delete(spark: SparkSession, uri: str) -> bool:
-    """Delete a file or a whole folder; False when there was none."""
+def delete_file(spark: SparkSession, uri: str) -> bool:
+    """Delete a file; False when there was none. A folder that is not empty is never deleted."""
     fs, path = _open(spark, uri)
-    return bool(fs.delete(path, True))
+    return bool(fs.delete(path, False))
+
+
+def reset(spark: SparkSession, settings: Settings, place: Place) -> None:
+    """Delete a lesson's own table and its checkpoints, and say so; its running queries stop first.
+
+    Only tables of the database `lessons` are deleted, and none on a warehouse that is not the
+    learner's (RUNTIME_ENV=AWS, or Amazon's S3): there a table that exists is an error. Raises
+    TableError, and then deletes nothing.
+    """
+    if place.database != LESSONS:
+        raise TableError(
+            f"{place.table} is not a lesson's table, so it is not deleted; lessons use "
+            f'prepare(settings, database="{LESSONS}")'
+        )
+    for query in spark.streams.active:
+        query.stop()
+    there = [uri for uri in (place.table, place.checkpoint) if exists(spark, uri)]
+    foreign = settings.runtime == "AWS" or not (settings.is_local or endpoint())
+    if there and foreign:
+        raise TableError(
+            f"{there[0]} exists, and a lesson deletes nothing in a warehouse on AWS; "
+            "give the run a run_id of its own: -p run_id NAME"
+        )
+    for uri in (place.table, place.checkpoint):
+        fs, path = _open(spark, uri)
+        print("reset" if fs.delete(path, True) else "not there yet", uri)
 
 
 def read_text(spark: SparkSession, uri: str) -> str:
@@ -49,6 +89,16 @@ def read_text(spark: SparkSession, uri: str) -> str:
     finally:
         stream.close()
     return text
+
+
+def write_text(spark: SparkSession, uri: str, text: str) -> None:
+    """Write a small UTF-8 file, or replace it."""
+    fs, path = _open(spark, uri)
+    stream = fs.create(path, True)
+    try:
+        stream.write(bytearray(text.encode()))
+    finally:
+        stream.close()
 
 
 def list_files(spark: SparkSession, uri: str) -> list[FileInfo]:
@@ -72,15 +122,15 @@ def list_files(spark: SparkSession, uri: str) -> list[FileInfo]:
     return sorted(found)
 
 
-def prepare(settings: Settings, *, run_id: str = "", table: str = "") -> Place:
+def prepare(settings: Settings, *, run_id: str = "", table: str = "", database: str = "") -> Place:
     """Where a table of this run lives (the configured one unless named); says what was rewritten.
 
-    Errors: PathError when a local warehouse cannot be written, S3Error when one on S3 cannot,
-    before anything is.
+    run_id: a root of its own below the warehouse. Raises PathError if a local warehouse is not
+    writable, S3Error if one on S3 is not, before anything is written.
     """
     place = locate(
         settings.warehouse_path,
-        settings.database_name,
+        database or settings.database_name,
         table or settings.table_name,
         is_local=settings.is_local,
         home=settings.home,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import signal
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +18,7 @@ from hudilab.errors import StreamError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["drain", "progress_rows", "root_cause"]
+__all__ = ["drain", "progress_rows", "root_cause", "run_until_end", "stop_on_signal"]
 
 _THROWN = re.compile(
     r"(?:\s*Caused by: |: )?"
@@ -28,36 +31,104 @@ _CARRIER = re.compile(
 )
 
 
-def drain(query: StreamingQuery, *, batches: int | None = None, deadline: float) -> StreamingQuery:
+def drain(
+    query: StreamingQuery,
+    *,
+    batches: int | None = None,
+    deadline: float,
+    asked: Sequence[int] = (),
+) -> StreamingQuery:
     """Wait until micro-batch number `batches` (from 1) is committed, then stop the query.
 
     Without `batches`: until it ends by itself, as one with the trigger `availableNow` does.
-    Shows a progress bar; `deadline` in seconds. Errors: StreamError with the root cause when the
-    query fails or the deadline passes; the checkpoint then lets the next start go on.
+    Shows a progress bar; `deadline` in seconds. An interrupt stops the query too; a signal in
+    `asked` (see `stop_on_signal`) stops it between two batches, without an error. Raises
+    StreamError with the root cause when the query fails or the deadline passes; the next start
+    resumes from the checkpoint.
     """
+    try:
+        _await_batch(query, batches, deadline, asked)
+    finally:
+        # Also when a cell is interrupted: a query left behind would write beside the next one.
+        query.stop()
+    return query
+
+
+def _await_batch(
+    query: StreamingQuery, batches: int | None, deadline: float, asked: Sequence[int]
+) -> None:
     ends = time.monotonic() + deadline
     with tqdm(total=batches, unit="batch", desc="stream") as bar:
         while True:
-            last = query.lastProgress
-            done = 0 if last is None else int(last["batchId"]) + 1
+            done = _batches_done(query)
             done = done if batches is None else min(done, batches)
             if done > bar.n:  # each refresh is an output of the cell
                 bar.update(done - bar.n)
             if batches is not None and done >= batches:
-                break
+                return
+            if asked:
+                _stop(query)
+                return
             if not query.isActive:
                 if batches is None and query.exception() is None:
-                    break
+                    return
                 raise StreamError(_end(query, done, batches))
             if time.monotonic() > ends:
-                query.stop()
                 raise StreamError(
-                    f"{_of(done, batches)} were done after {deadline:g} s; raise the "
-                    "deadline and start again: the stream goes on from its checkpoint"
+                    f"{_of(done, batches)} were done after {deadline:g} s; raise the deadline and "
+                    "start again: the stream resumes from its checkpoint"
                 )
             time.sleep(0.05)
+
+
+def run_until_end(queries: Sequence[StreamingQuery], asked: Sequence[int] = ()) -> None:
+    """Wait until all queries have ended by themselves; one that fails leaves the others running.
+
+    A signal in `asked` (see `stop_on_signal`) stops each query between two batches. Raises
+    StreamError, at the end, with the cause of each that failed.
+    """
+    try:
+        while any(query.isActive for query in queries):
+            for query in queries:
+                if asked and query.isActive:
+                    _stop(query)
+            time.sleep(0.1)
+    finally:
+        for query in queries:
+            query.stop()
+    if failed := [query for query in queries if query.exception()]:
+        raise StreamError("; ".join(_end(query, _batches_done(query), None) for query in failed))
+
+
+@contextmanager
+def stop_on_signal() -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM in a list instead of ending the program; restored afterwards.
+
+    Enter it when the session is open: Spark installs a handler of its own with it.
+    """
+    asked: list[int] = []
+    before = {
+        number: signal.signal(number, lambda got, _: asked.append(got))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(query: StreamingQuery) -> None:
+    """Between two batches, where that comes soon: then nothing is to be repeated."""
+    patience = time.monotonic() + 60
+    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < patience:
+        time.sleep(0.05)
     query.stop()
-    return query
+
+
+def _batches_done(query: StreamingQuery) -> int:
+    last = query.lastProgress
+    return 0 if last is None else int(last["batchId"]) + 1
 
 
 def _of(done: int, batches: int | None) -> str:
@@ -69,7 +140,7 @@ def _end(query: StreamingQuery, done: int, batches: int | None) -> str:
     why = "it was stopped" if failure is None else root_cause(str(failure))
     return (
         f"the stream ended after {_of(done, batches)}: {why}; "
-        "mend the cause and start again: the stream goes on from its checkpoint"
+        "fix the cause and start again: the stream resumes from its checkpoint"
     )
 
 

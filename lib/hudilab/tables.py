@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hudilab.errors import TableError
 
-__all__ = ["TableSpec"]
+__all__ = [
+    "TIDY_EVERY",
+    "TableSpec",
+    "foreign_groups",
+    "index_options",
+    "read_properties",
+    "sharing_options",
+]
+
+TIDY_EVERY = 20  # batches of appends
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TYPES = ("COPY_ON_WRITE", "MERGE_ON_READ")
@@ -55,7 +65,7 @@ _WHY = {
     f"{_WRITE}recordkey.field": "The columns that make a row unique.",
     f"{_WRITE}partitionpath.field": "One directory for each value; empty: no partitions.",
     f"{_WRITE}hive_style_partitioning": "Directories are named column=value.",
-    "hoodie.table.ordering.fields": "Of two rows with one key the greater value here wins.",
+    "hoodie.table.ordering.fields": "Of two rows with one key an upsert keeps the greater one.",
     f"{_WRITE}operation": "How a batch goes in: inserts add rows, upsert looks keys up first.",
     "hoodie.table.timeline.timezone": "Instants read the same on every machine.",
     _ASYNC: "No compaction beside the stream: it can keep the JVM from exiting.",
@@ -71,7 +81,8 @@ _WHY = {
 @dataclass(frozen=True)
 class TableSpec:
     """A Hudi table: `table_type` COPY_ON_WRITE or MERGE_ON_READ; `operation` bulk_insert, insert
-    or upsert; `ordering` is the column whose greatest value wins when a key comes twice.
+    or upsert; `ordering` is the column (or the columns, compared in turn) whose greatest value an
+    upsert keeps when a key comes twice.
     `buckets`, for upserts: the bucket index with this number of file groups a partition, fixed for
     the table's life; None: Hudi's SIMPLE index, which reads the keys of all files. Source: Hudi
     1.2.0 `hoodie.index.type`.
@@ -82,13 +93,17 @@ class TableSpec:
     name: str
     record_key: tuple[str, ...]
     partition: tuple[str, ...]
-    ordering: str
+    ordering: str | tuple[str, ...]
     table_type: str = "COPY_ON_WRITE"
     operation: str = "bulk_insert"
     buckets: int | None = None
 
     def __post_init__(self) -> None:
-        problems = _name_problem("name", self.name) + _name_problem("ordering", self.ordering)
+        problems = _name_problem("name", self.name)
+        if isinstance(self.ordering, tuple):
+            problems += _columns_problems("ordering", self.ordering)
+        else:
+            problems += _name_problem("ordering", self.ordering)
         problems += _columns_problems("record_key", self.record_key)
         problems += _columns_problems("partition", self.partition)
         if self.record_key == ():
@@ -97,6 +112,12 @@ class TableSpec:
             problems.append(f"table_type={self.table_type!r} is not one of {', '.join(_TYPES)}")
         if self.operation not in _OPERATIONS:
             problems.append(f"operation={self.operation!r} is not one of {', '.join(_OPERATIONS)}")
+        upserts = self.operation == "upsert"
+        if upserts and not problems and set(self._order) <= set(self.record_key):
+            problems.append(
+                f"ordering={','.join(self._order)} is part of record_key, so two rows of one key "
+                "are always equal in it and an older row can win; order by a column outside the key"
+            )
         if self.buckets is not None:
             if type(self.buckets) is not int or self.buckets < 1:
                 problems.append(f"buckets={self.buckets!r} is not a number from 1 on")
@@ -104,6 +125,10 @@ class TableSpec:
                 problems.append(f"buckets are for upsert, operation is {self.operation}")
         if problems:
             raise TableError(f"TableSpec: {'; '.join(problems)}; correct these fields")
+
+    @property
+    def _order(self) -> tuple[str, ...]:
+        return self.ordering if isinstance(self.ordering, tuple) else (self.ordering,)
 
     def write_options(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         """Options for `.format("hudi").options(**...)`: the spec's own and `extra`, all text.
@@ -125,14 +150,14 @@ class TableSpec:
             raise TableError("; ".join(problems))
         return {option: value for option, value, _ in self.describe()} | dict(extra or {})
 
-    def tidy_options(self) -> dict[str, str]:
-        """Options for one batch of appends in twenty: merge small files, remove merged ones.
+    def tidy_options(self, batch_id: int, every: int = TIDY_EVERY) -> dict[str, str]:
+        """Options for one batch of appends in `every`: merge small files, remove merged ones.
 
-        Files of fewer bytes than `hoodie.clustering.plan.strategy.small.file.limit` are merged
-        after the batch's commit; files that an earlier merge replaced, and no commit still kept
-        needs, are removed. Empty for upserts: they clean by themselves.
+        Empty for the other batches, and for upserts, which clean by themselves. Files of fewer
+        bytes than `hoodie.clustering.plan.strategy.small.file.limit` are merged after the batch's
+        commit; files that an earlier merge replaced, and no commit still kept needs, are removed.
         """
-        if self.operation != "bulk_insert":
+        if self.operation != "bulk_insert" or batch_id % every != every - 1:
             return {}
         every_time = {"hoodie.clustering.inline.max.commits": "1", "hoodie.clean.max.commits": "1"}
         return {"hoodie.clustering.inline": "true", _CLEAN: "true"} | every_time
@@ -140,7 +165,7 @@ class TableSpec:
     def describe(self) -> list[tuple[str, str, str]]:
         """(option, value, what it is for), a row for each option that the spec sets."""
         values = [self.name, self.table_type, ",".join(self.record_key), ",".join(self.partition)]
-        values += ["true", self.ordering, self.operation, "UTC"]
+        values += ["true", ",".join(self._order), self.operation, "UTC"]
         values += ["false", "true"] if self.table_type == "MERGE_ON_READ" else ["", ""]
         values.append("false" if self.operation == "bulk_insert" else "")
         # In MERGE_ON_READ such rows would also change the format of the logs, for no gain.
@@ -163,7 +188,7 @@ class TableSpec:
             (
                 "ordering",
                 have.get("ordering.fields", have.get("precombine.field")),
-                self.ordering,
+                ",".join(self._order),
             ),
             # Not in every table: a missing line is no difference that Hudi would refuse.
             ("hive style", have.get(f"{_WRITE}hive_style_partitioning", "true"), "true"),
@@ -174,6 +199,73 @@ class TableSpec:
             for what, there, asked in rows
             if _plain(there) != asked
         ]
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """The pairs of a table's `hoodie.properties`."""
+    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return {key: value.replace("\\:", ":") for key, value in pairs if not key.startswith("#")}
+
+
+def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[str, str]:
+    """Options that keep the metadata table and the indexes a table has, for each write and read.
+
+    properties: of `hoodie.properties`; definitions: the text of `.hoodie/.index_defs/index.json`,
+    empty when there is none. A write without these options deletes the metadata table and every
+    index in it, and a read without them uses none. Empty for a table without a metadata table.
+    """
+    have = properties.get("hoodie.table.metadata.partitions", "").split(",")
+    if have == [""]:
+        return {}
+    indexes = json.loads(definitions or "{}").get("indexDefinitions", {})
+    record = indexes.get("record_index", {}).get("indexOptions", {})
+    scope = "" if record.get("isPartitioned") == "true" else "global."
+    names = {
+        "column_stats": "index.column.stats.enable",
+        "partition_stats": "index.partition.stats.enable",
+        "bloom_filters": "index.bloom.filter.enable",
+        "record_index": f"{scope}record.level.index.enable",
+    }
+    found = {f"hoodie.metadata.{names[one]}": "true" for one in have if one in names}
+    return {"hoodie.metadata.enable": "true"} | found
+
+
+def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Write options for a table that several streams or jobs write to at the same time.
+
+    table: its URI. lock: options of a Hudi lock provider; on a local disk a lock file of the
+    table's is used, which is taken over a minute after its owner died. Raises TableError on an
+    object store without `lock`: there no lock file is safe. Source: Hudi 1.2.0
+    `hoodie.write.concurrency.mode`.
+    """
+    if lock is None and not table.startswith("file:"):
+        raise TableError(
+            f"{table} is on an object store, where Hudi's lock file protects nothing; pass lock= "
+            "with the options of a lock provider, for example {'hoodie.write.lock.provider': "
+            "'org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider', ...}, or, for "
+            "streams of one driver, {'hoodie.write.lock.provider': "
+            "'org.apache.hudi.client.transaction.lock.InProcessLockProvider'}"
+        )
+    provider = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
+    file = {
+        "hoodie.write.lock.provider": provider,
+        "hoodie.write.lock.filesystem.expire": "1",  # minutes
+    }
+    return {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        # Another writer's commit in flight is no failed one: it is, once its heartbeat has stopped.
+        "hoodie.clean.failed.writes.policy": "LAZY",
+        "hoodie.client.heartbeat.interval_in_ms": "10000",
+        "hoodie.client.heartbeat.tolerable.misses": "3",
+        # Longer than the lock of a dead writer lives.
+        "hoodie.write.lock.client.num_retries": "180",
+        "hoodie.write.lock.client.wait_time_ms_between_retry": "500",
+    } | dict(file if lock is None else lock)
+
+
+def foreign_groups(groups: Iterable[str], buckets: int) -> list[str]:
+    """The file groups whose names say none of a table's buckets, which it cannot have made."""
+    return sorted(name for name in groups if not (name[:8].isdecimal() and int(name[:8]) < buckets))
 
 
 def _plain(value: str | None) -> str:

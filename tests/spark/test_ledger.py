@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hudi import HudiTableBuilder
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from hudilab.errors import StreamError, TableError
 from hudilab.ledger import BatchLedger
@@ -28,26 +28,18 @@ SPEC = TableSpec(
 )
 SIZES = {"sensors": 2, "seed": 1}
 SOURCE = {"rows": 40, "batches": 2, **SIZES}
-Writer = Callable[[DataFrame, int], None]
 
 
-def writer(ledger: BatchLedger, place: Place) -> Writer:
-    def write_batch(batch: DataFrame, batch_id: int) -> None:
-        if ledger.done(batch, batch_id):
-            return
-        options = SPEC.write_options() | ledger.stamp(batch_id)
-        batch.write.format("hudi").options(**options).mode("append").save(place.table)
-
-    return write_batch
-
-
-def run(spark: SparkSession, place: Place, checkpoint: str | None, batches: int = 2) -> None:
-    ledger = BatchLedger(spark, SPEC, place, SOURCE, 2)
+def stream(spark: SparkSession, ledger: BatchLedger, place: Place) -> StreamingQuery:
     readings = sensor_stream(spark, rows_per_batch=20, rows=40, **SIZES)
-    stream = readings.writeStream.foreachBatch(writer(ledger, place))
-    if checkpoint:
-        stream = stream.option("checkpointLocation", checkpoint)
-    drain(stream.start(), batches=batches, deadline=120)
+    writer = readings.writeStream.foreachBatch(ledger.write_batch)
+    return writer.option("checkpointLocation", place.checkpoint).start()
+
+
+def run(spark: SparkSession, place: Place, batches: int = 2) -> BatchLedger:
+    ledger = BatchLedger(spark, SPEC, place, SOURCE, 2)
+    drain(stream(spark, ledger, place), batches=batches, deadline=120)
+    return ledger
 
 
 def rows(spark: SparkSession, place: Place) -> int:
@@ -58,7 +50,7 @@ def rows(spark: SparkSession, place: Place) -> int:
 def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("written")
     place = locate("warehouse", "lab", "readings", is_local=True, home=home)
-    run(spark, place, place.checkpoint)
+    run(spark, place)
     assert rows(spark, place) == 40
     return home
 
@@ -88,7 +80,7 @@ def refusal(spark: SparkSession, place: Place, **changes: object) -> str:
 
 
 def test_a_second_start_writes_nothing_again(spark: SparkSession, place: Place) -> None:
-    run(spark, place, place.checkpoint)
+    run(spark, place)
     assert rows(spark, place) == 40
 
 
@@ -100,7 +92,7 @@ def test_a_batch_that_spark_does_not_know_to_be_done_is_not_written_again(
             name = note.name.strip(".").removesuffix(".crc")
             if name.isdecimal() and int(name) >= first:
                 note.unlink()
-    run(spark, place, place.checkpoint)
+    run(spark, place)
     assert rows(spark, place) == 40
 
 
@@ -108,8 +100,8 @@ def test_a_stop_in_the_middle_of_anything_loses_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
-    run(spark, place, place.checkpoint, batches=1)
-    run(spark, place, place.checkpoint)
+    run(spark, place, batches=1)
+    run(spark, place)
     expected = sensor_readings(spark, 40, **SIZES)
     table = spark.read.format("hudi").load(place.table).select(expected.columns)
     assert expected.exceptAll(table).count() == table.exceptAll(expected).count() == 0
@@ -117,8 +109,8 @@ def test_a_stop_in_the_middle_of_anything_loses_nothing(
 
 def test_blanks_and_percent_signs_in_the_path(spark: SparkSession, tmp_path: Path) -> None:
     place = locate("ware house%20", "lab", "readings", is_local=True, home=tmp_path)
-    run(spark, place, place.checkpoint)
-    run(spark, place, place.checkpoint)
+    run(spark, place)
+    run(spark, place)
     assert rows(spark, place) == 40
     assert (tmp_path / "ware house%20" / "lab" / "readings" / ".hoodie").is_dir()
     assert len(instants(spark, place.table)) == 2
@@ -127,13 +119,15 @@ def test_blanks_and_percent_signs_in_the_path(spark: SparkSession, tmp_path: Pat
 
 def test_no_checkpoint_location(spark: SparkSession, tmp_path: Path) -> None:
     place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    ledger = BatchLedger(spark, SPEC, place, SOURCE, 2)
+    readings = sensor_stream(spark, rows_per_batch=20, rows=40, **SIZES)
     with pytest.raises(StreamError) as caught:
-        run(spark, place, None)
+        drain(readings.writeStream.foreachBatch(ledger.write_batch).start(), batches=2, deadline=60)
     assert str(caught.value) == (
         "the stream ended after 0 of 2 batches: hudilab.errors.StreamError: the stream does not "
         f"use the checkpoint {place.checkpoint}, so a restart would write everything again; add "
         '.option("checkpointLocation", place.checkpoint) to writeStream; '
-        "mend the cause and start again: the stream goes on from its checkpoint"
+        "fix the cause and start again: the stream resumes from its checkpoint"
     )
     assert not folder(place.table).exists()
 
@@ -142,8 +136,9 @@ def test_checkpoint_lost(spark: SparkSession, place: Place) -> None:
     shutil.rmtree(folder(place.checkpoint))
     assert refusal(spark, place) == (
         f"the table {place.table} was written by a stream whose checkpoint is not at "
-        f"{place.checkpoint}: all would be written again; restore that checkpoint, or delete "
-        "table and checkpoint together, or use another run_id"
+        f"{place.checkpoint}, so this run would write its rows again; restore that checkpoint, or "
+        "delete table and checkpoint together, or use another run_id; if both streams write to the "
+        "table, pass shared=True to the BatchLedger of both"
     )
 
 
@@ -158,7 +153,7 @@ def test_table_lost(spark: SparkSession, place: Place) -> None:
 
 def test_checkpoint_of_another_table(spark: SparkSession, place: Place, tmp_path: Path) -> None:
     other = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
-    run(spark, other, other.checkpoint)
+    run(spark, other)
     shutil.rmtree(folder(place.checkpoint))
     shutil.copytree(folder(other.checkpoint), folder(place.checkpoint))
     assert "belongs to another table or run" in refusal(spark, place)
@@ -168,8 +163,8 @@ def test_checkpoint_of_another_table(spark: SparkSession, place: Place, tmp_path
 def test_checkpoint_of_another_source(spark: SparkSession, place: Place) -> None:
     assert refusal(spark, place, source=SOURCE | {"seed": 2}) == (
         f"the checkpoint {place.checkpoint} belongs to a run with "
-        '{"batches": 2, "rows": 40, "seed": 1, "sensors": 2}, and '
-        '{"batches": 2, "rows": 40, "seed": 2, "sensors": 2} is asked for; use the same '
+        '{"batches": 2, "rows": 40, "seed": 1, "sensors": 2}, but this run has '
+        '{"batches": 2, "rows": 40, "seed": 2, "sensors": 2}; use the same source and '
         "parameters, or delete table and checkpoint together, or use another run_id"
     )
 
@@ -177,18 +172,21 @@ def test_checkpoint_of_another_source(spark: SparkSession, place: Place) -> None
 def test_another_number_of_buckets(spark: SparkSession, place: Place) -> None:
     buckets = replace(SPEC, operation="upsert", buckets=2)
     text = refusal(spark, place, spec=buckets)
-    assert '{"batches": 2, "buckets": 2, "rows": 40, "seed": 1, "sensors": 2} is asked for' in text
+    assert (
+        '{"batches": 2, "buckets": 2, "rows": 40, "seed": 1, "sensors": 2}; use the same source'
+        in text
+    )
 
 
 def test_a_start_after_a_merge_of_files_finds_the_last_batch(
     spark: SparkSession, place: Place
 ) -> None:
     again = sensor_readings(spark, 0, **SIZES)  # no rows: only what belongs to a tidy batch is done
-    options = SPEC.write_options() | SPEC.tidy_options()
+    options = SPEC.write_options() | SPEC.tidy_options(0, every=1)
     again.write.format("hudi").options(**options).mode("append").save(place.table)
     history = instants(spark, place.table)
     assert "replacecommit" in set(history.action)
-    run(spark, place, place.checkpoint)
+    run(spark, place)
     assert rows(spark, place) == 40
     first = f"{history.completed.iloc[0]:%Y%m%d%H%M%S%f}"[:17]
     past = spark.read.format("hudi").option("as.of.instant", first).load(place.table)
@@ -271,7 +269,7 @@ def test_a_failing_batch_leaves_the_session_alive(spark: SparkSession, place: Pl
     assert str(caught.value) == (
         "the stream ended after 0 of 2 batches: java.util.NoSuchElementException: None.get, in "
         "org.apache.hudi.exception.HoodieException: Failed to resolve nested field-paths; "
-        "mend the cause and start again: the stream goes on from its checkpoint"
+        "fix the cause and start again: the stream resumes from its checkpoint"
     )
     assert spark.range(3).count() == 3
 
@@ -283,5 +281,5 @@ def test_drain_says_when_the_deadline_has_passed(spark: SparkSession, tmp_path: 
         drain(stream.trigger(processingTime="1 hour").start(), batches=9, deadline=3)
     assert str(caught.value) == (
         "1 of 9 batches were done after 3 s; raise the deadline and start again: "
-        "the stream goes on from its checkpoint"
+        "the stream resumes from its checkpoint"
     )

@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import sys
 
-from pyspark.sql import DataFrame
-
 from hudilab.config import load_settings
 from hudilab.ledger import BatchLedger
 from hudilab.session import open_session
@@ -33,17 +31,10 @@ def main(table_type: str, rows: int, batches: int) -> None:
     spark = open_session(settings, app="writer")
     sizes = {"sensors": 5, "seed": 7}
     readings = sensor_stream(spark, rows_per_batch=-(-rows // batches), rows=rows, **sizes)
-    ledger = BatchLedger(spark, spec, place, {"rows": rows, "batches": batches, **sizes}, batches)
-
-    def write_batch(batch: DataFrame, batch_id: int) -> None:
-        if ledger.done(batch, batch_id):
-            return
-        options = spec.write_options() | ledger.stamp(batch_id)
-        if batch_id % 5 == 4:  # merges and cleaning are killed too
-            options |= spec.tidy_options()
-        batch.write.format("hudi").options(**options).mode("append").save(place.table)
-
-    stream = readings.writeStream.foreachBatch(write_batch)
+    source = {"rows": rows, "batches": batches, **sizes}
+    # Merges and cleaning are killed too.
+    ledger = BatchLedger(spark, spec, place, source, batches, tidy_every=5)
+    stream = readings.writeStream.foreachBatch(ledger.write_batch)
     stream = stream.option("checkpointLocation", place.checkpoint)
     drain(stream.start(), batches=batches, deadline=600)
 

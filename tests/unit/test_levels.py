@@ -12,10 +12,11 @@ import pytest
 LIBRARY = Path(__file__).resolve().parents[2] / "lib" / "hudilab"
 LEVELS = [
     {"__init__", "errors", "ivy"},
-    {"config", "paths", "tables", "jars", "java", "master", "parameters"},
-    {"s3"},
-    {"storage", "session", "sources", "streams", "kafka", "prices", "services"},
-    {"ledger", "timeline", "doctor", "submit"},
+    {"config", "paths", "tables", "jars", "java", "ledger_rules", "master", "parameters"},
+    {"s3", "streams"},
+    {"storage", "session", "sources", "kafka", "prices", "services"},
+    {"commits", "timeline", "doctor", "repair", "submit"},
+    {"ledger"},
     {"plots", "runner", "jobs"},
     {"bundle", "deploy"},
     {"cli"},

@@ -75,14 +75,14 @@ def test_buckets_are_the_index_of_upserts() -> None:
 
 
 def test_only_appends_are_tidied() -> None:
-    assert SPEC.tidy_options() == {
+    assert SPEC.tidy_options(19) == {
         "hoodie.clustering.inline": "true",
         "hoodie.clean.automatic": "true",
         "hoodie.clustering.inline.max.commits": "1",
         "hoodie.clean.max.commits": "1",
     }
-    assert spec(operation="upsert").tidy_options() == {}
-    assert spec(operation="insert").tidy_options() == {}
+    assert spec(operation="upsert").tidy_options(19) == {}
+    assert spec(operation="insert").tidy_options(19) == {}
 
 
 def test_merge_on_read_compacts_between_batches_only() -> None:

@@ -27,7 +27,7 @@ def one_line() -> Iterator[None]:
     except LabError as error:
         text = str(error)
     except (Py4JError, PySparkException) as error:
-        text = f"{root_cause(str(error))}; mend the cause and start again (more in the log)"
+        text = f"{root_cause(str(error))}; fix the cause and start again (the log says more)"
     else:
         return
     print(f"hudilab: {text}", file=sys.stderr)

@@ -1,21 +1,22 @@
 """Seeded sensor readings into a Hudi table: the stream of notebook 02 as a program.
 
 `python -m hudilab.jobs.sensor_readings`, or the same file with spark-submit; `--help` lists the
-options, which are the notebook's parameters. Nothing is deleted: started again it goes on from its
-checkpoint, and after its last batch it has nothing left to do. The table holds each reading once.
+options, which are the notebook's parameters. Nothing is deleted: started again it resumes from its
+checkpoint, and after its last batch it has nothing left to do. Ctrl-C ends it between two batches.
+The table holds each reading once.
 """
 
 from __future__ import annotations
 
 import math
-import signal
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from hudilab.commits import Commits
 from hudilab.config import load_settings
 from hudilab.jobs import one_line
 from hudilab.ledger import BatchLedger
@@ -23,8 +24,8 @@ from hudilab.parameters import check_sizes
 from hudilab.paths import Place
 from hudilab.session import open_session
 from hudilab.sources import sensor_stream
-from hudilab.storage import prepare
-from hudilab.streams import drain
+from hudilab.storage import exists, prepare
+from hudilab.streams import drain, stop_on_signal
 from hudilab.tables import TableSpec
 
 __all__ = ["run", "table_spec", "write"]
@@ -51,17 +52,19 @@ def run(
     place = prepare(settings, run_id=run_id)
     spec = table_spec(place, table_type)  # which refuses a type that is none
     spark = open_session(settings, app="sensor_readings")
-    write(spark, place, spec, sizes, trigger_seconds)
-
-    table = spark.read.format("hudi").load(place.table)
-    history = spark.sql(
-        f"CALL show_timeline(path => '{place.table}', showArchived => true, limit => 100000)"
+    try:
+        write(spark, place, spec, sizes, trigger_seconds)
+        if not exists(spark, place.table):
+            return f"hudilab: stopped before the first commit; table={place.table}"
+        table = spark.read.format("hudi").load(place.table)
+        commits = Commits(spark, place.table).count()
+        partitions = table.select("sensor_id").distinct().count()
+        rows_there = table.count()
+    finally:
+        spark.stop()
+    return (
+        f"hudilab: rows={rows_there} commits={commits} partitions={partitions} table={place.table}"
     )
-    commits = history.where("state = 'COMPLETED' AND action IN ('commit', 'deltacommit')").count()
-    partitions = table.select("sensor_id").distinct().count()
-    done = table.count()
-    spark.stop()
-    return f"hudilab: rows={done} commits={commits} partitions={partitions} table={place.table}"
 
 
 def table_spec(place: Place, table_type: str = "COPY_ON_WRITE") -> TableSpec:
@@ -93,19 +96,11 @@ def write(
         rows=rows,
     )
     ledger = BatchLedger(spark, spec, place, sizes, batches)
-
-    def write_batch(batch: DataFrame, batch_id: int) -> None:
-        if ledger.done(batch, batch_id):
-            return
-        options = spec.write_options() | ledger.stamp(batch_id)
-        if batch_id % 20 == 19:
-            options |= spec.tidy_options()
-        batch.write.format("hudi").options(**options).mode("append").save(place.table)
-
-    stream = readings.writeStream.foreachBatch(write_batch)
+    stream = readings.writeStream.foreachBatch(ledger.write_batch)
     stream = stream.option("checkpointLocation", place.checkpoint)
     stream = stream.trigger(processingTime=f"{trigger_seconds} seconds")
-    return drain(stream.start(), batches=batches, deadline=math.inf)
+    with stop_on_signal() as asked:
+        return drain(stream.start(), batches=batches, deadline=math.inf, asked=asked)
 
 
 def command(
@@ -124,8 +119,6 @@ def command(
 ) -> None:
     """Stream seeded sensor readings into a Hudi table, exactly once."""
     given: dict[str, Any] = locals()
-    # A stop in mid-batch is safe: the next start goes on from the checkpoint.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     with one_line():
         print(run(**given))
 

@@ -8,24 +8,24 @@ exactly once; the topic gets each one at least once. Ends by itself with `--avai
 from __future__ import annotations
 
 import re
-import signal
-import time
-from typing import Annotated
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
 
 import typer
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hudilab.config import load_settings
+from hudilab.config import Consumer, Producer, Settings, load_settings
 from hudilab.errors import KafkaError, StreamError
 from hudilab.jobs import one_line
-from hudilab.kafka import access, check_topics
+from hudilab.kafka import Access, access, check_topics, topic_identity
 from hudilab.ledger import BatchLedger
 from hudilab.paths import Place
 from hudilab.prices import KEY, ORDERING, outgoing, read_prices
 from hudilab.session import open_session
 from hudilab.storage import prepare
-from hudilab.streams import drain
+from hudilab.streams import run_until_end, stop_on_signal
 from hudilab.tables import TableSpec
 
 __all__ = ["run", "table_spec"]
@@ -42,12 +42,15 @@ def run(
     run_id: str,
     fail_on_data_loss: bool,
 ) -> list[StreamingQuery]:
-    """Start both streams and wait for their end; Errors: LabError, before anything is written."""
+    """Run both streams to their end; everything is checked before anything is written.
+
+    available_now: end when all messages that are there are read. trigger_seconds: from the start of
+    a micro-batch to the next. rows_per_batch: messages of a micro-batch, at most. run_id: a root of
+    its own below the warehouse. fail_on_data_loss: stop when unread messages were deleted. One
+    stream that fails does not stop the other. Raises LabError.
+    """
     settings = load_settings()
-    reader, writer = access(settings.consumer), access(settings.producer)
-    consumer, producer = settings.consumer, settings.producer
-    assert consumer is not None  # access has refused settings without them
-    assert producer is not None
+    consumer, producer, reader, writer = clients(settings)
     check_topics(reader, [consumer.topic_name])
     check_topics(writer, [producer.topic_name, producer.dead_letter_topic_name])
     place = prepare(settings, run_id=run_id, table=producer.table_name)
@@ -63,19 +66,9 @@ def run(
         .load()
     )
     rows = read_prices(source)
-    spec = table_spec(place)
-    ledger = BatchLedger(spark, spec, place, {"topic": consumer.topic_name})
-
-    def write_batch(batch: DataFrame, batch_id: int) -> None:
-        if settings.runtime == "LOCAL":
-            batch.select(*KEY, "price").show(PREVIEW, truncate=False)
-        if ledger.done(batch, batch_id):
-            return
-        options = spec.write_options() | ledger.stamp(batch_id)
-        prices = batch.select(*KEY, "price", "topic", "partition", "offset")
-        prices.write.format("hudi").options(**options).mode("append").save(place.table)
-
-    trigger: dict[str, bool | str] = {"processingTime": f"{trigger_seconds} seconds"}
+    topic = partial(topic_identity, spark, reader, consumer.topic_name)
+    ledger = BatchLedger(spark, table_spec(place), place, topic)
+    trigger: dict[str, Any] = {"processingTime": f"{trigger_seconds} seconds"}
     if available_now:
         trigger = {"availableNow": True}
     to_topic = (
@@ -83,26 +76,47 @@ def run(
         .writeStream.format("kafka")
         .options(**writer.spark_options())
         .option("checkpointLocation", f"{place.checkpoint}_to_topic")
-        .trigger(**trigger)  # type: ignore[arg-type]
-        .start()
+        .trigger(**trigger)
     )
     to_table = (
         rows.where("reason IS NULL")
-        .writeStream.foreachBatch(write_batch)
+        .select(*KEY, "price", "topic", "partition", *ORDERING)
+        .writeStream.foreachBatch(_previewed(ledger, settings.runtime == "LOCAL"))
         .option("checkpointLocation", place.checkpoint)
-        .trigger(**trigger)  # type: ignore[arg-type]
-        .start()
+        .trigger(**trigger)
     )
+    queries = [to_topic.start(), to_table.start()]
     try:
-        return _until_end([to_topic, to_table])
+        with stop_on_signal() as asked:
+            run_until_end(queries, asked)
     except StreamError as error:
         gone = re.search(r"OffsetOutOfRange.*?(?=;)|some data may have been missed", str(error))
         if gone is None:
             raise
         raise KafkaError(
-            f"messages of {consumer.topic_name!r} that were not read yet are gone ({gone[0]}); "
-            "keep them longer (retention.ms), and go on without them with --no-fail-on-data-loss"
+            f"unread messages of topic {consumer.topic_name!r} were deleted ({gone[0]}); keep them "
+            "longer (retention.ms), and resume without them with --no-fail-on-data-loss"
         ) from None
+    return queries
+
+
+def clients(settings: Settings) -> tuple[Consumer, Producer, Access, Access]:
+    """The groups of the settings for both topics, and how to connect. Raises KafkaError."""
+    reader, writer = access(settings.consumer), access(settings.producer)
+    if settings.consumer is None or settings.producer is None:
+        raise KafkaError("the settings have no groups for Kafka; add consumer.config.0")
+    return settings.consumer, settings.producer, reader, writer
+
+
+def _previewed(ledger: BatchLedger, shown: bool) -> Callable[[DataFrame, int], None]:
+    """The ledger's writer, which shows each batch's first rows on the console first."""
+
+    def write_batch(batch: DataFrame, batch_id: int) -> None:
+        if shown:
+            batch.select(*KEY, "price").show(PREVIEW, truncate=False)
+        ledger.write_batch(batch, batch_id)
+
+    return write_batch
 
 
 def table_spec(place: Place) -> TableSpec:
@@ -115,30 +129,6 @@ def table_spec(place: Place) -> TableSpec:
         operation="upsert",
         buckets=1,
     )
-
-
-def _until_end(queries: list[StreamingQuery]) -> list[StreamingQuery]:
-    """Until all have ended, one has failed, or a signal asks for the end."""
-    asked: list[int] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda got, _: asked.append(got))
-    while any(query.isActive for query in queries):
-        failed = any(not query.isActive and query.exception() for query in queries)
-        if asked or failed:
-            for query in queries:
-                _stop(query)
-        time.sleep(0.1)
-    for query in queries:
-        drain(query, deadline=0)  # tells why, where one has failed
-    return queries
-
-
-def _stop(query: StreamingQuery) -> None:
-    """Between two batches, where that comes soon: then nothing is to be repeated."""
-    patience = time.monotonic() + 60
-    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < patience:
-        time.sleep(0.05)
-    query.stop()
 
 
 def command(

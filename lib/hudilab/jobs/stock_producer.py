@@ -6,7 +6,6 @@ BOOTSTRAP_SERVERS, TOPIC_NAME and MAX_RUN of the environment stand above the set
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable, Mapping
 from typing import Annotated
@@ -19,6 +18,7 @@ from hudilab.errors import ConfigError
 from hudilab.jobs import one_line
 from hudilab.kafka import Sender, Sent, access, check_topics
 from hudilab.prices import TICKERS, messages
+from hudilab.streams import stop_on_signal
 
 __all__ = ["run"]
 
@@ -45,22 +45,21 @@ def run(
     assert settings.consumer is not None  # access has refused settings without it
     topic = env.get("TOPIC_NAME", "").strip() or settings.consumer.topic_name
     check_topics(client, [topic])
-    stop: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: stop.append(number))
     number = 0
-    try:
-        with Sender(client, topic) as sender, tqdm(total=rounds, unit="round", desc=topic) as bar:
-            while not stop and (rounds is None or number < rounds):
-                first = number * len(TICKERS)
-                for message in messages(first + len(TICKERS), seed=seed, first=first):
-                    sender.send(message)
-                number += 1
-                bar.update()
-                ends = time.monotonic() + wait_seconds
-                while not stop and number != rounds and time.monotonic() < ends:
-                    time.sleep(min(0.1, wait_seconds))
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with (
+        stop_on_signal() as stop,
+        Sender(client, topic) as sender,
+        tqdm(total=rounds, unit="round", desc=topic) as bar,
+    ):
+        while not stop and (rounds is None or number < rounds):
+            first = number * len(TICKERS)
+            for message in messages(first + len(TICKERS), seed=seed, first=first):
+                sender.send(message)
+            number += 1
+            bar.update()
+            ends = time.monotonic() + wait_seconds
+            while not stop and number != rounds and time.monotonic() < ends:
+                time.sleep(min(0.1, wait_seconds))
     sent = sender.sent
     say(
         f"hudilab: rounds={number} sent={sent.given} acknowledged={sent.acknowledged} topic={topic}"

@@ -1,0 +1,151 @@
+"""A table's commits through Hudi's own reader, and the writes that a dead driver left behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from hudilab.errors import StreamError
+from hudilab.ledger_rules import Commit, Stamp
+from hudilab.storage import exists
+
+__all__ = ["BATCH", "COVERS", "PREFIX", "QUERY", "SOURCE", "Commits"]
+
+PREFIX = "hudilab."
+QUERY, BATCH = PREFIX + "query_id", PREFIX + "batch_id"
+COVERS, SOURCE = PREFIX + "covers", PREFIX + "source"
+SERVICES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
+PATIENCE = 600.0  # seconds, for writes of other drivers that are still alive
+
+
+class Commits:
+    """The timeline of one table, read anew at each question. Source: Hudi 1.2.0."""
+
+    def __init__(self, spark: SparkSession, table: str) -> None:
+        self._spark, self._table = spark, table
+        self._jvm: Any = spark._jvm
+        self._jsc: Any = spark._jsc
+
+    def newest_first(self) -> Iterator[Commit]:
+        """Completed commits, the newest first: the active timeline's, then the archived ones.
+
+        Errors: StreamError for a commit whose file is empty or damaged.
+        """
+        meta = self._meta()
+        if meta is None:
+            return
+        active = meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
+        yield from self._read(active)
+        # Read only where the active timeline has not answered: it may hold years.
+        if exists(self._spark, f"{self._table}/.hoodie/timeline/history/_version_"):
+            archived = meta.getArchivedTimeline()
+            archived.loadCompletedInstantDetailsInMemory()
+            yield from self._read(archived.getCommitsTimeline().filterCompletedInstants())
+
+    def count(self) -> int:
+        """How many commits writes made, archived ones too; those of table services do not count."""
+        return sum(commit.operation not in SERVICES for commit in self.newest_first())
+
+    def roll_back_unfinished(self, options: Mapping[str, str], *, wait: bool) -> None:
+        """Roll back what a dead or replaced driver was writing: it can no longer commit that.
+
+        options: of a write. wait: other writers may be alive (their writes are left alone until
+        they end, or their heartbeat does). Errors: StreamError when one is alive after 10 minutes.
+        """
+        meta = self._meta()
+        if meta is None or not (unfinished := _unfinished(meta)):
+            return
+        asked = self._jvm.java.util.HashMap()
+        defaults = self._jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
+        asked.putAll(defaults.getGlobalProps())
+        for name, value in options.items():
+            asked.put(name, value)
+        ends = time.monotonic() + PATIENCE
+        client = self._jvm.org.apache.hudi.DataSourceUtils.createHoodieClient(
+            self._jsc, "", self._table, options["hoodie.table.name"], asked
+        )
+        try:
+            while True:
+                client.rollbackFailedWrites(meta)
+                meta = self._meta()
+                if not wait or meta is None or not (left := unfinished & _unfinished(meta)):
+                    return
+                if time.monotonic() > ends:
+                    raise StreamError(
+                        f"another writer has been writing to {self._table} for {PATIENCE:.0f} s "
+                        f"(instant {min(left)}); stop it, and start this stream again"
+                    )
+                time.sleep(1)
+        finally:
+            client.close()
+
+    def file_groups(self) -> set[str]:
+        """The ids of the file groups that a reader sees now."""
+        meta = self._meta()
+        if meta is None:
+            return set()
+        hudi = self._jvm.org.apache.hudi
+        context = hudi.client.common.HoodieSparkEngineContext(self._jsc)
+        config = hudi.common.config.HoodieMetadataConfig.newBuilder().enable(False).build()
+        manager = hudi.common.table.view.FileSystemViewManager
+        view = manager.createInMemoryFileSystemView(context, meta, config)
+        try:
+            view.loadAllPartitions()
+            to_list = self._jvm.java.util.stream.Collectors.toList()
+            partitions = {str(name) for name in view.getPartitionNames()}
+            slices = (view.getLatestFileSlices(name).collect(to_list) for name in partitions)
+            return {str(one.getFileId()) for found in slices for one in found}
+        finally:
+            view.close()
+
+    def _meta(self) -> Any:
+        """Hudi's client for the table as it is now; None when there is no table."""
+        if not exists(self._spark, f"{self._table}/.hoodie/hoodie.properties"):
+            return None
+        utils = self._jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils
+        conf = utils.getStorageConf(self._jsc.hadoopConfiguration())
+        builder = self._jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
+        return builder.setConf(conf).setBasePath(self._table).build()
+
+    def _read(self, timeline: Any) -> Iterator[Commit]:
+        for instant in timeline.getReverseOrderedInstants().toArray():
+            time_ = str(instant.requestedTime())
+            try:
+                found = timeline.readCommitMetadata(instant)
+                extra, written = found.getExtraMetadata(), found.getFileIdAndRelativePaths()
+            except Py4JJavaError:
+                raise self._damaged(instant) from None
+            # A power cut can leave the file of a completed commit empty; Hudi reads that as a
+            # commit of nothing. A real one has its schema here at least, a table service its files.
+            if extra.isEmpty() and written.isEmpty():
+                raise self._damaged(instant)
+            query, batch = extra.get(QUERY), extra.get(BATCH)
+            stamp = None
+            if query is not None and batch is not None:
+                source = str(extra.get(SOURCE))
+                stamp = Stamp(str(query), int(batch), str(extra.get(COVERS)), source)
+            groups = frozenset(map(str, written.keySet()))
+            yield Commit(time_, stamp, groups, str(found.getOperationType()))
+
+    def _damaged(self, instant: Any) -> StreamError:
+        name = f"{instant.requestedTime()}_{instant.getCompletionTime()}.{instant.getAction()}"
+        file = f"{self._table}/.hoodie/timeline/{name}"
+        return StreamError(
+            f"the commit {instant.requestedTime()} of {self._table} is damaged: its file is empty "
+            "or cut off, as a power cut leaves it, so nobody knows what it wrote; delete that file "
+            f"and start again, and Hudi rolls the commit back: {file}"
+        )
+
+
+def _unfinished(meta: Any) -> set[str]:
+    """Instants of writes that are requested or in flight; scheduled table services are not."""
+    timeline = meta.getActiveTimeline().getWriteTimeline().filterInflightsAndRequested()
+    return {
+        str(instant.requestedTime())
+        for instant in timeline.getInstants()
+        if str(instant.getAction()) in ("commit", "deltacommit")
+    }

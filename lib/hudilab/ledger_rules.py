@@ -1,0 +1,173 @@
+"""When a stream may write to a table: the rules of exactly-once, without Spark and without I/O."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from hudilab.errors import StreamError
+
+__all__ = ["Checkpoint", "Commit", "Rules", "Stamp", "covers"]
+
+FENCED = "another driver has taken over the checkpoint {}; let that one write, and stop this one"
+
+
+class Stamp(NamedTuple):
+    """What a commit says of the micro-batch in it.
+
+    query: the streaming query's id; batch: its number; covers: a digest of the offsets it read
+    (see `covers`); source: where the rows come from, as JSON.
+    """
+
+    query: str
+    batch: int
+    covers: str
+    source: str
+
+
+class Commit(NamedTuple):
+    """A completed commit: its instant, its stamp (None: no stream of the lab wrote it), the ids of
+    the file groups it wrote, and Hudi's name of the operation."""
+
+    instant: str
+    stamp: Stamp | None
+    groups: frozenset[str] = frozenset()
+    operation: str = ""
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint: the query's id (None: a new one), the newest batch it calls done (-1: none),
+    and what each planned batch covers, as far as Spark still keeps it."""
+
+    query: str | None
+    done: int
+    planned: Mapping[int, str]
+
+
+def covers(before: str, upto: str) -> str:
+    """A digest of what a batch reads: from the offsets of the batch before (empty for the first) to
+    its own, both as in the checkpoint's `offsets` folder.
+
+    The first two lines of such a file, version and time, are left out: they say when, not what.
+    """
+    parts = ["\n".join(text.splitlines()[2:]) for text in (before, upto)]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+class Rules:
+    """What is right for one stream, its checkpoint and its table; every refusal is a StreamError.
+
+    table, place: the table's and the checkpoint's URI, for the texts. batches: the length of a
+    bounded stream, else None. shared: whether other streams may write to the table too.
+    """
+
+    def __init__(self, table: str, place: str, batches: int | None, shared: bool) -> None:
+        self._table, self._place = table, place
+        self._batches, self._shared = batches, shared
+        self._both = "delete table and checkpoint together, or use another run_id"
+
+    def find(
+        self, query: str | None, commits: Iterable[Commit]
+    ) -> tuple[Stamp | None, list[Commit]]:
+        """The stream's newest stamp in the table (None for none), and the newer commits of others.
+
+        commits: the newest first; as many are read as it takes.
+        """
+        newer: list[Commit] = []
+        for commit in commits:
+            if commit.stamp is not None and commit.stamp.query == query:
+                self._refuse_newer_streams(newer)
+                return commit.stamp, newer
+            newer.append(commit)
+        return None, newer
+
+    def check(
+        self, checkpoint: Checkpoint, source: str, mine: Stamp | None, others: list[Commit]
+    ) -> None:
+        """Refuse a checkpoint, a table and a source that do not belong together; `mine` and
+        `others` are what `find` found."""
+        if mine is None:
+            self._refuse_strangers(checkpoint, others)
+        else:
+            self._refuse_gap(checkpoint, mine, source)
+
+    def is_written(self, batch: int, digest: str, newest: Stamp | None) -> bool:
+        """Whether the table holds this batch already, or it lies behind a bounded stream's end.
+
+        A batch is skipped only if it is the same batch: the same number and the same offsets.
+        """
+        if self._batches is not None and batch >= self._batches:
+            return True
+        last = -1 if newest is None else newest.batch
+        if batch == last + 1:
+            return False
+        if batch > last:
+            raise StreamError(
+                f"the table was set back while the stream was running: {self._table} holds batches "
+                f"up to {last}, and batch {batch} is next; restore the table, or {self._both}"
+            )
+        if batch < last or newest is None:
+            raise StreamError(FENCED.format(self._place))
+        if digest != newest.covers:
+            raise self._set_back(batch)
+        return True
+
+    def _refuse_gap(self, checkpoint: Checkpoint, mine: Stamp, source: str) -> None:
+        if mine.source != source:
+            raise StreamError(
+                f"the checkpoint {self._place} belongs to a run with {mine.source}, but this run "
+                f"has {source}; use the same source and parameters, or {self._both}"
+            )
+        done = self._done(checkpoint)
+        if not done <= mine.batch <= done + 1:
+            older = "table" if mine.batch < done else "checkpoint"
+            raise StreamError(
+                f"the {older} was set back: {self._table} holds batches up to {mine.batch}, "
+                f"{self._place} up to {done}; restore both from the same moment, or {self._both}"
+            )
+        if checkpoint.planned.get(mine.batch, mine.covers) != mine.covers:
+            raise self._set_back(mine.batch)
+
+    def _set_back(self, batch: int) -> StreamError:
+        return StreamError(
+            f"batch {batch} in {self._table} holds other offsets of the source than batch {batch} "
+            f"of the checkpoint {self._place}: the checkpoint was set back or copied; restore both "
+            f"from the same moment, or {self._both}"
+        )
+
+    def _refuse_newer_streams(self, newer: list[Commit]) -> None:
+        strangers = sorted({commit.stamp.query for commit in newer if commit.stamp})
+        if strangers and not self._shared:
+            raise StreamError(
+                f"another stream ({strangers[0]}) has written to {self._table} since this one did; "
+                "stop one of them, or pass shared=True to the BatchLedger of both"
+            )
+
+    def _refuse_strangers(self, checkpoint: Checkpoint, commits: list[Commit]) -> None:
+        done = self._done(checkpoint)
+        if done >= 0:
+            raise StreamError(
+                f"the checkpoint {self._place} belongs to another table or run: {self._table} "
+                f"holds none of its {done + 1} batches; use its own table, or {self._both}"
+            )
+        if self._shared or not commits:
+            return
+        if any(commit.stamp for commit in commits):
+            raise StreamError(
+                f"the table {self._table} was written by a stream whose checkpoint is not at "
+                f"{self._place}, so this run would write its rows again; restore that checkpoint, "
+                f"or {self._both}; if both streams write to the table, pass shared=True to the "
+                "BatchLedger of both"
+            )
+        raise StreamError(
+            f"the table {self._table} holds rows that no stream wrote, and {self._place} is a new "
+            "checkpoint; use another table, or pass shared=True to BatchLedger to add to these rows"
+        )
+
+    def _done(self, checkpoint: Checkpoint) -> int:
+        """Batches behind a bounded stream's end are noted by Spark, but never written."""
+        if self._batches is None:
+            return checkpoint.done
+        return min(checkpoint.done, self._batches - 1)
