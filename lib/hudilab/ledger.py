@@ -27,8 +27,13 @@ from hudilab.tables import (
 
 __all__ = ["BatchLedger"]
 
-CONFLICTS = ("ConcurrentModificationException", "HoodieWriteConflictException")
-TRIES = 10  # of a batch that lost to another writer's commit
+# What Hudi throws at the loser of two writers; the last where both create the table.
+CONFLICTS = (
+    "ConcurrentModificationException",
+    "HoodieWriteConflictException",
+    "Could not load Hoodie properties",
+)
+TRIES = 10  # of a batch that lost to another writer
 
 
 class BatchLedger:

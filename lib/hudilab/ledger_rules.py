@@ -101,9 +101,9 @@ class Rules:
         """
         if newest is not None and newest.source != source:
             raise self._other_source(newest, source)
-        if self._batches is not None and batch >= self._batches:
-            return True
         last = -1 if newest is None else newest.batch
+        if self._batches is not None and batch >= self._batches == last + 1:
+            return True
         if batch == last + 1:
             return False
         if batch > last:

@@ -88,11 +88,7 @@ def test_a_second_start_writes_nothing_again(spark: SparkSession, place: Place) 
 def test_a_batch_that_spark_does_not_know_to_be_done_is_not_written_again(
     spark: SparkSession, place: Place
 ) -> None:
-    for log, first in (("commits", 1), ("offsets", 2)):
-        for note in (folder(place.checkpoint) / log).iterdir():
-            name = note.name.strip(".").removesuffix(".crc")
-            if name.isdecimal() and int(name) >= first:
-                note.unlink()
+    crash_before_last_note(place)
     run(spark, place)
     assert rows(spark, place) == 40
 
@@ -242,7 +238,7 @@ def test_a_checkpoint_of_another_query_that_has_done_nothing(
 def test_a_checkpoint_set_back_by_one_batch_that_plans_another_one(
     spark: SparkSession, place: Place
 ) -> None:
-    forget_last_batch(place, "commits")
+    crash_before_last_note(place)
     offsets = folder(place.checkpoint) / "offsets" / "1"
     offsets.with_name(".1.crc").unlink()
     offsets.write_text(offsets.read_text().replace(":40,", ":60,"))
@@ -256,27 +252,41 @@ def test_a_checkpoint_set_back_by_one_batch_that_plans_another_one(
 def test_a_checkpoint_set_back_by_one_batch_that_is_planned_anew(
     spark: SparkSession, place: Place
 ) -> None:
-    for log in ("commits", "offsets"):
-        forget_last_batch(place, log)
+    crash_before_last_note(place, planned=0)
     ledger = BatchLedger(spark, SPEC, place, SOURCE, 2)  # nobody knows yet what it will plan
     readings = sensor_stream(spark, rows_per_batch=30, rows=40, **SIZES)
     other = readings.writeStream.foreachBatch(ledger.write_batch)
     query = other.option("checkpointLocation", place.checkpoint).start()
-    with pytest.raises(StreamError, match="batch 1 in .* holds other offsets of the source than"):
+    with pytest.raises(StreamError, match=r"batch 1 in .* holds other offsets of the source than"):
         drain(query, batches=2, deadline=120)
     assert rows(spark, place) == 40
     assert len(instants(spark, place.table)) == 2
 
 
-def forget_last_batch(place: Place, log: str) -> None:
-    """Batch 1 is the last; what Spark planned behind it goes too."""
-    for note in (folder(place.checkpoint) / log).iterdir():
-        name = note.name.strip(".").removesuffix(".crc")
-        if name.isdecimal() and int(name) >= (1 if log == "commits" else 2):
-            note.unlink()
-    if log == "offsets":
-        for name in ("1", ".1.crc"):
-            (folder(place.checkpoint) / log / name).unlink()
+def crash_before_last_note(place: Place, planned: int = 1) -> None:
+    """Leave the checkpoint as a crash after batch 1's commit does: not done, but planned.
+
+    planned: the last batch that is.
+    """
+    for log, last in (("commits", 0), ("offsets", planned)):
+        for note in (folder(place.checkpoint) / log).iterdir():
+            name = note.name.strip(".").removesuffix(".crc")
+            if name.isdecimal() and int(name) > last:
+                note.unlink()
+
+
+def test_a_bounded_stream_that_lost_its_last_batch(spark: SparkSession, place: Place) -> None:
+    crash_before_last_note(place, planned=99)  # Spark has planned empty batches behind the last
+    offsets = folder(place.checkpoint) / "offsets"
+    shutil.copy(offsets / "1", offsets / "2")
+    (offsets / ".2.crc").unlink(missing_ok=True)
+    timeline = folder(place.table) / ".hoodie" / "timeline"
+    newest = max(file.name[:17] for file in timeline.glob("*.commit"))
+    for file in timeline.iterdir():
+        if newest in file.name:
+            file.unlink()
+    with pytest.raises(StreamError, match=r"holds batches up to 0, and batch \d+ is next"):
+        run(spark, place)
 
 
 def test_a_source_that_changes_between_two_runs(spark: SparkSession, tmp_path: Path) -> None:
@@ -284,6 +294,7 @@ def test_a_source_that_changes_between_two_runs(spark: SparkSession, tmp_path: P
     topic = {"topic": "prices", "topic_id": "one"}
     ledger = BatchLedger(spark, SPEC, place, lambda: dict(topic), 2)
     drain(stream(spark, ledger, place), batches=1, deadline=120)
+    before = rows(spark, place)
     topic["topic_id"] = "two"
     with pytest.raises(StreamError) as caught:
         drain(stream(spark, ledger, place), batches=2, deadline=120)
@@ -291,7 +302,7 @@ def test_a_source_that_changes_between_two_runs(spark: SparkSession, tmp_path: P
         '{"topic": "prices", "topic_id": "one"}, but this run has '
         '{"topic": "prices", "topic_id": "two"}; use the same source'
     ) in str(caught.value)
-    assert rows(spark, place) == 20
+    assert rows(spark, place) == before
 
 
 def test_a_table_with_rows_of_others(spark: SparkSession, place: Place) -> None:
@@ -335,7 +346,7 @@ def empty_last_commit(place: Place) -> Path:
 
 
 def test_a_commit_whose_file_a_power_cut_left_empty(spark: SparkSession, place: Place) -> None:
-    forget_last_batch(place, "commits")
+    crash_before_last_note(place)
     newest = empty_last_commit(place)
     assert refusal(spark, place) == (
         f"the commit {newest.name[:17]} of {place.table} is damaged: its file is empty or cut off, "
@@ -349,7 +360,7 @@ def test_a_commit_whose_file_a_power_cut_left_empty(spark: SparkSession, place: 
 
 
 def test_a_commit_whose_file_is_cut_off(spark: SparkSession, place: Place) -> None:
-    forget_last_batch(place, "commits")
+    crash_before_last_note(place)
     newest = empty_last_commit(place)
     newest.write_bytes(b"Obj\x01\x04\x16avro.codec")
     assert "is damaged: its file is empty or cut off" in refusal(spark, place)

@@ -37,10 +37,10 @@ def place(tmp_path: Path) -> Place:
 
 
 def start(
-    spark: SparkSession, spec: TableSpec, place: Place, batches: int, first: int = 0, **more: Any
+    spark: SparkSession, spec: TableSpec, place: Place, count: int, first: int = 0, **more: Any
 ) -> StreamingQuery:
     """Readings `first` and up in batches of 20, as a stream with the place's checkpoint."""
-    sizes = {"rows": batches * PER_BATCH, **SIZES}
+    sizes = {"rows": count * PER_BATCH, **SIZES}
     rows = sensor_stream(spark, rows_per_batch=PER_BATCH, **sizes)
     moved = rows.withColumn("reading_id", F.col("reading_id") + first)
     source = sizes | {"first": first}
@@ -68,8 +68,8 @@ def test_two_streams_share_a_table_when_both_say_so(
     spark: SparkSession, place: Place, spec: TableSpec
 ) -> None:
     # Both write to the same file groups: for upserts one of two overlapping commits loses.
-    one = start(spark, spec, place, 4, shared=True)
-    two = start(spark, spec, second(place), 4, first=1000, shared=True)
+    one = start(spark, spec, place, 4, shared=True, batches=4)
+    two = start(spark, spec, second(place), 4, first=1000, shared=True, batches=4)
     drain(one, batches=4, deadline=300)
     drain(two, batches=4, deadline=300)
     both = expected(spark, 4).union(expected(spark, 4, first=1000))
