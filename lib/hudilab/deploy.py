@@ -162,7 +162,7 @@ def _topics(settings: Settings, cluster: str) -> list[dict[str, Any]]:
     if not Access(reader.bootstrap_servers).iam:
         raise BundleError(
             f"bootstrap.servers of {settings.source} are not a cluster's servers for IAM, which "
-            "end in 9098; correct them, or leave --cluster-arn out"
+            "have port 9098; correct them, or leave --cluster-arn out"
         )
 
     def arn(kind: str, name: str) -> str:

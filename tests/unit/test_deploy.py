@@ -150,7 +150,7 @@ def test_permissions_for_a_cluster_without_iam_servers(settings: Settings) -> No
         permissions(settings, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
     assert str(caught.value) == (
         f"bootstrap.servers of {settings.source} are not a cluster's servers for IAM, which "
-        "end in 9098; correct them, or leave --cluster-arn out"
+        "have port 9098; correct them, or leave --cluster-arn out"
     )
 
 
