@@ -87,7 +87,7 @@ def test_write_and_inspect_with_other_sizes(tmp_path: Path, table_type: str) -> 
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines()[-1] == (
         "hudilab: rows=1234 commits=4 partitions=3 "
-        f"table=file://{tmp_path}/warehouse/t1/lab/sensor_readings"
+        f"table=file://{tmp_path}/warehouse/run-t1/lab/sensor_readings"
     )
     inspected = (tmp_path / "executed" / "03_inspect_table.ipynb").read_text(encoding="utf-8")
     assert "using the table of notebook 02" in inspected

@@ -87,9 +87,6 @@ def test_servers_with_port_9098_ask_for_iam(servers: str) -> None:
     )
 
 
-def test_other_ports_do_not() -> None:
-
-
 @pytest.mark.parametrize(
     "servers",
     ["b-1.x:9096", "b-9098.x:9092", "b:19098", "b:29098", "b-1.x:9092,b-2.x:9098"],
