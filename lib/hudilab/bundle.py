@@ -246,15 +246,21 @@ def _settings_files(settings: Settings) -> dict[str, bytes]:
 
 def _secrets(file: Path, defaults: Path) -> Iterator[str]:
     """Keys that Spark would not show: what it redacts there is decided in one place."""
-    regex = read_options(defaults).get(_REDACTED)
+    regex = read_options(defaults).get(_REDACTED) if defaults.is_file() else None
     if not regex:
         raise BundleError(f"{defaults} lacks {_REDACTED}, which tells secrets apart; add it")
+    try:
+        secret = re.compile(regex)
+    except re.error as error:
+        raise BundleError(
+            f"{defaults}: {_REDACTED} is not a regular expression ({error}); correct it"
+        ) from None
     pairs: Iterable[tuple[str, str]] = read_options(file).items() if file.suffix != ".json" else ()
     if file.suffix == ".json":  # load_settings has found it well-formed
         groups = json.loads(file.read_text("utf-8-sig"))
         pairs = [(key, "") for one in groups for key in one["PropertyMap"]]
     for key, value in pairs:
-        if "redaction" not in key and re.search(regex, f"{key} {value}"):
+        if "redaction" not in key and secret.search(f"{key} {value}"):
             yield key
 
 

@@ -83,7 +83,7 @@ def job_run(
             },
         },
     }
-    # Started again it goes on from its checkpoint; five failures within an hour end it.
+    # Started again it resumes from its checkpoint; five failures within an hour end it.
     return request | ({"retryPolicy": {"maxFailedAttemptsPerHour": 5}} if endless else {})
 
 

@@ -273,8 +273,13 @@ def test_what_stays_here_may_be_anything(project: Settings) -> None:
 def test_what_is_a_secret_must_be_known(project: Settings) -> None:
     file = project.conf_dir / "spark-defaults.conf"
     file.write_text(file.read_text().replace("spark.redaction.regex", "# "))
-    assert refusal(project) == (
-        f"{file} lacks spark.redaction.regex, which tells secrets apart; add it"
+    lacking = f"{file} lacks spark.redaction.regex, which tells secrets apart; add it"
+    assert refusal(project) == lacking
+    file.unlink()
+    assert refusal(project) == lacking
+    file.write_text("spark.redaction.regex (?i\n")
+    assert refusal(project).startswith(
+        f"{file}: spark.redaction.regex is not a regular expression ("
     )
 
 
