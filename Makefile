@@ -19,8 +19,8 @@ setup-dev: ## the same, with the tools that the tests need
 run: setup ## write a Hudi table and look into it, headless; ARGS="-p rows 50000" sets parameters
 	@$(BIN)/hudilab run 02_write_hudi_stream 03_inspect_table $(ARGS)
 
-lab: setup ## open JupyterLab on the notebooks
-	@$(BIN)/jupyter lab --notebook-dir notebooks $(ARGS)
+lab: setup ## open JupyterLab on copies of the notebooks, in .lab/notebooks
+	@$(BIN)/python tools/lab.py $(ARGS)
 
 test: setup-dev ## every check, cheapest first, up to the first that fails
 	@$(BIN)/python tools/gates.py

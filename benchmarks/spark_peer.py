@@ -176,7 +176,7 @@ def start_lab(spark: SparkSession, peer: str, rows: DataFrame, load: str, batche
 def places(peer: str, home: Path, load: str) -> tuple[Path, Path]:
     """The table's folder and the checkpoint's, on the disk."""
     if peer in LAB:
-        base = home / "warehouse" / load
+        base = home / "warehouse" / f"run-{load}"
         name = Path("lab") / "sensor_readings"
         return base / name, base / "_checkpoints" / name
     table = home / "iceberg" / "lab" / f"t_{load}" if peer == "iceberg" else home / load

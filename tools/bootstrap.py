@@ -150,15 +150,19 @@ class Setup:
             raise SetupError(f"{self.cause(command)}: {remedy} (log: {self.log})")
 
     def cause(self, command: list[str]) -> str:
-        text = self.log.read_text("utf-8").rpartition("\n$ ")[2]
+        text = self.told().rpartition("\n$ ")[2]
         if "DO NOT MATCH THE HASHES" in text:
             return "a download differs from its hash in the lock and was refused"
         errors = re.findall(r"^\s*(?:ERROR|Error): *(.+?)\.?$", text, re.MULTILINE)
         return errors[0] if errors else f"{' '.join(command[:4])} failed"
 
+    def told(self) -> str:
+        """The log; what pip wrote in the encoding of another locale is no reason to fail."""
+        return self.log.read_text("utf-8", "replace")
+
     def downloaded(self) -> float:
         """Megabytes that pip says it has downloaded."""
-        found = re.findall(r"Downloading \S+ \(([\d.]+) ([kM]?)B", self.log.read_text("utf-8"))
+        found = re.findall(r"Downloading \S+ \(([\d.]+) ([kM]?)B", self.told())
         return sum(float(size) * {"": 1e-6, "k": 1e-3, "M": 1}[unit] for size, unit in found)
 
     @contextmanager

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
 from pathlib import Path
@@ -22,7 +22,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from packaging.requirements import Requirement
 
-from hudilab.config import Settings, load_settings, read_options, run_options
+from hudilab.config import RUN_GROUP, Settings, load_settings, read_options, run_options
 from hudilab.errors import BundleError
 from hudilab.jars import read_lock, verify
 from hudilab.jobs import JOBS
@@ -46,7 +46,13 @@ _VERSION = re.compile(r"META-INF/versions/(\d+)/")
 _LICENSE = re.compile(r"(META-INF/)?(LICENSE|NOTICE|DEPENDENCIES|THIRD-PARTY)(\.\w+)?")
 # Nine tenths of botocore describe services that no job calls.
 _OTHER_SERVICES = re.compile(r"botocore/data/(?!(s3|sts|sso|sso-oidc|signin)/)[^/]+/")
-_SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
+_REDACTED = "spark.redaction.regex"
+_SETTINGS = (
+    "application_properties.json",
+    "spark-defaults.conf",
+    "hudi-defaults.conf",
+    "log4j2.properties",
+)
 
 
 def build_bundle(settings: Settings, out: Path | None = None) -> str:
@@ -55,6 +61,7 @@ def build_bundle(settings: Settings, out: Path | None = None) -> str:
     Errors: BundleError, JarError, ConfigError, before the file is touched.
     """
     out = (out or settings.project / "dist" / "hudilab-bundle.zip").absolute()
+    runtimes = _load_runtimes(settings)
     parts = _settings_files(settings)
     package = Path(__file__).parent
     for file in sorted([*package.rglob("*.py"), package / "py.typed"]):
@@ -73,7 +80,8 @@ def build_bundle(settings: Settings, out: Path | None = None) -> str:
         if not jar.coordinate.startswith(NOT_DEPLOYED)
     }
     parts[JAR] = merge_jars(list(jars))
-    _check_run(settings, parts)
+    for one in runtimes:
+        _check_run(one, parts)
     manifest = {
         "name": "hudilab",
         "version": version("hudilab"),
@@ -211,43 +219,69 @@ def _site_packages(names: Sequence[str]) -> tuple[dict[str, str], dict[str, byte
 
 
 def _settings_files(settings: Settings) -> dict[str, bytes]:
-    """conf/ of every runtime but LOCAL, whose settings are for one machine's disk and cores."""
-    files = {}
-    for file in sorted(settings.conf_dir.rglob("*")):
-        name = file.relative_to(settings.conf_dir)
-        if not file.is_file() or name.parts[0] == "local" or name.name.startswith("."):
+    """conf/ of every runtime but LOCAL, whose settings are for one machine's disk and cores.
+
+    Errors: BundleError for a file that the lab does not read, and for one that holds a secret.
+    """
+    conf, files = settings.conf_dir, {}
+    for file in sorted(path for path in conf.rglob("*") if path.is_file()):
+        name = file.relative_to(conf)
+        # Hidden files are an editor's or a system's; they stay here.
+        if name.parts[0] == "local" or any(part.startswith(".") for part in name.parts):
             continue
-        if file.suffix == ".conf":
-            for key in read_options(file):
-                if _SECRET.search(key):
-                    raise BundleError(
-                        f"{file} sets {key}, and a bundle holds no secrets; "
-                        "remove it: credentials come from the platform's role"
-                    )
+        folder = "" if len(name.parts) == 1 else str(name.parent)
+        if name.name not in _SETTINGS or folder not in ("", "docker", "aws"):
+            raise BundleError(
+                f"{file} is none of the settings that a bundle takes ({', '.join(_SETTINGS)} "
+                f"of conf, conf/docker and conf/aws); move it out of {conf}"
+            )
+        for key in _secrets(file, conf / "spark-defaults.conf"):
+            raise BundleError(
+                f"{file} sets {key}, and a bundle holds no secrets; "
+                "remove it: credentials come from the platform's role"
+            )
         files[f"conf/{name.as_posix()}"] = file.read_bytes()
     return files
 
 
-def _check_run(settings: Settings, parts: Mapping[str, bytes]) -> None:
+def _secrets(file: Path, defaults: Path) -> Iterator[str]:
+    """Keys that Spark would not show: what it redacts there is decided in one place."""
+    regex = read_options(defaults).get(_REDACTED) if defaults.is_file() else None
+    if not regex:
+        raise BundleError(f"{defaults} lacks {_REDACTED}, which tells secrets apart; add it")
+    try:
+        secret = re.compile(regex)
+    except re.error as error:
+        raise BundleError(
+            f"{defaults}: {_REDACTED} is not a regular expression ({error}); correct it"
+        ) from None
+    pairs: Iterable[tuple[str, str]] = read_options(file).items() if file.suffix != ".json" else ()
+    if file.suffix == ".json":  # load_settings has found it well-formed
+        groups = json.loads(file.read_text("utf-8-sig"))
+        pairs = [(key, "") for one in groups for key in one["PropertyMap"]]
+    for key, value in pairs:
+        if "redaction" not in key and secret.search(f"{key} {value}"):
+            yield key
+
+
+def _load_runtimes(settings: Settings) -> list[Settings]:
     """Each runtime's settings, so that what is deployed is not found wrong there."""
     home = {"HUDILAB_CONF": str(settings.conf_dir), "HUDILAB_HOME": str(settings.home)}
-    for runtime in ("LOCAL", "DOCKER", "AWS"):
-        one = load_settings(runtime, home)
-        run = run_options(one)
-        problems = [
-            f"key {key!r} names {path!r}, which is not in the bundle (that is {there!r})"
-            for key, path, there in (
-                ("python", run.python, "main.py"),
-                ("jarfile", run.jarfile, JAR),
-            )
-            if path not in parts
-        ]
-        if run.job not in JOBS:
-            problems.append(f"key 'job' names {run.job!r}, jobs there: {', '.join(JOBS)}")
-        if problems:
-            raise BundleError(
-                f"{one.source}: group 'spark.run.options': {'; '.join(problems)}; correct the file"
-            )
+    return [load_settings(runtime, home) for runtime in ("LOCAL", "DOCKER", "AWS")]
+
+
+def _check_run(one: Settings, parts: Mapping[str, bytes]) -> None:
+    run = run_options(one)
+    known = {"python": ("main.py",), "jarfile": (JAR,), "job": JOBS}
+    named = {"python": run.python, "jarfile": run.jarfile, "job": run.job}
+    problems = [
+        f"{one.origin(RUN_GROUP, key)}: group {RUN_GROUP!r}: key {key!r} names {value!r}, "
+        f"which is not in the bundle (there: {', '.join(known[key])})"
+        for key, value in named.items()
+        if value not in (JOBS if key == "job" else parts)
+    ]
+    if problems:
+        raise BundleError(f"{'; '.join(problems)}; correct it")
 
 
 def _zip(parts: Mapping[str, bytes]) -> bytes:

@@ -8,10 +8,10 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -26,6 +26,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from hudilab.errors import ConfigError
 
 __all__ = [
+    "RUN_GROUP",
     "Consumer",
     "Producer",
     "RunOptions",
@@ -37,7 +38,6 @@ __all__ = [
     "run_options",
 ]
 
-T = TypeVar("T")
 Runtime = Literal["LOCAL", "DOCKER", "AWS"]
 _RUNTIMES: dict[str, Runtime] = {name: name for name in get_args(Runtime)}
 _BOOLEANS = {
@@ -50,14 +50,15 @@ _BOOLEANS = {
 }
 _FILE = "application_properties.json"
 _GROUP = "HudiTable0"
-_RUN = "spark.run.options"
+RUN_GROUP = "spark.run.options"
 _WANTED = {"string_type": "text", "dict_type": "an object", "model_type": "an object"}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Where and as what the lab runs: `warehouse_path` as in the file `source`; Paths absolute.
+    """Where and as what the lab runs: `warehouse_path` as in its file; Paths absolute.
 
+    `source` is the file to change for this runtime alone; `origin` tells where a key was read.
     `consumer`, `producer` and `run` are the groups consumer.config.0, producer.config.0 and
     spark.run.options, where the file has them; BOOTSTRAP_SERVERS of the environment stands above
     the servers of the first two.
@@ -77,13 +78,19 @@ class Settings:
     consumer: Consumer | None = None
     producer: Producer | None = None
     run: RunOptions | None = None
+    origins: Mapping[tuple[str, str], Path] = field(default_factory=dict, compare=False, repr=False)
+
+    def origin(self, group: str, key: str) -> Path:
+        """The file that a group's key was read from; `source` for a key that is in none."""
+        return self.origins.get((group, key), self.source)
 
 
 def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Settings:
     """Read the settings for `runtime` (else RUNTIME_ENV, else LOCAL) from `env` (else os.environ).
 
-    `<conf>/<runtime in lower case>/application_properties.json`, where present, is read INSTEAD of
-    the base file. Errors: ConfigError with every problem of the environment and the file at once.
+    The keys of `<conf>/<runtime in lower case>/application_properties.json`, where it is there, are
+    added to the base file's groups, or replace theirs. Errors: ConfigError with every problem of
+    the environment and the files at once.
     """
     env = os.environ if env is None else env
     project = project_root(env)
@@ -91,19 +98,20 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
     chosen, is_local = _runtime(runtime, env, problems)
     home = _directory("HUDILAB_HOME", project / ".lab", env, problems)
     conf = _directory("HUDILAB_CONF", project / "conf", env, problems)
-    overlay = conf / chosen.lower() / _FILE
-    source = overlay if _is_there(overlay) else conf / _FILE
+    files = [conf / _FILE, conf / chosen.lower() / _FILE]
+    files = [file for file in files if _is_there(file)] or files[:1]
     usable = not any(problem.startswith("HUDILAB_CONF") for problem in problems)
-    groups = _read_groups(source, project, problems) if usable else {}
+    groups, origins = _read_groups(files, project, problems) if usable else ({}, {})
     servers = _override(env, problems)
     if problems:
         raise ConfigError("; ".join(problems))
     table = groups.pop(_GROUP).model_dump()
-    run = groups.pop(_RUN, None)
+    run = groups.pop(RUN_GROUP, None)
     others: dict[str, Any] = {"run": run} | {
         name.partition(".")[0]: group.model_copy(update=servers) for name, group in groups.items()
     }
-    paths: dict[str, Any] = {"home": home, "conf_dir": conf, "project": project, "source": source}
+    paths: dict[str, Any] = {"home": home, "conf_dir": conf, "project": project}
+    paths |= {"source": files[-1], "origins": origins}
     return Settings(chosen, is_local, **table, **paths, **others)
 
 
@@ -135,10 +143,10 @@ def project_root(env: Mapping[str, str] | None = None) -> Path:
 
 
 def read_options(file: Path) -> dict[str, str]:
-    """A file of Spark's or Hudi's own kind: a key, blanks or tabs and a value a line."""
+    """A file of Spark's or Hudi's own kind: a key, blanks or `=` or `:`, and a value a line."""
     lines = (line.strip() for line in file.read_text(encoding="utf-8").splitlines())
-    pairs = (line.split(None, 1) for line in lines if line and not line.startswith("#"))
-    return {key: value.strip() for key, value in pairs}
+    pairs = (re.split(r"\s*[=:\s]\s*", f"{line} ", maxsplit=1) for line in lines if line)
+    return {key: value.strip() for key, value in pairs if not key.startswith(("#", "!"))}
 
 
 def _runtime(argument: str, env: Mapping[str, str], problems: list[str]) -> tuple[Runtime, bool]:
@@ -198,9 +206,19 @@ _Name = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 _Place = Annotated[_Text, AfterValidator(_no_credentials)]
 
 
+def _catalog(value: str) -> str:
+    # Spark gives a catalog to delegate to only to the session's own; Hudi's is null without one.
+    if value != "spark_catalog":
+        raise PydanticCustomError("catalog", "is not 'spark_catalog', the only one for Hudi's SQL")
+    return value
+
+
+_Catalog = Annotated[_Name, AfterValidator(_catalog)]
+
+
 class _Table(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
-    catalog_name: _Name = Field(alias="catalog.name")
+    catalog_name: _Catalog = Field(alias="catalog.name")
     warehouse_path: _Place = Field(alias="warehouse.path")
     database_name: _Name = Field(alias="database.name")
     table_name: _Name = Field(alias="table.name")
@@ -232,7 +250,6 @@ class _Client(BaseModel):
     """What a Kafka client is told; names and values are Kafka's own. A password is never here."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-    table_name: _Name = Field(alias="table.name")
     topic_name: _Topic = Field(alias="topic.name")
     bootstrap_servers: _Servers = Field(alias="bootstrap.servers")
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_SSL"] | None = Field(
@@ -243,8 +260,9 @@ class _Client(BaseModel):
 
 
 class Consumer(_Client):
-    """Group consumer.config.0: the topic to read; `table.name` is the view of its rows."""
+    """Group consumer.config.0: the topic to read; `table.name` is the view of its rows in SQL."""
 
+    table_name: _Name = Field("stocks_in", alias="table.name")
     startup_mode: Literal["earliest-offset", "latest-offset"] = Field(alias="startup.mode")
 
 
@@ -254,6 +272,7 @@ class Producer(_Client):
     What cannot be read goes to `dead.letter.topic.name`.
     """
 
+    table_name: _Name = Field(alias="table.name")
     dead_letter_topic_name: _Topic = Field("stocks-dead", alias="dead.letter.topic.name")
 
 
@@ -295,7 +314,7 @@ def run_options(settings: Settings, otherwise: str = "") -> RunOptions:
     what else would help."""
     if settings.run is None:
         raise ConfigError(
-            f"no group 'spark.run.options' in {settings.source}; "
+            f"no group {RUN_GROUP!r} in {settings.source}; "
             f"add it with the keys python, jarfile, job{otherwise}"
         )
     return settings.run
@@ -315,7 +334,7 @@ _KNOWN: dict[str, type[BaseModel]] = {
     _GROUP: _Table,
     "consumer.config.0": Consumer,
     "producer.config.0": Producer,
-    _RUN: RunOptions,
+    RUN_GROUP: RunOptions,
 }
 _SHAPE = TypeAdapter(_Group)
 _OTHER = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))
@@ -329,44 +348,86 @@ class _Object(dict[str, Any]):
         self.twice = [key for key, times in Counter(key for key, _ in pairs).items() if times > 1]
 
 
-def _read_groups(source: Path, project: Path, problems: list[str]) -> dict[str, BaseModel]:
-    """The groups that the lab knows; what is wrong with the file goes to `problems` as one text."""
-    label = str(source.relative_to(project) if source.is_relative_to(project) else source)
-    entries, unreadable = _parse(source)
-    if unreadable:
-        problems.append(f"{label} {unreadable}")
-        return {}
-    found: list[str] = []
-    names: list[str] = []
+@dataclass
+class _Merged:
+    """The files' groups as one: each key's value, the file it is from, and a group's first file."""
+
+    properties: dict[str, dict[str, Any]] = field(default_factory=dict)
+    origins: dict[tuple[str, str], Path] = field(default_factory=dict)
+    first: dict[str, Path] = field(default_factory=dict)
+
+    def add(self, file: Path, entry: Any) -> None:
+        """One entry, if it has the shape of a group; what is wrong with it is told elsewhere."""
+        name, properties = _name_and_properties(entry)
+        if name and isinstance(properties, dict):
+            self.first.setdefault(name, file)
+            self.properties[name] = self.properties.get(name, {}) | properties
+            self.origins |= {(name, key): file for key in properties}
+
+
+def _name_and_properties(entry: Any) -> tuple[str, Any]:
+    group = entry if isinstance(entry, dict) else {}
+    name = group.get("PropertyGroupId")
+    return name if isinstance(name, str) else "", group.get("PropertyMap")
+
+
+def _read_groups(
+    files: list[Path], project: Path, problems: list[str]
+) -> tuple[dict[str, BaseModel], dict[tuple[str, str], Path]]:
+    """The groups that the lab knows, merged, and each key's file; `problems` gets a text a file."""
+    parsed = [(file, *_parse(file)) for file in files]
+    labels = [str(f.relative_to(project) if f.is_relative_to(project) else f) for f in files]
+    merged = _Merged()
+    for file, entries, _ in parsed:
+        for entry in entries:
+            merged.add(file, entry)
     groups: dict[str, BaseModel] = {}
-    for number, entry in enumerate(entries, 1):
-        _check_entry(entry, number, names, groups, found)
-    found += [f"group '{name}' is there {n} times" for name, n in Counter(names).items() if n > 1]
-    if found:
-        problems.append(f"{label}: {'; '.join(found)}; correct the file")
-    if _GROUP not in names:
-        there = f"groups there: {', '.join(names) or 'none'}"
+    names: dict[str, None] = {}
+    for label, (file, entries, unreadable) in zip(labels, parsed, strict=True):
+        found: list[str] = []
+        for number, entry in enumerate(entries, 1):
+            _check_entry(entry, f"entry {number}", file, merged, groups, found)
+        here = Counter(name for entry in entries if (name := _name_and_properties(entry)[0]))
+        found += [f"group {name!r} is there {n} times" for name, n in here.items() if n > 1]
+        problems += [f"{label} {unreadable}"] if unreadable else []
+        problems += (
+            [f"{label}: {'; '.join(dict.fromkeys(found))}; correct the file"] if found else []
+        )
+        names |= dict.fromkeys(here)
+    if _GROUP not in names and not any(unreadable for *_, unreadable in parsed):
+        told = [name if name.isprintable() else repr(name) for name in names]
+        there = f"groups there: {', '.join(told) or 'none'}"
         remedy = f"add it with the keys {', '.join(_keys(_Table))}"
-        problems.append(f"no group {_GROUP!r} in {label}; {there}; {remedy}")
-    return groups
+        problems.append(f"no group {_GROUP!r} in {' or '.join(labels)}; {there}; {remedy}")
+    return groups, merged.origins
 
 
 def _check_entry(
-    entry: Any, number: int, names: list[str], groups: dict[str, BaseModel], found: list[str]
+    entry: Any,
+    where: str,
+    file: Path,
+    merged: _Merged,
+    groups: dict[str, BaseModel],
+    found: list[str],
 ) -> None:
-    group = entry if isinstance(entry, dict) else {}
-    name, properties = group.get("PropertyGroupId"), group.get("PropertyMap")
-    where = f"entry {number}"
-    if name and isinstance(name, str):
-        where = f"group {name!r}"
-        names.append(name if name.isprintable() else repr(name))
+    """Of a group that several files share, only what this file says is told."""
+    name, properties = _name_and_properties(entry)
+    where = f"group {name!r}" if name else where
     _check(_SHAPE, entry, where, _keys(_Group), found)
-    shape = _KNOWN.get(name) if isinstance(name, str) else None
-    if isinstance(properties, dict) and shape:
-        if checked := _check(TypeAdapter(shape), properties, where, _keys(shape), found):
-            groups[str(name)] = checked
-    elif isinstance(properties, dict):
+    if not isinstance(properties, dict):
+        return
+    shape = _KNOWN.get(name)
+    if shape is None:
         _check(_OTHER, properties, where, [], found)
+        return
+    found += _twice(properties, where)
+    try:
+        groups[name] = shape.model_validate(merged.properties[name])
+    except ValidationError as error:
+        for detail in error.errors():
+            key = (name, str(detail["loc"][-1]))
+            if merged.origins.get(key, merged.first[name]) == file:
+                found.append(_complaint(where, detail, _keys(shape)))
 
 
 def _parse(source: Path) -> tuple[list[Any], str]:
@@ -405,15 +466,18 @@ def _kind(value: object) -> str:
 
 
 def _check(
-    shape: TypeAdapter[T], data: object, where: str, keys: list[str], found: list[str]
-) -> T | None:
-    """Validate; add what is wrong to `found`, naming types and keys but no value (secrets)."""
-    found += [f"{where} has key {key!r} twice" for key in getattr(data, "twice", ())]
+    shape: TypeAdapter[Any], data: object, where: str, keys: list[str], found: list[str]
+) -> None:
+    """Add what is wrong to `found`, naming types and keys but no value (secrets)."""
+    found += _twice(data, where)
     try:
-        return shape.validate_python(data)
+        shape.validate_python(data)
     except ValidationError as error:
         found += [_complaint(where, detail, keys) for detail in error.errors()]
-    return None
+
+
+def _twice(data: object, where: str) -> list[str]:
+    return [f"{where} has key {key!r} twice" for key in getattr(data, "twice", ())]
 
 
 def _complaint(where: str, detail: ErrorDetails, keys: list[str]) -> str:

@@ -40,6 +40,7 @@ def job_run(
     problems += [] if _BUCKET.fullmatch(to) else ["--to"]
     problems += [] if re.fullmatch(r"(s3:/)?/[\w./-]+", python) else ["--python"]
     _refuse(problems)
+    _partition(settings, role_arn=role_arn)
     _warehouse(settings)
     run, root = run_options(settings), to.rstrip("/")
     arguments = shlex.split(run.arguments)
@@ -82,7 +83,7 @@ def job_run(
             },
         },
     }
-    # Started again it goes on from its checkpoint; five failures within an hour end it.
+    # Started again it resumes from its checkpoint; five failures within an hour end it.
     return request | ({"retryPolicy": {"maxFailedAttemptsPerHour": 5}} if endless else {})
 
 
@@ -100,15 +101,19 @@ def permissions(
     problems += ["--cluster-arn"] if cluster_arn and not cluster else []
     _refuse(problems)
     assert place is not None
+    aws = _partition(settings, **({"cluster_arn": cluster_arn} if cluster_arn else {}))
     bucket, prefix = _warehouse(settings)
-    code = f"arn:aws:s3:::{place[1]}/{place[2]}"
-    logs = f"arn:aws:logs:{settings.aws_region}:{account}:log-group:{LOG_GROUP}"
+    warehouse = f"arn:{aws}:s3:::{bucket}/{prefix}"
+    code = f"arn:{aws}:s3:::{place[1]}/{place[2]}"
+    logs = f"arn:{aws}:logs:{settings.aws_region}:{account}:log-group"
     statements = [
         _allow(
             "ListWarehouse",
             ["s3:ListBucket"],
-            [f"arn:aws:s3:::{bucket}"],
-            {"StringLike": {"s3:prefix": [prefix, f"{prefix}/*"]}},
+            [f"arn:{aws}:s3:::{bucket}"],
+            # IfExists: asking for an object that is not there needs this right too, and is 403
+            # instead of 404 without it; such a request names no prefix.
+            {"StringLikeIfExists": {"s3:prefix": [prefix, f"{prefix}/*"]}},
         ),
         _allow(
             "ReadAndWriteWarehouse",
@@ -119,19 +124,21 @@ def permissions(
                 "s3:AbortMultipartUpload",
                 "s3:ListMultipartUploadParts",
             ],
-            [f"arn:aws:s3:::{bucket}/{prefix}/*"],
+            [f"{warehouse}/*"],
         ),
+        # Hadoop looks for a file in the place of the warehouse's folder before it makes it.
+        _allow("FindWarehouse", ["s3:GetObject"], [warehouse]),
         _allow("ReadBundle", ["s3:GetObject"], [f"{code}/*"]),
         _allow("WriteLogs", ["s3:PutObject"], [f"{code}/logs/*"]),
         _allow(
             "FindLogGroups",
             ["logs:DescribeLogGroups"],
-            [f"arn:aws:logs:{settings.aws_region}:{account}:log-group:*"],
+            [f"{logs}:*"],
         ),
         _allow(
             "WriteLogStreams",
             ["logs:DescribeLogStreams", "logs:CreateLogStream", "logs:PutLogEvents"],
-            [f"{logs}:*"],
+            [f"{logs}:{LOG_GROUP}:*"],
         ),
     ]
     if cluster:
@@ -160,9 +167,10 @@ def _topics(settings: Settings, cluster: str) -> list[dict[str, Any]]:
             "add consumer.config.0 and producer.config.0"
         )
     if not Access(reader.bootstrap_servers).iam:
+        file = settings.origin("consumer.config.0", "bootstrap.servers")
         raise BundleError(
-            f"bootstrap.servers of {settings.source} are not a cluster's servers for IAM, which "
-            "end in 9098; correct them, or leave --cluster-arn out"
+            f"bootstrap.servers of {file} are not a cluster's servers for IAM, which "
+            "have port 9098; correct them, or leave --cluster-arn out"
         )
 
     def arn(kind: str, name: str) -> str:
@@ -195,13 +203,36 @@ def _allow(
     return found | ({"Condition": condition} if condition else {})
 
 
+def _partition(settings: Settings, **arns: str) -> str:
+    """AWS's partition that aws.region is in: aws, aws-cn, ...; `arns` must be of the same one."""
+    from botocore.exceptions import UnknownRegionError
+    from botocore.session import get_session
+
+    file = settings.origin("HudiTable0", "aws.region")
+    try:
+        found = str(get_session().get_partition_for_region(settings.aws_region))
+    except UnknownRegionError:
+        raise BundleError(
+            f"aws.region={settings.aws_region!r} of {file} is no region of AWS; correct it"
+        ) from None
+    for name, arn in arns.items():
+        if (there := arn.split(":")[1]) != found:
+            option = f"--{name.replace('_', '-')}"
+            raise BundleError(
+                f"{option} is of partition {there}, and aws.region={settings.aws_region!r} "
+                f"of {file} is in {found}; correct one of the two"
+            )
+    return found
+
+
 def _warehouse(settings: Settings) -> tuple[str, str]:
     """Bucket and prefix. A policy for a whole bucket would not be the least."""
     uri = rewrite_scheme(settings.warehouse_path, settings.home).replace("s3a://", "s3://")
     place = _BUCKET.fullmatch(uri)
     if place is None:
+        file = settings.origin("HudiTable0", "warehouse.path")
         raise BundleError(
-            f"warehouse.path of {settings.source} is not s3://<bucket>/<prefix>; "
+            f"warehouse.path of {file} is not s3://<bucket>/<prefix>; "
             "set it to one: a prefix of its own can be allowed without the rest of the bucket"
         )
     return place[1], place[2]

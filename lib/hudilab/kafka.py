@@ -61,8 +61,9 @@ class Access:
 
     @property
     def iam(self) -> bool:
-        """Whether these are an Amazon MSK cluster's servers for IAM: they end in 9098."""
-        return self.servers.endswith(IAM_PORT)
+        """Whether these are an Amazon MSK cluster's servers for IAM: each has port 9098."""
+        ports = {server.rpartition(":")[2] for server in self.servers.split(",")}
+        return ports == {IAM_PORT}
 
     def spark_options(self) -> dict[str, str]:
         """Options of Spark's Kafka source and sink, `kafka.` before each of the client's own."""

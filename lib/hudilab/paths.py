@@ -17,6 +17,8 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RUN_ID = re.compile(r"(?![._])(?!.*\.\.)[A-Za-z0-9_.-]{1,64}")
 _CHECKPOINTS = "_checkpoints"  # Spark and Hudi read no directory whose name starts with '_'
+# A database cannot have this name ('-'), so no table of one run lies inside another run's table.
+_RUN = "run-"
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,18 @@ class Place:
     name: str
     notices: tuple[str, ...] = ()
 
+    def checkpoint_of(self, stream: str) -> str:
+        """The checkpoint of a second stream beside the table's own one; no table can have it.
+
+        `stream` is a plain name. Errors: PathError for another one.
+        """
+        if not _NAME.fullmatch(stream):
+            raise PathError(
+                f"stream={stream!r} cannot name a checkpoint; "
+                "use letters, digits and _, no digit first"
+            )
+        return f"{self.checkpoint}-{stream}"
+
 
 def locate(
     warehouse: str,
@@ -43,7 +57,7 @@ def locate(
     home: Path,
     run_id: str = "",
 ) -> Place:
-    """`<warehouse>[/<run_id>]/<database>/<table>` and the checkpoint beside the databases.
+    """`<warehouse>[/run-<run_id>]/<database>/<table>` and the checkpoint beside the databases.
 
     A relative local warehouse lies under `home`; an S3 one becomes `<home>/warehouse` when local.
     Errors: PathError for a warehouse, name or run_id that cannot be used. Touches no storage.
@@ -61,7 +75,7 @@ def locate(
     elif not is_local and (scheme := _split(warehouse)[0]) != "s3a":
         notices.append(f"{scheme}:// rewritten to s3a://: {uri}")
     _check_names(database, table, run_id)
-    root = f"{uri}/{run_id}" if run_id else uri
+    root = f"{uri}/{_RUN}{run_id}" if run_id else uri
     checkpoint = f"{root}/{_CHECKPOINTS}/{database}/{table}"
     return Place(uri, f"{root}/{database}/{table}", checkpoint, database, table, tuple(notices))
 
@@ -158,9 +172,4 @@ def _check_names(database: str, table: str, run_id: str) -> None:
         raise PathError(
             f"parameter run_id={run_id!r} cannot name a directory; use 1 to 64 of letters, "
             "digits, '_', '-' and '.', with no '.' or '_' first and no '..'"
-        )
-    if run_id and run_id == database:
-        raise PathError(
-            f"parameter run_id={run_id!r} is the database's name: runs and tables would mix; "
-            "choose another run_id"
         )

@@ -34,7 +34,7 @@ ORDERING = "timestamp", "offset"
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 STEP_MS = 1000
 MAX_BYTES = 100_000  # of a value; the brokers' own limit is about a million
-KEPT_BYTES = 1000  # of a value that is too long, in the dead letter
+KEPT_BYTES = 1000  # of a key, or of a value that is too long, in the dead letter
 
 
 class Message(NamedTuple):
@@ -105,6 +105,10 @@ def read_prices(source: DataFrame, max_bytes: int = MAX_BYTES) -> DataFrame:
         (F.col("value").isNull(), "value is null"),
         (F.col("key").isNull(), "key is null"),
         (
+            F.length("key") > KEPT_BYTES,
+            F.format_string(f"key has %d bytes, more than {KEPT_BYTES}", F.length("key")),
+        ),
+        (
             F.length("value") > max_bytes,
             F.format_string(f"value has %d bytes, more than {max_bytes}", F.length("value")),
         ),
@@ -145,8 +149,8 @@ def outgoing(
     """Rows of `read_prices` as Kafka's sink wants them: to `topic`, or with their reason to the
     other.
 
-    Columns: topic, key and value unchanged (of a value that is too long the first 1000 bytes),
-    headers: null, or reason, topic, partition and offset of a dead letter.
+    Columns: topic, key and value unchanged (of one that is too long the first 1000 bytes), headers:
+    null, or reason, topic, partition and offset of a dead letter.
     """
     value, dead = F.col("value"), F.col("reason").isNotNull()
     header = [
@@ -157,7 +161,7 @@ def outgoing(
     return rows.select(
         F.when(dead, F.array(*header)).alias("headers"),
         F.when(dead, F.lit(dead_letter_topic)).otherwise(F.lit(topic)).alias("topic"),
-        "key",
+        F.expr(f"substring(key, 1, {KEPT_BYTES})").alias("key"),
         F.when(F.length(value) > max_bytes, start).otherwise(value).alias("value"),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any
 
 from hudilab.config import Settings
@@ -21,6 +22,11 @@ _REGION = (
     "IllegalLocationConstraintException",
 )
 _MAY = {"list": "s3:ListBucket", "write": "s3:PutObject", "delete": "s3:DeleteObject"}
+# Ways to credentials that boto3 and Spark's client (the AWS SDK for Java 1) share. The SDK reads
+# one file only: ~/.aws/config counts where there is no ~/.aws/credentials.
+_SHARED = ("env", "iam-role", "container-role", "assume-role-with-web-identity")
+_OF_A_FILE = ("shared-credentials-file", "config-file", "custom-process", "assume-role")
+_EXPORT = 'eval "$(aws configure export-credentials --format env)"'
 _CHAIN = "AWS_PROFILE and AWS_SHARED_CREDENTIALS_FILE, or AWS_ACCESS_KEY_ID and its secret"
 
 
@@ -78,7 +84,8 @@ def storage_options(settings: Settings) -> dict[str, str]:
 def check_warehouse(uri: str, settings: Settings) -> None:
     """List, write and delete below an s3a:// warehouse, as a table there would, within seconds.
 
-    Errors: S3Error, naming endpoint, bucket and cause; never a key.
+    Errors: S3Error, naming endpoint, bucket and cause; never a key. Credentials that only Python's
+    client finds are refused too.
     """
     import boto3
     from botocore.config import Config
@@ -94,7 +101,10 @@ def check_warehouse(uri: str, settings: Settings) -> None:
         request_checksum_calculation="when_required",  # servers of other makes know no newer ones
     )
     try:
-        client: Any = boto3.Session().client(
+        session = boto3.Session()
+        if why := _unknown_to_spark(session.get_credentials()):
+            raise S3Error(f"{where}: {why}; run this in the shell, then start again: {_EXPORT}")
+        client: Any = session.client(
             "s3", region_name=region, endpoint_url=url or None, config=config
         )
         here = client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)
@@ -108,6 +118,25 @@ def check_warehouse(uri: str, settings: Settings) -> None:
         raise S3Error(f"{where}: {_refused(error.response, step, region)}") from None
     except (BotoCoreError, ResponseParserError) as error:
         raise S3Error(f"{where}: {_unreached(error)}") from None
+
+
+def _unknown_to_spark(keys: Any) -> str:
+    """Why Spark's client does not find the keys that Python's has found, else empty."""
+    if keys is None or keys.method in _SHARED:
+        return ""
+    if keys.method not in _OF_A_FILE:
+        return f"Python's client gets its keys by {keys.method!r}, a way that Spark's does not know"
+    from botocore.configloader import raw_config_parse
+
+    named, home = os.environ.get("AWS_SHARED_CREDENTIALS_FILE"), Path("~/.aws").expanduser()
+    file = Path(named).expanduser() if named else home / "credentials"
+    if not named and not file.is_file():
+        file = home / "config"
+    profile = os.environ.get("AWS_PROFILE", "default")
+    sections = raw_config_parse(str(file)) if file.is_file() else {}
+    if profile in sections or f"profile {profile}" in sections:
+        return ""
+    return f"profile {profile!r} is not in {file}, and Spark's client reads no other file"
 
 
 def _same_region(answer: Any, region: str, where: str) -> None:

@@ -576,7 +576,7 @@ def test_notebook_02_gives_the_same_results(env: dict[str, str], tmp_path: Path)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines()[-1] == (
         "hudilab: rows=5000 commits=5 partitions=11 "
-        "table=s3a://hudilab/warehouse/nb/lab/sensor_readings"
+        "table=s3a://hudilab/warehouse/run-nb/lab/sensor_readings"
     )
     name = "02_write_hudi_stream.ipynb"
     local = facts(PROJECT / "notebooks" / name)
@@ -604,7 +604,7 @@ def test_stock_prices_go_through(env: dict[str, str], kafka: Access, settings: S
     assert done.returncode == 0, done.stderr[-3000:]
     assert "hudilab: application app-" in done.stdout
     assert topic_rows(kafka, ["stocks-out"])["end"].sum() == 340
-    assert rows_of(objects(settings, "prices/lab/stock_prices")) == (340, 340)
+    assert rows_of(objects(settings, "run-prices/lab/stock_prices")) == (340, 340)
 
 
 def rows_of(table: Path, key: str = "_hoodie_record_key") -> tuple[int, int]:
@@ -624,7 +624,7 @@ def test_a_bundle_is_submitted(env: dict[str, str], settings: Settings, tmp_path
     done = hudilab(env, "submit", "--bundle", str(bundle), *job)
     assert done.stdout.splitlines()[-1] == (
         "hudilab: rows=200 commits=2 partitions=11 "
-        "table=s3a://hudilab/warehouse/bundle/lab/sensor_readings"
+        "table=s3a://hudilab/warehouse/run-bundle/lab/sensor_readings"
     ), done.stdout[-3000:]
     (root,) = settings.home.glob("submitted/bundle-*")
     logs = (settings.home / "spark-events").iterdir()

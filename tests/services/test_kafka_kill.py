@@ -36,7 +36,13 @@ def test_the_table_is_exact_after_kills(
         *("--available-now", "--run-id", run, "--rows-per-batch", str(limit)),
     )
     commits = (
-        settings.home / "warehouse" / run / "_checkpoints" / "lab" / "stock_prices" / "commits"
+        settings.home
+        / "warehouse"
+        / f"run-{run}"
+        / "_checkpoints"
+        / "lab"
+        / "stock_prices"
+        / "commits"
     )
     for number in range(kills):
         victim = programs.start(*job)
@@ -64,7 +70,7 @@ def test_the_table_is_exact_after_kills(
         made = spark.createDataFrame(prices(rows, seed=11)).select(
             "ticker", "event_time", (F.col("cents") / 100).cast("decimal(10,2)").alias("price")
         )
-        path = settings.home / "warehouse" / run / "lab" / "stock_prices"
+        path = settings.home / "warehouse" / f"run-{run}" / "lab" / "stock_prices"
         table = spark.read.format("hudi").load(str(path)).select(made.columns)
         lost, twice = made.exceptAll(table).count(), table.exceptAll(made).count()
         print(

@@ -256,7 +256,7 @@ def test_a_warehouse_that_can_be_used_leaves_nothing_behind(
 ) -> None:
     place = prepare(remote, run_id="preflight")
     assert capsys.readouterr().out == f"s3:// rewritten to s3a://: {WAREHOUSE}\n"
-    assert place.table == f"{WAREHOUSE}/preflight/lab/sensor_readings"
+    assert place.table == f"{WAREHOUSE}/run-preflight/lab/sensor_readings"
     listed = client(used).list_objects_v2(Bucket="hudilab", Prefix="warehouse/_")
     assert listed["KeyCount"] == 0
 

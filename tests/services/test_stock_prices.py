@@ -89,7 +89,7 @@ def read(spark: SparkSession, kafka: Access, topic: str) -> DataFrame:
 
 
 def table(spark: SparkSession, settings: Settings, run_id: str) -> DataFrame:
-    path = settings.home / "warehouse" / run_id / "lab" / "stock_prices"
+    path = settings.home / "warehouse" / f"run-{run_id}" / "lab" / "stock_prices"
     return spark.read.format("hudi").load(str(path))
 
 
@@ -258,7 +258,7 @@ def test_the_stream_survives_a_broker_that_is_away_for_20_seconds(
         assert start_broker(settings).bootstrap == broker.bootstrap
         produce(kafka, "stocks-in", messages(2000, seed=9, first=1000))
         until(lambda: topic_rows(kafka, ["stocks-out"])["end"].sum() >= 2000)
-        path = settings.home / "warehouse" / "away" / "lab" / "stock_prices"
+        path = settings.home / "warehouse" / "run-away" / "lab" / "stock_prices"
         until(lambda: path.exists() and table(spark, settings, "away").count() == 2000)
         assert job.poll() is None
         job.send_signal(signal.SIGTERM)
@@ -347,7 +347,7 @@ def test_producer_and_stream_with_tls_and_a_password(
     assert wrong.stderr.startswith(f"hudilab: {secure.bootstrap} refuses user 'lab' (")
     for text in (job.stdout, job.stderr, sender.stdout, sender.stderr, log.read_text()):
         assert SECRET not in text
-    for path in (settings.home / "warehouse" / "secure").rglob("*"):
+    for path in (settings.home / "warehouse" / "run-secure").rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
 
 

@@ -53,7 +53,7 @@ def test_the_job_runs_with_spark_submit(settings: Settings, kafka: Access) -> No
     done = submit(settings, kafka.servers, ["core", "kafka"])
     assert done.returncode == 0, done.stderr[-3000:]
     assert topic_rows(kafka, ["stocks-out"])["end"].sum() == 340
-    table = settings.home / "warehouse" / "submitted" / "lab" / "stock_prices"
+    table = settings.home / "warehouse" / "run-submitted" / "lab" / "stock_prices"
     assert (table / ".hoodie" / "hoodie.properties").exists()
 
 

@@ -31,7 +31,7 @@ def test_its_table_equals_the_generator(
 ) -> None:
     sizes = ["--rows", "1003", "--batches", "4", "--sensors", "3", "--seed", "9"]
     done = job(tmp_path, *sizes, "--table-type", table_type, "--run-id", "a")
-    table = f"file://{tmp_path}/warehouse/a/lab/sensor_readings"
+    table = f"file://{tmp_path}/warehouse/run-a/lab/sensor_readings"
     assert done.returncode == 0, done.stderr[-3000:]
     line = f"hudilab: rows=1003 commits=4 partitions=3 table={table}"
     assert done.stdout.splitlines() == [line]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hudilab.config import load_settings
@@ -62,6 +63,19 @@ def test_describe_names_what_is_loaded(spark: SparkSession) -> None:
 
 def test_the_same_settings_give_the_same_session(spark: SparkSession) -> None:
     assert open_session(load_settings(), app="another name") is spark
+
+
+def test_hudi_s_catalog_works_under_spark_s_own_name_only(spark: SparkSession) -> None:
+    """Why `catalog.name` must be spark_catalog."""
+    catalog = spark.conf.get("spark.sql.catalog.spark_catalog")
+    assert catalog == "org.apache.spark.sql.hudi.catalog.HoodieCatalog"
+    assert spark.sql(f"SHOW NAMESPACES IN {load_settings().catalog_name}").count() == 1
+    spark.conf.set("spark.sql.catalog.lake", catalog)
+    try:
+        with pytest.raises(Py4JJavaError, match="NullPointerException"):
+            spark.sql("SHOW NAMESPACES IN lake")
+    finally:
+        spark.conf.unset("spark.sql.catalog.lake")
 
 
 def test_other_static_settings_are_refused(spark: SparkSession, tmp_path: Path) -> None:

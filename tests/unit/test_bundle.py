@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import sys
 from dataclasses import replace
@@ -158,16 +159,20 @@ WHERE = "{conf}/application_properties.json: group 'spark.run.options': "
         (
             {"python": "other.py", "jarfile": "lib/x.jar", "job": "copy"},
             BundleError,
-            WHERE + "key 'python' names 'other.py', which is not in the bundle (that is 'main.py'"
-            "); key 'jarfile' names 'lib/x.jar', which is not in the bundle (that is "
-            "'lib/hudilab-dependencies.jar'); key 'job' names 'copy', jobs there: "
-            "sensor_readings, stock_prices; correct the file",
+            WHERE
+            + "key 'python' names 'other.py', which is not in the bundle (there: main.py); "
+            + WHERE
+            + "key 'jarfile' names 'lib/x.jar', which is not in the bundle (there: "
+            "lib/hudilab-dependencies.jar); "
+            + WHERE
+            + "key 'job' names 'copy', which is not in the bundle (there: "
+            "sensor_readings, stock_prices); correct it",
         ),
         (
             {"job": None},
             ConfigError,
-            "no group 'spark.run.options' in {conf}/application_properties.json; "
-            "add it with the keys python, jarfile, job",
+            "{conf}/aws/application_properties.json: group 'spark.run.options' lacks key "
+            "'python'; group 'spark.run.options' lacks key 'jarfile'; correct the file",
         ),
     ],
 )
@@ -181,18 +186,100 @@ def test_run_options_that_the_bundle_cannot_follow(
     assert not (project.conf_dir / "out").exists()
 
 
-@pytest.mark.parametrize(
-    "key", ["spark.hadoop.fs.s3a.secret.key", "spark.hadoop.fs.s3a.access.key"]
-)
-def test_a_secret_is_not_bundled(project: Settings, key: str) -> None:
-    (project.conf_dir / "aws").mkdir(exist_ok=True)
-    file = project.conf_dir / "aws" / "spark-defaults.conf"
-    file.write_text(f"# mine\n{key}  HIDDEN\n", "utf-8")
+def test_the_file_that_a_bad_run_option_comes_from_is_named(project: Settings) -> None:
+    file = project.conf_dir / "docker" / "application_properties.json"
+    file.write_text(
+        json.dumps([{"PropertyGroupId": "spark.run.options", "PropertyMap": {"job": "copy"}}])
+    )
+    assert refusal(project) == (
+        f"{file}: group 'spark.run.options': key 'job' names 'copy', which is not in the bundle "
+        "(there: sensor_readings, stock_prices); correct it"
+    )
+
+
+def refusal(project: Settings) -> str:
     with pytest.raises(BundleError) as caught:
-        build_bundle(project, project.conf_dir / "b.zip")
-    assert str(caught.value) == (
+        build_bundle(project, project.conf_dir.parent / "b.zip")
+    assert not (project.conf_dir.parent / "b.zip").exists()
+    text = str(caught.value)
+    assert "\n" not in text
+    assert "HIDDEN" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "key"),
+    [
+        ("aws/spark-defaults.conf", "spark.hadoop.fs.s3a.secret.key  HIDDEN", ""),
+        ("aws/spark-defaults.conf", "spark.hadoop.fs.s3a.access.key=HIDDEN", ""),
+        ("spark-defaults.conf", "spark.kafka.sasl.jaas.config x HIDDEN", ""),
+        ("docker/hudi-defaults.conf", "hoodie.deltastreamer.KeyStore.Password:HIDDEN", ""),
+        ("spark-defaults.conf", "spark.driver.defaultJavaOptions -Dpassword=HIDDEN", ""),
+        ("log4j2.properties", "appender.mail.smtpPassword = HIDDEN", ""),
+        ("application_properties.json", "", "sasl.jaas.config"),
+        ("aws/application_properties.json", "", "client.secret"),
+    ],
+)
+def test_a_secret_is_not_bundled(project: Settings, name: str, line: str, key: str) -> None:
+    file = project.conf_dir / name
+    if line:
+        key = re.split("[ =:]", line)[0]
+        file.write_text((file.read_text() if file.is_file() else "") + f"\n{line}\n", "utf-8")
+    else:
+        groups = json.loads(file.read_text())
+        groups.append({"PropertyGroupId": "mine", "PropertyMap": {key: "HIDDEN"}})
+        file.write_text(json.dumps(groups))
+    assert refusal(project) == (
         f"{file} sets {key}, and a bundle holds no secrets; "
         "remove it: credentials come from the platform's role"
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "server.pem",
+        "aws/kafka-password",
+        "x.conf",
+        "kda/spark-defaults.conf",
+        "aws/more/spark-defaults.conf",
+        "docker/application_properties.json.orig",
+    ],
+)
+def test_a_file_that_nobody_expects_is_not_bundled(project: Settings, name: str) -> None:
+    file = project.conf_dir / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("HIDDEN\n")
+    assert refusal(project) == (
+        f"{file} is none of the settings that a bundle takes (application_properties.json, "
+        "spark-defaults.conf, hudi-defaults.conf, log4j2.properties of conf, conf/docker and "
+        f"conf/aws); move it out of {project.conf_dir}"
+    )
+
+
+def test_what_stays_here_may_be_anything(project: Settings) -> None:
+    for name in ("local/key.pem", ".DS_Store", "aws/.kafka-password.swp", ".git/config"):
+        (project.conf_dir / name).parent.mkdir(parents=True, exist_ok=True)
+        (project.conf_dir / name).write_text("HIDDEN")
+    before = {path for path in project.conf_dir.rglob("*") if path.is_file()}
+    build_bundle(project, project.conf_dir.parent / "b.zip")
+    whole = content((project.conf_dir.parent / "b.zip").read_bytes())
+    taken = {project.conf_dir / name[5:] for name in whole if name.startswith("conf/")}
+    assert taken <= before
+    assert len(taken) >= 8
+    assert not any(b"HIDDEN" in data for name, data in whole.items() if name.startswith("conf/"))
+
+
+def test_what_is_a_secret_must_be_known(project: Settings) -> None:
+    file = project.conf_dir / "spark-defaults.conf"
+    file.write_text(file.read_text().replace("spark.redaction.regex", "# "))
+    lacking = f"{file} lacks spark.redaction.regex, which tells secrets apart; add it"
+    assert refusal(project) == lacking
+    file.unlink()
+    assert refusal(project) == lacking
+    file.write_text("spark.redaction.regex (?i\n")
+    assert refusal(project).startswith(
+        f"{file}: spark.redaction.regex is not a regular expression ("
     )
 
 

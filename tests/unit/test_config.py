@@ -130,14 +130,87 @@ def test_the_environment_is_read_when_none_is_given(
     assert (settings.runtime, settings.conf_dir) == ("AWS", tmp_path)
 
 
-def test_an_overlay_is_read_instead_of_the_base_file(tmp_path: Path) -> None:
-    base = write(tmp_path, [group()])
-    overlay = write(tmp_path / "aws", [group(properties={**GOOD, "table.name": "in_the_cloud"})])
-    assert load(tmp_path).source == base
+def both(folder: Path, base: Any, overlay: Any) -> tuple[Path, Path]:
+    return write(folder, base), write(folder / "aws", overlay)
+
+
+def test_a_runtime_s_file_is_merged_over_the_base_file(tmp_path: Path) -> None:
+    changes = [group(properties={"table.name": "in_the_cloud"}), group("mine", {"a": "b"})]
+    base, overlay = both(tmp_path, kafka_groups(tmp_path), changes)
+    assert (load(tmp_path).source, load(tmp_path).table_name) == (base, "sensor_readings")
     settings = load(tmp_path, "AWS")
     assert (settings.source, settings.table_name) == (overlay, "in_the_cloud")
+    assert (settings.database_name, settings.consumer) == ("lab", load(tmp_path).consumer)
+    assert settings.origin("HudiTable0", "table.name") == overlay
+    assert settings.origin("HudiTable0", "database.name") == base
+    assert settings.origin("HudiTable0", "not.there") == overlay
     overlay.write_text("[]")
+    assert load(tmp_path, "AWS").table_name == "sensor_readings"
+
+
+def test_a_runtime_s_file_adds_a_group_and_an_optional_key(tmp_path: Path) -> None:
+    both(
+        tmp_path,
+        [group(), group("consumer.config.0", CONSUMER)],
+        [
+            group("consumer.config.0", {"security.protocol": "SSL"}),
+            group("spark.run.options", RUN),
+        ],
+    )
+    assert (load(tmp_path).run, load(tmp_path, "AWS").run) == (None, RunOptions(**RUN))
+    consumer = load(tmp_path, "AWS").consumer
+    assert consumer is not None
+    assert (consumer.security_protocol, consumer.topic_name) == ("SSL", "stocks-in")
+
+
+def test_each_problem_names_the_file_that_it_comes_from(tmp_path: Path) -> None:
+    lacking = {key: value for key, value in GOOD.items() if key != "aws.region"}
+    base, overlay = both(
+        tmp_path,
+        [group(properties={**lacking, "database.name": "a b", "table.name": 5})],
+        [
+            group(properties={"table.name": "good", "warehouse.path": "", "tabel.name": "x"}),
+            group("spark.run.options", {"job": "x"}),
+            group(properties={}),
+        ],
+    )
+    assert refusal(tmp_path, "AWS") == (
+        f"{base}: group 'HudiTable0': key 'database.name' is not a plain name "
+        "(letters, digits and _, no digit first); group 'HudiTable0' lacks key 'aws.region'"
+        f"{REMEDY}; {overlay}: group 'HudiTable0': key 'warehouse.path' is empty; "
+        "group 'HudiTable0' has an unknown key 'tabel.name' (did you mean 'table.name'?); "
+        "group 'spark.run.options' lacks key 'python'; "
+        "group 'spark.run.options' lacks key 'jarfile'; "
+        f"group 'HudiTable0' is there 2 times{REMEDY}"
+    )
+    overlay.write_text("{")
+    assert f"; {overlay} is not JSON (" in refusal(tmp_path, "AWS")
+
+
+def test_a_group_that_neither_file_has(tmp_path: Path) -> None:
+    base, overlay = both(tmp_path, [group("a", {})], [group("b", {}), group("a", {})])
+    assert refusal(tmp_path, "AWS") == (
+        f"no group 'HudiTable0' in {base} or {overlay}; groups there: a, b; "
+        f"add it with the keys {KEYS}"
+    )
+    base.unlink()
     assert refusal(tmp_path, "AWS").startswith(f"no group 'HudiTable0' in {overlay}; ")
+
+
+@pytest.mark.parametrize("runtime", ["docker", "aws"])
+def test_a_runtime_s_own_file_repeats_nothing_of_the_base_file(runtime: str) -> None:
+    conf = Path(__file__).resolve().parents[2] / "conf"
+    base, overlay = (
+        {
+            (one["PropertyGroupId"], key): value
+            for one in json.loads((folder / "application_properties.json").read_text())
+            for key, value in one["PropertyMap"].items()
+        }
+        for folder in (conf, conf / runtime)
+    )
+    assert overlay
+    assert [key for key, value in overlay.items() if base.get(key) == value] == []
+    assert overlay.keys() <= base.keys()
 
 
 def test_other_groups_and_a_byte_order_mark_are_allowed(tmp_path: Path) -> None:
@@ -158,8 +231,14 @@ def test_run_options(tmp_path: Path) -> None:
     properties = {key: value for key, value in RUN.items() if key != "arguments"}
     write(tmp_path, [group(), group("spark.run.options", properties)])
     assert load(tmp_path).run == RunOptions(**properties, arguments="")
-    write(tmp_path, [group()])
+    file = write(tmp_path, [group()])
     assert load(tmp_path).run is None
+    with pytest.raises(ConfigError) as caught:
+        config.run_options(load(tmp_path), ", or name a job")
+    assert str(caught.value) == (
+        f"no group 'spark.run.options' in {file}; "
+        "add it with the keys python, jarfile, job, or name a job"
+    )
 
 
 @pytest.mark.parametrize(
@@ -247,6 +326,18 @@ def test_all_that_is_wrong_with_the_groups_is_in_one_text(tmp_path: Path) -> Non
         "group 'producer.config.0' lacks key 'topic.name'; "
         "group 'producer.config.0' has an unknown key 'topic.nam' (did you mean 'topic.name'?)"
     )
+
+
+def test_the_view_of_a_topic_has_a_name_when_none_is_given(tmp_path: Path) -> None:
+    unnamed = {key: value for key, value in CONSUMER.items() if key != "table.name"}
+    for given, name in ((unnamed, "stocks_in"), ({**CONSUMER, "table.name": "x"}, "x")):
+        write(tmp_path, kafka_groups(tmp_path, given))
+        consumer = load(tmp_path).consumer
+        assert consumer is not None
+        assert consumer.table_name == name
+    unnamed = {key: value for key, value in PRODUCER.items() if key != "table.name"}
+    groups = kafka_groups(tmp_path, producer=unnamed)
+    assert file_refusal(tmp_path, groups) == "group 'producer.config.0' lacks key 'table.name'"
 
 
 # --- runtime and IS_LOCAL
@@ -432,6 +523,28 @@ def test_a_file_of_the_project_is_named_relative_to_it(
     )
 
 
+# --- Spark's and Hudi's files
+
+
+def test_options_in_every_form_that_spark_reads(tmp_path: Path) -> None:
+    file = tmp_path / "spark-defaults.conf"
+    lines = [
+        "# a comment",
+        "! one more",
+        "",
+        "a.b\t x y ",
+        "c=1",
+        "d : 2",
+        "e = k=v",
+        "f",
+        "g:h://i",
+    ]
+    file.write_text("\n".join(lines))
+    assert config.read_options(file) == {
+        **{"a.b": "x y", "c": "1", "d": "2", "e": "k=v", "f": "", "g": "h://i"},
+    }
+
+
 # --- the file as a whole
 
 
@@ -573,6 +686,13 @@ def test_names_are_plain(tmp_path: Path, key: str, value: str) -> None:
     assert table_refusal(tmp_path, **{key: value}) == (
         f"group 'HudiTable0': key '{key}' is not a plain name "
         "(letters, digits and _, no digit first)"
+    )
+
+
+@pytest.mark.parametrize("value", ["lake", "SPARK_CATALOG", "default"])
+def test_a_catalog_that_hudi_does_not_work_in(tmp_path: Path, value: str) -> None:
+    assert table_refusal(tmp_path, **{"catalog.name": value}) == (
+        "group 'HudiTable0': key 'catalog.name' is not 'spark_catalog', the only one for Hudi's SQL"
     )
 
 

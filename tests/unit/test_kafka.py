@@ -68,7 +68,7 @@ def test_a_password_is_quoted_for_jaas_and_in_no_representation() -> None:
 
 
 @pytest.mark.parametrize("servers", ["b-1.x:9098", "b-1.x:9098,b-2.x:9098"])
-def test_servers_that_end_in_9098_ask_for_iam(servers: str) -> None:
+def test_servers_with_port_9098_ask_for_iam(servers: str) -> None:
     client = access(group(bootstrap_servers=servers), {})
     assert client.spark_options() == {
         "kafka.bootstrap.servers": servers,
@@ -87,9 +87,12 @@ def test_servers_that_end_in_9098_ask_for_iam(servers: str) -> None:
     )
 
 
-def test_other_ports_do_not() -> None:
-    assert not Access("b-1.x:9096").iam
-    assert not Access("b-9098.x:9092").iam
+@pytest.mark.parametrize(
+    "servers",
+    ["b-1.x:9096", "b-9098.x:9092", "b:19098", "b:29098", "b-1.x:9092,b-2.x:9098"],
+)
+def test_other_servers_do_not_ask_for_iam(servers: str) -> None:
+    assert not Access(servers).iam
 
 
 def test_what_is_missing_is_named() -> None:

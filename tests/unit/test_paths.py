@@ -117,8 +117,8 @@ def test_layout_on_s3_with_a_run_and_the_rewriting_said_once() -> None:
     place = locate("s3://bucket/w", "lab", "readings", is_local=False, home=HOME, run_id="r-1.a")
     assert place == Place(
         warehouse="s3a://bucket/w",
-        table="s3a://bucket/w/r-1.a/lab/readings",
-        checkpoint="s3a://bucket/w/r-1.a/_checkpoints/lab/readings",
+        table="s3a://bucket/w/run-r-1.a/lab/readings",
+        checkpoint="s3a://bucket/w/run-r-1.a/_checkpoints/lab/readings",
         database="lab",
         name="readings",
         notices=("s3:// rewritten to s3a://: s3a://bucket/w",),
@@ -167,7 +167,7 @@ def test_a_bad_warehouse_is_refused_whether_local_or_not(is_local: bool) -> None
 @pytest.mark.parametrize("run_id", ["r", "2026-01-01T00.00", "a_b.c-d", "-x", "x" * 64])
 def test_run_ids_that_are_good(run_id: str) -> None:
     place = locate("w", "lab", "t", is_local=True, home=HOME, run_id=run_id)
-    assert place.table == f"file:///home/me/lab/w/{run_id}/lab/t"
+    assert place.table == f"file:///home/me/lab/w/run-{run_id}/lab/t"
 
 
 @pytest.mark.parametrize(
@@ -196,12 +196,35 @@ def test_run_ids_that_are_refused(run_id: str) -> None:
     )
 
 
-def test_a_run_must_not_lie_inside_the_database() -> None:
+def test_no_table_lies_inside_a_table_of_another_run() -> None:
+    names, runs = ("x", "lab", "run", "run_x"), ("", "x", "lab", "run-x", "run_x")
+    places = [
+        locate("w", database, table, is_local=True, home=HOME, run_id=run)
+        for run in runs
+        for database in names
+        for table in names
+    ]
+    folders = {uri for place in places for uri in (place.table, place.checkpoint)}
+    assert len(folders) == 2 * len(places)
+    assert not [one for one in folders if any(one.startswith(f"{other}/") for other in folders)]
+
+
+def test_a_second_stream_has_a_checkpoint_that_no_table_has() -> None:
+    place = locate("w", "lab", "t", is_local=True, home=HOME, run_id="r")
+    second = place.checkpoint_of("to_topic")
+    assert second == "file:///home/me/lab/w/run-r/_checkpoints/lab/t-to_topic"
+    folder, _, name = second.rpartition("/")
+    assert folder == place.checkpoint.rpartition("/")[0]
+    with pytest.raises(PathError, match=r"table\.name="):
+        locate("w", "lab", name, is_local=True, home=HOME)
+
+
+@pytest.mark.parametrize("stream", ["", "a/b", "..", "a-b", "7up"])
+def test_streams_that_cannot_name_a_checkpoint(stream: str) -> None:
     with pytest.raises(PathError) as caught:
-        locate("w", "lab", "t", is_local=True, home=HOME, run_id="lab")
+        locate("w", "lab", "t", is_local=True, home=HOME).checkpoint_of(stream)
     assert str(caught.value) == (
-        "parameter run_id='lab' is the database's name: runs and tables would mix; "
-        "choose another run_id"
+        f"stream={stream!r} cannot name a checkpoint; use letters, digits and _, no digit first"
     )
 
 
@@ -273,14 +296,14 @@ def test_a_read_only_directory_is_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("where", ["w", "w/lab", "w/lab/t", "w/_checkpoints", "w/r1"])
+@pytest.mark.parametrize("where", ["w", "w/lab", "w/lab/t", "w/_checkpoints", "w/run-r1"])
 @pytest.mark.parametrize("link", [False, True])
 def test_a_file_in_the_way_is_refused(tmp_path: Path, where: str, link: bool) -> None:
     file = tmp_path / where
     file.parent.mkdir(parents=True, exist_ok=True)
     file.symlink_to("nowhere") if link else file.write_text("kept")
     before = tree(tmp_path)
-    run_id = "r1" if where == "w/r1" else ""
+    run_id = "r1" if where == "w/run-r1" else ""
     place = locate(str(tmp_path / "w"), "lab", "t", is_local=True, home=HOME, run_id=run_id)
     with pytest.raises(PathError) as caught:
         check_writable(place)

@@ -259,6 +259,18 @@ def test_another_python_is_refused_with_the_remedy() -> None:
         )
 
 
+def test_what_pip_says_in_another_encoding_is_told(tmp_path: Path) -> None:
+    one = bootstrap.Setup(tmp_path, tmp_path / "log", False)
+    one.log.write_text("")
+    said = "Downloading x-1.whl (2.5 MB)\nERROR: Could not open /home/jürgen/x.\n"
+    (tmp_path / "said").write_bytes(said.encode("latin-1"))
+    with pytest.raises(bootstrap.SetupError) as caught:
+        one.call(["sh", "-c", f"cat '{tmp_path}/said'; exit 1"], "try again")
+    told = f"Could not open /home/j\N{REPLACEMENT CHARACTER}rgen/x: try again (log: {one.log})"
+    assert str(caught.value) == told
+    assert one.downloaded() == 2.5
+
+
 def test_a_failing_pip_is_one_line_and_leaves_no_stamp(checkout: Path) -> None:
     (checkout / "tools").mkdir()
     script = checkout / "tools" / "bootstrap.py"

@@ -1,0 +1,34 @@
+"""README's table of the lessons says what the lessons say, and names each of them once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nbformat
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+ROW = re.compile(
+    r"^\| \[(\d\d) [^]]+\]\(notebooks/(\1_\w+\.ipynb)\) \| .+ \| (\d+) \|$", re.MULTILINE
+)
+RESERVED = {"04", "05", "06", "10"}
+
+
+def minutes(notebook: Path) -> str:
+    text = "\n".join(cell.source for cell in nbformat.read(notebook, as_version=4).cells)
+    (found,) = re.findall(r"^\| Time \| (\d+) minutes to read,", text, re.MULTILINE)
+    return str(found)
+
+
+def test_each_lesson_is_in_the_table_with_its_minutes() -> None:
+    lessons = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
+    told = [(file, time) for _, file, time in ROW.findall(README)]
+    assert told == [(lesson.name, minutes(lesson)) for lesson in lessons]
+
+
+def test_numbers_that_are_left_out_are_explained() -> None:
+    there = {number for number, *_ in ROW.findall(README)}
+    upto = {f"{number:02}" for number in range(int(max(there | RESERVED)) + 1)}
+    assert upto - there == RESERVED
+    assert "The numbers 04 to 06 and 10 are reserved" in README

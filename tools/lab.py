@@ -1,0 +1,83 @@
+"""Open JupyterLab on copies of the notebooks, so that a reader's run leaves the checkout clean.
+
+Copies are in `<HUDILAB_HOME>/notebooks`. One that a reader has changed is never overwritten.
+Arguments are JupyterLab's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from hudilab.config import load_settings
+from hudilab.errors import LabError, PathError
+
+NOTES = ".lessons.json"  # of each copy, the hash of the lesson that it was made from
+
+
+def main(arguments: list[str]) -> int:
+    """Does not return when all is well: JupyterLab takes this process over."""
+    try:
+        settings = load_settings()
+        folder = settings.home / "notebooks"
+        for line in update(settings.project / "notebooks", folder):
+            print(f"lab: {line}", flush=True)
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1
+    command = [sys.executable, "-m", "jupyter", "lab", f"--notebook-dir={folder}", *arguments]
+    os.execv(command[0], command)
+
+
+def update(lessons: Path, folder: Path) -> Iterator[str]:
+    """Copy what is new, bring up to date what its reader has not changed; a line for each deed.
+
+    Errors: PathError when the copies cannot be written.
+    """
+    notes = folder / NOTES
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        made = _read(notes)
+        for lesson in sorted(lessons.glob("[0-9]*.ipynb")):
+            copy, now = folder / lesson.name, _digest(lesson)
+            there = _digest(copy) if copy.exists() else ""
+            if there in ("", now, made.get(lesson.name)):
+                if there != now:
+                    _replace(copy, lesson.read_bytes())
+                    yield f"{copy}: {'the lesson has changed, copied anew' if there else 'copied'}"
+                made[lesson.name] = now
+            elif made.get(lesson.name) != now:
+                yield f"{copy}: your copy is kept; the lesson has changed, to get it: rm '{copy}'"
+        _replace(notes, json.dumps(made, indent=1).encode())
+    except OSError as error:
+        raise PathError(
+            f"cannot write {error.filename} ({error.strerror}); "
+            "make it writable, or set HUDILAB_HOME to a directory that is"
+        ) from None
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _read(notes: Path) -> dict[str, str]:
+    """Without its notes every copy that differs counts as its reader's own."""
+    try:
+        return dict(json.loads(notes.read_text("utf-8")))
+    except (FileNotFoundError, TypeError, ValueError):
+        return {}
+
+
+def _replace(file: Path, data: bytes) -> None:
+    """Whole or not at all, whatever interrupts it."""
+    half = file.with_name(f".{file.name}.{os.getpid()}")
+    half.write_bytes(data)
+    half.replace(file)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
