@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import signal
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -84,20 +85,35 @@ def _await_batch(
 def run_until_end(queries: Sequence[StreamingQuery], asked: Sequence[int] = ()) -> None:
     """Wait until all queries have ended by themselves; one that fails leaves the others running.
 
-    A signal in `asked` (see `stop_on_signal`) stops each query between two batches. Raises
-    StreamError, at the end, with the cause of each that failed.
+    A failure is told on stderr when it happens. A signal in `asked` (see `stop_on_signal`) stops
+    each query between two batches. Raises StreamError, at the end, with the cause of each failure.
     """
+    failed: dict[StreamingQuery, str] = {}
     try:
         while any(query.isActive for query in queries):
             for query in queries:
                 if asked and query.isActive:
                     _stop(query)
+            failed |= _report_failures(queries, failed)
             time.sleep(0.1)
     finally:
         for query in queries:
             query.stop()
-    if failed := [query for query in queries if query.exception()]:
-        raise StreamError("; ".join(_end(query, _batches_done(query), None) for query in failed))
+    failed |= _report_failures(queries, failed)
+    if failed:
+        raise StreamError("; ".join(failed.values()))
+
+
+def _report_failures(
+    queries: Sequence[StreamingQuery], known: Mapping[StreamingQuery, str]
+) -> dict[StreamingQuery, str]:
+    found = {}
+    for query in queries:
+        if query not in known and not query.isActive and query.exception():
+            found[query] = _end(query, _batches_done(query), None)
+            if any(other.isActive for other in queries):
+                print(f"hudilab: {found[query]}; the other stream runs on", file=sys.stderr)
+    return found
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import functions as F
 from services.programs import Programs
 
+from hudilab.commits import Commits
 from hudilab.config import Settings
 from hudilab.kafka import Access, create_topics, produce, topic_rows
 from hudilab.prices import messages, prices, read_prices
@@ -72,6 +73,8 @@ def test_the_table_is_exact_after_kills(
         )
         path = settings.home / "warehouse" / f"run-{run}" / "lab" / "stock_prices"
         table = spark.read.format("hudi").load(str(path)).select(made.columns)
+        written = [c for c in Commits(spark, path.as_uri()).newest_first() if c.stamp]
+        batches = {c.stamp.batch for c in written if c.stamp}
         lost, twice = made.exceptAll(table).count(), table.exceptAll(made).count()
         print(
             f"\n{rows} messages, {kills} kills: stocks-out {ends_of['stocks-out']}, of these "
@@ -79,6 +82,8 @@ def test_the_table_is_exact_after_kills(
             f"table {table.count()}, lost {lost}, twice {twice}"
         )
         assert (lost, twice) == (0, 0)
+        # An upsert by key hides a batch that is written twice: the commits do not.
+        assert len(written) == len(batches) == done(commits)
         assert unique == rows <= ends_of["stocks-out"]
         assert ends_of["stocks-dead"] == 0
     finally:

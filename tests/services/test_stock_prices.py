@@ -234,12 +234,30 @@ def test_offsets_that_are_gone_stop_the_stream_unless_asked_otherwise(
         future.result(10)
     refused = programs.run(*job)
     assert refused.returncode == 1
-    assert "hudilab: messages of 'stocks-in' that were not read yet are gone (" in refused.stderr
+    assert "hudilab: unread messages of topic 'stocks-in' were deleted (" in refused.stderr
     assert refused.stderr.endswith(
-        "); keep them longer (retention.ms), and go on without them with --no-fail-on-data-loss\n"
+        "); keep them longer (retention.ms), and resume without them with --no-fail-on-data-loss\n"
     )
     assert programs.run(*job, "--no-fail-on-data-loss").returncode == 0
     assert table(spark, settings, "gone").count() == 300 + 3 * 50
+
+
+@pytest.mark.usefixtures("topics")
+def test_a_topic_that_was_made_anew_is_another_source(
+    spark: SparkSession, settings: Settings, kafka: Access, programs: Programs
+) -> None:
+    job = ("hudilab.jobs.stock_prices", "--available-now", "--run-id", "anew")
+    produce(kafka, "stocks-in", messages(170, seed=1))
+    assert programs.run(*job).returncode == 0
+    # A longer one: the offsets of the checkpoint exist in it too, and Spark would read on there.
+    create_topics(kafka, TOPICS, afresh=True)
+    produce(kafka, "stocks-in", messages(680, seed=7))
+    refused = programs.run(*job)
+    assert refused.returncode == 1
+    assert "belongs to a run with " in refused.stderr
+    assert refused.stderr.count('"topic": "stocks-in"') == 2
+    assert "use the same source and parameters, or delete table and checkpoint" in refused.stderr
+    assert_exact(spark, table(spark, settings, "anew"), 170, seed=1)
 
 
 @pytest.mark.usefixtures("topics")

@@ -64,7 +64,8 @@ def run(
         .option("maxOffsetsPerTrigger", rows_per_batch)
         .load()
     )
-    rows = read_prices(source)
+    read_prices(source).createOrReplaceTempView(consumer.table_name)
+    rows = spark.table(consumer.table_name)
     topic = TopicIdentity(spark, reader, consumer.topic_name)
     ledger = BatchLedger(spark, table_spec(place), place, topic)
     trigger: dict[str, Any] = {"processingTime": f"{trigger_seconds} seconds"}
@@ -74,7 +75,7 @@ def run(
         outgoing(rows, producer.topic_name, producer.dead_letter_topic_name)
         .writeStream.format("kafka")
         .options(**writer.spark_options())
-        .option("checkpointLocation", f"{place.checkpoint}_to_topic")
+        .option("checkpointLocation", place.checkpoint_of("to_topic"))
         .trigger(**trigger)
     )
     to_table = (
