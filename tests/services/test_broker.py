@@ -26,6 +26,7 @@ from hudilab.kafka import (
     topic_rows,
 )
 from hudilab.prices import messages
+from hudilab.services import kafka as kafka_service
 from hudilab.services import process
 from hudilab.services.kafka import find_broker, running_broker, start_broker, stop_broker
 
@@ -122,6 +123,20 @@ def test_a_broker_that_ends_says_why(alone: Settings) -> None:
     assert "node" in str(caught.value)
     assert str(caught.value).endswith(f"; see {alone.home}/services/kafka/kafka.log")
     assert find_broker(alone) is None
+
+
+def test_a_format_that_is_refused_says_why(
+    alone: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_service, "_new_id", lambda: "-bcdefghijklmnopqrstuw")
+    with pytest.raises(ServiceError) as caught:
+        start_broker(alone)
+    log = alone.home / "services" / "kafka" / "kafka.log"
+    assert str(caught.value) == (
+        "Kafka ended with code 1: kafka-storage: error: argument --cluster-id/-t: "
+        f"expected one argument; see {log}"
+    )
+    assert "usage: kafka-storage format" in log.read_text()
 
 
 def hudilab(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -85,8 +85,7 @@ def start_broker(
     properties = _write_properties(folder, ports, secure=bool(users))
     log, run = folder / "kafka.log", [f"-Dlog4j2.configurationFile={logging}"]
     if not (folder / "data" / "meta.properties").exists():
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
+        tool = ["kafka.tools.StorageTool", "format", "-t", _new_id(), "-c", str(properties)]
         _format([*java, *run, *tool], log)
     server = process.launch(folder, [*java, *run, "kafka.Kafka", str(properties)], log)
     inside = f"{HOST}:{ports['inside']}"
@@ -217,6 +216,15 @@ def _write_logging(folder: Path) -> Path:
     ]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return file
+
+
+def _new_id() -> str:
+    """An id as Kafka makes them: 16 bytes that are none of those it reserves (a version 4 UUID is
+    not), and no '-' at the start, which its tools take for an option."""
+    while True:
+        id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not id.startswith("-"):
+            return id
 
 
 def _format(command: list[str], log: Path) -> None:

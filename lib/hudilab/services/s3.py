@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from hudilab.config import Settings
 from hudilab.errors import ServiceError
 from hudilab.jars import verify
-from hudilab.java import find_java
+from hudilab.java import complaint, find_java
 from hudilab.services import process
 
 __all__ = ["BUCKET", "S3Server", "find_s3", "running_s3", "serve", "start_s3", "stop_s3"]
@@ -240,5 +240,4 @@ def _wait(server: process.Launched, address: str, folder: Path) -> None:
 def _why(text: str, code: int, log: Path) -> str:
     if "Failed to bind" in text:
         return f"the port of S3 was taken by another program meanwhile; start again; see {log}"
-    said = (text.strip().splitlines() or ["no reason given"])[-1]
-    return f"S3Proxy ended with code {code}: {said}; see {log}"
+    return f"S3Proxy ended with code {code}: {complaint(text)}; see {log}"
