@@ -10,7 +10,15 @@ from pathlib import Path
 
 from hudilab.errors import PathError
 
-__all__ = ["Place", "check_writable", "local_path", "locate", "rewrite_scheme"]
+__all__ = [
+    "Place",
+    "check_writable",
+    "local_path",
+    "locate",
+    "make_home",
+    "private_folder",
+    "rewrite_scheme",
+]
 
 _S3 = ("s3", "s3n", "s3a")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -126,6 +134,25 @@ def check_writable(place: Place) -> None:
             f"warehouse.path: {deepest} is in the way, a directory is needed there; "
             "move it, or set warehouse.path to another directory"
         )
+
+
+def private_folder(path: Path) -> None:
+    """Make it where it is not, for its user only, and what is missing above it too; OSError."""
+    for folder in (*reversed(path.parents), path):
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def make_home(home: Path) -> None:
+    """Make the folder of all that the lab writes; PathError when it cannot be written."""
+    try:
+        private_folder(home)
+        tempfile.TemporaryFile(dir=home).close()
+    except OSError as error:
+        raise PathError(
+            f"the lab's home {home} cannot be written ({error.strerror}); "
+            "make it writable, or set HUDILAB_HOME to a folder that is"
+        ) from None
 
 
 def _split(uri: str) -> tuple[str, str, str]:

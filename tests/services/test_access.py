@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from services.programs import SECRET, USER
 
 from hudilab.config import Settings
 from hudilab.errors import KafkaError, ServiceError
 from hudilab.kafka import Access, check_topics, create_topics, produce, topic_rows
 from hudilab.prices import Message, messages
 from hudilab.services import process
-from hudilab.services.kafka import Broker, running_broker, start_broker
+from hudilab.services.kafka import Broker, start_broker
 
-USER, SECRET = "lab", "correct horse"
 PATIENCE = 15  # seconds, for every refusal
-
-
-@pytest.fixture(scope="module")
-def secure(settings: Settings) -> Iterator[Broker]:
-    with running_broker(settings, users={USER: SECRET}, name="kafka-secure") as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

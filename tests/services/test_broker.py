@@ -66,32 +66,6 @@ def test_all_messages_survive_a_kill(alone: Settings) -> None:
     assert topic_rows(client, ["kept"])["end"].sum() == 1000
 
 
-def test_two_brokers_on_one_folder_are_refused(alone: Settings) -> None:
-    first = start_broker(alone)
-    folder = alone.home / "services" / "kafka"
-    mark = (folder / "pid").read_text()
-    (folder / "pid").unlink()  # as if it had never been noted: the lock is what counts
-    try:
-        with pytest.raises(ServiceError) as caught:
-            start_broker(alone)
-        assert str(caught.value) == (
-            f"kafka is running already in {folder}; stop it with: hudilab services stop kafka"
-        )
-    finally:
-        (folder / "pid").write_text(mark)
-    assert find_broker(alone) == first
-
-
-def test_other_settings_than_the_running_ones_are_refused(alone: Settings) -> None:
-    running = start_broker(alone)
-    with pytest.raises(ServiceError) as caught:
-        start_broker(alone, port=process.free_port())
-    assert str(caught.value) == (
-        f"{running.describe()} is running and other settings are asked for; "
-        "stop it with: hudilab services stop kafka"
-    )
-
-
 def test_a_full_disk_is_named(alone: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage("/")._replace(free=5_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)

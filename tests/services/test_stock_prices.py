@@ -18,12 +18,12 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from services.programs import Programs
+from services.programs import SECRET, USER, Programs
 
 from hudilab.config import Settings
 from hudilab.kafka import Access, create_topics, produce, topic_rows
 from hudilab.prices import Message, messages, outgoing, prices, read_prices
-from hudilab.services.kafka import Broker, running_broker, start_broker, stop_broker
+from hudilab.services.kafka import Broker, start_broker, stop_broker
 from hudilab.session import open_session
 from hudilab.streams import drain
 
@@ -287,15 +287,6 @@ def end(pid: int) -> None:
 
 
 # --- security
-
-
-USER, SECRET = "lab", "S3cr3t-that-must-not-be-seen"
-
-
-@pytest.fixture(scope="module")
-def secure(settings: Settings) -> Iterator[Broker]:
-    with running_broker(settings, users={USER: SECRET}, name="kafka-secure") as found:
-        yield found
 
 
 def use_secure(conf: Path, broker: Broker) -> None:

@@ -11,11 +11,11 @@ import pytest
 
 LIBRARY = Path(__file__).resolve().parents[2] / "lib" / "hudilab"
 LEVELS = [
-    {"__init__", "errors", "ivy"},
+    {"__init__", "errors", "ivy", "locks"},
     {"config", "paths", "tables", "jars", "java", "master", "parameters"},
     {"s3"},
-    {"storage", "session", "sources", "streams", "kafka", "prices", "services"},
-    {"ledger", "timeline", "doctor", "submit"},
+    {"storage", "session", "sources", "streams", "kafka", "prices"},
+    {"ledger", "timeline", "doctor", "submit", "services"},
     {"plots", "runner", "jobs"},
     {"bundle", "deploy"},
     {"cli"},

@@ -8,8 +8,8 @@ import os
 import re
 import subprocess
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,6 +30,7 @@ from hudilab.errors import ServiceError
 from hudilab.jars import verify
 from hudilab.java import complaint, find_java
 from hudilab.services import process
+from hudilab.services.files import properties, write_private
 
 __all__ = ["Broker", "find_broker", "running_broker", "start_broker", "stop_broker"]
 
@@ -57,66 +58,54 @@ class Broker:
 
 
 def start_broker(
-    settings: Settings, *, port: int = 0, users: Mapping[str, str] | None = None, name: str = NAME
+    settings: Settings, *, port: int = 0, users: Mapping[str, str] | None = None
 ) -> Broker:
-    """Start a broker, or return the one that runs; its data stay in `<home>/services/<name>`.
+    """Start a broker, or return the one that runs; its data stay in `<home>/services/kafka`.
 
     `port` 0: the port of last time, else 9092, else any other, whichever is free first. `users`
     (name: password) makes it speak TLS, with SASL SCRAM-SHA-512. It is ready when it answers a
     metadata request.
     Errors: ServiceError (port in use, disk full, not ready in time), JarError, JavaError.
     """
-    folder = settings.home / "services" / name
-    if (running := find_broker(settings, name)) is not None:
-        wanted = f"{HOST}:{port}" if port else running.bootstrap
-        if wanted != running.bootstrap or bool(users) != bool(running.ca):
-            raise ServiceError(
-                f"{running.describe()} is running and other settings are asked for; "
-                f"stop it with: hudilab services stop {name}"
-            )
-        return running
-    jars = verify(settings.project / "jars", ["broker"])
-    path = os.pathsep.join(map(str, jars))
-    java = [str(find_java().home / "bin" / "java"), *process.JVM, "-cp", path]
-    process.check_disk(folder, "Kafka's data", LEAST_FREE)
-    process.refuse_second(folder)  # before its files are written anew
-    ports = _ports(folder, port, bool(users))
-    logging = _write_logging(folder)
-    properties = _write_properties(folder, ports, secure=bool(users))
-    log, run = folder / "kafka.log", [f"-Dlog4j2.configurationFile={logging}"]
-    if not (folder / "data" / "meta.properties").exists():
-        tool = ["kafka.tools.StorageTool", "format", "-t", _new_id(), "-c", str(properties)]
-        _format([*java, *run, *tool], log)
-    server = process.launch(folder, [*java, *run, "kafka.Kafka", str(properties)], log)
-    inside = f"{HOST}:{ports['inside']}"
-    try:
+    folder = settings.home / "services" / NAME
+
+    def begin() -> None:
+        jars = verify(settings.project / "jars", ["broker"])
+        process.check_disk(folder, "Kafka's data", LEAST_FREE)
+        ports = _ports(folder, port, bool(users))
+        _write_logging(folder)
+        _write_properties(folder, ports, secure=bool(users))
+        java = _java(jars)
+        if not (folder / "data" / "meta.properties").exists():
+            _format(java, folder)
+        server = process.launch(
+            folder, [*java, "kafka.Kafka", "server.properties"], folder / "kafka.log"
+        )
+        inside = f"{HOST}:{ports['inside']}"
         _wait(server, inside)
         for user, password in (users or {}).items():
             _add_user(inside, user, password)
-    except BaseException:
-        process.stop(folder)
-        raise
-    found = find_broker(settings, name)
-    assert found is not None
-    return found
+
+    def fits(there: Broker) -> bool:
+        return port in (0, _port(there.bootstrap)) and bool(users) == bool(there.ca)
+
+    return process.start(folder, lambda: find_broker(settings), fits, begin)
 
 
-@contextmanager
 def running_broker(
-    settings: Settings, *, port: int = 0, users: Mapping[str, str] | None = None, name: str = NAME
-) -> Iterator[Broker]:
+    settings: Settings, *, port: int = 0, users: Mapping[str, str] | None = None
+) -> AbstractContextManager[Broker]:
     """A broker for the time of a `with` block; one that ran before it runs on after it."""
-    before = find_broker(settings, name)
-    try:
-        yield start_broker(settings, port=port, users=users, name=name)
-    finally:
-        if before is None:
-            stop_broker(settings, name)
+    return process.running(
+        lambda: find_broker(settings),
+        lambda: start_broker(settings, port=port, users=users),
+        lambda: stop_broker(settings),
+    )
 
 
-def find_broker(settings: Settings, name: str = NAME) -> Broker | None:
+def find_broker(settings: Settings) -> Broker | None:
     """The broker that runs on this home's data, or None."""
-    folder = settings.home / "services" / name
+    folder = settings.home / "services" / NAME
     found = process.find(folder)
     if found is None:
         return None
@@ -126,9 +115,24 @@ def find_broker(settings: Settings, name: str = NAME) -> Broker | None:
     return Broker(address, found.pid, folder / "kafka.log", ca if secure else None)
 
 
-def stop_broker(settings: Settings, name: str = NAME) -> int | None:
+def stop_broker(settings: Settings) -> int | None:
     """Stop it cleanly; its process id, or None when none runs. The data stay."""
-    return process.stop(settings.home / "services" / name)
+    return process.stop(settings.home / "services" / NAME)
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+def _java(jars: Sequence[Path]) -> list[str]:
+    """How its programs are started, in its folder: files are named relative to that, because
+    Kafka and log4j2 take a comma in a path for the end of one."""
+    java = [str(find_java().home / "bin" / "java"), *process.JVM]
+    return [
+        *java,
+        *("-cp", os.pathsep.join(map(str, jars))),
+        "-Dlog4j2.configurationFile=log4j2.properties",
+    ]
 
 
 def _ports(folder: Path, port: int, secure: bool) -> dict[str, int]:
@@ -149,7 +153,7 @@ def _read_ports(folder: Path) -> dict[str, int]:
     return {"clients": clients, "inside": inside, "controller": ports["CONTROLLER"]}
 
 
-def _write_properties(folder: Path, ports: Mapping[str, int], *, secure: bool) -> Path:
+def _write_properties(folder: Path, ports: Mapping[str, int], *, secure: bool) -> None:
     outside = {"PLAINTEXT": ports["inside"]} | ({"SASL_SSL": ports["clients"]} if secure else {})
     addresses = ",".join(f"{name}://{HOST}:{port}" for name, port in outside.items())
     controller = f"{HOST}:{ports['controller']}"
@@ -164,7 +168,7 @@ def _write_properties(folder: Path, ports: Mapping[str, int], *, secure: bool) -
         "listener.security.protocol.map": (
             "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL"
         ),
-        "log.dirs": str(folder / "data"),
+        "log.dirs": "data",
         # A misspelt topic is an error, not a new topic.
         "auto.create.topics.enable": "false",
         # One broker holds everything once.
@@ -193,16 +197,13 @@ def _write_properties(folder: Path, ports: Mapping[str, int], *, secure: bool) -
                 "org.apache.kafka.common.security.scram.ScramLoginModule required;"
             ),
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(folder / "server.pem"),
+            "ssl.keystore.location": "server.pem",
         }
-    file = folder / "server.properties"
-    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()), encoding="utf-8")
-    return file
+    write_private(folder / "server.properties", properties(lines))
 
 
-def _write_logging(folder: Path) -> Path:
+def _write_logging(folder: Path) -> None:
     """Without a log4j2 file Kafka says nothing, not even why it ends."""
-    file = folder / "log4j2.properties"
     lines = [
         "status = warn",
         "appender.console.type = Console",
@@ -214,8 +215,7 @@ def _write_logging(folder: Path) -> Path:
         "logger.server.name = kafka.server.KafkaRaftServer",
         "logger.server.level = info",
     ]
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return file
+    (folder / "log4j2.properties").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _new_id() -> str:
@@ -227,9 +227,17 @@ def _new_id() -> str:
             return id
 
 
-def _format(command: list[str], log: Path) -> None:
+def _format(java: Sequence[str], folder: Path) -> None:
+    """Prepare the folder of its data, once."""
+    log, tool = folder / "kafka.log", ("kafka.tools.StorageTool", "format")
     done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        [*java, *tool, "-t", _new_id(), "-c", "server.properties"],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
     if done.returncode:
         with log.open("a", encoding="utf-8") as out:
@@ -244,7 +252,7 @@ def _wait(server: process.Launched, address: str) -> None:
 
     def answers() -> bool:
         nonlocal admin
-        if not process.in_use(int(address.rpartition(":")[2])):
+        if not process.in_use(_port(address)):
             return False
         admin = admin or AdminClient(quiet)
         try:
