@@ -190,7 +190,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         settings = replace(load_settings(), home=Path(home))
         result: dict[str, Any] = {"broker": start_times(settings, arguments.rounds)}
-        kafka = Access(start_broker(settings).bootstrap)
+        kafka = start_broker(settings).access()
         try:
             result["producer"] = producers(kafka, arguments.rounds)
             spark = open_session(settings, app="kafka", groups=("core", "kafka"))

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
+    PrivateAttr,
     TypeAdapter,
     ValidationError,
 )
@@ -77,6 +78,12 @@ class Settings:
     consumer: Consumer | None = None
     producer: Producer | None = None
     run: RunOptions | None = None
+
+    def __post_init__(self) -> None:
+        """Clients of a broker of this home find their password in it."""
+        for name in ("consumer", "producer"):
+            if (group := getattr(self, name)) is not None:
+                object.__setattr__(self, name, group.at(self.home))
 
 
 def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Settings:
@@ -240,6 +247,18 @@ class _Client(BaseModel):
     )
     sasl_username: _Text | None = Field(None, alias="sasl.username")
     ssl_ca_location: _Text | None = Field(None, alias="ssl.ca.location")
+    _home: Path | None = PrivateAttr(None)
+
+    @property
+    def home(self) -> Path | None:
+        """The lab's home; None outside of settings."""
+        return self._home
+
+    def at(self, home: Path) -> Self:
+        """The same, in a home."""
+        copy = self.model_copy()
+        copy._home = home
+        return copy
 
 
 class Consumer(_Client):

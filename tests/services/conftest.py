@@ -31,7 +31,7 @@ def broker(settings: Settings) -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def kafka(broker: Broker) -> Access:
-    return Access(broker.bootstrap)
+    return broker.access()
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ from hudilab.services.kafka import find_broker, running_broker, start_broker, st
 def test_a_restart_keeps_data_and_address(alone: Settings) -> None:
     first = start_broker(alone)
     assert start_broker(alone) == first  # one that runs is returned
-    client = Access(first.bootstrap)
+    client = first.access()
     create_topics(client, {"kept": 2})
     produce(client, "kept", messages(1000, seed=1))
     assert stop_broker(alone) == first.pid
@@ -56,7 +56,7 @@ def test_a_with_block_stops_what_it_started(alone: Settings) -> None:
 
 def test_all_messages_survive_a_kill(alone: Settings) -> None:
     first = start_broker(alone)
-    client = Access(first.bootstrap)
+    client = first.access()
     create_topics(client, {"kept": 1})
     produce(client, "kept", messages(1000, seed=1))
     psutil.Process(first.pid).kill()
@@ -140,8 +140,9 @@ def test_the_command_starts_shows_and_stops_it(alone: Settings) -> None:
     assert up.stdout == (
         f"{broker.describe()}\n"
         f"topics: stocks-in, stocks-out, stocks-dead; export BOOTSTRAP_SERVERS={address}\n"
+        f"Kafka's own tools: --bootstrap-server {address} --command-config '{broker.client_file}'\n"
     )
-    assert check_topics(Access(address)) == {"stocks-dead": 3, "stocks-in": 3, "stocks-out": 3}
+    assert check_topics(broker.access()) == {"stocks-dead": 3, "stocks-in": 3, "stocks-out": 3}
     shown = hudilab(alone.home, "services", "status", "kafka")
     assert (shown.returncode, shown.stdout) == (0, f"{broker.describe()}\n")
     stopped = hudilab(alone.home, "services", "stop", "kafka")

@@ -162,8 +162,11 @@ def test_a_port_in_use_is_named(kind: Kind, home: Settings) -> None:
     assert kind.find(home) is None
 
 
-def test_a_server_that_cannot_be_seen_is_not_touched(kind: Kind, home: Settings) -> None:
+def test_a_server_that_cannot_be_seen_is_not_touched(
+    kind: Kind, home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As another account's: this program has the lock, and is no server."""
+    monkeypatch.setattr(process, "DYING", 0.2)
     kind.stop(home)
     folder = home.home / "services" / kind.name
     files = {file: file.read_bytes() for file in folder.iterdir() if file.is_file()}

@@ -43,6 +43,7 @@ __all__ = [
 
 HOST = "127.0.0.1"
 TURN = 120.0  # seconds to wait for another starter: no server takes as long
+DYING = 5.0  # seconds that a killed server may have its lock when it is seen no more
 # Small, and quick to be ready: a lesson's servers run beside Spark on two cores.
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
 
@@ -115,14 +116,11 @@ def starting(folder: Path, patience: float = TURN) -> Iterator[None]:
     Errors: ServiceError when the folder cannot be written, or after `patience` seconds.
     """
     with _opened(folder, STARTING) as turn:
-        ends = time.monotonic() + patience
-        while not _taken(turn):
-            if time.monotonic() > ends:
-                raise ServiceError(
-                    f"another program has been starting {folder.name} in {folder} for "
-                    f"{patience:.0f} s; end it, and start again"
-                )
-            time.sleep(0.05)
+        if not _taken(turn, patience):
+            raise ServiceError(
+                f"another program has been starting {folder.name} in {folder} for "
+                f"{patience:.0f} s; end it, and start again"
+            )
         yield
 
 
@@ -188,7 +186,7 @@ def _locked(folder: Path) -> Iterator[int]:
     """The lock that a server inherits."""
     # Both are open here: who has only the lock is a server.
     with _opened(folder, STARTING), _opened(folder, LOCK) as lock:
-        if not _taken(lock):
+        if not _taken(lock, DYING):
             raise ServiceError(
                 f"{folder.name} is running already in {folder}, and not as a process of yours; "
                 "stop it as its owner, or set HUDILAB_HOME to a folder of your own"
@@ -212,12 +210,18 @@ def _opened(folder: Path, name: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _taken(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def _taken(descriptor: int, patience: float) -> bool:
+    """Whether it could be locked within `patience` seconds."""
+    ends = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > ends:
+                return False
+            time.sleep(0.05)
+        else:
+            return True
 
 
 def check_disk(folder: Path, what: str, least: int) -> None:
