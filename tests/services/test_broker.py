@@ -158,3 +158,12 @@ def test_offsets_are_waited_for_while_a_topic_is_being_made(kafka: Access) -> No
     found = _offsets(AdminClient(kafka.client_options()), {part: OffsetSpec.latest()})
     maker.join()
     assert found == {part: 0}
+
+
+@pytest.mark.deep
+def test_twenty_first_starts_in_a_row(alone: Settings) -> None:
+    """Each makes an id, a password and ports of its own."""
+    for number in range(20):
+        fresh = replace(alone, home=alone.home / str(number))
+        with running_broker(fresh) as broker:
+            create_topics(broker.access(), {"first": 1})

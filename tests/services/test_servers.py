@@ -162,6 +162,22 @@ def test_a_port_in_use_is_named(kind: Kind, home: Settings) -> None:
     assert kind.find(home) is None
 
 
+def test_a_port_that_was_taken_meanwhile_is_left(
+    kind: Kind, home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Free when it was chosen, and somebody else's when the server wants it."""
+    kind.stop(home)
+    choose = process.choose_port
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        chosen = iter([port])
+        monkeypatch.setattr(process, "choose_port", lambda *a: next(chosen, None) or choose(*a))
+        server = kind.start(home)
+    assert next(chosen, None) is None
+    assert kind.address(server).rpartition(":")[2] != str(port)
+    assert kind.stop(home) == server.pid
+
+
 def test_a_server_that_cannot_be_seen_is_not_touched(
     kind: Kind, home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -259,7 +259,9 @@ def test_the_stream_survives_a_broker_that_is_away_for_20_seconds(
         produce(kafka, "stocks-in", messages(2000, seed=9, first=1000))
         until(lambda: topic_rows(kafka, ["stocks-out"])["end"].sum() >= 2000)
         path = settings.home / "warehouse" / "away" / "lab" / "stock_prices"
-        until(lambda: path.exists() and table(spark, settings, "away").count() == 2000)
+        timeline = path / ".hoodie" / "timeline"
+        until(lambda: any(timeline.glob("*_*.commit")))  # the table is whole from its first on
+        until(lambda: table(spark, settings, "away").count() == 2000)
         assert job.poll() is None
         job.send_signal(signal.SIGTERM)
         _, err = job.communicate(timeout=60)

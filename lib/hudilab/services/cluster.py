@@ -77,7 +77,7 @@ def _start(settings: Settings, folder: Path, port: int, asked: dict[str, Any]) -
     if running is None:
         process.refuse_second(folder)
         stop_cluster(settings)  # workers that have outlived their master
-        _start_master(folder, port, dict(asked))
+        process.retry(folder, lambda: _start_master(folder, port, dict(asked)))
     else:
         if asked.items() - read_address(folder).items() or port not in (0, _port(running.master)):
             raise ServiceError(

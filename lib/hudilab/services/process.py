@@ -27,6 +27,7 @@ from hudilab.paths import private_folder
 __all__ = [
     "JVM",
     "Launched",
+    "PortTaken",
     "check_disk",
     "choose_port",
     "find",
@@ -34,6 +35,7 @@ __all__ = [
     "in_use",
     "launch",
     "refuse_second",
+    "retry",
     "running",
     "start",
     "starting",
@@ -46,6 +48,10 @@ TURN = 120.0  # seconds to wait for another starter: no server takes as long
 DYING = 5.0  # seconds that a killed server may have its lock when it is seen no more
 # Small, and quick to be ready: a lesson's servers run beside Spark on two cores.
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
+
+
+class PortTaken(ServiceError):
+    """Another program was faster: the port was free when it was chosen."""
 
 
 class Server(Protocol):
@@ -77,11 +83,7 @@ def start(
     with starting(folder):
         if (there := look()) is None:
             refuse_second(folder)
-            try:
-                begin()
-            except BaseException:
-                stop(folder)
-                raise
+            retry(folder, begin)
             there = look()
         elif not fits(there):
             raise ServiceError(
@@ -94,6 +96,19 @@ def start(
             f"and start it again with: hudilab services start {folder.name}"
         )
     return there
+
+
+def retry(folder: Path, begin: Callable[[], None]) -> None:
+    """Start a server, with other ports once more where they were taken; it leaves none behind."""
+    for last in (False, False, True):
+        try:
+            begin()
+        except BaseException as error:
+            stop(folder)
+            if last or not isinstance(error, PortTaken):
+                raise
+        else:
+            return
 
 
 @contextmanager
@@ -167,7 +182,8 @@ def wait_until(
                 with server.log.open("rb") as written:
                     written.seek(server.mark)
                     text = written.read().decode("utf-8", "replace")
-                raise ServiceError(why(text, code, server.log))
+                taken = "Address already in use" in text or "Failed to bind" in text
+                raise (PortTaken if taken else ServiceError)(why(text, code, server.log))
         if ready():
             return
         if time.monotonic() > ends:
