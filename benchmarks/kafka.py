@@ -40,10 +40,11 @@ def start_times(settings: Settings, rounds: int) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {"ready_s": [], "rss_mb": []}
     for number in range(rounds):
         began = time.monotonic()
-        broker = start_broker(settings, name=f"start{number}")
+        fresh = replace(settings, home=settings.home / f"start{number}")
+        broker = start_broker(fresh)
         found["ready_s"].append(time.monotonic() - began)
         found["rss_mb"].append(psutil.Process(broker.pid).memory_info().rss / 1e6)
-        stop_broker(settings, name=f"start{number}")
+        stop_broker(fresh)
     return found
 
 
@@ -182,7 +183,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         settings = replace(load_settings(), home=Path(home))
         result: dict[str, Any] = {"broker": start_times(settings, arguments.rounds)}
-        kafka = Access(start_broker(settings).bootstrap)
+        kafka = start_broker(settings).access()
         try:
             result["producer"] = producers(kafka, arguments.rounds)
             spark = open_session(settings, app="kafka", groups=("core", "kafka"))

@@ -170,19 +170,20 @@ def start_kafka(
     ] = "",
 ) -> None:
     """Start a Kafka broker, and create the settings' topics."""
-    from hudilab.kafka import Access, create_topics, password
+    from hudilab.kafka import create_topics, password
     from hudilab.services.kafka import start_broker
 
     settings = load_settings()
     secret = password(os.environ) if user else None
     broker = start_broker(settings, port=port, users={user: secret} if secret else None)
     print(broker.describe())
-    ca = str(broker.ca) if broker.ca else None
-    client = Access(broker.bootstrap, "SASL_SSL" if ca else "PLAINTEXT", user, secret, ca)
+    client = broker.access()
     topics = [group.topic_name for group in (settings.consumer, settings.producer) if group]
     topics += [settings.producer.dead_letter_topic_name] if settings.producer else []
     create_topics(client, dict.fromkeys(topics, PARTITIONS))
     print(f"topics: {', '.join(topics) or 'none'}; export BOOTSTRAP_SERVERS={broker.bootstrap}")
+    tools = f"--bootstrap-server {client.servers} --command-config"
+    print(f"Kafka's own tools: {tools} {shlex.quote(str(broker.client_file))}")
 
 
 @start.command("s3")

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
+    PrivateAttr,
     TypeAdapter,
     ValidationError,
 )
@@ -83,6 +84,12 @@ class Settings:
     def origin(self, group: str, key: str) -> Path:
         """The file that a group's key was read from; `source` for a key that is in none."""
         return self.origins.get((group, key), self.source)
+
+    def __post_init__(self) -> None:
+        """Clients of a broker of this home find their password in it."""
+        for name in ("consumer", "producer"):
+            if (group := getattr(self, name)) is not None:
+                object.__setattr__(self, name, group.at(self.home))
 
 
 def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Settings:
@@ -257,6 +264,18 @@ class _Client(BaseModel):
     )
     sasl_username: _Text | None = Field(None, alias="sasl.username")
     ssl_ca_location: _Text | None = Field(None, alias="ssl.ca.location")
+    _home: Path | None = PrivateAttr(None)
+
+    @property
+    def home(self) -> Path | None:
+        """The lab's home; None outside of settings."""
+        return self._home
+
+    def at(self, home: Path) -> Self:
+        """The same, in a home."""
+        copy = self.model_copy()
+        copy._home = home
+        return copy
 
 
 class Consumer(_Client):

@@ -153,8 +153,10 @@ def _ask(java: Path, timeout: float) -> tuple[Path, int | None, str]:
 
 
 def complaint(text: str) -> str:
-    """The last line of a Java program's words that tells of an error."""
-    told = re.findall(r"(?m)^.*(?:ERROR|FATAL|Exception|Error:).*$", text)
+    """The last line of a Java program's words that tells of an error, else its last line."""
+    told = re.findall(r"(?m)^.*(?:ERROR|FATAL|Exception|[Ee]rror:).*$", text)
     # Its options are refused in two lines.
     told += re.findall(r"(?m)^Error occurred during initialization of VM\n(.+)$", text)
-    return str(told[-1]).strip() if told else "no reason given"
+    # Frames of a stack trace say where, and not what.
+    told = told or re.findall(r"(?m)^(?!\s*at ).*\S.*$", text)
+    return str(told[-1]).strip() if told else "it said nothing"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import ssl
 import stat
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from py4j.protocol import Py4JError
 
 from hudilab.config import Consumer, Producer
 from hudilab.errors import KafkaError
+from hudilab.locks import find
 from hudilab.streams import root_cause
 
 if TYPE_CHECKING:
@@ -34,15 +36,21 @@ __all__ = [
     "access",
     "check_topics",
     "create_topics",
+    "jaas",
     "password",
     "produce",
+    "read_access",
     "topic_rows",
 ]
 
 IAM_PORT = "9098"  # of Amazon MSK: TLS, and IAM instead of a password
+CLIENT = "client.properties"  # of the lab's broker, in its folder: how to get in
 PATIENCE = 6.0
 DELIVERY_MS = 30_000
-SCRAM = "SCRAM-SHA-512"
+SCRAM, PLAIN = "SCRAM-SHA-512", "PLAIN"
+_LOGIN = "org.apache.kafka.common.security"
+_MODULES = {SCRAM: f"{_LOGIN}.scram.ScramLoginModule", PLAIN: f"{_LOGIN}.plain.PlainLoginModule"}
+AGAIN = "look whether the broker runs (hudilab services status kafka), and try again"
 _IAM = "software.amazon.msk.auth.iam.IAM"
 
 
@@ -58,6 +66,7 @@ class Access:
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     ca: str | None = None
+    mechanism: str = SCRAM
 
     @property
     def iam(self) -> bool:
@@ -78,12 +87,8 @@ class Access:
         elif self.protocol != "PLAINTEXT":
             options["security.protocol"] = self.protocol
         if self.password is not None:
-            user, password = (_quoted(text) for text in (self.username or "", self.password))
-            login = "org.apache.kafka.common.security.scram.ScramLoginModule required"
-            options |= {
-                "sasl.mechanism": SCRAM,
-                "sasl.jaas.config": f"{login} username={user} password={password};",
-            }
+            login = jaas(self.mechanism, self.username or "", self.password)
+            options |= {"sasl.mechanism": self.mechanism, "sasl.jaas.config": login}
         if self.ca:
             options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": self.ca}
         return {f"kafka.{name}": value for name, value in options.items()}
@@ -100,7 +105,7 @@ class Access:
             options["security.protocol"] = self.protocol
         if self.password is not None:
             options |= {
-                "sasl.mechanism": SCRAM,
+                "sasl.mechanism": self.mechanism,
                 "sasl.username": self.username,
                 "sasl.password": self.password,
             }
@@ -110,6 +115,7 @@ class Access:
 def access(group: Consumer | Producer | None, env: Mapping[str, str] | None = None) -> Access:
     """What a group of application_properties.json says, with the password from the environment.
 
+    Where it names the home's own broker, and that runs, the user and password in its folder.
     Errors: KafkaError, which never repeats a password.
     """
     env = os.environ if env is None else env
@@ -119,6 +125,8 @@ def access(group: Consumer | Producer | None, env: Mapping[str, str] | None = No
             "add consumer.config.0 and producer.config.0"
         )
     protocol = group.security_protocol or "PLAINTEXT"
+    if protocol == "PLAINTEXT" and (own := _own(group.home, group.bootstrap_servers)):
+        return own
     if protocol != "SASL_SSL":
         return Access(group.bootstrap_servers, protocol, ca=group.ssl_ca_location)
     if not group.sasl_username:
@@ -127,6 +135,42 @@ def access(group: Consumer | Producer | None, env: Mapping[str, str] | None = No
     return Access(
         group.bootstrap_servers, protocol, group.sasl_username, secret, group.ssl_ca_location
     )
+
+
+def read_access(folder: Path) -> Access:
+    """How to get into the broker that keeps its data in this folder.
+
+    Errors: KafkaError when the file that says it is missing or damaged.
+    """
+    file = folder / CLIENT
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    servers = re.search(r"(?m)^bootstrap\.servers=(.+)$", text)
+    login = re.search(r'username="(\w+)" password="(\w+)"', text)
+    if servers is None or login is None:
+        raise KafkaError(
+            f"{file} does not say how to get in; the next start writes it anew: "
+            "hudilab services stop kafka && hudilab services start kafka"
+        )
+    return Access(servers[1], "SASL_PLAINTEXT", login[1], login[2], mechanism=PLAIN)
+
+
+def _own(home: Path | None, servers: str) -> Access | None:
+    """How to get into this home's broker, if it runs and these are its servers."""
+    folder = (home or Path()) / "services" / "kafka"
+    if home is None or not (folder / CLIENT).exists():
+        return None
+    own, asked = read_access(folder), servers.replace("localhost:", "127.0.0.1:")
+    # One that does not run may have left its port to another broker.
+    return replace(own, servers=servers) if asked == own.servers and find(folder) else None
+
+
+def jaas(mechanism: str, user: str, password: str, more: str = "") -> str:
+    """A login in the syntax of Java's JAAS, as Kafka's `sasl.jaas.config` takes it."""
+    login = f"username={_quoted(user)} password={_quoted(password)}{more}"
+    return f"{_MODULES[mechanism]} required {login};"
 
 
 def check_topics(
@@ -326,9 +370,10 @@ def _offsets(admin: AdminClient, asked: dict[TopicPartition, Any]) -> dict[Topic
         try:
             futures = admin.list_offsets(asked).items()
             return {part: future.result(PATIENCE).offset for part, future in futures}
-        except KafkaException as error:
+        except (KafkaException, TimeoutError) as error:
             if time.monotonic() > ends:
-                raise KafkaError(f"no offsets: {error.args[0].str()}; try again") from None
+                names = ", ".join(sorted({repr(part.topic) for part in asked}))
+                raise KafkaError(f"no offsets of {names}: {_said(error)}; {AGAIN}") from None
             time.sleep(0.1)
 
 
@@ -407,10 +452,15 @@ def _cause(client: Access, heard: Sequence[Code]) -> str:
             "correct sasl.username, or the password in KAFKA_PASSWORD"
         )
     tls = _speaks_tls(client.servers)
-    if client.protocol != "PLAINTEXT" and tls is False:
+    if client.protocol.endswith("SSL") and tls is False:
         return f"{client.servers} speaks no TLS; set security.protocol to PLAINTEXT"
     if client.protocol == "PLAINTEXT" and tls:
         return f"{client.servers} speaks TLS only; set security.protocol to SASL_SSL, or to SSL"
+    if client.protocol == "PLAINTEXT" and tls is False:
+        return (
+            f"{client.servers} is no broker, or lets nobody in without a login ({said}); the lab's "
+            "own: set HUDILAB_HOME to its home; another: set security.protocol and sasl.username"
+        )
     if error and error.code() == Code._SSL:
         return (
             f"the certificate of {client.servers} is not trusted ({said}); "
@@ -460,9 +510,15 @@ def _done(futures: Mapping[str, Any]) -> None:
     for name, future in futures.items():
         try:
             future.result(PATIENCE * 2)
+        except TimeoutError as error:
+            raise KafkaError(f"topic {name!r}: {_said(error)}; {AGAIN}") from None
         except KafkaException as error:
-            why = error.args[0]
-            if why.code() not in (Code.TOPIC_ALREADY_EXISTS, Code.UNKNOWN_TOPIC_OR_PART):
+            done = (Code.TOPIC_ALREADY_EXISTS, Code.UNKNOWN_TOPIC_OR_PART)
+            if error.args[0].code() not in done:
                 raise KafkaError(
-                    f"topic {name!r}: {why.str()}; correct the cause, and start again"
+                    f"topic {name!r}: {_said(error)}; correct the cause, and start again"
                 ) from None
+
+
+def _said(error: KafkaException | TimeoutError) -> str:
+    return "no answer in time" if isinstance(error, TimeoutError) else str(error.args[0].str())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import tempfile
@@ -10,7 +11,15 @@ from pathlib import Path
 
 from hudilab.errors import PathError
 
-__all__ = ["Place", "check_writable", "local_path", "locate", "rewrite_scheme"]
+__all__ = [
+    "Place",
+    "check_writable",
+    "local_path",
+    "locate",
+    "make_home",
+    "private_folder",
+    "rewrite_scheme",
+]
 
 _S3 = ("s3", "s3n", "s3a")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -116,30 +125,59 @@ def local_path(uri: str) -> Path | None:
     return Path(uri.removeprefix("file://")) if uri.startswith("file:///") else None
 
 
-def check_writable(place: Place) -> None:
+def check_writable(place: Place, home: Path | None = None) -> None:
     """Raise PathError if table or checkpoint cannot be made on this disk; S3 is not looked at.
 
-    Leaves nothing behind: a nameless file is opened in the deepest directory that exists. Asking
-    the permission bits would not do: root passes them, on read-only file systems too.
+    `home`: the lab's, which is named where it is what cannot be written. Leaves nothing behind: a
+    nameless file is opened in the deepest directory that exists. Asking the permission bits would
+    not do: root passes them, on read-only file systems too.
     """
     for uri in (place.table, place.checkpoint):
         path = local_path(uri)
         if path is None:
             return
         deepest = next(p for p in (path, *path.parents) if os.path.lexists(p))
+        of_home = home and path.is_relative_to(home) and home.is_relative_to(deepest)
         try:
             if deepest.is_dir():
                 tempfile.TemporaryFile(dir=deepest).close()
                 continue
         except OSError as error:
+            if home and of_home:
+                raise _no_home(home, error) from None
             raise PathError(
                 f"warehouse.path: cannot write in {deepest} ({error.strerror}); "
                 "make it writable, or set warehouse.path to a directory that is"
             ) from None
+        if home and of_home:
+            raise _no_home(home, FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)))
         raise PathError(
             f"warehouse.path: {deepest} is in the way, a directory is needed there; "
             "move it, or set warehouse.path to another directory"
         )
+
+
+def private_folder(path: Path) -> None:
+    """Make it where it is not, for its user only, and what is missing above it too; OSError."""
+    for folder in (*reversed(path.parents), path):
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def make_home(home: Path) -> None:
+    """Make the folder of all that the lab writes; PathError when it cannot be written."""
+    try:
+        private_folder(home)
+        tempfile.TemporaryFile(dir=home).close()
+    except OSError as error:
+        raise _no_home(home, error) from None
+
+
+def _no_home(home: Path, error: OSError) -> PathError:
+    return PathError(
+        f"the lab's home {home} cannot be written ({error.strerror}); "
+        "make it writable, or set HUDILAB_HOME to a folder that is"
+    )
 
 
 def _split(uri: str) -> tuple[str, str, str]:

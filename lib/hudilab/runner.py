@@ -18,6 +18,7 @@ from papermill.exceptions import PapermillExecutionError
 from hudilab.config import Settings
 from hudilab.errors import LabError, ParameterError, PathError
 from hudilab.parameters import check_sizes, defaults, parse
+from hudilab.paths import private_folder
 from hudilab.streams import root_cause
 
 __all__ = ["NotebookFailed", "find_notebook", "run_notebooks"]
@@ -63,6 +64,7 @@ def run_notebooks(
         raise ParameterError(f"--out {folder} would overwrite the notebook; choose another folder")
     for needed in (folder, settings.home / "logs"):
         try:
+            private_folder(settings.home)
             needed.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise PathError(

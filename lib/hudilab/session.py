@@ -22,7 +22,7 @@ from hudilab.errors import ServiceError, SessionError
 from hudilab.jars import verify
 from hudilab.java import complaint, find_java
 from hudilab.master import Master, check_room, executor_folders, find_master
-from hudilab.paths import local_path
+from hudilab.paths import local_path, make_home
 from hudilab.s3 import older_names, spark_settings
 
 __all__ = [
@@ -131,8 +131,8 @@ def open_session(
     """A session with Hudi on its class path; a live one is returned if its settings are the same.
 
     Never downloads: jars come from `jars/`, verified against `jars.lock`. Prints nothing.
-    Errors: JavaError, JarError, and SessionError when a live session has other static settings, or
-    the cluster is not there or has no room.
+    Errors: JavaError, JarError, PathError (the home cannot be written), and SessionError when a
+    live session has other static settings, or the cluster is not there or has no room.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return _submitted(settings, app)
@@ -142,6 +142,7 @@ def open_session(
     if active is not None:
         _refuse_other(active, asked)
         return active
+    make_home(settings.home)
     if SparkContext._gateway is None:
         (settings.home / "logs").mkdir(parents=True, exist_ok=True)
         os.environ |= environment(settings, app, asked)

@@ -138,6 +138,6 @@ def prepare(settings: Settings, *, run_id: str = "", table: str = "", database: 
 
 def check_place(place: Place, settings: Settings) -> None:
     """Errors: PathError, S3Error when nothing can be written there; leaves nothing behind."""
-    check_writable(place)
+    check_writable(place, settings.home)
     if local_path(place.warehouse) is None:
         check_warehouse(place.warehouse, settings)

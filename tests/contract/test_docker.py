@@ -72,6 +72,9 @@ def test_the_image_runs_our_scripts_as_a_user_without_rights() -> None:
     image = re.match(r"(?:\S+/)?python:(\d+)\.(\d+)\S*", dict(lines)["FROM"])
     assert image is not None
     check_python((int(image[1]), int(image[2])), "python")
+    digest = r"(@sha256:[0-9a-f]{64})?"
+    images = {one["image"] for one in compose()["services"].values()} - {"hudilab:0.1.0"}
+    assert all(re.fullmatch(rf"apache/kafka:\d+\.\d+\.\d+{digest}", one) for one in images)
 
 
 def test_the_image_has_the_jars_that_its_containers_need() -> None:
@@ -106,6 +109,28 @@ def test_the_containers_find_each_other() -> None:
         assert not settings.is_local
     kafka = services["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
     assert "INSIDE://kafka:19092" in kafka
+
+
+def test_volumes_are_mounted_where_the_image_gives_them_to_its_user() -> None:
+    """A new volume takes its owner from the image's folder; without one it would be root's."""
+    script = (DOCKER / "build.sh").read_text("utf-8")
+    made = re.search(r"(?m)^mkdir -p (.+)$", script)
+    assert made
+    home = {one.strip('"').replace("$home", "/home/hudilab/lab") for one in made[1].split()}
+    images = {
+        "hudilab": {*home, "/opt/hudilab/notebooks"},  # COPY --chown
+        # VOLUME and chown in the image's own Dockerfile
+        "apache/kafka": {"/var/lib/kafka/data", "/etc/kafka/secrets", "/mnt/shared/config"},
+    }
+    mounted: dict[str, set[str]] = {}
+    for name, one in compose()["services"].items():
+        for volume in one.get("volumes", []):
+            source, target, *_ = volume.split(":")
+            mounted.setdefault(source, set()).add(target)
+            assert target in images[one["image"].partition(":")[0]], name
+    # Nothing of this machine is mounted, and each volume is the same folder everywhere.
+    assert set(mounted) == set(compose()["volumes"])
+    assert {len(targets) for targets in mounted.values()} == {1}
 
 
 def test_each_role_is_one_of_the_entry_point() -> None:

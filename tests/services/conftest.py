@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from services.programs import Programs
+from services.programs import SECRET, USER, Programs
 
 from hudilab.config import Settings, load_settings
 from hudilab.kafka import Access
@@ -31,7 +31,15 @@ def broker(settings: Settings) -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def kafka(broker: Broker) -> Access:
-    return Access(broker.bootstrap)
+    return broker.access()
+
+
+@pytest.fixture(scope="session")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that asks for TLS and a user, in a home of its own."""
+    home = replace(load_settings(env={}), home=tmp_path_factory.mktemp("secure"))
+    with running_broker(home, users={USER: SECRET}) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

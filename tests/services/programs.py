@@ -8,6 +8,8 @@ import sys
 
 from hudilab.config import Settings
 
+USER, SECRET = "lab", "correct horse that must not be seen"
+
 
 class Programs:
     """The lab's programs, started as users start them."""

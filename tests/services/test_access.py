@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import time
-from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from services.programs import SECRET, USER
 
-from hudilab.config import Settings
+from hudilab import kafka as clients
+from hudilab.config import Settings, load_settings
 from hudilab.errors import KafkaError, ServiceError
-from hudilab.kafka import Access, check_topics, create_topics, produce, topic_rows
+from hudilab.jars import verify
+from hudilab.java import find_java
+from hudilab.kafka import (
+    PLAIN,
+    Access,
+    _done,
+    _offsets,
+    access,
+    check_topics,
+    create_topics,
+    jaas,
+    produce,
+    topic_rows,
+)
 from hudilab.prices import Message, messages
 from hudilab.services import process
-from hudilab.services.kafka import Broker, running_broker, start_broker
+from hudilab.services.files import properties
+from hudilab.services.kafka import Broker, start_broker
 
-USER, SECRET = "lab", "correct horse"
 PATIENCE = 15  # seconds, for every refusal
-
-
-@pytest.fixture(scope="module")
-def secure(settings: Settings) -> Iterator[Broker]:
-    with running_broker(settings, users={USER: SECRET}, name="kafka-secure") as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +76,117 @@ def test_a_plain_client_on_the_tls_port(client: Access) -> None:
     assert refusal(Access(client.servers)) == (
         f"{client.servers} speaks TLS only; set security.protocol to SASL_SSL, or to SSL"
     )
+
+
+def test_a_client_without_a_login(kafka: Access) -> None:
+    assert refusal(Access(kafka.servers)) == (
+        f"{kafka.servers} is no broker, or lets nobody in without a login (no answer); the lab's "
+        "own: set HUDILAB_HOME to its home; another: set security.protocol and sasl.username"
+    )
+
+
+def test_the_broker_of_the_own_home_needs_no_settings(
+    settings: Settings, broker: Broker, kafka: Access, tmp_path: Path
+) -> None:
+    """The group names its servers only, by either name of this machine."""
+    assert settings.consumer is not None
+    port = broker.bootstrap.rpartition(":")[2]
+    for servers in (broker.bootstrap, f"localhost:{port}"):
+        named = settings.consumer.model_copy(update={"bootstrap_servers": servers})
+        found = access(named, {})
+        assert found == replace(kafka, servers=servers)
+        check_topics(found)
+    other = settings.consumer.model_copy(update={"bootstrap_servers": "127.0.0.1:1"})
+    assert access(other, {}) == Access("127.0.0.1:1")
+    # Of the broker of another home it knows nothing.
+    named_by_env = load_settings(env={"BOOTSTRAP_SERVERS": broker.bootstrap})
+    assert access(replace(named_by_env, home=settings.home).consumer, {}) == kafka
+    assert access(replace(named_by_env, home=tmp_path).consumer, {}) == Access(broker.bootstrap)
+
+
+def test_a_port_that_a_stopped_broker_left_is_another_ones(alone: Settings) -> None:
+    folder = alone.home / "services" / "kafka"
+    folder.mkdir(parents=True)
+    login = jaas(PLAIN, "hudilab", "abc")
+    text = properties({"bootstrap.servers": "127.0.0.1:9092", "sasl.jaas.config": login})
+    (folder / "client.properties").write_text(text)
+    (folder / "lock").touch()
+    assert alone.consumer is not None
+    assert alone.consumer.bootstrap_servers == "127.0.0.1:9092"
+    assert access(alone.consumer, {}) == Access("127.0.0.1:9092")
+
+
+def test_a_damaged_file_of_the_broker_is_named(alone: Settings) -> None:
+    folder = alone.home / "services" / "kafka"
+    folder.mkdir(parents=True)
+    (folder / "client.properties").write_text("bootstrap.servers=127.0.0.1:9092\n")
+    with pytest.raises(KafkaError) as caught:
+        access(alone.consumer, {})
+    assert str(caught.value) == (
+        f"{folder}/client.properties does not say how to get in; the next start writes it anew: "
+        "hudilab services stop kafka && hudilab services start kafka"
+    )
+
+
+def test_a_second_user_is_added_to_a_running_broker(secure: Broker, client: Access) -> None:
+    home = replace(load_settings(env={}), home=secure.log.parents[2])
+    assert start_broker(home, users={"second": "another secret"}) == secure
+    for user, password in ((USER, SECRET), ("second", "another secret")):
+        check_topics(replace(client, username=user, password=password))
+    # A new password for a user that is known stands from now on.
+    start_broker(home, users={"second": "new secret"})
+    check_topics(replace(client, username="second", password="new secret"))
+    text = refusal(replace(client, username="second", password="another secret"))
+    assert text.startswith(f"{client.servers} refuses user 'second' (")
+
+
+def test_the_lab_gets_into_a_broker_of_users_by_a_listener_of_its_own(secure: Broker) -> None:
+    own = secure.access()
+    assert own.servers != secure.bootstrap
+    assert (own.protocol, own.mechanism) == ("SASL_PLAINTEXT", "PLAIN")
+    check_topics(own)
+    assert refusal(Access(own.servers)).startswith(f"{own.servers} is no broker, or lets nobody ")
+    # And users do not get in there.
+    mixed = replace(own, username=USER, password=SECRET)
+    assert refusal(mixed).startswith(f"{own.servers} refuses user 'lab' (")
+
+
+def test_kafkas_own_tools_get_in(settings: Settings, broker: Broker) -> None:
+    jars = map(str, verify(settings.project / "jars", ["broker"]))
+    java = (str(find_java().home / "bin" / "java"), "-cp", os.pathsep.join(jars))
+    tool = ("kafka.admin.ConfigCommand", "--bootstrap-server", broker.bootstrap)
+    asked = ("--describe", "--entity-type", "brokers", "--all")
+    done = subprocess.run(
+        [*java, *tool, "--command-config", str(broker.client_file), *asked],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "auto.create.topics.enable=false" in done.stdout, done.stderr
+
+
+def test_a_broker_that_hangs_is_said(
+    broker: Broker, kafka: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topics(kafka, {"hangs": 1})
+    again = "look whether the broker runs (hudilab services status kafka), and try again"
+    admin = AdminClient(kafka.client_options())
+    part = {TopicPartition("hangs", 0): OffsetSpec.latest()}
+    _offsets(admin, part)
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        monkeypatch.setattr(clients, "PATIENCE", 0.5)
+        with pytest.raises(KafkaError) as caught:
+            _done(admin.create_topics([NewTopic("late", 1, 1)]))
+        assert str(caught.value) == f"topic 'late': no answer in time; {again}"
+        with pytest.raises(KafkaError) as caught:
+            _offsets(admin, part)
+        assert str(caught.value) == f"no offsets of 'hangs': no answer in time; {again}"
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+        monkeypatch.undo()
+    create_topics(kafka, {"hangs": 1})
 
 
 def test_a_tls_client_on_the_plain_port(kafka: Access) -> None:

@@ -26,6 +26,7 @@ from hudilab.kafka import (
     topic_rows,
 )
 from hudilab.prices import messages
+from hudilab.services import kafka as kafka_service
 from hudilab.services import process
 from hudilab.services.kafka import find_broker, running_broker, start_broker, stop_broker
 
@@ -33,7 +34,7 @@ from hudilab.services.kafka import find_broker, running_broker, start_broker, st
 def test_a_restart_keeps_data_and_address(alone: Settings) -> None:
     first = start_broker(alone)
     assert start_broker(alone) == first  # one that runs is returned
-    client = Access(first.bootstrap)
+    client = first.access()
     create_topics(client, {"kept": 2})
     produce(client, "kept", messages(1000, seed=1))
     assert stop_broker(alone) == first.pid
@@ -55,7 +56,7 @@ def test_a_with_block_stops_what_it_started(alone: Settings) -> None:
 
 def test_all_messages_survive_a_kill(alone: Settings) -> None:
     first = start_broker(alone)
-    client = Access(first.bootstrap)
+    client = first.access()
     create_topics(client, {"kept": 1})
     produce(client, "kept", messages(1000, seed=1))
     psutil.Process(first.pid).kill()
@@ -63,32 +64,6 @@ def test_all_messages_survive_a_kill(alone: Settings) -> None:
     assert find_broker(alone) is None
     start_broker(alone)
     assert topic_rows(client, ["kept"])["end"].sum() == 1000
-
-
-def test_two_brokers_on_one_folder_are_refused(alone: Settings) -> None:
-    first = start_broker(alone)
-    folder = alone.home / "services" / "kafka"
-    mark = (folder / "pid").read_text()
-    (folder / "pid").unlink()  # as if it had never been noted: the lock is what counts
-    try:
-        with pytest.raises(ServiceError) as caught:
-            start_broker(alone)
-        assert str(caught.value) == (
-            f"kafka is running already in {folder}; stop it with: hudilab services stop kafka"
-        )
-    finally:
-        (folder / "pid").write_text(mark)
-    assert find_broker(alone) == first
-
-
-def test_other_settings_than_the_running_ones_are_refused(alone: Settings) -> None:
-    running = start_broker(alone)
-    with pytest.raises(ServiceError) as caught:
-        start_broker(alone, port=process.free_port())
-    assert str(caught.value) == (
-        f"{running.describe()} is running and other settings are asked for; "
-        "stop it with: hudilab services stop kafka"
-    )
 
 
 def test_a_full_disk_is_named(alone: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,6 +99,20 @@ def test_a_broker_that_ends_says_why(alone: Settings) -> None:
     assert find_broker(alone) is None
 
 
+def test_a_format_that_is_refused_says_why(
+    alone: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_service, "_new_id", lambda: "-bcdefghijklmnopqrstuw")
+    with pytest.raises(ServiceError) as caught:
+        start_broker(alone)
+    log = alone.home / "services" / "kafka" / "kafka.log"
+    assert str(caught.value) == (
+        "Kafka ended with code 1: kafka-storage: error: argument --cluster-id/-t: "
+        f"expected one argument; see {log}"
+    )
+    assert "usage: kafka-storage format" in log.read_text()
+
+
 def hudilab(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(Path(sys.executable).parent / "hudilab"), *arguments],
@@ -151,8 +140,9 @@ def test_the_command_starts_shows_and_stops_it(alone: Settings) -> None:
     assert up.stdout == (
         f"{broker.describe()}\n"
         f"topics: stocks-in, stocks-out, stocks-dead; export BOOTSTRAP_SERVERS={address}\n"
+        f"Kafka's own tools: --bootstrap-server {address} --command-config '{broker.client_file}'\n"
     )
-    assert check_topics(Access(address)) == {"stocks-dead": 3, "stocks-in": 3, "stocks-out": 3}
+    assert check_topics(broker.access()) == {"stocks-dead": 3, "stocks-in": 3, "stocks-out": 3}
     shown = hudilab(alone.home, "services", "status", "kafka")
     assert (shown.returncode, shown.stdout) == (0, f"{broker.describe()}\n")
     stopped = hudilab(alone.home, "services", "stop", "kafka")
@@ -168,3 +158,12 @@ def test_offsets_are_waited_for_while_a_topic_is_being_made(kafka: Access) -> No
     found = _offsets(AdminClient(kafka.client_options()), {part: OffsetSpec.latest()})
     maker.join()
     assert found == {part: 0}
+
+
+@pytest.mark.deep
+def test_twenty_first_starts_in_a_row(alone: Settings) -> None:
+    """Each makes an id, a password and ports of its own."""
+    for number in range(20):
+        fresh = replace(alone, home=alone.home / str(number))
+        with running_broker(fresh) as broker:
+            create_topics(broker.access(), {"first": 1})

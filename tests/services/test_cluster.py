@@ -120,17 +120,6 @@ def test_a_second_cluster_is_refused(alone: Settings) -> None:
             f"{running.describe()} is running and other settings are asked for; "
             "stop it with: hudilab services stop cluster"
         )
-    folder = alone.home / "services" / "cluster"
-    mark = (folder / "pid").read_text()
-    (folder / "pid").unlink()  # as if it had never been noted: the lock is what counts
-    try:
-        with pytest.raises(ServiceError) as caught:
-            start_cluster(alone, workers=1)
-        assert str(caught.value) == (
-            f"cluster is running already in {folder}; stop it with: hudilab services stop cluster"
-        )
-    finally:
-        (folder / "pid").write_text(mark)
     assert find_cluster(alone) == running
 
 

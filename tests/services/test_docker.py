@@ -11,11 +11,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
+from itertools import chain
 from pathlib import Path
 
 import psutil
 import pytest
+import yaml
 
+from hudilab.jars import verify
+from hudilab.java import find_java
 from hudilab.services.process import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -129,6 +133,41 @@ def test_s3_makes_its_keys_and_its_bucket(start: Start, tmp_path: Path) -> None:
     kept = keys.read_text()
     wait(start("s3", S3_HOST="127.0.0.1", S3_PORT=str(port)), port, tmp_path / "s3.log")
     assert keys.read_text() == kept
+
+
+def test_kafkas_data_are_in_its_volume(tmp_path: Path) -> None:
+    """The image's own program makes Kafka's settings of the environment: what it says counts."""
+    kafka = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text("utf-8"))["services"][
+        "kafka"
+    ]
+    ((source, mount),) = (one.split(":") for one in kafka["volumes"])
+    assert source == "kafka-data"
+    # Here the volume is another folder.
+    volume = tmp_path / "volume"
+    named = {
+        key: str(value).replace(mount, str(volume)) for key, value in kafka["environment"].items()
+    }
+    folders = [tmp_path / name for name in ("default", "mounted", "final")]
+    for folder in folders:
+        folder.mkdir()
+    for name in ("server.properties", "log4j2.yaml", "tools-log4j2.yaml"):
+        (folders[0] / name).touch()
+    jars = map(str, verify(ROOT / "jars", ["broker"]))
+    java = (str(find_java().home / "bin" / "java"), "-cp", os.pathsep.join(jars))
+    options = zip(("-D", "-M", "-F"), map(str, folders), strict=True)
+    done = subprocess.run(
+        [*java, "kafka.docker.KafkaDockerWrapper", "setup", *chain(*options)],
+        env={"CLUSTER_ID": "5L6g3nShT-eMCtK--X86sw"} | named,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = (folders[2] / "server.properties").read_text().splitlines()
+    found = dict(line.split("=", 1) for line in lines if "=" in line)
+    assert Path(found.get("log.dirs", "/tmp/kafka-logs")) == volume
+    assert (volume / "meta.properties").is_file()
 
 
 def test_jupyterlab_asks_for_its_token(start: Start, tmp_path: Path) -> None:

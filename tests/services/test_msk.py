@@ -6,14 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-
-import pytest
 
 from hudilab.config import Settings
 from hudilab.kafka import Access
 from hudilab.services import process
-from hudilab.services.kafka import Broker, running_broker
+from hudilab.services.kafka import Broker
 
 # One JVM for the driver and one for its executor, as on a cluster.
 PROGRAM = """
@@ -89,12 +86,6 @@ def test_with_the_jar_only_the_connection_fails(settings: Settings) -> None:
     found = told(settings, f"127.0.0.1:{process.free_port()}", "msk")
     for text in (found["driver"], found["executor"]):
         assert "TimeoutException" in text
-
-
-@pytest.fixture(scope="module")
-def secure(settings: Settings) -> Iterator[Broker]:
-    with running_broker(settings, users={"lab": "secret"}, name="kafka-secure") as found:
-        yield found
 
 
 def test_the_handshake_reaches_a_broker_that_has_no_iam(settings: Settings, secure: Broker) -> None:

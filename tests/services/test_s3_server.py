@@ -132,16 +132,6 @@ def test_a_with_block_stops_what_it_started(alone: Settings) -> None:
     assert find_s3(alone) is None
 
 
-def test_another_port_than_the_running_one_is_refused(alone: Settings) -> None:
-    running, port = start_s3(alone), process.free_port()
-    with pytest.raises(ServiceError) as caught:
-        start_s3(alone, port=port)
-    assert str(caught.value) == (
-        f"{running.describe()} is running and port {port} is asked for; "
-        "stop it with: hudilab services stop s3"
-    )
-
-
 def test_a_missing_jar_is_named(alone: Settings, tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "jars").mkdir(parents=True)

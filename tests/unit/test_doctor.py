@@ -184,8 +184,8 @@ def test_warehouse_not_writable(monkeypatch: Patch) -> None:
     monkeypatch.setenv("HUDILAB_HOME", "/proc/lab")  # no user may write there, not even root
     one = failed()
     assert one.name == "warehouse"
-    assert one.found.startswith("warehouse.path: cannot write in /proc (")
-    assert one.remedy == "make it writable, or set warehouse.path to a directory that is"
+    assert one.found.startswith("the lab's home /proc/lab cannot be written (")
+    assert one.remedy == "make it writable, or set HUDILAB_HOME to a folder that is"
 
 
 def test_broken_configuration_ends_the_checks(tmp_path: Path, monkeypatch: Patch) -> None:

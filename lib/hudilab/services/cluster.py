@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,13 +67,18 @@ def start_cluster(
     """
     folder, size = settings.home / "services" / NAME, megabytes(memory, "--memory")
     _check_size(workers, size)
+    asked = {"workers": workers, "cores": cores, "memory": size}
+    with process.starting(folder):
+        return _start(settings, folder, port, asked)
+
+
+def _start(settings: Settings, folder: Path, port: int, asked: dict[str, Any]) -> Cluster:
     running = find_cluster(settings)
     if running is None:
         process.refuse_second(folder)
         stop_cluster(settings)  # workers that have outlived their master
-        _start_master(folder, port, {"workers": workers, "cores": cores, "memory": size})
+        process.retry(folder, lambda: _start_master(folder, port, dict(asked)))
     else:
-        asked = {"workers": workers, "cores": cores, "memory": size}
         if asked.items() - read_address(folder).items() or port not in (0, _port(running.master)):
             raise ServiceError(
                 f"{running.describe()} is running and other settings are asked for; "
@@ -89,17 +94,15 @@ def start_cluster(
     return found
 
 
-@contextmanager
 def running_cluster(
     settings: Settings, *, workers: int = 2, cores: int = 2, memory: str = "2g", port: int = 0
-) -> Iterator[Cluster]:
+) -> AbstractContextManager[Cluster]:
     """A cluster for the time of a `with` block; one that ran before it runs on after it."""
-    before = find_cluster(settings)
-    try:
-        yield start_cluster(settings, workers=workers, cores=cores, memory=memory, port=port)
-    finally:
-        if before is None:
-            stop_cluster(settings)
+    return process.running(
+        lambda: find_cluster(settings),
+        lambda: start_cluster(settings, workers=workers, cores=cores, memory=memory, port=port),
+        lambda: stop_cluster(settings),
+    )
 
 
 def find_cluster(settings: Settings) -> Cluster | None:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hudilab.config import Settings, read_options
-from hudilab.errors import ServiceError
 from hudilab.jars import verify
 from hudilab.master import ADDRESS, open_directly, read_address
-from hudilab.paths import local_path
+from hudilab.paths import local_path, private_folder
 from hudilab.s3 import spark_settings
 from hudilab.services import process, spark
 
@@ -44,21 +43,32 @@ def start_history(settings: Settings, events: str = "", *, port: int = 0) -> His
     """
     folder = settings.home / "services" / NAME
     events = events or str(settings.home / "spark-events")
-    running = find_history(settings)
-    if running is not None:
-        if running.events != events or port not in (0, _port(running.ui)):
-            raise ServiceError(
-                f"{running.describe()} is running and other settings are asked for; "
-                f"stop it with: hudilab services stop {NAME}"
-            )
-        return running
-    process.refuse_second(folder)
-    last = _port(read_address(folder).get("ui", ":0"))
-    address = process.choose_port(port, last, USUAL_PORT)
+
+    def begin() -> None:
+        last = _port(read_address(folder).get("ui", ":0"))
+        address = process.choose_port(port, last, USUAL_PORT)
+        about = {"ui": f"http://{HOST}:{address}", "events": events}
+        jars, log = _write_conf(settings, folder, events, address), folder / "history.log"
+        (folder / ADDRESS).write_text(json.dumps(about), encoding="utf-8")
+        server = spark.launch(folder, "history.HistoryServer", [], folder / "conf", log, jars)
+        late = f"the history server does not answer at {about['ui']} after {PATIENCE:.0f} s"
+        late += f"; see {log}, and start again"
+        process.wait_until(
+            lambda: _has_looked(about["ui"]), [server], why=spark.why, late=late, patience=PATIENCE
+        )
+
+    def fits(there: History) -> bool:
+        return there.events == events and port in (0, _port(there.ui))
+
+    return process.start(folder, lambda: find_history(settings), fits, begin)
+
+
+def _write_conf(settings: Settings, folder: Path, events: str, port: int) -> list[Path]:
+    """Write what it reads; the jars that it needs for that."""
     defaults = {
         "spark.history.fs.logDirectory": events,
         "spark.history.fs.update.interval": "2s",
-        "spark.history.ui.port": str(address),
+        "spark.history.ui.port": str(port),
     }
     jars: list[Path] = []
     if events.startswith("s3a://"):
@@ -67,22 +77,9 @@ def start_history(settings: Settings, events: str = "", *, port: int = 0) -> His
         defaults |= {key: value for key, value in own.items() if ".fs.s3a." in key}
         defaults |= spark_settings(settings)
     elif local := Path(events) if events.startswith("/") else local_path(events):
-        local.mkdir(parents=True, exist_ok=True)
-    text = "".join(f"{key} {value}\n" for key, value in defaults.items())
-    conf, log = spark.write_conf(folder, text), folder / "history.log"
-    about = {"ui": f"http://{HOST}:{address}", "events": events}
-    (folder / ADDRESS).write_text(json.dumps(about), encoding="utf-8")
-    server = spark.launch(folder, "history.HistoryServer", [], conf, log, jars)
-    late = f"the history server does not answer at {about['ui']} after {PATIENCE:.0f} s"
-    late += f"; see {log}, and start again"
-    try:
-        process.wait_until(
-            lambda: _has_looked(about["ui"]), [server], why=spark.why, late=late, patience=PATIENCE
-        )
-    except BaseException:
-        process.stop(folder)
-        raise
-    return History(about["ui"], events, server.process.pid, log)
+        private_folder(local)
+    spark.write_conf(folder, "".join(f"{key} {value}\n" for key, value in defaults.items()))
+    return jars
 
 
 def find_history(settings: Settings) -> History | None:

@@ -6,14 +6,16 @@ import base64
 import ipaddress
 import os
 import re
+import secrets
 import subprocess
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AdminClient,
     ScramCredentialInfo,
@@ -26,24 +28,25 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 from hudilab.config import Settings
-from hudilab.errors import ServiceError
+from hudilab.errors import KafkaError, ServiceError
 from hudilab.jars import verify
 from hudilab.java import complaint, find_java
+from hudilab.kafka import CLIENT, PLAIN, SCRAM, Access, jaas, read_access
 from hudilab.services import process
+from hudilab.services.files import properties, write_private
 
 __all__ = ["Broker", "find_broker", "running_broker", "start_broker", "stop_broker"]
 
-NAME, HOST = "kafka", process.HOST
+NAME, HOST, USER = "kafka", process.HOST, "hudilab"
 USUAL_PORT = 9092
 LEAST_FREE = 100_000_000  # bytes; Kafka makes files of 10 MB for each partition's index
 PATIENCE = 60.0
-SCRAM = "SCRAM-SHA-512"
 
 
 @dataclass(frozen=True)
 class Broker:
     """A broker that answers: what clients connect to, its process, its log, and, where it asks
-    for TLS and a password, the certificate to trust."""
+    for TLS and a user of its own, the certificate to trust."""
 
     bootstrap: str
     pid: int
@@ -52,120 +55,143 @@ class Broker:
 
     def describe(self) -> str:
         """Where it listens, as what, and where it logs: one line."""
-        how = "SASL_SSL" if self.ca else "PLAINTEXT"
+        how = f"SASL_SSL, certificate {self.ca}" if self.ca else "SASL_PLAINTEXT"
         return f"kafka at {self.bootstrap} ({how}), process {self.pid}, log {self.log}"
+
+    @property
+    def client_file(self) -> Path:
+        """What lets Kafka's own tools in (`--command-config`), with a password: mode 0600."""
+        return self.log.parent / CLIENT
+
+    def access(self) -> Access:
+        """How the lab itself gets in, also where users need TLS. Errors: KafkaError."""
+        return read_access(self.log.parent)
 
 
 def start_broker(
-    settings: Settings, *, port: int = 0, users: Mapping[str, str] | None = None, name: str = NAME
+    settings: Settings, *, port: int = 0, users: Mapping[str, str] | None = None
 ) -> Broker:
-    """Start a broker, or return the one that runs; its data stay in `<home>/services/<name>`.
+    """Start a broker, or return the one that runs; its data stay in `<home>/services/kafka`.
 
     `port` 0: the port of last time, else 9092, else any other, whichever is free first. `users`
-    (name: password) makes it speak TLS, with SASL SCRAM-SHA-512. It is ready when it answers a
-    metadata request.
+    (name: password) makes it speak TLS there, with SASL SCRAM-SHA-512; to one that runs like that
+    they are added. The lab itself gets in with a password of its own, which `Broker.access` knows.
+    It is ready when it answers a metadata request.
     Errors: ServiceError (port in use, disk full, not ready in time), JarError, JavaError.
     """
-    folder = settings.home / "services" / name
-    if (running := find_broker(settings, name)) is not None:
-        wanted = f"{HOST}:{port}" if port else running.bootstrap
-        if wanted != running.bootstrap or bool(users) != bool(running.ca):
-            raise ServiceError(
-                f"{running.describe()} is running and other settings are asked for; "
-                f"stop it with: hudilab services stop {name}"
-            )
-        return running
-    jars = verify(settings.project / "jars", ["broker"])
-    path = os.pathsep.join(map(str, jars))
-    java = [str(find_java().home / "bin" / "java"), *process.JVM, "-cp", path]
-    process.check_disk(folder, "Kafka's data", LEAST_FREE)
-    process.refuse_second(folder)  # before its files are written anew
-    ports = _ports(folder, port, bool(users))
-    logging = _write_logging(folder)
-    properties = _write_properties(folder, ports, secure=bool(users))
-    log, run = folder / "kafka.log", [f"-Dlog4j2.configurationFile={logging}"]
-    if not (folder / "data" / "meta.properties").exists():
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
-        _format([*java, *run, *tool], log)
-    server = process.launch(folder, [*java, *run, "kafka.Kafka", str(properties)], log)
-    inside = f"{HOST}:{ports['inside']}"
-    try:
-        _wait(server, inside)
-        for user, password in (users or {}).items():
-            _add_user(inside, user, password)
-    except BaseException:
-        process.stop(folder)
-        raise
-    found = find_broker(settings, name)
-    assert found is not None
-    return found
+    folder = settings.home / "services" / NAME
+
+    def begin() -> None:
+        jars = verify(settings.project / "jars", ["broker"])
+        process.check_disk(folder, "Kafka's data", LEAST_FREE)
+        ports = _ports(folder, port, bool(users))
+        _write_logging(folder)
+        _write_properties(folder, ports)
+        java = _java(jars)
+        if not (folder / "data" / "meta.properties").exists():
+            _format(java, folder)
+        server = process.launch(
+            folder, [*java, "kafka.Kafka", "server.properties"], folder / "kafka.log"
+        )
+        _wait(server, read_access(folder))
+
+    def fits(there: Broker) -> bool:
+        return port in (0, _port(there.bootstrap)) and bool(users) == bool(there.ca)
+
+    broker = process.start(folder, lambda: find_broker(settings), fits, begin)
+    for user, password in (users or {}).items():
+        _add_user(broker.access(), user, password)
+    return broker
 
 
-@contextmanager
 def running_broker(
-    settings: Settings, *, port: int = 0, users: Mapping[str, str] | None = None, name: str = NAME
-) -> Iterator[Broker]:
+    settings: Settings, *, port: int = 0, users: Mapping[str, str] | None = None
+) -> AbstractContextManager[Broker]:
     """A broker for the time of a `with` block; one that ran before it runs on after it."""
-    before = find_broker(settings, name)
-    try:
-        yield start_broker(settings, port=port, users=users, name=name)
-    finally:
-        if before is None:
-            stop_broker(settings, name)
+    return process.running(
+        lambda: find_broker(settings),
+        lambda: start_broker(settings, port=port, users=users),
+        lambda: stop_broker(settings),
+    )
 
 
-def find_broker(settings: Settings, name: str = NAME) -> Broker | None:
+def find_broker(settings: Settings) -> Broker | None:
     """The broker that runs on this home's data, or None."""
-    folder = settings.home / "services" / name
+    folder = settings.home / "services" / NAME
     found = process.find(folder)
     if found is None:
         return None
     ports, ca = _read_ports(folder), folder / "ca.pem"
-    address = f"{HOST}:{ports['clients']}"
-    secure = ports["clients"] != ports["inside"]
-    return Broker(address, found.pid, folder / "kafka.log", ca if secure else None)
+    if "LAB" not in ports:
+        raise ServiceError(
+            f"{folder / 'server.properties'} does not say where Kafka listens, and it runs; "
+            "stop it with: hudilab services stop kafka"
+        )
+    address = f"{HOST}:{ports.get('USERS', ports['LAB'])}"
+    return Broker(address, found.pid, folder / "kafka.log", ca if "USERS" in ports else None)
 
 
-def stop_broker(settings: Settings, name: str = NAME) -> int | None:
+def stop_broker(settings: Settings) -> int | None:
     """Stop it cleanly; its process id, or None when none runs. The data stay."""
-    return process.stop(settings.home / "services" / name)
+    return process.stop(settings.home / "services" / NAME)
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+def _java(jars: Sequence[Path]) -> list[str]:
+    """How its programs are started, in its folder: files are named relative to that, because
+    Kafka and log4j2 take a comma in a path for the end of one."""
+    java = [str(find_java().home / "bin" / "java"), *process.JVM]
+    return [
+        *java,
+        *("-cp", os.pathsep.join(map(str, jars))),
+        "-Dlog4j2.configurationFile=log4j2.properties",
+    ]
 
 
 def _ports(folder: Path, port: int, secure: bool) -> dict[str, int]:
-    """Ports for clients, for the broker's own use, and for its controller."""
-    last = _read_ports(folder) if (folder / "server.properties").exists() else {}
-
-    clients = process.choose_port(port, last.get("clients", 0), USUAL_PORT)
-    inside = process.free_port() if secure else clients
-    return {"clients": clients, "inside": inside, "controller": process.free_port()}
+    """The port of each listener: of users, of the lab itself, of the broker's controller."""
+    last = _read_ports(folder)
+    usual = last.get("USERS", last.get("LAB", 0))
+    clients = process.choose_port(port, usual, USUAL_PORT)
+    outside = {"USERS": clients, "LAB": process.free_port()} if secure else {"LAB": clients}
+    return outside | {"CONTROLLER": process.free_port()}
 
 
 def _read_ports(folder: Path) -> dict[str, int]:
-    text = (folder / "server.properties").read_text(encoding="utf-8")
-    found = re.findall(r"(\w+)://[\d.]+:(\d+)", text.partition("advertised")[0])
-    ports = {name: int(port) for name, port in found}
-    inside = ports["PLAINTEXT"]
-    clients = ports.get("SASL_SSL", inside)
-    return {"clients": clients, "inside": inside, "controller": ports["CONTROLLER"]}
+    """The same, of the last start; empty before the first one."""
+    file = folder / "server.properties"
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    line = re.search(r"(?m)^listeners=(.*)$", text)
+    found = re.findall(r"(\w+)://[\d.]+:(\d+)", line[1] if line else "")
+    return {name: int(port) for name, port in found}
 
 
-def _write_properties(folder: Path, ports: Mapping[str, int], *, secure: bool) -> Path:
-    outside = {"PLAINTEXT": ports["inside"]} | ({"SASL_SSL": ports["clients"]} if secure else {})
-    addresses = ",".join(f"{name}://{HOST}:{port}" for name, port in outside.items())
-    controller = f"{HOST}:{ports['controller']}"
+def _write_properties(folder: Path, ports: Mapping[str, int]) -> None:
+    """Its settings, and `client.properties`; the lab's password is made at the first start."""
+    try:
+        secret = read_access(folder).password or ""
+    except KafkaError:
+        secret = secrets.token_hex(20)
+    address = {name: f"{name}://{HOST}:{port}" for name, port in ports.items()}
+    controller, lab = f"{HOST}:{ports['CONTROLLER']}", f"{HOST}:{ports['LAB']}"
     lines = {
         "process.roles": "broker,controller",
         "node.id": "1",
         "controller.quorum.voters": f"1@{controller}",
-        "listeners": f"{addresses},CONTROLLER://{controller}",
-        "advertised.listeners": addresses,
-        "inter.broker.listener.name": "PLAINTEXT",
+        "listeners": ",".join(address.values()),
+        "advertised.listeners": ",".join(address[name] for name in ports if name != "CONTROLLER"),
+        "inter.broker.listener.name": "LAB",
         "controller.listener.names": "CONTROLLER",
+        # Loopback is everybody's on this machine: no listener lets a client in without a password.
         "listener.security.protocol.map": (
-            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL"
+            "LAB:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT,USERS:SASL_SSL"
         ),
-        "log.dirs": str(folder / "data"),
+        "sasl.mechanism.inter.broker.protocol": PLAIN,
+        "sasl.mechanism.controller.protocol": PLAIN,
+        "log.dirs": "data",
         # A misspelt topic is an error, not a new topic.
         "auto.create.topics.enable": "false",
         # One broker holds everything once.
@@ -186,24 +212,28 @@ def _write_properties(folder: Path, ports: Mapping[str, int], *, secure: bool) -
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
     }
-    if secure:
+    login = jaas(PLAIN, USER, secret, f' user_{USER}="{secret}"')
+    for name in ("listener.name.lab", "listener.name.controller"):
+        lines[f"{name}.sasl.enabled.mechanisms"] = PLAIN
+        lines[f"{name}.plain.sasl.jaas.config"] = login
+    if "USERS" in ports:
         _make_certificates(folder)
         lines |= {
-            "sasl.enabled.mechanisms": SCRAM,
-            f"listener.name.sasl_ssl.{SCRAM.lower()}.sasl.jaas.config": (
+            "listener.name.users.sasl.enabled.mechanisms": SCRAM,
+            f"listener.name.users.{SCRAM.lower()}.sasl.jaas.config": (
                 "org.apache.kafka.common.security.scram.ScramLoginModule required;"
             ),
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(folder / "server.pem"),
+            "ssl.keystore.location": "server.pem",
         }
-    file = folder / "server.properties"
-    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()), encoding="utf-8")
-    return file
+    write_private(folder / "server.properties", properties(lines))
+    client = Access(lab, "SASL_PLAINTEXT", USER, secret, mechanism=PLAIN).spark_options()
+    client = {key.removeprefix("kafka."): value for key, value in client.items()}
+    write_private(folder / CLIENT, properties(client))
 
 
-def _write_logging(folder: Path) -> Path:
+def _write_logging(folder: Path) -> None:
     """Without a log4j2 file Kafka says nothing, not even why it ends."""
-    file = folder / "log4j2.properties"
     lines = [
         "status = warn",
         "appender.console.type = Console",
@@ -215,13 +245,29 @@ def _write_logging(folder: Path) -> Path:
         "logger.server.name = kafka.server.KafkaRaftServer",
         "logger.server.level = info",
     ]
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return file
+    (folder / "log4j2.properties").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _format(command: list[str], log: Path) -> None:
+def _new_id() -> str:
+    """An id as Kafka makes them: 16 bytes that are none of those it reserves (a version 4 UUID is
+    not), and no '-' at the start, which its tools take for an option."""
+    while True:
+        id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not id.startswith("-"):
+            return id
+
+
+def _format(java: Sequence[str], folder: Path) -> None:
+    """Prepare the folder of its data, once."""
+    log, tool = folder / "kafka.log", ("kafka.tools.StorageTool", "format")
     done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        [*java, *tool, "-t", _new_id(), "-c", "server.properties"],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
     if done.returncode:
         with log.open("a", encoding="utf-8") as out:
@@ -229,14 +275,14 @@ def _format(command: list[str], log: Path) -> None:
         raise ServiceError(_why(done.stdout + done.stderr, done.returncode, log))
 
 
-def _wait(server: process.Launched, address: str) -> None:
+def _wait(server: process.Launched, client: Access) -> None:
     """Until the broker answers a metadata request."""
-    quiet = {"bootstrap.servers": address, "log_level": 0, "reconnect.backoff.max.ms": 200}
+    quiet = client.client_options() | {"log_level": 0, "reconnect.backoff.max.ms": 200}
     admin = None
 
     def answers() -> bool:
         nonlocal admin
-        if not process.in_use(int(address.rpartition(":")[2])):
+        if not process.in_use(_port(client.servers)):
             return False
         admin = admin or AdminClient(quiet)
         try:
@@ -244,7 +290,7 @@ def _wait(server: process.Launched, address: str) -> None:
         except Exception:  # librdkafka's: not yet
             return False
 
-    late = f"Kafka does not answer at {address} after {PATIENCE:.0f} s"
+    late = f"Kafka does not answer at {client.servers} after {PATIENCE:.0f} s"
     late += f"; see {server.log}, and start again"
     process.wait_until(answers, [server], why=_why, late=late, patience=PATIENCE)
 
@@ -257,13 +303,19 @@ def _why(text: str, code: int, log: Path) -> str:
     return f"Kafka ended with code {code}: {complaint(text)}; see {log}"
 
 
-def _add_user(address: str, user: str, password: str) -> None:
+def _add_user(client: Access, user: str, password: str) -> None:
     """By a request, not by an argument of a command, which all users of the machine can read."""
-    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    admin = AdminClient(client.client_options() | {"log_level": 0})
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     wanted = UserScramCredentialUpsertion(user, info, password.encode())
     for future in admin.alter_user_scram_credentials([wanted]).values():
-        future.result(PATIENCE)
+        try:
+            future.result(PATIENCE)
+        except (KafkaException, TimeoutError) as error:
+            raise ServiceError(
+                f"Kafka has not taken user {user!r} ({error or 'no answer'}); "
+                "start it again with the same --user"
+            ) from None
 
 
 def _make_certificates(folder: Path) -> None:

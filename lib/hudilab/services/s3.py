@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from configparser import ConfigParser
 from configparser import Error as ParseError
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,8 +16,9 @@ from typing import Any, NoReturn
 from hudilab.config import Settings
 from hudilab.errors import ServiceError
 from hudilab.jars import verify
-from hudilab.java import find_java
+from hudilab.java import complaint, find_java
 from hudilab.services import process
+from hudilab.services.files import properties, write_private
 
 __all__ = ["BUCKET", "S3Server", "find_s3", "running_s3", "serve", "start_s3", "stop_s3"]
 
@@ -58,50 +59,40 @@ class S3Server:
         env.update(self.env())
 
 
-def start_s3(settings: Settings, *, port: int = 0, name: str = NAME) -> S3Server:
-    """Start a server, or return the one that runs; its data stay in `<home>/services/<name>`.
+def start_s3(settings: Settings, *, port: int = 0) -> S3Server:
+    """Start a server, or return the one that runs; its data stay in `<home>/services/s3`.
 
     `port` 0: the port of last time, else 9000, else any other, whichever is free first. Keys are
     made at the first start, and the bucket `hudilab`. It is ready when it answers a request.
     Errors: ServiceError (port in use, disk full, not ready in time), JarError, JavaError.
     """
-    folder = settings.home / "services" / name
-    if (running := find_s3(settings, name)) is not None:
-        if port and running.endpoint != f"http://{HOST}:{port}":
-            raise ServiceError(
-                f"{running.describe()} is running and port {port} is asked for; "
-                f"stop it with: hudilab services stop {name}"
-            )
-        return running
-    jars = verify(settings.project / "jars", ["s3proxy"])
-    process.check_disk(folder / "data", "the objects of S3", LEAST_FREE)
-    process.refuse_second(folder)  # before its files are written anew
-    address = f"http://{HOST}:{process.choose_port(port, _last_port(folder), USUAL_PORT)}"
-    server = process.launch(folder, _command(folder, jars, address), folder / "s3.log")
-    try:
+    folder = settings.home / "services" / NAME
+
+    def begin() -> None:
+        jars = verify(settings.project / "jars", ["s3proxy"])
+        process.check_disk(folder / "data", "the objects of S3", LEAST_FREE)
+        address = f"http://{HOST}:{process.choose_port(port, _last_port(folder), USUAL_PORT)}"
+        server = process.launch(folder, _command(folder, jars, address), folder / "s3.log")
         _wait(server, address, folder)
-    except BaseException:
-        process.stop(folder)
-        raise
-    found = find_s3(settings, name)
-    assert found is not None
-    return found
+
+    def fits(there: S3Server) -> bool:
+        return port == 0 or there.endpoint == f"http://{HOST}:{port}"
+
+    return process.start(folder, lambda: find_s3(settings), fits, begin)
 
 
-@contextmanager
-def running_s3(settings: Settings, *, port: int = 0, name: str = NAME) -> Iterator[S3Server]:
+def running_s3(settings: Settings, *, port: int = 0) -> AbstractContextManager[S3Server]:
     """A server for the time of a `with` block; one that ran before it runs on after it."""
-    before = find_s3(settings, name)
-    try:
-        yield start_s3(settings, port=port, name=name)
-    finally:
-        if before is None:
-            stop_s3(settings, name)
+    return process.running(
+        lambda: find_s3(settings),
+        lambda: start_s3(settings, port=port),
+        lambda: stop_s3(settings),
+    )
 
 
-def find_s3(settings: Settings, name: str = NAME) -> S3Server | None:
+def find_s3(settings: Settings) -> S3Server | None:
     """The server that runs on this home's data, or None."""
-    folder = settings.home / "services" / name
+    folder = settings.home / "services" / NAME
     found = process.find(folder)
     if found is None:
         return None
@@ -109,9 +100,9 @@ def find_s3(settings: Settings, name: str = NAME) -> S3Server | None:
     return S3Server(address, found.pid, folder / "s3.log", folder / "credentials")
 
 
-def stop_s3(settings: Settings, name: str = NAME) -> int | None:
+def stop_s3(settings: Settings) -> int | None:
     """Stop it cleanly; its process id, or None when none runs. The data stay."""
-    return process.stop(settings.home / "services" / name)
+    return process.stop(settings.home / "services" / NAME)
 
 
 def serve(settings: Settings, address: str) -> NoReturn:
@@ -123,19 +114,23 @@ def serve(settings: Settings, address: str) -> NoReturn:
     jars = verify(settings.project / "jars", ["s3proxy"])
     process.check_disk(folder / "data" / BUCKET, "the objects of S3", LEAST_FREE)
     command = _command(folder, jars, address)
+    os.chdir(folder)  # as a launched one, whose files are named without it
     os.execv(command[0], command)
 
 
 def _command(folder: Path, jars: Sequence[Path], address: str) -> list[str]:
     """What to run; writes the files that it reads."""
-    run = f"-Dlogback.configurationFile={_write_logging(folder)}", "org.gaul.s3proxy.Main"
+    _write_logging(folder)
+    _write_properties(folder, address)
     java = (
         str(find_java().home / "bin" / "java"),
         *process.JVM,
         "-cp",
         os.pathsep.join(map(str, jars)),
     )
-    return [*java, *run, "--properties", str(_write_properties(folder, address))]
+    # Relative to the server's folder: Java's own syntax for lists and URLs is in no one's way.
+    run = "-Dlogback.configurationFile=logback.xml", "org.gaul.s3proxy.Main"
+    return [*java, *run, "--properties", "s3proxy.conf"]
 
 
 def _last_port(folder: Path) -> int:
@@ -149,7 +144,7 @@ def _keys(folder: Path) -> tuple[str, str]:
     """Access key and secret key of the credentials file, which is made where it is not."""
     file = folder / "credentials"
     if not file.exists():
-        _write_private(
+        write_private(
             file,
             f"[{PROFILE}]\n"
             f"aws_access_key_id = {secrets.token_hex(10).upper()}\n"
@@ -167,7 +162,7 @@ def _keys(folder: Path) -> tuple[str, str]:
         ) from None
 
 
-def _write_properties(folder: Path, address: str) -> Path:
+def _write_properties(folder: Path, address: str) -> None:
     access, secret = _keys(folder)
     lines = {
         "s3proxy.endpoint": address,
@@ -177,31 +172,18 @@ def _write_properties(folder: Path, address: str) -> Path:
         "jclouds.provider": "filesystem-nio2",
         "jclouds.filesystem.basedir": str(folder / "data"),
     }
-    file = folder / "s3proxy.conf"
-    _write_private(file, "".join(f"{name}={value}\n" for name, value in lines.items()))
-    return file
+    write_private(folder / "s3proxy.conf", properties(lines))
 
 
-def _write_private(file: Path, text: str) -> None:
-    """Written beside and renamed, so that it is never half there, nor for others to read."""
-    beside = file.with_name(f"{file.name}.new")
-    beside.unlink(missing_ok=True)
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-        out.write(text)
-    beside.replace(file)
-
-
-def _write_logging(folder: Path) -> Path:
+def _write_logging(folder: Path) -> None:
     """Without a file of ours it logs each request, for more time than the request itself takes."""
-    file = folder / "logback.xml"
     pattern = "%date{ISO8601} %level %message \\(%logger{0}\\)%n"
-    file.write_text(
+    (folder / "logback.xml").write_text(
         '<configuration><appender name="log" class="ch.qos.logback.core.ConsoleAppender">'
         f"<encoder><pattern>{pattern}</pattern></encoder></appender>"
         '<root level="warn"><appender-ref ref="log"/></root></configuration>\n',
         encoding="utf-8",
     )
-    return file
 
 
 def _wait(server: process.Launched, address: str, folder: Path) -> None:
@@ -240,5 +222,4 @@ def _wait(server: process.Launched, address: str, folder: Path) -> None:
 def _why(text: str, code: int, log: Path) -> str:
     if "Failed to bind" in text:
         return f"the port of S3 was taken by another program meanwhile; start again; see {log}"
-    said = (text.strip().splitlines() or ["no reason given"])[-1]
-    return f"S3Proxy ended with code {code}: {said}; see {log}"
+    return f"S3Proxy ended with code {code}: {complaint(text)}; see {log}"

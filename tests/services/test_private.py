@@ -1,0 +1,197 @@
+"""Another account of this machine: it reaches the servers' ports, and gets nothing from them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from configparser import ConfigParser
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+import psutil
+import pytest
+
+from hudilab.config import Settings, load_settings
+from hudilab.kafka import create_topics, produce, topic_rows
+from hudilab.prices import messages
+from hudilab.services.kafka import Broker, running_broker
+from hudilab.services.s3 import S3Server, running_s3
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
+
+# Loaded as root, whose Python nobody else may be able to read; then it is nobody.
+NOBODY = """
+import json, os, socket, struct, sys
+from http.client import HTTPConnection
+from pathlib import Path
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+given, told = json.load(sys.stdin), {}
+"localhost".encode("idna")  # loads what a connection needs
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+
+def attempt(name, call):
+    try:
+        told[name] = call()
+    except Exception as error:
+        told[name] = type(error).__name__
+
+def lists(options):
+    return "private" in AdminClient(options).list_topics(timeout=5).topics
+
+def write(options):
+    said = []
+    client = Producer({**options, "message.timeout.ms": 3000})
+    client.produce("private", b"x", on_delivery=lambda error, _: said.append(error is None))
+    client.flush(8)
+    return said == [True]
+
+def read(options):
+    client = Consumer({**options, "group.id": "g", "auto.offset.reset": "earliest"})
+    client.assign([TopicPartition("private", 0, 0)])
+    message = client.poll(5)
+    client.close()
+    return message is not None and message.error() is None
+
+def ask(port):
+    # DescribeCluster, version 0: brokers and controllers answer it to whom they have let in.
+    body = struct.pack(">hhih", 60, 0, 1, -1) + bytes(3)
+    with socket.create_connection(("127.0.0.1", port), 5) as one:
+        one.sendall(struct.pack(">i", len(body)) + body)
+        return one.recv(100)[4:8] == struct.pack(">i", 1)
+
+def http(method, path):
+    client = HTTPConnection("127.0.0.1", given["s3"], timeout=10)
+    client.request(method, path, b"x" if method == "PUT" else None)
+    return client.getresponse().status
+
+for name, options in given["clients"].items():
+    options["log_level"] = 0
+    attempt(f"{name} lists", lambda: lists(options))
+    attempt(f"{name} writes", lambda: write(options))
+    attempt(f"{name} reads", lambda: read(options))
+for port in given["ports"]:
+    attempt(f"asks {port}", lambda: ask(port))
+for method, path in given["requests"]:
+    attempt(f"{method} {path}", lambda: http(method, path))
+for file in given["files"]:
+    attempt(f"opens {file}", lambda: Path(file).read_bytes() and True)
+lines = [Path("/proc", pid, "cmdline") for pid in os.listdir("/proc") if pid.isdecimal()]
+seen = b" ".join(line.read_bytes() for line in lines if line.exists())
+told["sees"] = [secret for secret in given["secrets"] if secret.encode() in seen]
+print(json.dumps(told))
+"""
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Settings]:
+    """A home whose parents are open to all: its own mode is what keeps others out."""
+    above = Path(tempfile.mkdtemp())
+    above.chmod(0o755)
+    yield replace(load_settings(env={}), home=above / "home")
+    shutil.rmtree(above)
+
+
+@pytest.fixture(scope="module")
+def broker(home: Settings) -> Iterator[Broker]:
+    with running_broker(home, users={"lab": "a user's password"}) as found:
+        client = found.access()
+        create_topics(client, {"private": 1})
+        produce(client, "private", messages(3, seed=1))
+        yield found
+
+
+@pytest.fixture(scope="module")
+def s3(home: Settings) -> Iterator[S3Server]:
+    with running_s3(home) as found:
+        yield found
+
+
+def as_nobody(**given: Any) -> dict[str, Any]:
+    empty: dict[str, Any] = {"clients": {}, "ports": [], "requests": [], "files": [], "secrets": []}
+    done = subprocess.run(
+        [sys.executable, "-c", NOBODY],
+        input=json.dumps(empty | given),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def listening(pid: int) -> list[int]:
+    found = psutil.Process(pid).net_connections("tcp")
+    return sorted({one.laddr.port for one in found if one.status == psutil.CONN_LISTEN})
+
+
+def test_kafka_lets_nobody_in_without_a_password(broker: Broker) -> None:
+    client, ports = broker.access(), listening(broker.pid)
+    assert len(ports) == 3  # of users, of the lab, of the controller
+    trust = {"security.protocol": "SSL", "ssl.ca.location": str(broker.ca)}
+    clients = {
+        "plain": {"bootstrap.servers": client.servers},
+        "tls": {"bootstrap.servers": broker.bootstrap} | trust,
+        "guess": client.client_options() | {"sasl.password": "guess"},
+        "lab": client.client_options(),  # so it is the password that counts
+    }
+    secrets = [str(client.password), "a user's password"]
+    found = as_nobody(clients=clients, ports=ports, secrets=secrets)
+    for what in ("lists", "writes", "reads"):
+        assert found[f"lab {what}"] is True
+        for name in ("plain", "tls", "guess"):
+            assert found[f"{name} {what}"] in (False, "KafkaException"), f"{name} {what}"
+    # A connection is closed, or reset.
+    assert all(found[f"asks {port}"] in (False, "ConnectionResetError") for port in ports), found
+    assert found["sees"] == []
+    assert topic_rows(client, ["private"])["end"].sum() == 4  # three, and the lab's own
+
+
+def test_s3_gives_nothing_without_keys(s3: S3Server) -> None:
+    parser = ConfigParser()
+    parser.read(s3.credentials)
+    keys = dict(parser["hudilab"])
+    client = boto3.Session().client("s3", endpoint_url=s3.endpoint, region_name="us-east-1", **keys)
+    client.put_object(Bucket="hudilab", Key="private", Body=b"kept")
+    signed = client.generate_presigned_url("get_object", {"Bucket": "hudilab", "Key": "private"})
+    with_keys = signed.removeprefix(s3.endpoint)
+    plain = [("GET", "/"), ("GET", "/hudilab"), ("GET", "/hudilab/private")]
+    plain += [("PUT", "/hudilab/private"), ("DELETE", "/hudilab/private"), ("PUT", "/another")]
+    port = int(s3.endpoint.rpartition(":")[2])
+    secret = keys["aws_secret_access_key"]
+    found = as_nobody(s3=port, requests=[*plain, ("GET", with_keys)], secrets=[secret])
+    assert found[f"GET {with_keys}"] == 200
+    assert {found[f"{method} {path}"] for method, path in plain} == {403}
+    assert found["sees"] == []
+    assert client.get_object(Bucket="hudilab", Key="private")["Body"].read() == b"kept"
+
+
+def test_files_are_for_their_user_only(home: Settings, broker: Broker, s3: S3Server) -> None:
+    client, services = broker.access(), home.home / "services"
+    secrets = [str(client.password), s3.credentials.read_text().rpartition("= ")[2].strip()]
+    secrets.append((services / "kafka" / "server.pem").read_text().splitlines()[1])
+    files = [file for file in services.rglob("*") if file.is_file()]
+    holding = {
+        file.name: file.stat().st_mode & 0o777
+        for file in files
+        if any(secret.encode() in file.read_bytes() for secret in secrets)
+    }
+    names = ("client.properties", "server.properties", "server.pem", "credentials", "s3proxy.conf")
+    assert holding == dict.fromkeys(names, 0o600)
+    for folder in (home.home, services, services / "kafka", services / "s3"):
+        assert folder.stat().st_mode & 0o777 == 0o700
+    found = as_nobody(files=[str(file) for file in (*files, home.home)])
+    assert len(found) > 10
+    del found["sees"]
+    assert set(found.values()) == {"PermissionError"}

@@ -1,0 +1,221 @@
+"""What all servers have in common: one for a folder, found, refused and stopped alike."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import psutil
+import pytest
+
+from hudilab.config import Settings, load_settings
+from hudilab.errors import ServiceError
+from hudilab.services import cluster, history, kafka, process, s3
+
+# A blank, an umlaut, an apostrophe and a comma: Java's and SQL's own syntax, and a name.
+HOME = "o'brien, jürgen's home"
+
+
+class Kind(NamedTuple):
+    """A server's functions, and what the command is told."""
+
+    name: str
+    start: Callable[..., Any]
+    find: Callable[[Settings], Any]
+    stop: Callable[[Settings], int | None]
+    address: Callable[[Any], str]
+    options: tuple[str, ...] = ()
+
+
+def small(settings: Settings, **more: Any) -> cluster.Cluster:
+    return cluster.start_cluster(settings, workers=1, cores=1, memory="512m", **more)
+
+
+SMALL = ("--workers", "1", "--cores", "1", "--memory", "512m")
+KINDS = [
+    Kind("kafka", kafka.start_broker, kafka.find_broker, kafka.stop_broker, lambda s: s.bootstrap),
+    Kind("s3", s3.start_s3, s3.find_s3, s3.stop_s3, lambda s: s.endpoint),
+    Kind("cluster", small, cluster.find_cluster, cluster.stop_cluster, lambda s: s.master, SMALL),
+    Kind(
+        "history", history.start_history, history.find_history, history.stop_history, lambda s: s.ui
+    ),
+]
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=lambda kind: kind.name)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def home(kind: Kind, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """One home a kind, and in it one server for as many tests as it lives."""
+    settings = replace(load_settings(env={}), home=tmp_path_factory.mktemp(kind.name) / HOME)
+    yield settings
+    kind.stop(settings)
+
+
+def command(kind: Kind, settings: Settings, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", "from hudilab.cli import main; main()", "services", *words],
+        env=os.environ | {"HUDILAB_HOME": str(settings.home)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def until(done: Callable[[], bool], seconds: float = 60) -> None:
+    ends = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < ends, f"not after {seconds} s"
+        time.sleep(0.02)
+
+
+def has_open(pid: int, path: str) -> bool:
+    return path in [one.path for one in psutil.Process(pid).open_files()]
+
+
+def test_two_starts_at_once_are_one_server(kind: Kind, home: Settings) -> None:
+    home.home.mkdir()
+    folder = home.home / "services" / kind.name
+    with process.starting(folder):
+        both = [command(kind, home, "start", kind.name, *kind.options) for _ in range(2)]
+        for one in both:
+            until(lambda one=one: has_open(one.pid, str(folder / "starting")))
+        assert kind.find(home) is None
+    said = [one.communicate(timeout=120) for one in both]
+    assert [one.returncode for one in both] == [0, 0], said
+    server = kind.find(home)
+    assert [out.splitlines()[0] for out, _ in said] == [server.describe()] * 2
+    # All that it keeps is below its home, whatever signs that has in its name.
+    assert [path.name for path in home.home.parent.iterdir()] == [HOME]
+
+
+def test_a_second_start_finds_the_first(kind: Kind, home: Settings) -> None:
+    server = kind.start(home)
+    assert kind.start(home) == server == kind.find(home)
+    port = int(kind.address(server).rpartition(":")[2])
+    assert kind.start(home, port=port) == server
+
+
+def test_another_port_than_the_running_one_is_refused(kind: Kind, home: Settings) -> None:
+    server = kind.start(home)
+    with pytest.raises(ServiceError) as caught:
+        kind.start(home, port=process.free_port())
+    assert str(caught.value) == (
+        f"{server.describe()} is running and other settings are asked for; "
+        f"stop it with: hudilab services stop {kind.name}"
+    )
+    assert kind.find(home) == server
+
+
+def test_its_folder_is_for_its_user_only(kind: Kind, home: Settings) -> None:
+    kind.start(home)
+    for folder in (home.home / "services", home.home / "services" / kind.name):
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_neither_a_clock_nor_a_file_says_who_runs(
+    kind: Kind, home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a step of the clock processes seem to have been made at another time."""
+    server = kind.start(home)
+    (home.home / "services" / kind.name / "pid").write_text('{"pid": 1, "created": 1.0}')
+    real = psutil.Process.create_time
+    monkeypatch.setattr(psutil.Process, "create_time", lambda self: real(self) + 3600)
+    assert kind.find(home) == server
+    shown = command(kind, home, "status", kind.name)
+    assert shown.communicate(timeout=60) == (f"{server.describe()}\n", "")
+    assert kind.stop(home) == server.pid
+    assert not psutil.pid_exists(server.pid)
+    assert (kind.find(home), kind.stop(home)) == (None, None)
+
+
+def test_a_restart_keeps_the_address_and_a_killed_one_is_none(kind: Kind, home: Settings) -> None:
+    first = kind.start(home)
+    assert kind.stop(home) == first.pid
+    again = kind.start(home)
+    assert kind.address(again) == kind.address(first)
+    psutil.Process(again.pid).kill()
+    until(lambda: kind.find(home) is None, 10)  # dead, and not waited for by its parent
+    kind.stop(home)  # a cluster's workers
+
+
+def test_a_port_in_use_is_named(kind: Kind, home: Settings) -> None:
+    kind.stop(home)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(ServiceError) as caught:
+            kind.start(home, port=port)
+    assert str(caught.value) == (
+        f"port {port} is in use; choose another with --port, or none for a free one"
+    )
+    assert kind.find(home) is None
+
+
+def test_a_port_that_was_taken_meanwhile_is_left(
+    kind: Kind, home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Free when it was chosen, and somebody else's when the server wants it."""
+    kind.stop(home)
+    choose = process.choose_port
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        chosen = iter([port])
+        monkeypatch.setattr(process, "choose_port", lambda *a: next(chosen, None) or choose(*a))
+        server = kind.start(home)
+    assert next(chosen, None) is None
+    assert kind.address(server).rpartition(":")[2] != str(port)
+    assert kind.stop(home) == server.pid
+
+
+def test_a_server_that_cannot_be_seen_is_not_touched(
+    kind: Kind, home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As another account's: this program has the lock, and is no server."""
+    monkeypatch.setattr(process, "DYING", 0.2)
+    kind.stop(home)
+    folder = home.home / "services" / kind.name
+    files = {file: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    with (folder / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(ServiceError) as caught:
+            kind.start(home)
+    assert str(caught.value) == (
+        f"{kind.name} is running already in {folder}, and not as a process of yours; "
+        "stop it as its owner, or set HUDILAB_HOME to a folder of your own"
+    )
+    assert {file: file.read_bytes() for file in folder.iterdir() if file.is_file()} == files
+
+
+def test_a_starter_that_hangs_is_named(kind: Kind, home: Settings) -> None:
+    folder = home.home / "services" / kind.name
+    with (
+        process.starting(folder),
+        pytest.raises(ServiceError) as caught,
+        process.starting(folder, patience=0.1),
+    ):
+        pass
+    assert str(caught.value) == (
+        f"another program has been starting {kind.name} in {folder} for 0 s; "
+        "end it, and start again"
+    )
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::"])
+def test_who_listens_on_all_addresses_uses_the_port(address: str) -> None:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    both = ":" in address
+    with socket.create_server((address, 0), family=family, dualstack_ipv6=both) as other:
+        port = other.getsockname()[1]
+        assert process.in_use(port)
+    assert not process.in_use(port)
