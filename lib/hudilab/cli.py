@@ -279,7 +279,8 @@ def submit(
     if not detach:
         raise typer.Exit(submit_and_wait(settings, job, arguments or (), bundle))
     found = submit(settings, job, arguments or (), bundle)
-    print(f"{found.id}, driver's process {found.pid}, log {found.log}")
+    name = found.id or f"{job} runs, its application is not known yet"
+    print(f"{name}, driver's process {found.pid}, log {found.log}")
 
 
 @app.command()
@@ -295,11 +296,12 @@ def apps() -> None:
 
 @app.command()
 def kill(id: Annotated[str, typer.Argument(help="As hudilab apps shows it.")]) -> None:
-    """Have the cluster's master end an application or a driver."""
+    """End an application, and wait until its driver is gone."""
     from hudilab.master import kill
     from hudilab.submit import master_of
 
-    print(f"{id} is {kill(master_of(load_settings()), id)}")
+    settings = load_settings()
+    print(f"{id} has ended, its state is {kill(master_of(settings), id, settings.home)}")
 
 
 def join_pairs(arguments: list[str]) -> list[str]:

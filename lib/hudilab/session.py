@@ -9,19 +9,19 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from hudilab.config import Settings, read_options
+from hudilab.drivers import note_driver
 from hudilab.errors import ServiceError, SessionError
 from hudilab.jars import verify
-from hudilab.java import complaint, find_java
-from hudilab.master import Master, check_room, executor_folders, find_master
+from hudilab.java import complaint, find_java, spark_home
+from hudilab.master import Master, authentication, check_room, executor_folders, find_master
 from hudilab.paths import local_path
 from hudilab.s3 import older_names, spark_settings
 
@@ -36,6 +36,8 @@ __all__ = [
     "session_settings",
 ]
 
+# Settings with such a name are never on a command line.
+SECRET = re.compile(r"(?i)secret|password|token|access[.]?key")
 EXECUTOR_PATIENCE = 60.0  # seconds
 EXECUTOR_TRIES = 10
 AWS_NAMES = (
@@ -147,17 +149,12 @@ def open_session(
         os.environ |= environment(settings, app, asked)
     if settings.runtime == "DOCKER":
         check_cluster(settings, asked)
-    builder = SparkSession.builder.appName(app)
-    # Managed tables, and the folder of the default database, are not left where the kernel runs.
-    builder = builder.config("spark.sql.warehouse.dir", str(settings.home / "spark-warehouse"))
-    for key, value in asked.items():
-        builder = builder.config(key, value)
     with _output_to(log_file()):
-        session = builder.getOrCreate()
+        session = _start(settings, app, asked)
     _refuse_other(session, asked)
+    _note(session, settings)
     _await_executor(session, settings)
-    jvm = session._jvm
-    assert jvm is not None
+    jvm: Any = session._jvm
     # A JVM that outlived an earlier session keeps the class path that it was started with.
     loaded = str(jvm.java.lang.System.getProperty("java.class.path")).split(os.pathsep)
     if late := [jar.name for jar in jars if str(jar) not in loaded]:
@@ -169,6 +166,35 @@ def open_session(
     # right one.
     jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload")
     return session
+
+
+def _start(settings: Settings, app: str, asked: Mapping[str, str]) -> SparkSession:
+    """A session in this process's Java, which is started where there is none."""
+    # Managed tables, and the folder of the default database, are not left where the kernel runs.
+    asked = {**asked, "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse")}
+    asked |= authentication(asked.get("spark.master", ""), settings.home)
+    # Java's command line is public: what is secret comes over the bridge, when Java is there.
+    public = SparkConf(loadDefaults=False)
+    public.setAll([(key, value) for key, value in asked.items() if not SECRET.search(key)])
+    SparkContext._ensure_initialized(conf=public)
+    if secret := asked.get("spark.authenticate.secret"):
+        # Spark looks there first, and finds what an earlier local session of this Java has made up.
+        hadoop = cast(Any, SparkContext._jvm).org.apache.hadoop
+        credentials = hadoop.security.Credentials()
+        credentials.addSecretKey(hadoop.io.Text("sparkCookie"), bytearray(secret, "utf-8"))
+        hadoop.security.UserGroupInformation.getCurrentUser().addCredentials(credentials)
+    builder = SparkSession.builder.appName(app)
+    for key, value in asked.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _note(spark: SparkSession, settings: Settings) -> None:
+    """Let `hudilab kill` find the process of this application, where it is one of a cluster."""
+    context, jvm = spark.sparkContext, cast(Any, spark._jvm)
+    if str(context.master).startswith("spark://"):
+        pid, log = jvm.java.lang.ProcessHandle.current().pid(), os.environ["HUDILAB_LOG_FILE"]
+        note_driver(settings.home, context.applicationId, pid, log)
 
 
 def _submitted(settings: Settings, app: str) -> SparkSession:
@@ -206,6 +232,7 @@ def _submitted(settings: Settings, app: str) -> SparkSession:
                 key, value
             )
     if os.environ.get("HUDILAB_SUBMITTED"):  # hudilab submit waits for this line
+        _note(spark, settings)
         context = spark.sparkContext
         print(f"hudilab: application {context.applicationId} on {context.master}", flush=True)
     return spark
@@ -249,8 +276,7 @@ def _await_executor(spark: SparkSession, settings: Settings) -> None:
 
 def describe(spark: SparkSession) -> str:
     """What really runs: Spark, Java, the Hudi jar loaded, UI and log, a line each."""
-    jvm = spark._jvm
-    assert jvm is not None
+    jvm: Any = spark._jvm
     hudi = jvm.java.lang.Class.forName("org.apache.hudi.common.table.HoodieTableMetaClient")
     jar = Path(hudi.getProtectionDomain().getCodeSource().getLocation().getPath())
     java = jvm.java.lang.System.getProperty("java.version")
@@ -268,6 +294,8 @@ def describe(spark: SparkSession) -> str:
 def _refuse_other(spark: SparkSession, asked: Mapping[str, str]) -> None:
     conf = spark.sparkContext.getConf()
     for key, value in sorted(asked.items()):
+        if SECRET.search(key):  # it must not be in the text
+            continue
         live = conf.get(key)
         # Spark puts options of its own before these.
         added = key.endswith("extraJavaOptions") and str(live).endswith(value)
@@ -282,15 +310,12 @@ def environment(settings: Settings, app: str, asked: Mapping[str, str]) -> dict[
     """What the JVM inherits; it reads these once, when it starts."""
     java = find_java()
     started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    spec = find_spec("pyspark")
-    assert spec is not None
-    assert spec.origin is not None
     log = settings.home / "logs" / f"{app}-{started}-{os.getpid()}.log"
     found = {
         "JAVA_HOME": str(java.home),
         "HUDILAB_JAVA": java.notice,  # what was chosen and why; JAVA_HOME is set from now on
         # Another Spark named here would be started instead of the pinned one.
-        "SPARK_HOME": str(Path(spec.origin).parent),
+        "SPARK_HOME": str(spark_home()),
         "SPARK_CONF_DIR": str(settings.conf_dir),
         "HUDI_CONF_DIR": str(settings.conf_dir),
         # `hudilab run` has named the file already, and tells its user so.

@@ -12,6 +12,8 @@ import pytest
 LIBRARY = Path(__file__).resolve().parents[2] / "lib" / "hudilab"
 LEVELS = [
     {"__init__", "errors", "ivy"},
+    {"waiting"},
+    {"drivers"},
     {"config", "paths", "tables", "jars", "java", "master", "parameters"},
     {"s3"},
     {"storage", "session", "sources", "streams", "kafka", "prices", "services"},
