@@ -31,10 +31,8 @@ def write_private(file: Path, text: str) -> None:
     """Write a file that this account alone can read: mode 0600 from its first byte on."""
     half = file.with_name(f".{file.name}.{os.getpid()}")
     half.unlink(missing_ok=True)
-    with open(
-        half, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)
-    ) as out:
-        out.write(text)
+    with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+        out.write(text.encode())
     half.replace(file)
 
 

@@ -61,7 +61,7 @@ _NEEDED = (
 
 def overlay(settings: Settings) -> dict[str, str]:
     """Spark settings that conf/<runtime>/spark-defaults.conf adds for this runtime."""
-    file = settings.conf_dir / settings.runtime.lower() / "spark-defaults.conf"
+    file = _file(settings)
     if not file.is_file():
         raise SessionError(
             f"RUNTIME_ENV={settings.runtime} has no Spark settings: {file} is missing; "
@@ -152,7 +152,6 @@ def open_session(
     with _output_to(log_file()):
         session = _start(settings, app, asked)
     _refuse_other(session, asked)
-    _note(session, settings)
     _await_executor(session, settings)
     jvm: Any = session._jvm
     # A JVM that outlived an earlier session keeps the class path that it was started with.
@@ -186,15 +185,40 @@ def _start(settings: Settings, app: str, asked: Mapping[str, str]) -> SparkSessi
     builder = SparkSession.builder.appName(app)
     for key, value in asked.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    return _create(builder, settings)
 
 
-def _note(spark: SparkSession, settings: Settings) -> None:
-    """Let `hudilab kill` find the process of this application, where it is one of a cluster."""
-    context, jvm = spark.sparkContext, cast(Any, spark._jvm)
-    if str(context.master).startswith("spark://"):
-        pid, log = jvm.java.lang.ProcessHandle.current().pid(), os.environ["HUDILAB_LOG_FILE"]
-        note_driver(settings.home, context.applicationId, pid, log)
+def _create(builder: SparkSession.Builder, settings: Settings) -> SparkSession:
+    """Create the session, and let `hudilab kill` find its process where it is one of a cluster.
+
+    Errors: SessionError when the cluster's master has not accepted it, and Spark has given up.
+    """
+    try:
+        spark = builder.getOrCreate()
+        app, master = str(spark.sparkContext.applicationId), str(spark.sparkContext.master)
+        if not master.startswith("spark://"):
+            return spark
+    except Py4JError as error:
+        if "stopped SparkContext" not in str(error):
+            raise
+        app = ""
+    log = os.environ.get("HUDILAB_LOG_FILE")
+    if not app.startswith("app-"):  # the name that a master gives
+        if active := SparkContext._active_spark_context:
+            active.stop()
+        raise SessionError(
+            f"the Spark master has not accepted the application, see the log {log}; if the "
+            "cluster asks for a secret, set spark.authenticate true and "
+            f"spark.authenticate.secret in {_file(settings)}"
+        )
+    if log:
+        pid = cast(Any, spark._jvm).java.lang.ProcessHandle.current().pid()
+        note_driver(settings.home, app, pid, log)
+    return spark
+
+
+def _file(settings: Settings) -> Path:
+    return settings.conf_dir / settings.runtime.lower() / "spark-defaults.conf"
 
 
 def _submitted(settings: Settings, app: str) -> SparkSession:
@@ -202,7 +226,7 @@ def _submitted(settings: Settings, app: str) -> SparkSession:
     builder = SparkSession.builder.appName(app)
     for key, value in ({} if settings.is_local else spark_settings(settings)).items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = _create(builder, settings)
     _await_executor(spark, settings)
     defaults = settings.conf_dir / "spark-defaults.conf"
     wanted = read_options(defaults)
@@ -232,7 +256,6 @@ def _submitted(settings: Settings, app: str) -> SparkSession:
                 key, value
             )
     if os.environ.get("HUDILAB_SUBMITTED"):  # hudilab submit waits for this line
-        _note(spark, settings)
         context = spark.sparkContext
         print(f"hudilab: application {context.applicationId} on {context.master}", flush=True)
     return spark
@@ -266,11 +289,10 @@ def _await_executor(spark: SparkSession, settings: Settings) -> None:
         # What Java cannot start with, it says on stdout.
         words = [(first / name).read_text("utf-8", "replace") for name in ("stderr", "stdout")]
         said = f"one said: {complaint(''.join(words))}; see {first}"
-    file = settings.conf_dir / settings.runtime.lower() / "spark-defaults.conf"
     spark.stop()
     raise SessionError(
         f"no executor of {app} starts at {context.master}; {said}, "
-        f"and correct spark.executor.* in {file}"
+        f"and correct spark.executor.* in {_file(settings)}"
     )
 
 
