@@ -68,12 +68,15 @@ def run(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the executed notebooks and their HTML.")
     ] = None,
+    timeout: Annotated[
+        int, typer.Option(min=0, metavar="SECONDS", help="For each cell; 0: no limit.")
+    ] = 3600,
 ) -> None:
     """Run notebooks headless with papermill."""
     from hudilab.runner import run_notebooks
 
     pairs = [(name, value) for name, _, value in (text.partition("=") for text in parameter or [])]
-    for line in run_notebooks(notebooks, pairs, load_settings(), out):
+    for line in run_notebooks(notebooks, pairs, load_settings(), out, timeout):
         print(line)
 
 
