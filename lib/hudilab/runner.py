@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -81,15 +82,17 @@ def run_notebooks(
     results: list[str] = []
     for notebook, one in zip(notebooks, known, strict=True):
         mine = {name: value for name, value in values.items() if name in one}
-        with _alone(folder / notebook.name):
+        with _alone(folder / notebook.name, settings):
             results += _run(notebook, mine, settings, folder, timeout)
     return results
 
 
 @contextmanager
-def _alone(executed: Path) -> Iterator[None]:
+def _alone(executed: Path, settings: Settings) -> Iterator[None]:
     """Refuse a second run that would write the same executed notebook at the same time."""
-    with executed.with_name(f".{executed.name}.lock").open("w") as lock:
+    locks = settings.home / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    with (locks / hashlib.sha256(bytes(executed)).hexdigest()[:16]).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
