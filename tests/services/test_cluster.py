@@ -28,6 +28,7 @@ from hudilab.kafka import Access, create_topics, produce, topic_rows
 from hudilab.master import (
     Master,
     application_rows,
+    authentication,
     check_room,
     find_master,
     kill,
@@ -73,11 +74,18 @@ def test_it_listens_on_loopback_and_is_gone_when_stopped(alone: Settings) -> Non
         heard = {c.laddr.ip for c in one.net_connections("inet") if c.status == "LISTEN"}
         assert heard
         assert heard <= {"127.0.0.1", "::ffff:127.0.0.1"}
+    asked = authentication(first.master, alone.home)
+    assert sorted(asked) == ["spark.authenticate", "spark.authenticate.secret"]
+    assert authentication(first.master.replace("127.0.0.1", "localhost"), alone.home) == asked
+    assert authentication("spark://elsewhere:7077", alone.home) == {}
+    assert authentication("local[*]", alone.home) == {}
     assert stop_cluster(alone) == first.pid
     assert not any(one.is_running() for one in family)
+    assert authentication(first.master, alone.home) == {}  # another master may be there by now
     assert (find_cluster(alone), stop_cluster(alone)) == (None, None)
     with service.running_cluster(alone, workers=1, cores=1, memory="600m") as again:
         assert again.master == first.master  # the address stays
+        assert authentication(again.master, alone.home) != asked  # and the secret does not
         assert (len(again.workers), again.cores, again.memory) == (1, 1, 600)
         with service.running_cluster(alone, workers=1, cores=1, memory="600m") as inner:
             assert inner == again

@@ -141,6 +141,8 @@ def stop_cluster(settings: Settings) -> int | None:
                     end_driver(driver)
     for one in _worker_folders(folder):
         process.stop(one)
+    # With it, drivers would offer its secret to whichever master takes this port next.
+    (folder / CONF / "spark-defaults.conf").unlink(missing_ok=True)
     return process.stop(folder)
 
 
