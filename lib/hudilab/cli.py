@@ -68,12 +68,15 @@ def run(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the executed notebooks and their HTML.")
     ] = None,
+    timeout: Annotated[
+        int, typer.Option(min=0, metavar="SECONDS", help="For each cell; 0: no limit.")
+    ] = 3600,
 ) -> None:
     """Run notebooks headless with papermill."""
     from hudilab.runner import run_notebooks
 
     pairs = [(name, value) for name, _, value in (text.partition("=") for text in parameter or [])]
-    for line in run_notebooks(notebooks, pairs, load_settings(), out):
+    for line in run_notebooks(notebooks, pairs, load_settings(), out, timeout):
         print(line)
 
 
@@ -280,7 +283,8 @@ def submit(
     if not detach:
         raise typer.Exit(submit_and_wait(settings, job, arguments or (), bundle))
     found = submit(settings, job, arguments or (), bundle)
-    print(f"{found.id}, driver's process {found.pid}, log {found.log}")
+    name = found.id or f"{job} runs, its application is not known yet"
+    print(f"{name}, driver's process {found.pid}, log {found.log}")
 
 
 @app.command()
@@ -296,11 +300,12 @@ def apps() -> None:
 
 @app.command()
 def kill(id: Annotated[str, typer.Argument(help="As hudilab apps shows it.")]) -> None:
-    """Have the cluster's master end an application or a driver."""
+    """End an application, and wait until its driver is gone."""
     from hudilab.master import kill
     from hudilab.submit import master_of
 
-    print(f"{id} is {kill(master_of(load_settings()), id)}")
+    settings = load_settings()
+    print(f"{id} has ended, its state is {kill(master_of(settings), id, settings.home)}")
 
 
 def join_pairs(arguments: list[str]) -> list[str]:

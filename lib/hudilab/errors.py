@@ -16,6 +16,7 @@ __all__ = [
     "SessionError",
     "StreamError",
     "TableError",
+    "WaitError",
 ]
 
 
@@ -73,3 +74,7 @@ class StreamError(LabError):
 
 class ParameterError(LabError):
     """A notebook parameter is unknown, ill-typed or out of range."""
+
+
+class WaitError(LabError):
+    """What was waited for has not come in time."""

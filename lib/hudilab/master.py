@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 from urllib.request import ProxyHandler, build_opener
 
-from hudilab.errors import ServiceError
+from hudilab.drivers import end_driver, find_driver
+from hudilab.errors import ServiceError, WaitError
+from hudilab.waiting import wait_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +25,7 @@ __all__ = [
     "Master",
     "application_rows",
     "ask",
+    "authentication",
     "check_room",
     "executor_folders",
     "find_master",
@@ -38,6 +41,7 @@ __all__ = [
 PATIENCE = 3.0  # seconds, for each look: a session that cannot start says so within 15
 USUAL_UI_PORT = 8080
 ADDRESS = "address.json"  # of a server of Spark, in its folder
+CONF = "conf"  # of a server of Spark, in its folder: its settings
 WORK = "work"  # of a worker, in its folder: what its executors say
 _RUNNING = ("WAITING", "RUNNING", "SUBMITTED", "RELAUNCHING")
 _UNITS = {"": 1, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
@@ -66,8 +70,7 @@ def find_master(url: str, home: Path, env: Mapping[str, str] | None = None) -> M
         except OSError as error:
             why = error.strerror or "no answer"
             continue
-        own = _own(home)
-        if own.get("url") == f"spark://{host}:{port}":
+        if own := _own(home, host, port):
             return Master(url, str(own["ui"]))
         word = env.get("SPARK_MASTER_WEBUI_PORT", "").strip() or str(USUAL_UI_PORT)
         if not (word.isdecimal() and 0 < int(word) < 65536):
@@ -84,7 +87,7 @@ def find_master(url: str, home: Path, env: Mapping[str, str] | None = None) -> M
 
 def own_master(home: Path) -> str:
     """The URL of the lab's own cluster. Errors: ServiceError when none was started in this home."""
-    url = _own(home).get("url")
+    url = read_address(_folder(home)).get("url")
     if url is None:
         raise ServiceError(
             "no cluster was started here and SPARK_MASTER_URL is not set; "
@@ -101,16 +104,36 @@ def read_address(folder: Path) -> dict[str, Any]:
         return {}
 
 
+def authentication(url: str, home: Path) -> dict[str, str]:
+    """The settings that the lab's own cluster asks of a driver; empty for any other master.
+
+    They hold the secret: they belong on no command line, and in files of mode 0600 only.
+    """
+    if not url.startswith("spark://") or not any(_own(home, *one) for one in _addresses(url)):
+        return {}
+    file = _folder(home) / CONF / "spark-defaults.conf"
+    if not file.is_file():
+        return {}
+    lines = [line.split(None, 1) for line in file.read_text("utf-8").splitlines()]
+    return {line[0]: line[1] for line in lines if line[0].startswith("spark.authenticate")}
+
+
 def executor_folders(home: Path, app: str) -> list[Path]:
     """Where executors of an application logged, in the order of their numbers; own cluster only."""
-    workers = (home / "services" / "cluster").glob("worker-*")
+    workers = _folder(home).glob("worker-*")
     found = (one for worker in workers for one in (worker / WORK / app).glob("*"))
     return sorted(found, key=lambda folder: int(folder.name))
 
 
-def _own(home: Path) -> dict[str, Any]:
-    """The address of the lab's own cluster; empty when there is none."""
-    return read_address(home / "services" / "cluster")
+def _folder(home: Path) -> Path:
+    return home / "services" / "cluster"
+
+
+def _own(home: Path, host: str, port: int) -> dict[str, Any]:
+    """The address of the lab's own cluster if it is this one; else empty."""
+    found = read_address(_folder(home))
+    same = str(found.get("url", "")).rpartition(":")[2] == str(port)
+    return found if same and host in ("127.0.0.1", "localhost") else {}
 
 
 def _addresses(url: str) -> Iterator[tuple[str, int]]:
@@ -182,10 +205,13 @@ def ids_running(master: Master) -> list[str]:
     return list(known["id"][known["state"].isin(_RUNNING)])
 
 
-def kill(master: Master, id: str) -> str:
-    """Have the master end an application or driver; its state then. Waits until it has one.
+def kill(master: Master, id: str, home: Path) -> str:
+    """End an application, and return its state at the master.
 
-    Errors: ServiceError for an id that the master does not have running, or if it refuses.
+    A driver that was started from `home` is ended as a process, and is gone on return. The master
+    of another cluster is asked to end what was started elsewhere; the lab's own lets nobody end
+    anything over HTTP, where it cannot know who asks.
+    Errors: ServiceError for an id that the master does not have running, or that it does not end.
     """
     state = _state(master, id)
     if state not in _RUNNING:
@@ -194,19 +220,31 @@ def kill(master: Master, id: str) -> str:
             f"{what} at {master.url}; running there: {', '.join(ids_running(master)) or 'none'}"
             "; hudilab apps lists all"
         )
+    remedy = f"look at {master.ui}; spark.ui.killEnabled must not be false there"
+    if driver := find_driver(home, id):
+        end_driver(driver)
+        remedy = f"its driver's process {driver.pid} is gone; see the master's log"
+    elif authentication(master.url, home):
+        raise ServiceError(
+            f"{id} was not started from {home}, and so its process is not known; "
+            "end it where it runs: Ctrl-C, or spark.stop() in its notebook"
+        )
+    else:
+        _ask_to_end(master, id, remedy)
+    try:
+        wait_for(lambda: _state(master, id) not in _RUNNING, 10, f"the end of {id}", remedy)
+    except WaitError as error:
+        raise ServiceError(str(error)) from None
+    return _state(master, id)
+
+
+def _ask_to_end(master: Master, id: str, remedy: str) -> None:
     kind = "driver" if id.startswith("driver-") else "app"
     data = urlencode({"id": id, "terminate": "true"}).encode()
-    remedy = f"look at {master.ui}; spark.ui.killEnabled must not be false there"
     try:
         open_directly(f"{master.ui}/{kind}/kill/", data, timeout=PATIENCE).close()
     except OSError as error:
         raise ServiceError(f"{master.url} does not end {id} ({error}); {remedy}") from None
-    ends = time.monotonic() + 10
-    while (state := _state(master, id)) in _RUNNING:
-        if time.monotonic() > ends:
-            raise ServiceError(f"{id} is still {state} after 10 s; {remedy}")
-        time.sleep(0.1)
-    return state
 
 
 def _state(master: Master, id: str) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import nbformat
 import papermill
-from nbclient.exceptions import DeadKernelError
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbconvert import HTMLExporter
 from papermill.exceptions import PapermillExecutionError
 
@@ -23,6 +26,9 @@ from hudilab.streams import root_cause
 
 __all__ = ["NotebookFailed", "find_notebook", "run_notebooks"]
 
+TIMEOUT = 3600  # seconds for one cell; the longest of the lessons takes a minute
+
+_Failure: TypeAlias = PapermillExecutionError | DeadKernelError | CellTimeoutError
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _SIZES = ("rows", "batches", "sensors", "tickers", "seed", "trigger_seconds")
 
@@ -44,12 +50,17 @@ def find_notebook(name: str, project: Path) -> Path:
 
 
 def run_notebooks(
-    names: Sequence[str], given: Sequence[tuple[str, str]], settings: Settings, out: Path | None
+    names: Sequence[str],
+    given: Sequence[tuple[str, str]],
+    settings: Settings,
+    out: Path | None,
+    timeout: int = TIMEOUT,
 ) -> list[str]:
     """Run the notebooks in order, each with those of the parameters that it has.
 
-    Returns what the cells tagged `result` printed. Errors: ParameterError before any kernel
-    starts, NotebookFailed at the first failing cell.
+    `timeout`: seconds that one cell may take. Returns what the cells tagged `result` printed.
+    Errors: ParameterError before any kernel starts, or when another run writes the same executed
+    notebook; NotebookFailed at the first failing cell.
     """
     notebooks = [find_notebook(name, settings.project) for name in names]
     known = [defaults(notebook) for notebook in notebooks]
@@ -73,17 +84,35 @@ def run_notebooks(
     results: list[str] = []
     for notebook, one in zip(notebooks, known, strict=True):
         mine = {name: value for name, value in values.items() if name in one}
-        results += _run(notebook, mine, settings, folder)
+        with _alone(folder / notebook.name, settings):
+            results += _run(notebook, mine, settings, folder, timeout)
     return results
 
 
-def _run(notebook: Path, values: dict[str, Any], settings: Settings, folder: Path) -> list[str]:
+@contextmanager
+def _alone(executed: Path, settings: Settings) -> Iterator[None]:
+    """Refuse a second run that would write the same executed notebook at the same time."""
+    locks = settings.home / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    with (locks / hashlib.sha256(bytes(executed)).hexdigest()[:16]).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ParameterError(
+                f"another run is writing {executed}; wait for it, or choose another --out"
+            ) from None
+        yield
+
+
+def _run(
+    notebook: Path, values: dict[str, Any], settings: Settings, folder: Path, timeout: int
+) -> list[str]:
     executed = folder / notebook.name
     started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     log = settings.home / "logs" / f"{notebook.stem}-{started}-{os.getpid()}.log"
     os.environ["HUDILAB_LOG_FILE"] = str(log)  # the kernel and its JVM inherit it
     print(f"{notebook.name}: log {log}", flush=True)
-    failure: PapermillExecutionError | DeadKernelError | None = None
+    failure: _Failure | None = None
     try:
         papermill.execute_notebook(
             str(notebook),
@@ -93,28 +122,41 @@ def _run(notebook: Path, values: dict[str, Any], settings: Settings, folder: Pat
             language="python",
             log_output=False,
             progress_bar=True,
-            extra_arguments=["--log-level=ERROR"],  # the kernel's own notes are not the lesson's
+            execution_timeout=timeout,
+            extra_arguments=["--log-level=CRITICAL"],  # the kernel's own notes are not the lesson's
         )
-    except (PapermillExecutionError, DeadKernelError) as error:
+    except (PapermillExecutionError, DeadKernelError, CellTimeoutError) as error:
         failure = error
     html = executed.with_suffix(".html")
     html.write_text(HTMLExporter().from_filename(str(executed))[0], encoding="utf-8")
     if failure is not None:
-        raise NotebookFailed(_explain(notebook, failure, log, executed)) from failure
+        raise NotebookFailed(_explain(notebook, failure, log, executed, timeout)) from failure
     print(f"{notebook.name}: executed {executed}, HTML {html}", flush=True)
     return _results(executed)
 
 
-def _explain(
-    notebook: Path, failure: PapermillExecutionError | DeadKernelError, log: Path, executed: Path
-) -> str:
+def _explain(notebook: Path, failure: _Failure, log: Path, executed: Path, timeout: int) -> str:
     if isinstance(failure, DeadKernelError):
         what = "its kernel was killed; free memory, or give fewer rows"
+    elif isinstance(failure, CellTimeoutError):
+        cells = nbformat.read(executed, as_version=4).cells
+        number, cell = [one for one in enumerate(cells) if _begun(one[1])][-1]
+        what = (
+            f"cell {number} was not done in {timeout} s: {_first(cell.source)!r}; "
+            "raise the limit with --timeout SECONDS (0: no limit)"
+        )
     else:
-        first = next((line for line in failure.source.splitlines() if line.strip()), "")
         cause = root_cause(_ANSI.sub("", f"{failure.ename}: {failure.evalue}"))
-        what = f"cell {failure.cell_index} failed at {first!r}: {cause}"
+        what = f"cell {failure.cell_index} failed at {_first(failure.source)!r}: {cause}"
     return f"{notebook.name}: {what}; see the log {log} and the executed notebook {executed}"
+
+
+def _first(source: str) -> str:
+    return next((line for line in source.splitlines() if line.strip()), "")
+
+
+def _begun(cell: Any) -> bool:
+    return cell.metadata.get("papermill", {}).get("start_time") is not None
 
 
 def _results(executed: Path) -> list[str]:

@@ -9,19 +9,19 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from hudilab.config import Settings, read_options
+from hudilab.drivers import note_driver
 from hudilab.errors import ServiceError, SessionError
 from hudilab.jars import verify
-from hudilab.java import complaint, find_java
-from hudilab.master import Master, check_room, executor_folders, find_master
+from hudilab.java import complaint, find_java, spark_home
+from hudilab.master import Master, authentication, check_room, executor_folders, find_master
 from hudilab.paths import local_path, make_home
 from hudilab.s3 import older_names, spark_settings
 
@@ -36,6 +36,8 @@ __all__ = [
     "session_settings",
 ]
 
+# Settings with such a name are never on a command line.
+SECRET = re.compile(r"(?i)secret|password|token|access[.]?key")
 EXECUTOR_PATIENCE = 60.0  # seconds
 EXECUTOR_TRIES = 10
 AWS_NAMES = (
@@ -59,7 +61,7 @@ _NEEDED = (
 
 def overlay(settings: Settings) -> dict[str, str]:
     """Spark settings that conf/<runtime>/spark-defaults.conf adds for this runtime."""
-    file = settings.conf_dir / settings.runtime.lower() / "spark-defaults.conf"
+    file = _file(settings)
     if not file.is_file():
         raise SessionError(
             f"RUNTIME_ENV={settings.runtime} has no Spark settings: {file} is missing; "
@@ -148,17 +150,11 @@ def open_session(
         os.environ |= environment(settings, app, asked)
     if settings.runtime == "DOCKER":
         check_cluster(settings, asked)
-    builder = SparkSession.builder.appName(app)
-    # Managed tables, and the folder of the default database, are not left where the kernel runs.
-    builder = builder.config("spark.sql.warehouse.dir", str(settings.home / "spark-warehouse"))
-    for key, value in asked.items():
-        builder = builder.config(key, value)
     with _output_to(log_file()):
-        session = builder.getOrCreate()
+        session = _start(settings, app, asked)
     _refuse_other(session, asked)
     _await_executor(session, settings)
-    jvm = session._jvm
-    assert jvm is not None
+    jvm: Any = session._jvm
     # A JVM that outlived an earlier session keeps the class path that it was started with.
     loaded = str(jvm.java.lang.System.getProperty("java.class.path")).split(os.pathsep)
     if late := [jar.name for jar in jars if str(jar) not in loaded]:
@@ -172,12 +168,66 @@ def open_session(
     return session
 
 
+def _start(settings: Settings, app: str, asked: Mapping[str, str]) -> SparkSession:
+    """A session in this process's Java, which is started where there is none."""
+    # Managed tables, and the folder of the default database, are not left where the kernel runs.
+    asked = {**asked, "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse")}
+    asked |= authentication(asked.get("spark.master", ""), settings.home)
+    # Java's command line is public: what is secret comes over the bridge, when Java is there.
+    public = SparkConf(loadDefaults=False)
+    public.setAll([(key, value) for key, value in asked.items() if not SECRET.search(key)])
+    SparkContext._ensure_initialized(conf=public)
+    if secret := asked.get("spark.authenticate.secret"):
+        # Spark looks there first, and finds what an earlier local session of this Java has made up.
+        hadoop = cast(Any, SparkContext._jvm).org.apache.hadoop
+        credentials = hadoop.security.Credentials()
+        credentials.addSecretKey(hadoop.io.Text("sparkCookie"), bytearray(secret, "utf-8"))
+        hadoop.security.UserGroupInformation.getCurrentUser().addCredentials(credentials)
+    builder = SparkSession.builder.appName(app)
+    for key, value in asked.items():
+        builder = builder.config(key, value)
+    return _create(builder, settings)
+
+
+def _create(builder: SparkSession.Builder, settings: Settings) -> SparkSession:
+    """Create the session, and let `hudilab kill` find its process where it is one of a cluster.
+
+    Errors: SessionError when the cluster's master has not accepted it, and Spark has given up.
+    """
+    try:
+        spark = builder.getOrCreate()
+        app, master = str(spark.sparkContext.applicationId), str(spark.sparkContext.master)
+        if not master.startswith("spark://"):
+            return spark
+    except Py4JError as error:
+        if "stopped SparkContext" not in str(error):
+            raise
+        app = ""
+    log = os.environ.get("HUDILAB_LOG_FILE")
+    if not app.startswith("app-"):  # the name that a master gives
+        if active := SparkContext._active_spark_context:
+            active.stop()
+        raise SessionError(
+            f"the Spark master has not accepted the application, see the log {log}; if the "
+            "cluster asks for a secret, set spark.authenticate true and "
+            f"spark.authenticate.secret in {_file(settings)}"
+        )
+    if log:
+        pid = cast(Any, spark._jvm).java.lang.ProcessHandle.current().pid()
+        note_driver(settings.home, app, pid, log)
+    return spark
+
+
+def _file(settings: Settings) -> Path:
+    return settings.conf_dir / settings.runtime.lower() / "spark-defaults.conf"
+
+
 def _submitted(settings: Settings, app: str) -> SparkSession:
     """The session of spark-submit, which has started the JVM and chosen class path and settings."""
     builder = SparkSession.builder.appName(app)
     for key, value in ({} if settings.is_local else spark_settings(settings)).items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = _create(builder, settings)
     _await_executor(spark, settings)
     defaults = settings.conf_dir / "spark-defaults.conf"
     wanted = read_options(defaults)
@@ -240,18 +290,16 @@ def _await_executor(spark: SparkSession, settings: Settings) -> None:
         # What Java cannot start with, it says on stdout.
         words = [(first / name).read_text("utf-8", "replace") for name in ("stderr", "stdout")]
         said = f"one said: {complaint(''.join(words))}; see {first}"
-    file = settings.conf_dir / settings.runtime.lower() / "spark-defaults.conf"
     spark.stop()
     raise SessionError(
         f"no executor of {app} starts at {context.master}; {said}, "
-        f"and correct spark.executor.* in {file}"
+        f"and correct spark.executor.* in {_file(settings)}"
     )
 
 
 def describe(spark: SparkSession) -> str:
     """What really runs: Spark, Java, the Hudi jar loaded, UI and log, a line each."""
-    jvm = spark._jvm
-    assert jvm is not None
+    jvm: Any = spark._jvm
     hudi = jvm.java.lang.Class.forName("org.apache.hudi.common.table.HoodieTableMetaClient")
     jar = Path(hudi.getProtectionDomain().getCodeSource().getLocation().getPath())
     java = jvm.java.lang.System.getProperty("java.version")
@@ -269,6 +317,8 @@ def describe(spark: SparkSession) -> str:
 def _refuse_other(spark: SparkSession, asked: Mapping[str, str]) -> None:
     conf = spark.sparkContext.getConf()
     for key, value in sorted(asked.items()):
+        if SECRET.search(key):  # it must not be in the text
+            continue
         live = conf.get(key)
         # Spark puts options of its own before these.
         added = key.endswith("extraJavaOptions") and str(live).endswith(value)
@@ -283,15 +333,12 @@ def environment(settings: Settings, app: str, asked: Mapping[str, str]) -> dict[
     """What the JVM inherits; it reads these once, when it starts."""
     java = find_java()
     started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    spec = find_spec("pyspark")
-    assert spec is not None
-    assert spec.origin is not None
     log = settings.home / "logs" / f"{app}-{started}-{os.getpid()}.log"
     found = {
         "JAVA_HOME": str(java.home),
         "HUDILAB_JAVA": java.notice,  # what was chosen and why; JAVA_HOME is set from now on
         # Another Spark named here would be started instead of the pinned one.
-        "SPARK_HOME": str(Path(spec.origin).parent),
+        "SPARK_HOME": str(spark_home()),
         "SPARK_CONF_DIR": str(settings.conf_dir),
         "HUDI_CONF_DIR": str(settings.conf_dir),
         # `hudilab run` has named the file already, and tells its user so.

@@ -5,32 +5,39 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
-from hudilab.config import Settings, run_options
-from hudilab.errors import BundleError, SessionError
+from hudilab.config import Settings, read_options, run_options
+from hudilab.drivers import note_driver, private_folder, write_private
+from hudilab.errors import BundleError, SessionError, WaitError
 from hudilab.jars import verify
 from hudilab.kafka import Access
-from hudilab.master import Master, find_master, own_master
+from hudilab.master import Master, authentication, find_master, own_master
 from hudilab.session import check_cluster, environment, needed, session_settings
 from hudilab.streams import root_cause
+from hudilab.waiting import wait_for
 
 __all__ = ["Submitted", "find_job", "master_of", "submit", "submit_and_wait"]
 
 JOBS = Path(__file__).with_name("jobs")
-PATIENCE = 90.0
+PATIENCE = 90.0  # seconds for a session and its first executor
+BRIEFLY = 15.0  # for a program to fail at once, if it fails
 
 
 @dataclass(frozen=True)
 class Submitted:
-    """An application that runs: its id at the master, its driver's process, and its log."""
+    """A job that runs: its application's id, its driver's process, and its log.
+
+    The id is empty for a program whose application is not known: without a cluster, or not yet.
+    """
 
     id: str
     pid: int
@@ -51,6 +58,8 @@ def submit(
 ) -> Submitted:
     """Start a job in the background, and return when its application is there.
 
+    A job that has no application after `PATIENCE` seconds runs on, and is returned without an id;
+    without a cluster, a program of your own after `BRIEFLY`: it need not say what it has become.
     With `bundle`: that zip's code and jar, which Spark sends to the executors, not the checkout's.
     Errors: SessionError when there is no such job, no master or no room, or it ends before that;
     BundleError for a zip that is none.
@@ -66,19 +75,32 @@ def submit(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    ends = time.monotonic() + PATIENCE
-    while time.monotonic() < ends:
-        code = driver.poll()
+    patience = BRIEFLY if job.endswith(".py") and settings.runtime != "DOCKER" else PATIENCE
+    with suppress(WaitError):  # it waits for something itself, and has not failed
+        wait_for(lambda: _begun(job, log) or driver.poll() is not None, patience, job)
+    if found := _begun(job, log):
+        if found.startswith("app-"):
+            note_driver(settings.home, found, driver.pid, str(log))
+        return Submitted(found, driver.pid, log)
+    if driver.poll() is not None:
         text = log.read_text(encoding="utf-8", errors="replace")
-        if found := re.search(r"(?m)^hudilab: application (\S+) on ", text):
-            return Submitted(found[1], driver.pid, log)
-        if code is not None:
-            told = re.findall(r"(?m)^hudilab: (.+)$", text)
-            why = told[-1] if told else root_cause(text)
-            raise SessionError(f"{job} ended with code {code}: {why}; see the log {log}")
-        time.sleep(0.1)
-    driver.kill()
-    raise SessionError(f"{job} has opened no session after {PATIENCE:.0f} s; see the log {log}")
+        told = re.findall(r"(?m)^hudilab: (.+)$", text)
+        why = told[-1] if told else root_cause(text)
+        raise SessionError(f"{job} ended with code {driver.returncode}: {why}; see the log {log}")
+    return Submitted("", driver.pid, log)
+
+
+def _begun(job: str, log: Path) -> str:
+    """The application's id as its log has it; empty as long as it has none.
+
+    A job of the lab prints it when executors are there, any other program's Java when the master
+    has taken the application in.
+    """
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    found = re.search(r"(?m)^hudilab: application (\S+) on ", text)
+    if not found and job.endswith(".py"):
+        found = re.search(r"Connected to Spark cluster with app ID (\S+)", text)
+    return found[1] if found else ""
 
 
 def submit_and_wait(
@@ -86,10 +108,17 @@ def submit_and_wait(
 ) -> int:
     """Run a job to its end on this terminal; the driver's exit code. Otherwise as `submit`."""
     command, env = _command(settings, job, arguments, bundle)
+    log, known = Path(env["HUDILAB_LOG_FILE"]), ""
     # Ctrl-C is for the job, which ends between two batches; this process waits for it.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         driver = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL)
+        while not known and driver.poll() is None:
+            known = _begun(job, log)
+            if known.startswith("app-"):  # hudilab kill finds it, from another terminal
+                note_driver(settings.home, known, driver.pid, str(log))
+            with suppress(subprocess.TimeoutExpired):
+                driver.wait(0.2)
         return driver.wait()
     finally:
         signal.signal(signal.SIGINT, before)
@@ -124,26 +153,39 @@ def _command(
     asked["spark.sql.warehouse.dir"] = str(settings.home / "spark-warehouse")
     if settings.runtime == "DOCKER":
         check_cluster(settings, asked)
-    # A driver of its own: not the log of this session, nor its gateway.
+    env = _environment(settings, title, asked)
+    if not bundle:  # which brings its own package
+        path = (str(JOBS.parents[1]), os.environ.get("PYTHONPATH"))
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+    properties = Path(env["HUDILAB_LOG_FILE"]).with_suffix(".conf")
+    _write_properties(properties, settings, asked)
+    tool = str(Path(env["SPARK_HOME"], "bin", "spark-submit"))
+    return [tool, "--properties-file", str(properties), str(file), *words], env
+
+
+def _environment(settings: Settings, title: str, asked: Mapping[str, str]) -> dict[str, str]:
+    """A driver's own: not the log of this session, nor its gateway."""
     gone = ("HUDILAB_LOG_FILE", "PYSPARK_GATEWAY")
     env = {name: value for name, value in os.environ.items() if not name.startswith(gone)}
     env |= environment(settings, title, asked)
     started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
-    logs = settings.home / "submitted"
-    logs.mkdir(parents=True, exist_ok=True)
-    env |= {
+    logs = private_folder(settings.home / "submitted")
+    return env | {
         "HUDILAB_LOG_FILE": str(logs / f"{title}-{started}.log"),
         "HUDILAB_SUBMITTED": "1",
         "HUDILAB_HOME": str(settings.home),
         "HUDILAB_CONF": str(settings.conf_dir),
         "RUNTIME_ENV": settings.runtime,
     }
-    if not bundle:  # which brings its own package
-        path = (str(JOBS.parents[1]), os.environ.get("PYTHONPATH"))
-        env["PYTHONPATH"] = os.pathsep.join(filter(None, path))
-    conf = [word for key, value in sorted(asked.items()) for word in ("--conf", f"{key}={value}")]
-    tool = str(Path(env["SPARK_HOME"], "bin", "spark-submit"))
-    return [tool, *conf, str(file), *words], env
+
+
+def _write_properties(file: Path, settings: Settings, asked: Mapping[str, str]) -> None:
+    """All that spark-submit is told, in a file: a command line would show a secret to everybody."""
+    # Spark reads no spark-defaults.conf beside this file.
+    everything = read_options(settings.conf_dir / "spark-defaults.conf") | dict(asked)
+    everything |= authentication(asked.get("spark.master", ""), settings.home)
+    escaped = {key: value.replace("\\", "\\\\") for key, value in everything.items()}
+    write_private(file, "".join(f"{key} {value}\n" for key, value in escaped.items()))
 
 
 def _unpack(bundle: Path, folder: Path) -> Path:
@@ -155,7 +197,12 @@ def _unpack(bundle: Path, folder: Path) -> Path:
                 archive.getinfo("MANIFEST.json")
                 half = root.with_name(f".{root.name}.{os.getpid()}")
                 archive.extractall(half)
-            half.rename(root)
+            try:
+                half.rename(root)
+            except OSError:
+                shutil.rmtree(half)
+                if not root.exists():  # unless another submit was first: it has the same files
+                    raise
     except (OSError, BadZipFile, KeyError) as error:
         why = getattr(error, "strerror", None) or "it is another kind of file"
         raise BundleError(f"{bundle} is not a bundle ({why}); make one with: make bundle") from None

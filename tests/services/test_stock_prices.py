@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -26,6 +26,7 @@ from hudilab.prices import Message, messages, outgoing, prices, read_prices
 from hudilab.services.kafka import Broker, start_broker, stop_broker
 from hudilab.session import open_session
 from hudilab.streams import drain
+from hudilab.waiting import wait_for
 
 TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
 KEY = b'{"ticker":"IBM"}'
@@ -269,17 +270,20 @@ def test_the_stream_survives_a_broker_that_is_away_for_20_seconds(
         "hudilab.jobs.stock_prices", "--run-id", "away", "--trigger-seconds", "0.5"
     )
     try:
-        until(lambda: topic_rows(kafka, ["stocks-out"])["end"].sum() == 1000)
+        wait_for(lambda: passed_on(kafka) == 1000, 120, "1000 prices in stocks-out")
         stop_broker(settings)
         time.sleep(20)
         assert job.poll() is None
         assert start_broker(settings).bootstrap == broker.bootstrap
         produce(kafka, "stocks-in", messages(2000, seed=9, first=1000))
-        until(lambda: topic_rows(kafka, ["stocks-out"])["end"].sum() >= 2000)
+        wait_for(lambda: passed_on(kafka) >= 2000, 120, "2000 prices in stocks-out")
         path = settings.home / "warehouse" / "run-away" / "lab" / "stock_prices"
         timeline = path / ".hoodie" / "timeline"
-        until(lambda: any(timeline.glob("*_*.commit")))  # the table is whole from its first on
-        until(lambda: table(spark, settings, "away").count() == 2000)
+        # The table is whole from its first commit on.
+        wait_for(lambda: any(timeline.glob("*_*.commit")), 120, "a commit")
+        wait_for(
+            lambda: table(spark, settings, "away").count() == 2000, 120, "2000 prices in the table"
+        )
         assert job.poll() is None
         job.send_signal(signal.SIGTERM)
         _, err = job.communicate(timeout=60)
@@ -289,11 +293,8 @@ def test_the_stream_survives_a_broker_that_is_away_for_20_seconds(
     assert_exact(spark, table(spark, settings, "away"), 2000, seed=9)
 
 
-def until(done: Callable[[], bool], seconds: float = 120) -> None:
-    ends = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < ends, f"not after {seconds} s"
-        time.sleep(0.2)
+def passed_on(kafka: Access) -> int:
+    return int(topic_rows(kafka, ["stocks-out"])["end"].sum())
 
 
 def end(pid: int) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -28,6 +29,15 @@ def test_listens_on_loopback_only(spark: SparkSession) -> None:
     listening = {c.laddr.ip for c in java(spark).net_connections("inet") if c.status == "LISTEN"}
     assert listening
     assert listening <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
+
+
+def test_other_accounts_of_the_machine_do_not_get_in(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    manager = jvm.org.apache.spark.SparkEnv.get().securityManager()
+    assert manager.isAuthenticationEnabled()
+    assert len(manager.getSecretKey()) == 64
+    assert "spark.authenticate.secret" not in dict(spark.sparkContext.getConf().getAll())
+    assert spark.conf.get("spark.ui.killEnabled") == "false"
 
 
 def test_hudi_defaults_are_really_read(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from hudilab import cli
 from hudilab.cli import join_pairs
+from hudilab.waiting import wait_for
 
 PARAMETERS = 'rows = 5\nbatches = 2\nsensors = 1\nseed = 42\ntrigger_seconds = 0.0\nrun_id = ""'
 THERE = "the parameters there: batches, rows, run_id, seed, sensors, trigger_seconds"
@@ -212,3 +213,59 @@ def test_a_run_is_seen_by_the_watch(sample: Path, monkeypatch: pytest.MonkeyPatc
 )
 def test_pairs_are_joined(arguments: list[str], joined: list[str]) -> None:
     assert join_pairs(arguments) == joined
+
+
+SLOW = ("from pathlib import Path", "Path('begun').touch()", "__import__('time').sleep(600)")
+
+
+def run_slow(home: Path, *arguments: str) -> subprocess.Popen[str]:
+    """A notebook whose second cell says that it runs, by a file, and takes ten minutes."""
+    cells = [
+        new_code_cell("rows = 5", metadata={"tags": ["parameters"]}),
+        new_code_cell("\n".join(("", *SLOW))),
+        new_code_cell("print('never')"),
+    ]
+    nbformat.write(new_notebook(cells=cells), home / "slow.ipynb")
+    return subprocess.Popen(
+        [str(Path(sys.executable).with_name("hudilab")), "run", "slow.ipynb", *arguments],
+        cwd=home,
+        env=dict(os.environ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_cell_that_takes_too_long(sample: Path) -> None:
+    home = sample.parent
+    slow = run_slow(home, "--timeout", "2")
+    _, error = slow.communicate(timeout=120)
+    assert slow.returncode == 1
+    assert "Traceback" not in error
+    last = error.splitlines()[-1]
+    assert last.startswith(
+        f"hudilab: slow.ipynb: cell 1 was not done in 2 s: {SLOW[0]!r}; "
+        f"raise the limit with --timeout SECONDS (0: no limit); see the log {home}/home/logs/"
+    )
+    assert last.endswith(f" and the executed notebook {home}/home/executed/slow.ipynb")
+    assert (home / "home" / "executed" / "slow.html").exists()
+
+
+def test_two_runs_do_not_write_one_executed_notebook(
+    sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = sample.parent
+    slow = run_slow(home, "--timeout", "60")
+    try:
+        wait_for(lambda: (home / "begun").exists(), 60, "the first run")
+        assert hudilab(monkeypatch, "run", str(home / "slow.ipynb")) == 1
+        assert capsys.readouterr().err == (
+            f"hudilab: another run is writing {home}/home/executed/slow.ipynb; "
+            "wait for it, or choose another --out\n"
+        )
+        assert slow.poll() is None
+        out = str(home / "out")
+        assert hudilab(monkeypatch, "run", str(sample), "--out", out) == 0
+    finally:
+        slow.terminate()
+        slow.communicate(timeout=60)

@@ -12,6 +12,8 @@ import pytest
 LIBRARY = Path(__file__).resolve().parents[2] / "lib" / "hudilab"
 LEVELS = [
     {"__init__", "errors", "ivy", "locks"},
+    {"waiting"},
+    {"drivers"},
     {"config", "paths", "tables", "jars", "java", "ledger_rules", "master", "parameters"},
     {"s3", "streams"},
     {"storage", "session", "sources", "kafka", "prices"},

@@ -7,19 +7,21 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import psutil
 
 from hudilab.config import Settings
+from hudilab.drivers import end_driver, find_driver
 from hudilab.errors import ServiceError
 from hudilab.master import (
     ADDRESS,
+    CONF,
     USUAL_UI_PORT,
     WORK,
     Master,
     ids_running,
-    kill,
     megabytes,
     read_address,
     worker_rows,
@@ -32,8 +34,12 @@ NAME, HOST = "cluster", process.HOST
 USUAL_PORT = 7077
 PATIENCE = 60.0
 LEAST_MEMORY = 512  # MB; Spark refuses executors of less than 450
-# The folders of applications that ended a week ago are removed.
-DEFAULTS = "spark.worker.cleanup.enabled true\n"
+# The folders of applications that ended a week ago are removed. Over HTTP nobody ends anything:
+# neither page knows which account of this machine asks.
+DEFAULTS = """spark.worker.cleanup.enabled true
+spark.ui.killEnabled false
+spark.master.ui.decommission.allow.mode DENY
+"""
 
 
 @dataclass(frozen=True)
@@ -89,9 +95,9 @@ def _start(settings: Settings, folder: Path, port: int, asked: dict[str, Any]) -
     except BaseException:
         stop_cluster(settings)
         raise
-    found = find_cluster(settings)
-    assert found is not None
-    return found
+    if found := find_cluster(settings):
+        return found
+    raise ServiceError(f"the master ended as soon as it was ready; see {folder}/master.log")
 
 
 def running_cluster(
@@ -124,16 +130,22 @@ def find_cluster(settings: Settings) -> Cluster | None:
 
 
 def stop_cluster(settings: Settings) -> int | None:
-    """End its applications, stop workers and master; its process id, or None when none ran."""
+    """End its applications, stop workers and master; its process id, or None when none ran.
+
+    Only drivers that were started from this home are ended: others wait for another master.
+    """
     folder = settings.home / "services" / NAME
     if running := find_cluster(settings):
-        # Without a master a driver would wait for another one for ever.
+        master = Master(running.master, running.ui)
+        # Without a master a driver would wait for another one, and never end.
         with suppress(ServiceError):
-            master = Master(running.master, running.ui)
             for id in ids_running(master):
-                kill(master, id)
+                if driver := find_driver(settings.home, id):
+                    end_driver(driver)
     for one in _worker_folders(folder):
         process.stop(one)
+    # With it, drivers would offer its secret to whichever master takes this port next.
+    (folder / CONF / "spark-defaults.conf").unlink(missing_ok=True)
     return process.stop(folder)
 
 
@@ -163,7 +175,10 @@ def _start_master(folder: Path, port: int, about: dict[str, Any]) -> None:
     last = {"url": ":0", "ui": ":0"} | read_address(folder)
     rpc = process.choose_port(port, _port(last["url"]), USUAL_PORT)
     ui = process.choose_port(0, _port(last["ui"]), USUAL_UI_PORT)
-    conf = spark.write_conf(folder, DEFAULTS)
+    # The loopback belongs to all accounts of this machine: a driver must know a secret, or it
+    # would run its code in the workers, as this account.
+    secret = f"spark.authenticate true\nspark.authenticate.secret {token_hex(32)}\n"
+    conf = spark.write_conf(folder, DEFAULTS + secret)
     about |= {"url": f"spark://{HOST}:{rpc}", "ui": f"http://{HOST}:{ui}"}
     (folder / ADDRESS).write_text(json.dumps(about), encoding="utf-8")
     arguments = ["--host", HOST, "--port", str(rpc), "--webui-port", str(ui)]
@@ -177,7 +192,7 @@ def _start_master(folder: Path, port: int, about: dict[str, Any]) -> None:
 
 def _start_workers(folder: Path) -> None:
     """All of them at once, and wait until the master has them."""
-    about, conf = read_address(folder), folder / "conf"
+    about, conf = read_address(folder), folder / CONF
     started = []
     for number in range(1, about["workers"] + 1):
         mine = folder / f"worker-{number}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
-from hudilab.java import complaint, find_java
+from hudilab.drivers import write_private
+from hudilab.java import complaint, find_java, spark_home
+from hudilab.master import CONF
 from hudilab.s3 import older_names
 from hudilab.services import process
 
@@ -31,10 +32,10 @@ logger.deploy.level = info
 
 def write_conf(folder: Path, defaults: str) -> Path:
     """The folder of settings that a server of Spark reads: `defaults`, and where it logs."""
-    conf = folder / "conf"
+    conf = folder / CONF
     conf.mkdir(parents=True, exist_ok=True)
     (conf / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
-    (conf / "spark-defaults.conf").write_text(defaults, encoding="utf-8")
+    write_private(conf / "spark-defaults.conf", defaults)  # there may be a secret in it
     return conf
 
 
@@ -48,7 +49,7 @@ def launch(
 ) -> process.Launched:
     """Start a class of `org.apache.spark.deploy`, on loopback, with `jars` on its class path."""
     home = find_java().home
-    path = os.pathsep.join(map(str, (conf, *jars, _spark() / "jars" / "*")))
+    path = os.pathsep.join(map(str, (conf, *jars, spark_home() / "jars" / "*")))
     # Without a second try elsewhere: a port that is taken meanwhile is an error.
     flags = [*process.JVM, "-Dspark.port.maxRetries=0"]
     command = [str(home / "bin" / "java"), *flags, "-cp", path, f"org.apache.spark.deploy.{kind}"]
@@ -57,7 +58,7 @@ def launch(
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     env |= {
         "JAVA_HOME": str(home),
-        "SPARK_HOME": str(_spark()),
+        "SPARK_HOME": str(spark_home()),
         "SPARK_CONF_DIR": str(conf),
         "SPARK_LOCAL_IP": process.HOST,
         "SPARK_SCALA_VERSION": "2.12",  # Spark's scripts set it; without it no executor starts
@@ -71,10 +72,3 @@ def why(text: str, code: int, log: Path) -> str:
     if "Address already in use" in text:
         return f"a port of Spark was taken by another program meanwhile; start again; see {log}"
     return f"Spark's {log.stem} ended with code {code}: {complaint(text)}; see {log}"
-
-
-def _spark() -> Path:
-    spec = find_spec("pyspark")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent

@@ -1,0 +1,27 @@
+"""A wait has a limit, and says what did not come."""
+
+from __future__ import annotations
+
+import pytest
+
+from hudilab.errors import WaitError
+from hudilab.waiting import wait_for
+
+
+def test_it_asks_until_the_condition_is_true() -> None:
+    answers = iter([0, [], "", "there"])
+    wait_for(lambda: next(answers), 60, "an answer")
+    assert list(answers) == []
+
+
+def test_what_does_not_come_is_named() -> None:
+    with pytest.raises(WaitError) as caught:
+        wait_for(lambda: False, 0.2, "two commits", "see its log /a.log")
+    assert str(caught.value) == "waited 0.2 s for two commits, in vain; see its log /a.log"
+    with pytest.raises(WaitError, match=r"^waited 0 s for a worker, in vain; see the logs, and "):
+        wait_for(lambda: False, 0, "a worker")
+
+
+def test_an_error_of_the_condition_is_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError):
+        wait_for(lambda: 1 / 0, 60, "nothing")
