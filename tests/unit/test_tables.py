@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from hudilab.errors import TableError
-from hudilab.tables import TableSpec
+from hudilab.tables import (
+    TableSpec,
+    foreign_groups,
+    index_options,
+    read_properties,
+    sharing_options,
+)
 
 SPEC = TableSpec(
     name="sensor_readings",
@@ -344,3 +350,73 @@ def test_empty_properties_differ_in_everything_that_makes_a_table() -> None:
         "partition: table has none, asked sensor_id",
         "ordering: table has none, asked measurement_time",
     ]
+
+
+def test_an_upsert_is_not_ordered_by_a_part_of_its_key() -> None:
+    with pytest.raises(TableError) as caught:
+        spec(operation="upsert", ordering="reading_id")
+    assert str(caught.value) == (
+        "TableSpec: ordering=reading_id is part of record_key, so two rows of one key are always "
+        "equal in it and an older row can win; order by a column outside the key; correct these "
+        "fields"
+    )
+    spec(operation="bulk_insert", ordering="reading_id")  # which compares no rows
+    spec(operation="upsert", ordering=("reading_id", "measurement_time"))
+
+
+def test_several_columns_order_in_turn() -> None:
+    options = spec(ordering=("measurement_time", "arrived")).write_options()
+    assert options["hoodie.table.ordering.fields"] == "measurement_time,arrived"
+    with pytest.raises(TableError, match="ordering='no name' is not a plain name"):
+        spec(ordering=("measurement_time", "no name"))
+
+
+PARTITIONS = "hoodie.table.metadata.partitions"
+
+
+def test_a_table_keeps_the_indexes_it_has() -> None:
+    assert index_options({}) == {}
+    assert index_options({PARTITIONS: ""}) == {}
+    assert index_options({PARTITIONS: "files"}) == {"hoodie.metadata.enable": "true"}
+    have = {PARTITIONS: "bloom_filters,column_stats,files,partition_stats,record_index"}
+    everything = {
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.index.bloom.filter.enable": "true",
+        "hoodie.metadata.index.column.stats.enable": "true",
+        "hoodie.metadata.index.partition.stats.enable": "true",
+    }
+    whole = {"hoodie.metadata.global.record.level.index.enable": "true"}
+    assert index_options(have) == everything | whole
+    definition = (
+        '{"indexDefinitions": {"record_index": {"indexOptions": {"isPartitioned": "true"}}}}'
+    )
+    each = {"hoodie.metadata.record.level.index.enable": "true"}
+    assert index_options(have, definition) == everything | each
+
+
+def test_a_bucket_is_in_the_name_of_its_file_groups() -> None:
+    own = ["00000000-aaaa-4b2c-8d3e-0123456789ab-0", "00000003-bbbb-4b2c-8d3e-0123456789ab-0"]
+    assert foreign_groups(own, 4) == []
+    assert foreign_groups(own, 3) == own[1:]
+    random = "74e77e91-cccc-4b2c-8d3e-0123456789ab-0"
+    digits = "12345678-dddd-4b2c-8d3e-0123456789ab-0"  # chance can make a number
+    assert foreign_groups([*own, random, digits], 4) == [digits, random]
+
+
+def test_a_shared_table_has_a_lock() -> None:
+    local = sharing_options("file:///w/lab/t")
+    assert local["hoodie.write.concurrency.mode"] == "optimistic_concurrency_control"
+    assert local["hoodie.clean.failed.writes.policy"] == "LAZY"
+    assert local["hoodie.write.lock.provider"].endswith(".FileSystemBasedLockProvider")
+    # A writer waits for a dead one's lock longer than that lives.
+    wait = int(local["hoodie.write.lock.client.num_retries"]) * int(
+        local["hoodie.write.lock.client.wait_time_ms_between_retry"]
+    )
+    assert wait > int(local["hoodie.write.lock.filesystem.expire"]) * 60_000
+    own = {"hoodie.write.lock.provider": "org.example.Lock"}
+    assert sharing_options("s3a://b/t", own)["hoodie.write.lock.provider"] == "org.example.Lock"
+
+
+def test_the_properties_of_a_table_are_read() -> None:
+    text = "#Updated at 2026\nhoodie.table.name=t\nhoodie.x=a\\:b=c\n\n"
+    assert read_properties(text) == {"hoodie.table.name": "t", "hoodie.x": "a:b=c"}
