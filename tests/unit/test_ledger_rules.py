@@ -47,7 +47,7 @@ def test_one_of_them_was_set_back(done: int, older: str) -> None:
 
 @pytest.mark.parametrize("done", [3, 4])
 def test_the_newest_batch_is_another_one(done: int) -> None:
-    with pytest.raises(StreamError, match="^batch 4 in <table> holds other offsets"):
+    with pytest.raises(StreamError, match=r"^batch 4 in <table> holds other offsets"):
         RULES.check(checkpoint(done, p4="x4"), "{}", stamp(4), [])
 
 
@@ -62,14 +62,14 @@ def test_a_batch_is_skipped_only_if_it_is_the_same() -> None:
     ):
         with pytest.raises(StreamError, match=said):
             RULES.is_written(batch, digest, "{}", stamp(4))
-    with pytest.raises(StreamError, match="belongs to a run with {}, but this run has other;"):
+    with pytest.raises(StreamError, match=r"belongs to a run with \{\}, but this run has other;"):
         RULES.is_written(5, "d5", "other", stamp(4))
 
 
 def test_a_bounded_stream_ends_when_its_last_batch_is_there() -> None:
     assert BOUNDED.is_written(3, "d3", "{}", stamp(2)) is True
     assert BOUNDED.is_written(9, "d9", "{}", stamp(2)) is True
-    with pytest.raises(StreamError, match="^the table was set back while the stream was running"):
+    with pytest.raises(StreamError, match=r"^the table was set back while the stream was running"):
         BOUNDED.is_written(3, "d3", "{}", stamp(1))
     BOUNDED.check(checkpoint(7), "{}", stamp(2), [])
 
