@@ -173,6 +173,9 @@ def _start(settings: Settings, app: str, asked: Mapping[str, str]) -> SparkSessi
     # Managed tables, and the folder of the default database, are not left where the kernel runs.
     asked = {**asked, "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse")}
     asked |= authentication(asked.get("spark.master", ""), settings.home)
+    # Said in any case: a Java that had a local session before still has that one's answer.
+    common = read_options(settings.conf_dir / "spark-defaults.conf")
+    asked.setdefault("spark.authenticate", common.get("spark.authenticate", "false"))
     # Java's command line is public: what is secret comes over the bridge, when Java is there.
     public = SparkConf(loadDefaults=False)
     public.setAll([(key, value) for key, value in asked.items() if not SECRET.search(key)])

@@ -460,7 +460,7 @@ def test_the_preflight_asks_the_executors(
 
 def ended(history: str) -> set[str]:
     """Names of the applications that a history server has as ended."""
-    with urlopen(f"{history}/api/v1/applications?status=completed", timeout=10) as answer:
+    with urlopen(f"{history}/api/v1/applications?status=completed", timeout=60) as answer:
         return {one["name"] for one in json.load(answer)}
 
 
