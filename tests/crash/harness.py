@@ -1,0 +1,388 @@
+"""A micro-batch is a finite list of changes of the store: the table has to survive a stop at each.
+
+`record` keeps the store as it is before each change; `try_state` resumes one such state elsewhere
+and compares the table with the generator, by Spark and by hudi-rs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from crash.proxy import Change, Proxy
+from hudi import HudiTableBuilder
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from hudilab.errors import LabError
+from hudilab.ledger import BatchLedger
+from hudilab.paths import Place, locate
+from hudilab.sources import sensor_readings, sensor_stream
+from hudilab.streams import drain
+from hudilab.tables import TableSpec
+
+ROWS, KEYS = 40, 60  # rows a batch; an upsert's batch changes keys of the two before it
+SIZES = {"sensors": 2, "seed": 1}
+COLUMNS = ("sensor_id", "reading_id", "temperature", "measurement_time")
+DEADLINE = 180  # seconds, for a stream of a few small batches
+Row = tuple[int, int, str, int]
+Rows = Counter[Row]
+WriteBatch = Callable[[DataFrame, int], None]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is written, and which batch is stopped at each of its changes.
+
+    `tidy` names the batches that merge and remove files; `hudi` are settings of Hudi. With
+    `recovery` (a kind) the batch is stopped there once, and its resume is what is recorded.
+    """
+
+    table_type: str
+    operation: str
+    batch: int = 2
+    tidy: tuple[int, ...] = ()
+    hudi: Mapping[str, str] = field(default_factory=dict)
+    recovery: str = ""
+    must: tuple[str, ...] = ()
+
+    @property
+    def batches(self) -> int:
+        """One more than the recorded one: what a stop left behind may hurt the next batch only."""
+        return self.batch + 2
+
+    @property
+    def spec(self) -> TableSpec:
+        upsert = self.operation == "upsert"
+        return TableSpec(
+            name="readings",
+            record_key=("sensor_id", "reading_id"),
+            partition=("sensor_id",),
+            ordering="measurement_time",
+            table_type=self.table_type,
+            operation=self.operation,
+            buckets=1 if upsert else None,
+        )
+
+
+# --- what is written, and what has to be there
+
+
+def ledger_writer(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
+    """The writer under test."""
+    spec = case.spec
+    source = {"rows": case.batches * ROWS, "batches": case.batches, **SIZES}
+    ledger = BatchLedger(spark, spec, place, source, case.batches)
+
+    def write_batch(batch: DataFrame, batch_id: int) -> None:
+        if ledger.done(batch, batch_id):
+            return
+        options = spec.write_options() | ledger.stamp(batch_id)
+        if batch_id in case.tidy:
+            options |= spec.tidy_options()
+        batch.write.format("hudi").options(**options).mode("append").save(place.table)
+
+    return write_batch
+
+
+def writer_without_stamps(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
+    """A known hole: a batch that is replayed is written again."""
+    return _appends(case, place, {})
+
+
+def writer_that_never_looks(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
+    """A known hole: each commit says which batch it holds, and nobody asks."""
+    return _appends(case, place, {"hoodie.datasource.write.commitmeta.key.prefix": "hudilab."})
+
+
+def _appends(case: Case, place: Place, options: Mapping[str, str]) -> WriteBatch:
+    def write_batch(batch: DataFrame, batch_id: int) -> None:
+        if batch_id < case.batches:
+            stamp = {"hudilab.batch_id": str(batch_id)} if options else {}
+            asked = case.spec.write_options() | dict(options) | stamp
+            batch.write.format("hudi").options(**asked).mode("append").save(place.table)
+
+    return write_batch
+
+
+WRITERS = {
+    "ledger": ledger_writer,
+    "without_stamps": writer_without_stamps,
+    "never_looks": writer_that_never_looks,
+}
+
+
+def write(spark: SparkSession, case: Case, place: Place, writer: str, batches: int) -> None:
+    """Run the stream from its checkpoint until so many batches are committed."""
+    write_batch = WRITERS[writer](spark, case, place)
+    readings = sensor_stream(spark, rows_per_batch=ROWS, rows=case.batches * ROWS, **SIZES)
+    if case.operation == "upsert":
+        readings = readings.withColumn("reading_id", F.col("reading_id") % KEYS)
+    stream = readings.writeStream.foreachBatch(write_batch)
+    stream = stream.option("checkpointLocation", place.checkpoint)
+    drain(stream.start(), batches=batches, deadline=DEADLINE)
+
+
+def expectations(spark: SparkSession, case: Case) -> list[Rows]:
+    """What the table holds after no batch, after one, after two ..."""
+    rows = sensor_readings(spark, case.batches * ROWS, **SIZES)
+    numbered = rows.select(*COLUMNS[:3], F.unix_micros("measurement_time")).orderBy("reading_id")
+    kept: dict[tuple[int, int], Row] = {}
+    found = [Rows()]
+    for sensor, number, temperature, moment in numbered.collect():
+        key = number % KEYS if case.operation == "upsert" else number
+        kept[sensor, key] = (sensor, key, str(temperature), moment)
+        if number % ROWS == ROWS - 1:
+            found.append(Rows(kept.values()))
+    return found
+
+
+# --- what is there
+
+
+def rows_of_spark(spark: SparkSession, table: str) -> Rows:
+    rows = spark.read.format("hudi").load(table)
+    rows = rows.select(*COLUMNS[:3], F.unix_micros("measurement_time"))
+    return Rows((row[0], row[1], str(row[2]), row[3]) for row in rows.collect())
+
+
+def rows_of_hudi_rs(table: Path) -> Rows:
+    """The same by the second engine, which shares no code with Spark."""
+    found = HudiTableBuilder.from_base_uri(str(table)).build().read()
+    if not found:
+        return Rows()
+    rows = pa.Table.from_batches(found).select(COLUMNS)
+    moments = rows["measurement_time"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    columns = [rows[name].to_pylist() for name in COLUMNS[:3]]
+    columns[2] = [str(value) for value in columns[2]]
+    return Rows(zip(*columns, moments.to_pylist(), strict=True))
+
+
+class History(NamedTuple):
+    """Completed instants: writes of each batch by their stamps, and how many of each action."""
+
+    writes: Counter[int]
+    actions: Counter[str]
+
+
+def history_of(spark: SparkSession, table: str) -> History:
+    jvm: Any = spark._jvm
+    jsc: Any = spark._jsc
+    conf = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(jsc.hadoopConfiguration())
+    builder = jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
+    timeline = builder.setConf(conf).setBasePath(table).build().getActiveTimeline()
+    actions = Counter(one.getAction() for one in timeline.filterCompletedInstants().getInstants())
+    writes: Counter[int] = Counter()
+    for instant in timeline.getCommitsTimeline().filterCompletedInstants().getInstants():
+        commit = timeline.readCommitMetadata(instant)
+        batch = commit.getMetadata("hudilab.batch_id")
+        # What merges files carries the stamp of the batch that scheduled it.
+        if str(commit.getOperationType()) in ("BULK_INSERT", "UPSERT"):
+            writes[-1 if batch is None else int(batch)] += 1
+    return History(writes, actions)
+
+
+# --- which change a request makes
+
+_TIMELINE = re.compile(r"\d{17}(_\d{17})?\.(.+)")
+
+
+def kind_of(change: Change) -> str:
+    """The change in words, without names that differ from run to run: "put inflight"."""
+    key = change.keys[0]
+    return f"{change.verb} {_what(key.rstrip('/'))}{' folder' * key.endswith('/')}"
+
+
+def _what(key: str) -> str:
+    folder, _, name = key.rpartition("/")
+    if "/_checkpoints/" in key:
+        log = folder.rpartition("/")[2]
+        log = log if log in ("offsets", "commits", "sources") or log.isdecimal() else ""
+        return f"checkpoint {log or name}{' temporary' * name.endswith('.tmp')}"
+    if "/.hoodie/timeline" in folder:
+        match = _TIMELINE.fullmatch(name)
+        where = "history " if "/history" in folder else ""
+        if match is None:
+            return f"{where or 'timeline '}{re.sub(r'[0-9]+', 'N', name)}"
+        return f"{where}{match[2]}{' completed' * bool(match[1])}"
+    if "/.hoodie/.temp" in key:
+        return "marker"
+    if "/.hoodie" in key:
+        return name
+    return "log file" if ".log." in name else "base file" if name.endswith("parquet") else name
+
+
+# --- recording
+
+
+class State(NamedTuple):
+    """The store before a change: the change's number and kind, and a copy of the store."""
+
+    number: int
+    kind: str
+    files: Path
+
+
+class Recorder:
+    """Keeps the store before each change, from a batch's plan to its note in the checkpoint.
+
+    The S3 server replaces files and never writes into one, so the copies are hard links.
+    """
+
+    def __init__(self, store: Path, folder: Path, batch: int, *, at_once: bool = False) -> None:
+        self.store, self.folder, self.batch = store, folder, batch
+        self.states: list[State] = []
+        self.on, self.ended = at_once, False
+
+    def __call__(self, change: Change) -> None:
+        begins = {number: self._plans(change, number) for number in (self.batch, self.batch + 1)}
+        self.on = self.on or begins[self.batch]
+        if not self.on or self.ended:
+            return
+        if begins[self.batch + 1]:
+            self.end()
+        else:
+            self._keep(kind_of(change))
+
+    def end(self) -> None:
+        """Keep what the batch leaves behind when nothing stops it."""
+        if not self.ended:
+            self.ended = True
+            self._keep("nothing")
+
+    @staticmethod
+    def _plans(change: Change, batch: int) -> bool:
+        return any(re.search(rf"/offsets/\.?{batch}(\.|$)", key) for key in change.keys)
+
+    def _keep(self, kind: str) -> None:
+        number = len(self.states)
+        files = self.folder / f"{number:04}"
+        shutil.copytree(self.store, files, copy_function=os.link)
+        self.states.append(State(number, kind, files))
+
+
+class Lab:
+    """A live session whose S3 is the proxy, and the folders of one case.
+
+    Roots are as long as each other, so that absolute paths inside of Hudi's plans can be replaced.
+    """
+
+    def __init__(self, spark: SparkSession, case: Case, writer: str, home: Path) -> None:
+        self.spark, self.case, self.writer, self.home = spark, case, writer, home
+        self.store = home / "services" / "s3" / "data" / "hudilab"
+        self.expected = expectations(spark, case)
+        local = f"file://{home}/tried/0000"
+        self.prefix = "w" * (len(local) - len("s3a://hudilab/000"))
+
+    def s3(self, number: int) -> tuple[Place, Path]:
+        """A place on S3, and the folder with its objects."""
+        name = f"{self.prefix}{number:03}"
+        uri = f"s3a://hudilab/{name}"
+        return self._place(uri, is_local=False), self.store / name
+
+    def disk(self, number: int) -> tuple[Place, Path]:
+        folder = self.home / "tried" / f"{number:04}"
+        return self._place(f"file://{folder}", is_local=True), folder
+
+    def _place(self, uri: str, *, is_local: bool) -> Place:
+        return locate(uri, "lab", "readings", is_local=is_local, home=self.home)
+
+    def batches_in(self, rows: Rows) -> int | str:
+        """How many whole batches these rows are; in words what else they are."""
+        for batches, expected in enumerate(self.expected):
+            if rows == expected:
+                return batches
+        return f"{rows.total()} rows, which are no whole batches,"
+
+    def problems(self, place: Place, table: Path, after: History) -> list[str]:
+        """What is wrong with a table at the end of its stream, in words."""
+        found, expected = [], self.expected[-1]
+        readings = {
+            "Spark": rows_of_spark(self.spark, place.table),
+            "hudi-rs": rows_of_hudi_rs(table),
+        }
+        for engine, rows in readings.items():
+            lost, twice = (expected - rows).total(), (rows - expected).total()
+            if lost or twice:
+                found.append(f"{engine} reads {lost} lost, {twice} twice or wrong")
+        if after.writes != Counter(range(self.case.batches)):
+            found.append(f"commits of each batch: {dict(sorted(after.writes.items()))}")
+        return found
+
+    def record(self, proxy: Proxy) -> list[State]:
+        """The states of the case's batch, written to S3."""
+        place, store = self.s3(0)
+        states = self._record(proxy, place, store, at_once=False)
+        if not self.case.recovery:
+            return states
+        crashed = next(one for one in states if one.kind == self.case.recovery)
+        again, store = self.s3(1)
+        restore(crashed.files, store, place, again)
+        return self._record(proxy, again, store, at_once=True)
+
+    def _record(self, proxy: Proxy, place: Place, store: Path, *, at_once: bool) -> list[State]:
+        batch = self.case.batch
+        folder = self.home / "states" / store.name
+        recorder = Recorder(store, folder, batch, at_once=at_once)
+        proxy.before = recorder
+        write(self.spark, self.case, place, self.writer, batch + 1)
+        with proxy.one_at_a_time:
+            recorder.end()
+            proxy.before = lambda change: None
+        return recorder.states
+
+
+# --- trying
+
+
+class Tried(NamedTuple):
+    """What became of a state: `outcome` and, for one that is wrong or refused, why."""
+
+    number: int
+    kind: str
+    outcome: str
+    why: str = ""
+
+
+def restore(files: Path, target: Path, old: str, new: str) -> None:
+    """Copy a state to another root; plans of Hudi hold absolute paths, and follow it."""
+    assert len(old) == len(new)  # texts in Avro stand behind their lengths
+
+    def copy(source: str, to: str) -> str:
+        content = Path(source).read_bytes()
+        Path(to).write_bytes(content.replace(old.encode(), new.encode()))
+        return to
+
+    shutil.copytree(files, target, copy_function=copy)
+
+
+def try_state(lab: Lab, state: State, origin: Place, place: Place, store: Path) -> Tried:
+    """Read the state, resume the stream on it to its end, and compare; removes it afterwards."""
+    restore(state.files, store, origin.warehouse, place.warehouse)
+    table = store / "lab" / "readings"
+    try:
+        seen = lab.batches_in(rows_of_hudi_rs(table))
+        before = history_of(lab.spark, place.table)
+        write(lab.spark, lab.case, place, lab.writer, lab.case.batches)
+        after = history_of(lab.spark, place.table)
+        problems = [f"a reader saw {seen} before the resume"] if isinstance(seen, str) else []
+        problems += lab.problems(place, table, after)
+    except LabError as error:
+        return Tried(state.number, state.kind, "refused", str(error))
+    except Exception as error:  # whatever it is, this state has no right table
+        return Tried(state.number, state.kind, "wrong", f"{type(error).__name__}: {error}")
+    finally:
+        shutil.rmtree(store)
+    if problems:
+        return Tried(state.number, state.kind, "wrong", "; ".join(problems))
+    rolled_back = after.actions["rollback"] > before.actions["rollback"]
+    skipped = before.writes[lab.case.batch] > 0
+    outcome = "rolled back" if rolled_back else "skipped" if skipped else "replayed"
+    return Tried(state.number, state.kind, outcome)

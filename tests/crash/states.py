@@ -1,0 +1,55 @@
+"""Every crash state of one micro-batch, in a process of its own: states.py CASE WRITER [PLACE].
+
+Records the batch on S3, resumes from each state on the disk (or, with PLACE s3, on S3) and prints
+one line of JSON with what became of each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from crash.cases import CASES
+from crash.harness import Lab, try_state
+from crash.proxy import running_proxy
+
+from hudilab.config import load_settings
+from hudilab.services.s3 import running_s3
+from hudilab.session import open_session
+
+
+def main(name: str, writer: str, where: str = "disk") -> None:
+    settings = load_settings()
+    case = CASES[name]
+    with running_s3(settings) as server, running_proxy(server.endpoint) as proxy:
+        server.use()
+        os.environ["AWS_ENDPOINT_URL_S3"] = proxy.endpoint
+        # S3 only is asked for: the jars and the address of its client.
+        spark = open_session(replace(settings, is_local=False, warehouse_path="s3a://hudilab/w"))
+        for key, value in case.hudi.items():
+            properties = spark._jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
+            properties.addToGlobalProps(key, value)
+        lab = Lab(spark, case, writer, settings.home)
+        begun = time.monotonic()
+        states = lab.record(proxy)
+        recorded, asked = time.monotonic(), proxy.requests
+        origin = lab.s3(1 if case.recovery else 0)[0]
+        at = lab.disk if where == "disk" else lab.s3
+
+        # One after the other: they are one query, which a session does not run twice at a time.
+        tried = [try_state(lab, one, origin, *at(100 + one.number)) for one in states]
+        if where == "disk":
+            assert proxy.requests == asked, "a resume on the disk has asked S3 for something"
+        spark.stop()
+    seconds = [round(recorded - begun), round(time.monotonic() - recorded)]
+    print(json.dumps({"tried": tried, "seconds": seconds}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
