@@ -12,6 +12,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,7 +43,8 @@ class Case:
     """What is written, and which batch is stopped at each of its changes.
 
     `tidy` names the batches that merge and remove files; `hudi` are settings of Hudi. With
-    `recovery` (a kind) the batch is stopped there once, and its resume is what is recorded.
+    `recovery` (a kind) the batch is stopped there once, and what is stopped at each change is the
+    resume, to the end of the next batch. `must` names the kinds that have to be among the changes.
     """
 
     table_type: str
@@ -54,9 +56,14 @@ class Case:
     must: tuple[str, ...] = ()
 
     @property
+    def last(self) -> int:
+        """The last batch whose changes are recorded: what a stop left may be due in the next."""
+        return self.batch + bool(self.recovery)
+
+    @property
     def batches(self) -> int:
-        """One more than the recorded one: what a stop left behind may hurt the next batch only."""
-        return self.batch + 2
+        """The stream's length: a batch more than is recorded has to be right, too."""
+        return self.last + 2
 
     @property
     def spec(self) -> TableSpec:
@@ -177,15 +184,24 @@ def history_of(spark: SparkSession, table: str) -> History:
     jsc: Any = spark._jsc
     conf = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(jsc.hadoopConfiguration())
     builder = jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
-    timeline = builder.setConf(conf).setBasePath(table).build().getActiveTimeline()
-    actions = Counter(one.getAction() for one in timeline.filterCompletedInstants().getInstants())
-    writes: Counter[int] = Counter()
-    for instant in timeline.getCommitsTimeline().filterCompletedInstants().getInstants():
-        commit = timeline.readCommitMetadata(instant)
-        batch = commit.getMetadata("hudilab.batch_id")
-        # What merges files carries the stamp of the batch that scheduled it.
-        if str(commit.getOperationType()) in ("BULK_INSERT", "UPSERT"):
-            writes[-1 if batch is None else int(batch)] += 1
+    meta = builder.setConf(conf).setBasePath(table).build()
+    old, active = meta.getArchivedTimeline(), meta.getActiveTimeline()
+    old.loadCompletedInstantDetailsInMemory()
+    writes, actions, seen = Counter[int](), Counter[str](), set[str]()
+    for timeline in (active, old):
+        for instant in timeline.filterCompletedInstants().getInstants():
+            name = f"{instant.requestedTime()} {instant.getAction()}"
+            if name in seen:  # a stop in the middle of archiving: it is in both
+                continue
+            seen.add(name)
+            actions[instant.getAction()] += 1
+            if instant.getAction() not in ("commit", "deltacommit"):
+                continue
+            commit = timeline.readCommitMetadata(instant)
+            # What merges files carries the stamp of the batch that scheduled it.
+            if str(commit.getOperationType()) in ("BULK_INSERT", "UPSERT"):
+                batch = commit.getMetadata("hudilab.batch_id")
+                writes[-1 if batch is None else int(batch)] += 1
     return History(writes, actions)
 
 
@@ -223,49 +239,61 @@ def _what(key: str) -> str:
 
 
 class State(NamedTuple):
-    """The store before a change: the change's number and kind, and a copy of the store."""
+    """The store before a change: the change's kind and key, and a copy of the store."""
 
-    number: int
     kind: str
+    key: str
     files: Path
 
 
 class Recorder:
-    """Keeps the store before each change, from a batch's plan to its note in the checkpoint.
+    """Keeps the store before each change of the batches `first` to `last`, and after them.
 
-    The S3 server replaces files and never writes into one, so the copies are hard links.
+    A batch begins with its plan in the checkpoint; `at_once`: before anything is asked for. The
+    S3 server replaces files and never writes into one, so the copies are hard links.
     """
 
-    def __init__(self, store: Path, folder: Path, batch: int, *, at_once: bool = False) -> None:
-        self.store, self.folder, self.batch = store, folder, batch
+    def __init__(self, store: Path, folder: Path, first: int, last: int, *, at_once: bool) -> None:
+        self.store, self.folder, self.first, self.last = store, folder, first, last
         self.states: list[State] = []
         self.on, self.ended = at_once, False
 
     def __call__(self, change: Change) -> None:
-        begins = {number: self._plans(change, number) for number in (self.batch, self.batch + 1)}
-        self.on = self.on or begins[self.batch]
-        if not self.on or self.ended:
-            return
-        if begins[self.batch + 1]:
-            self.end()
-        else:
-            self._keep(kind_of(change))
+        self.on = self.on or self._plans(change, self.first)
+        if self.on and not self.ended:
+            if self._plans(change, self.last + 1):
+                self.end()
+            else:
+                self._keep(kind_of(change), change.keys[0])
 
     def end(self) -> None:
-        """Keep what the batch leaves behind when nothing stops it."""
+        """Keep what the batches leave behind when nothing stops them."""
         if not self.ended:
             self.ended = True
-            self._keep("nothing")
+            self._keep("nothing", "")
 
     @staticmethod
     def _plans(change: Change, batch: int) -> bool:
         return any(re.search(rf"/offsets/\.?{batch}(\.|$)", key) for key in change.keys)
 
-    def _keep(self, kind: str) -> None:
-        number = len(self.states)
-        files = self.folder / f"{number:04}"
+    def _keep(self, kind: str, key: str) -> None:
+        files = self.folder / f"{len(self.states):04}"
         shutil.copytree(self.store, files, copy_function=os.link)
-        self.states.append(State(number, kind, files))
+        self.states.append(State(kind, key.partition("/")[2], files))
+
+
+def torn(states: list[State]) -> list[State]:
+    """What S3 never shows and a disk does: half of a data file that was being written."""
+    found = []
+    for before, after in pairwise(states):
+        if before.kind in ("put base file", "put log file"):
+            files = before.files.with_name(f"{before.files.name}-half")
+            shutil.copytree(after.files, files, copy_function=os.link)
+            whole = (files / before.key).read_bytes()
+            (files / before.key).unlink()  # the other copies have the same file
+            (files / before.key).write_bytes(whole[: len(whole) // 2])
+            found.append(State(f"{before.kind}, half", before.key, files))
+    return found
 
 
 class Lab:
@@ -316,23 +344,24 @@ class Lab:
             found.append(f"commits of each batch: {dict(sorted(after.writes.items()))}")
         return found
 
-    def record(self, proxy: Proxy) -> list[State]:
-        """The states of the case's batch, written to S3."""
-        place, store = self.s3(0)
-        states = self._record(proxy, place, store, at_once=False)
-        if not self.case.recovery:
-            return states
-        crashed = next(one for one in states if one.kind == self.case.recovery)
-        again, store = self.s3(1)
-        restore(crashed.files, store, place, again)
-        return self._record(proxy, again, store, at_once=True)
+    def record(self, proxy: Proxy) -> tuple[list[State], Place]:
+        """The states of the case, and the place where they arose."""
+        case, (place, store) = self.case, self.s3(0)
+        states = self._record(proxy, place, store, case.batch, at_once=False)
+        if case.recovery:
+            crashed = next(one for one in states if one.kind == case.recovery)
+            again, store = self.s3(1)
+            restore(crashed.files, store, place.warehouse, again.warehouse)
+            states, place = self._record(proxy, again, store, case.last, at_once=True), again
+        return states + torn(states), place
 
-    def _record(self, proxy: Proxy, place: Place, store: Path, *, at_once: bool) -> list[State]:
-        batch = self.case.batch
+    def _record(
+        self, proxy: Proxy, place: Place, store: Path, last: int, *, at_once: bool
+    ) -> list[State]:
         folder = self.home / "states" / store.name
-        recorder = Recorder(store, folder, batch, at_once=at_once)
+        recorder = Recorder(store, folder, self.case.batch, last, at_once=at_once)
         proxy.before = recorder
-        write(self.spark, self.case, place, self.writer, batch + 1)
+        write(self.spark, self.case, place, self.writer, last + 1)
         with proxy.one_at_a_time:
             recorder.end()
             proxy.before = lambda change: None
@@ -345,7 +374,6 @@ class Lab:
 class Tried(NamedTuple):
     """What became of a state: `outcome` and, for one that is wrong or refused, why."""
 
-    number: int
     kind: str
     outcome: str
     why: str = ""
@@ -375,14 +403,14 @@ def try_state(lab: Lab, state: State, origin: Place, place: Place, store: Path) 
         problems = [f"a reader saw {seen} before the resume"] if isinstance(seen, str) else []
         problems += lab.problems(place, table, after)
     except LabError as error:
-        return Tried(state.number, state.kind, "refused", str(error))
+        return Tried(state.kind, "refused", str(error))
     except Exception as error:  # whatever it is, this state has no right table
-        return Tried(state.number, state.kind, "wrong", f"{type(error).__name__}: {error}")
+        return Tried(state.kind, "wrong", f"{type(error).__name__}: {error}")
     finally:
         shutil.rmtree(store)
     if problems:
-        return Tried(state.number, state.kind, "wrong", "; ".join(problems))
+        return Tried(state.kind, "wrong", "; ".join(problems))
     rolled_back = after.actions["rollback"] > before.actions["rollback"]
     skipped = before.writes[lab.case.batch] > 0
     outcome = "rolled back" if rolled_back else "skipped" if skipped else "replayed"
-    return Tried(state.number, state.kind, outcome)
+    return Tried(state.kind, outcome)

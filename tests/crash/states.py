@@ -37,13 +37,12 @@ def main(name: str, writer: str, where: str = "disk") -> None:
             properties.addToGlobalProps(key, value)
         lab = Lab(spark, case, writer, settings.home)
         begun = time.monotonic()
-        states = lab.record(proxy)
+        states, origin = lab.record(proxy)
         recorded, asked = time.monotonic(), proxy.requests
-        origin = lab.s3(1 if case.recovery else 0)[0]
         at = lab.disk if where == "disk" else lab.s3
 
         # One after the other: they are one query, which a session does not run twice at a time.
-        tried = [try_state(lab, one, origin, *at(100 + one.number)) for one in states]
+        tried = [try_state(lab, one, origin, *at(n)) for n, one in enumerate(states, start=100)]
         if where == "disk":
             assert proxy.requests == asked, "a resume on the disk has asked S3 for something"
         spark.stop()
