@@ -16,6 +16,9 @@ ARCHIVE = {
     "hoodie.commits.archival.batch": "1",
 }
 CASES = {
+    "append, first batch": Case(COW, "bulk_insert", 0),
+    "upsert, first batch": Case(MOR, "upsert", 0),
+    "append, killed": Case(COW, "bulk_insert", 8),
     "append, copy on write": Case(COW, "bulk_insert"),
     "append, merge on read": Case(MOR, "bulk_insert"),
     "upsert, copy on write": Case(COW, "upsert"),

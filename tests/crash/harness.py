@@ -9,23 +9,28 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import boto3
 import pyarrow as pa
 from crash.proxy import Change, Proxy
 from hudi import HudiTableBuilder
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from hudilab.config import Settings
 from hudilab.errors import LabError
 from hudilab.ledger import BatchLedger
 from hudilab.paths import Place, locate
+from hudilab.session import open_session
 from hudilab.sources import sensor_readings, sensor_stream
+from hudilab.storage import exists
 from hudilab.streams import drain
 from hudilab.tables import TableSpec
 
@@ -77,6 +82,16 @@ class Case:
             operation=self.operation,
             buckets=1 if upsert else None,
         )
+
+
+def open_on_s3(settings: Settings, case: Case) -> SparkSession:
+    """A session whose class path and address are those of S3, with the case's settings of Hudi."""
+    there = replace(settings, is_local=False, warehouse_path="s3a://hudilab/w")
+    spark = open_session(there, app="crash")
+    jvm: Any = spark._jvm
+    for key, value in case.hudi.items():
+        jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration.addToGlobalProps(key, value)
+    return spark
 
 
 # --- what is written, and what has to be there
@@ -162,6 +177,8 @@ def rows_of_spark(spark: SparkSession, table: str) -> Rows:
 
 def rows_of_hudi_rs(table: Path) -> Rows:
     """The same by the second engine, which shares no code with Spark."""
+    if not (table / ".hoodie" / "hoodie.properties").exists():
+        return Rows()
     found = HudiTableBuilder.from_base_uri(str(table)).build().read()
     if not found:
         return Rows()
@@ -180,6 +197,8 @@ class History(NamedTuple):
 
 
 def history_of(spark: SparkSession, table: str) -> History:
+    if not exists(spark, f"{table}/.hoodie/hoodie.properties"):
+        return History(Counter(), Counter())
     jvm: Any = spark._jvm
     jsc: Any = spark._jsc
     conf = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(jsc.hadoopConfiguration())
@@ -296,6 +315,31 @@ def torn(states: list[State]) -> list[State]:
     return found
 
 
+class Trap:
+    """Holds the n-th change of a kind: before it is passed on, or (`late`) before its answer."""
+
+    def __init__(self, proxy: Proxy, kind: str, nth: int, *, late: bool) -> None:
+        self.proxy, self.kind, self.left = proxy, kind, nth
+        self.sprung, self._free = threading.Event(), threading.Event()
+        if late:
+            proxy.after = self
+        else:
+            proxy.before = self
+
+    def __call__(self, change: Change) -> None:
+        self.left -= kind_of(change) == self.kind
+        if self.left == 0 and not self.sprung.is_set():
+            self.sprung.set()
+            self._free.wait()
+
+    def remove(self) -> None:
+        """Drop the change, or its answer, and all that stands behind it; the client is dead."""
+        self.proxy.cut()
+        self._free.set()
+        with self.proxy.one_at_a_time:
+            self.proxy.before = self.proxy.after = lambda change: None
+
+
 class Lab:
     """A live session whose S3 is the proxy, and the folders of one case.
 
@@ -306,6 +350,7 @@ class Lab:
         self.spark, self.case, self.writer, self.home = spark, case, writer, home
         self.store = home / "services" / "s3" / "data" / "hudilab"
         self.expected = expectations(spark, case)
+        self.client: Any = boto3.Session().client("s3", region_name="us-east-1")
         local = f"file://{home}/tried/0000"
         self.prefix = "w" * (len(local) - len("s3a://hudilab/000"))
 
@@ -351,9 +396,27 @@ class Lab:
         if case.recovery:
             crashed = next(one for one in states if one.kind == case.recovery)
             again, store = self.s3(1)
-            restore(crashed.files, store, place.warehouse, again.warehouse)
+            self.restore(crashed, place, again, store)
             states, place = self._record(proxy, again, store, case.last, at_once=True), again
         return states + torn(states), place
+
+    def restore(self, state: State, origin: Place, place: Place, store: Path) -> None:
+        """Copy a state to another root; plans of Hudi hold absolute paths, which follow it."""
+        old, new = origin.warehouse.encode(), place.warehouse.encode()
+        assert len(old) == len(new)  # texts in Avro stand behind their lengths
+        for path in sorted(state.files.rglob("*")):
+            if path.is_dir() and any(path.iterdir()):
+                continue
+            to = store / path.relative_to(state.files)
+            content = b"" if path.is_dir() else path.read_bytes().replace(old, new)
+            if place.warehouse.startswith("s3a:"):
+                key = f"{to.relative_to(self.store)}{'/' * path.is_dir()}"
+                self.client.put_object(Bucket="hudilab", Key=key, Body=content)
+            elif path.is_dir():
+                to.mkdir(parents=True)
+            else:
+                to.parent.mkdir(parents=True, exist_ok=True)
+                to.write_bytes(content)
 
     def _record(
         self, proxy: Proxy, place: Place, store: Path, last: int, *, at_once: bool
@@ -379,21 +442,9 @@ class Tried(NamedTuple):
     why: str = ""
 
 
-def restore(files: Path, target: Path, old: str, new: str) -> None:
-    """Copy a state to another root; plans of Hudi hold absolute paths, and follow it."""
-    assert len(old) == len(new)  # texts in Avro stand behind their lengths
-
-    def copy(source: str, to: str) -> str:
-        content = Path(source).read_bytes()
-        Path(to).write_bytes(content.replace(old.encode(), new.encode()))
-        return to
-
-    shutil.copytree(files, target, copy_function=copy)
-
-
 def try_state(lab: Lab, state: State, origin: Place, place: Place, store: Path) -> Tried:
     """Read the state, resume the stream on it to its end, and compare; removes it afterwards."""
-    restore(state.files, store, origin.warehouse, place.warehouse)
+    lab.restore(state, origin, place, store)
     table = store / "lab" / "readings"
     try:
         seen = lab.batches_in(rows_of_hudi_rs(table))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
@@ -45,10 +45,15 @@ class Proxy(ThreadingHTTPServer):
         self.after: Callable[[Change], None] = lambda change: None
         self.one_at_a_time = threading.Lock()
         self.requests = 0
+        self.epoch = 0
 
     @property
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
+
+    def cut(self) -> None:
+        """Drop what clients of now have asked for and is not passed on, or not answered, yet."""
+        self.epoch += 1
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -60,6 +65,7 @@ class _Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         super().setup()
         self.upstream = HTTPConnection(self.server.upstream)
+        self.epoch = self.server.epoch
 
     def finish(self) -> None:
         self.upstream.close()
@@ -80,9 +86,16 @@ class _Handler(BaseHTTPRequestHandler):
         change = self._change(body)
         with self.server.one_at_a_time:
             self.server.before(change)
+            if self._is_cut():
+                return
             answer, content = self._ask(body)
             self.server.after(change)
-        self._answer(answer, content)
+        if not self._is_cut():
+            self._answer(answer, content)
+
+    def _is_cut(self) -> bool:
+        self.close_connection = self.close_connection or self.epoch != self.server.epoch
+        return self.epoch != self.server.epoch
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _relay
 
@@ -125,6 +138,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
         self.wfile.flush()
+
+    def handle(self) -> None:
+        with suppress(OSError):  # a client that was killed
+            super().handle()
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing: requests are told by who records them."""

@@ -10,18 +10,16 @@ import json
 import os
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from crash.cases import CASES
-from crash.harness import Lab, try_state
+from crash.harness import Lab, open_on_s3, try_state
 from crash.proxy import running_proxy
 
 from hudilab.config import load_settings
 from hudilab.services.s3 import running_s3
-from hudilab.session import open_session
 
 
 def main(name: str, writer: str, where: str = "disk") -> None:
@@ -30,11 +28,7 @@ def main(name: str, writer: str, where: str = "disk") -> None:
     with running_s3(settings) as server, running_proxy(server.endpoint) as proxy:
         server.use()
         os.environ["AWS_ENDPOINT_URL_S3"] = proxy.endpoint
-        # S3 only is asked for: the jars and the address of its client.
-        spark = open_session(replace(settings, is_local=False, warehouse_path="s3a://hudilab/w"))
-        for key, value in case.hudi.items():
-            properties = spark._jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
-            properties.addToGlobalProps(key, value)
+        spark = open_on_s3(settings, case)
         lab = Lab(spark, case, writer, settings.home)
         begun = time.monotonic()
         states, origin = lab.record(proxy)

@@ -1,0 +1,136 @@
+"""kill -9 the driver at chosen changes of the store: whatever it was doing, the table is exact."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from crash.cases import CASES
+from crash.harness import ROWS, Trap, rows_of_hudi_rs
+from crash.proxy import Proxy, running_proxy
+
+from hudilab.config import load_settings
+from hudilab.services.s3 import S3Server, running_s3
+
+DRIVER = Path(__file__).with_name("driver.py")
+PATIENCE = 180  # seconds
+
+
+class Point(NamedTuple):
+    """The n-th change of a kind since the driver's start; `late`: it is made, and not answered."""
+
+    kind: str
+    nth: int = 1
+    late: bool = False
+
+
+# Each driver resumes what the kill before has left.
+APPEND = (
+    Point("put hoodie.properties"),
+    Point("put base file", 2),
+    Point("put rollback completed"),
+    Point("put commit completed", late=True),
+    Point("copy checkpoint commits"),
+    Point("copy checkpoint offsets", late=True),
+)
+ALL = (
+    *APPEND,
+    Point("put hoodie.properties", late=True),
+)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[S3Server]:
+    with running_s3(replace(load_settings(env={}), home=tmp_path)) as found:
+        yield found
+
+
+@pytest.fixture
+def proxy(server: S3Server) -> Iterator[Proxy]:
+    with running_proxy(server.endpoint) as found:
+        yield found
+
+
+class Chain:
+    """A stream that is killed and resumed, again and again, on one table."""
+
+    def __init__(self, home: Path, server: S3Server, proxy: Proxy, case: str) -> None:
+        self.home, self.proxy, self.case = home, proxy, case
+        self.env = {"HUDILAB_HOME": str(home), "RUNTIME_ENV": "", "IS_LOCAL": ""}
+        self.env |= dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "")
+        self.env |= server.env() | {"AWS_ENDPOINT_URL_S3": proxy.endpoint}
+
+    def start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, str(DRIVER), self.case],
+            env=os.environ | self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def kill_at(self, point: Point) -> None:
+        trap, driver = Trap(self.proxy, point.kind, point.nth, late=point.late), self.start()
+        ends = time.monotonic() + PATIENCE
+        try:
+            while not trap.sprung.wait(0.1):
+                assert driver.poll() is None, driver.communicate()[1][-3000:]
+                assert time.monotonic() < ends, f"{point} did not come in {PATIENCE} s"
+        finally:
+            kill(driver)
+            trap.remove()
+
+    def rows(self) -> int:
+        """What the second engine reads, by the server's files."""
+        (store,) = (self.home / "services" / "s3" / "data" / "hudilab").glob("w*")
+        return rows_of_hudi_rs(store / "lab" / "readings").total()
+
+    def finish(self) -> dict[str, object]:
+        driver = self.start()
+        try:
+            out, err = driver.communicate(timeout=PATIENCE)
+        finally:
+            kill(driver)
+        assert driver.returncode == 0, err[-3000:]
+        return dict(json.loads(out.splitlines()[-1]))
+
+
+def kill(driver: subprocess.Popen[str]) -> None:
+    """Python and its JVM at once."""
+    if driver.poll() is None:
+        os.killpg(driver.pid, signal.SIGKILL)
+    driver.communicate()
+
+
+def survive(chain: Chain, points: tuple[Point, ...]) -> None:
+    print(f"\n{chain.case}: rows that a reader sees after each kill")
+    seen = 0
+    for point in points:
+        chain.kill_at(point)
+        before, seen = seen, chain.rows()
+        print(f"  {seen:5} {point.kind} {point.nth}{', not answered' * point.late}")
+        assert seen >= before
+        assert seen % ROWS == 0, "a reader sees half a batch"
+    result = chain.finish()
+    print("  ", result)
+    assert result["problems"] == []
+
+
+def test_six_kills_in_a_row(tmp_path: Path, server: S3Server, proxy: Proxy) -> None:
+    survive(Chain(tmp_path, server, proxy, "append, killed"), APPEND)
+
+
+@pytest.mark.deep
+def test_kills(tmp_path: Path, server: S3Server, proxy: Proxy) -> None:
+    assert "append, killed" in CASES
