@@ -1,4 +1,4 @@
-"""The stream of a case, on S3, as a process of its own that tests kill: driver.py CASE.
+"""A stream of appends on S3, as a process of its own that tests kill.
 
 At its end it compares the table with the generator and prints what is wrong, as JSON.
 """
@@ -11,14 +11,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from crash.cases import CASES
+from crash.cases import KILLED
 from crash.harness import Lab, history_of, open_on_s3, write
 
 from hudilab.config import load_settings
 
 
-def main(name: str) -> None:
-    settings, case = load_settings(), CASES[name]
+def main() -> None:
+    settings, case = load_settings(), KILLED
     spark = open_on_s3(settings, case)
     lab = Lab(spark, case, "ledger", settings.home)
     place, store = lab.s3(0)
@@ -30,4 +30,4 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -454,7 +454,9 @@ def try_state(lab: Lab, state: State, origin: Place, place: Place, store: Path) 
         problems = [f"a reader saw {seen} before the resume"] if isinstance(seen, str) else []
         problems += lab.problems(place, table, after)
     except LabError as error:
-        return Tried(state.kind, "refused", str(error))
+        # Any other error is none that says what to do, even in a line of the lab's.
+        clear = "the stream ended" not in str(error) or "hudilab.errors." in str(error)
+        return Tried(state.kind, "refused" if clear else "wrong", str(error))
     except Exception as error:  # whatever it is, this state has no right table
         return Tried(state.kind, "wrong", f"{type(error).__name__}: {error}")
     finally:

@@ -19,13 +19,14 @@ from crash.harness import Lab, open_on_s3, try_state
 from crash.proxy import running_proxy
 
 from hudilab.config import load_settings
+from hudilab.services.process import free_port
 from hudilab.services.s3 import running_s3
 
 
 def main(name: str, writer: str, where: str = "disk") -> None:
     settings = load_settings()
     case = CASES[name]
-    with running_s3(settings) as server, running_proxy(server.endpoint) as proxy:
+    with running_s3(settings, port=free_port()) as server, running_proxy(server.endpoint) as proxy:
         server.use()
         os.environ["AWS_ENDPOINT_URL_S3"] = proxy.endpoint
         spark = open_on_s3(settings, case)
