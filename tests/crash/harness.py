@@ -37,7 +37,7 @@ from hudilab.tables import TableSpec
 ROWS, KEYS = 40, 60  # rows a batch; an upsert's batch changes keys of the two before it
 SIZES = {"sensors": 2, "seed": 1}
 COLUMNS = ("sensor_id", "reading_id", "temperature", "measurement_time")
-DEADLINE = 180  # seconds, for a stream of a few small batches
+DEADLINE = 600  # seconds, for a stream of a few small batches
 Row = tuple[int, int, str, int]
 Rows = Counter[Row]
 WriteBatch = Callable[[DataFrame, int], None]

@@ -44,7 +44,7 @@ class Proxy(ThreadingHTTPServer):
         self.before: Callable[[Change], None] = lambda change: None
         self.after: Callable[[Change], None] = lambda change: None
         self.one_at_a_time = threading.Lock()
-        self.requests = 0
+        self.requests = self.changes = 0
         self.epoch = 0
 
     @property
@@ -84,6 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(*self._ask(body))
             return
         change = self._change(body)
+        self.server.changes += 1
         with self.server.one_at_a_time:
             self.server.before(change)
             if self._is_cut():
