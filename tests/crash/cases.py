@@ -34,10 +34,10 @@ CASES = {
     "upsert, copy on write": Case(COW, "upsert", must=COMMIT),
     "upsert, merge on read": Case(MOR, "upsert", must=LOGGED),
     "append + merge + clean, copy on write": Case(
-        COW, "bulk_insert", 4, (2, 4, 5), CLEAN, must=(*COMMIT, *MERGED, *CLEANED)
+        COW, "bulk_insert", tidy=True, hudi=CLEAN, must=(*COMMIT, *MERGED, *CLEANED)
     ),
     "append + merge + clean, merge on read": Case(
-        MOR, "bulk_insert", 4, (2, 4, 5), CLEAN, must=(*APPENDED, *MERGED, *CLEANED)
+        MOR, "bulk_insert", tidy=True, hudi=CLEAN, must=(*APPENDED, *MERGED, *CLEANED)
     ),
     "upsert + compaction": Case(MOR, "upsert", hudi=COMPACT, must=(*LOGGED, *COMPACTED)),
     "append + archive, copy on write": Case(
@@ -61,9 +61,8 @@ CASES = {
     "a resumed merge": Case(
         COW,
         "bulk_insert",
-        4,
-        (2, 4, 5),
-        CLEAN,
+        tidy=True,
+        hudi=CLEAN,
         recovery="put replacecommit completed",
         must=(*UNDONE, *MERGED),
     ),

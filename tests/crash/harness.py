@@ -47,7 +47,7 @@ WriteBatch = Callable[[DataFrame, int], None]
 class Case:
     """What is written, and which batch is stopped at each of its changes.
 
-    `tidy` names the batches that merge and remove files; `hudi` are settings of Hudi. With
+    `tidy`: each batch merges and removes files too; `hudi` are settings of Hudi. With
     `recovery` (a kind) the batch is stopped there once, and what is stopped at each change is the
     resume, to the end of the next batch. `must` names the kinds that have to be among the changes.
     """
@@ -55,7 +55,7 @@ class Case:
     table_type: str
     operation: str
     batch: int = 2
-    tidy: tuple[int, ...] = ()
+    tidy: bool = False
     hudi: Mapping[str, str] = field(default_factory=dict)
     recovery: str = ""
     must: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ def ledger_writer(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
         if ledger.done(batch, batch_id):
             return
         options = spec.write_options() | ledger.stamp(batch_id)
-        if batch_id in case.tidy:
+        if case.tidy:
             options |= spec.tidy_options()
         batch.write.format("hudi").options(**options).mode("append").save(place.table)
 
