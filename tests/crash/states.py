@@ -1,7 +1,7 @@
-"""Every crash state of one micro-batch, in a process of its own: states.py CASE WRITER [PLACE].
+"""Crash states of one micro-batch, in a process of its own: states.py CASE WRITER PLACE WHICH.
 
-Records the batch on S3, resumes from each state on the disk (or, with PLACE s3, on S3) and prints
-one line of JSON with what became of each.
+Records the batch on S3, resumes from each state (WHICH all, or kinds: from the first of each kind)
+at PLACE, disk or s3, and prints one line of JSON with what became of each.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hudilab.services.process import free_port
 from hudilab.services.s3 import running_s3
 
 
-def main(name: str, writer: str, where: str = "disk") -> None:
+def main(name: str, writer: str, where: str, which: str) -> None:
     settings = load_settings()
     case = CASES[name]
     with running_s3(settings, port=free_port()) as server, running_proxy(server.endpoint) as proxy:
@@ -33,6 +33,8 @@ def main(name: str, writer: str, where: str = "disk") -> None:
         lab = Lab(spark, case, writer, settings.home)
         begun = time.monotonic()
         states, origin = lab.record(proxy)
+        if which == "kinds":
+            states = list({one.kind: one for one in reversed(states)}.values())[::-1]
         recorded, asked = time.monotonic(), proxy.requests
         at = lab.disk if where == "disk" else lab.s3
 
