@@ -372,7 +372,7 @@ class Lab:
         for batches, expected in enumerate(self.expected):
             if rows == expected:
                 return batches
-        return f"{rows.total()} rows, which are no whole batches,"
+        return f"{rows.total()} rows, no whole batches,"
 
     def problems(self, place: Place, table: Path, after: History) -> list[str]:
         """What is wrong with a table at the end of its stream, in words."""
@@ -451,8 +451,9 @@ def try_state(lab: Lab, state: State, origin: Place, place: Place, store: Path) 
         before = history_of(lab.spark, place.table)
         write(lab.spark, lab.case, place, lab.writer, lab.case.batches)
         after = history_of(lab.spark, place.table)
-        problems = [f"a reader saw {seen} before the resume"] if isinstance(seen, str) else []
-        problems += lab.problems(place, table, after)
+        problems = lab.problems(place, table, after)
+        if seen != before.writes.total():
+            problems.append(f"a reader saw {seen} of {before.writes.total()} batches before")
     except LabError as error:
         # Any other error is none that says what to do, even in a line of the lab's.
         clear = "the stream ended" not in str(error) or "hudilab.errors." in str(error)
