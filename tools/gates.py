@@ -26,6 +26,7 @@ GATES: dict[str, tuple[str, ...]] = {
     "notebook contract": (*PYTEST, "tests/contract"),
     "Spark tests": (*PYTEST, "tests/spark"),
     "services": (*PYTEST, "tests/services"),
+    "crashes": (*PYTEST, "tests/crash"),
     "notebooks": (*PYTEST, "tests/notebooks"),
     CURRICULUM: (*PYTEST, *GOLDEN, "notebooks"),
 }

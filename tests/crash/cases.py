@@ -1,0 +1,70 @@
+"""The batches that are stopped at each of their changes, and changes that have to be among them."""
+
+from __future__ import annotations
+
+from crash.harness import Case
+
+COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
+# Files that a merge replaced are removed as soon as Hudi lets them be.
+CLEAN = {"hoodie.clean.commits.retained": "1"}
+COMPACT = {"hoodie.compact.inline.max.delta.commits": "3"}
+ARCHIVE = CLEAN | {
+    "hoodie.clean.max.commits": "1",
+    "hoodie.keep.min.commits": "2",
+    "hoodie.keep.max.commits": "3",
+    "hoodie.commits.archival.batch": "1",
+}
+NOTED = ("copy checkpoint offsets", "copy checkpoint commits", "delete marker", "nothing")
+COMMIT = (*NOTED, "put commit.requested", "put inflight", "put base file", "put commit completed")
+DELTA = (*NOTED, "put deltacommit.requested", "put deltacommit.inflight")
+APPENDED = (*DELTA, "put base file", "put deltacommit completed")
+LOGGED = (*DELTA, "put log file", "put deltacommit completed")
+CREATED = ("put hoodie.properties", "put .hoodie_partition_metadata")
+MERGED = ("put clustering.requested", "put clustering.inflight", "put replacecommit completed")
+COMPACTED = ("put compaction.requested", "put compaction.inflight", "put commit completed")
+CLEANED = ("put clean.requested", "put clean.inflight", "delete base file", "put clean completed")
+ARCHIVED = ("put history N_N_N.parquet", "put history manifest_N", "put history _version_")
+UNDONE = ("put rollback.requested", "put rollback.inflight", "put rollback completed")
+
+CASES = {
+    "append, first batch": Case(COW, "bulk_insert", 0, must=(*COMMIT, *CREATED)),
+    "upsert, first batch": Case(MOR, "upsert", 0, must=(*APPENDED, *CREATED)),
+    "append, copy on write": Case(COW, "bulk_insert", must=COMMIT),
+    "append, merge on read": Case(MOR, "bulk_insert", must=APPENDED),
+    "upsert, copy on write": Case(COW, "upsert", must=COMMIT),
+    "upsert, merge on read": Case(MOR, "upsert", must=LOGGED),
+    "append + merge + clean, copy on write": Case(
+        COW, "bulk_insert", tidy=True, hudi=CLEAN, must=(*COMMIT, *MERGED, *CLEANED)
+    ),
+    "append + merge + clean, merge on read": Case(
+        MOR, "bulk_insert", tidy=True, hudi=CLEAN, must=(*APPENDED, *MERGED, *CLEANED)
+    ),
+    "upsert + compaction": Case(MOR, "upsert", hudi=COMPACT, must=(*LOGGED, *COMPACTED)),
+    "append + archive, copy on write": Case(
+        COW, "bulk_insert", 5, hudi=ARCHIVE, must=(*COMMIT, *ARCHIVED, "delete history _version_")
+    ),
+    "upsert + clean + archive, copy on write": Case(
+        COW, "upsert", 5, hudi=ARCHIVE, must=(*COMMIT, *CLEANED, *ARCHIVED)
+    ),
+    "upsert + compaction + archive": Case(
+        MOR, "upsert", 5, hudi=ARCHIVE | COMPACT, must=(*LOGGED, *COMPACTED, *ARCHIVED)
+    ),
+    "a resumed append, copy on write": Case(
+        COW, "bulk_insert", recovery="put commit completed", must=(*UNDONE, *COMMIT)
+    ),
+    "a resumed upsert, merge on read": Case(
+        MOR, "upsert", recovery="put deltacommit completed", must=(*UNDONE, *LOGGED)
+    ),
+    "a resumed compaction": Case(
+        MOR, "upsert", hudi=COMPACT, recovery="put commit completed", must=(*UNDONE, *COMPACTED)
+    ),
+    "a resumed merge": Case(
+        COW,
+        "bulk_insert",
+        tidy=True,
+        hudi=CLEAN,
+        recovery="put replacecommit completed",
+        must=(*UNDONE, *MERGED),
+    ),
+}
+KILLED = Case(COW, "bulk_insert", 10)  # long enough for each kill to meet a batch

@@ -1,0 +1,27 @@
+"""A server of S3 and a proxy before it, of each test's own: all that was written goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from crash.proxy import Proxy, running_proxy
+
+from hudilab.config import load_settings
+from hudilab.services.process import free_port
+from hudilab.services.s3 import S3Server, running_s3
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[S3Server]:
+    settings = replace(load_settings(env={}), home=tmp_path)
+    with running_s3(settings, port=free_port()) as found:
+        yield found
+
+
+@pytest.fixture
+def proxy(server: S3Server) -> Iterator[Proxy]:
+    with running_proxy(server.endpoint) as found:
+        yield found

@@ -1,0 +1,470 @@
+"""A micro-batch is a finite list of changes of the store: the table has to survive a stop at each.
+
+`record` keeps the store as it is before each change; `try_state` resumes one such state elsewhere
+and compares the table with the generator, by Spark and by hudi-rs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import boto3
+import pyarrow as pa
+from crash.proxy import Change, Proxy
+from hudi import HudiTableBuilder
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from hudilab.config import Settings
+from hudilab.errors import LabError
+from hudilab.ledger import BatchLedger
+from hudilab.paths import Place, locate
+from hudilab.session import open_session
+from hudilab.sources import sensor_readings, sensor_stream
+from hudilab.storage import exists
+from hudilab.streams import drain
+from hudilab.tables import TableSpec
+
+ROWS, KEYS = 40, 60  # rows a batch; an upsert's batch changes keys of the two before it
+SIZES = {"sensors": 2, "seed": 1}
+COLUMNS = ("sensor_id", "reading_id", "temperature", "measurement_time")
+DEADLINE = 600  # seconds, for a stream of a few small batches
+Row = tuple[int, int, str, int]
+Rows = Counter[Row]
+WriteBatch = Callable[[DataFrame, int], None]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is written, and which batch is stopped at each of its changes.
+
+    `tidy`: each batch merges and removes files too; `hudi` are settings of Hudi. With
+    `recovery` (a kind) the batch is stopped there once, and what is stopped at each change is the
+    resume, to the end of the next batch. `must` names the kinds that have to be among the changes.
+    """
+
+    table_type: str
+    operation: str
+    batch: int = 2
+    tidy: bool = False
+    hudi: Mapping[str, str] = field(default_factory=dict)
+    recovery: str = ""
+    must: tuple[str, ...] = ()
+
+    @property
+    def last(self) -> int:
+        """The last batch whose changes are recorded: what a stop left may be due in the next."""
+        return self.batch + bool(self.recovery)
+
+    @property
+    def batches(self) -> int:
+        """The stream's length: a batch more than is recorded has to be right, too."""
+        return self.last + 2
+
+    @property
+    def spec(self) -> TableSpec:
+        upsert = self.operation == "upsert"
+        return TableSpec(
+            name="readings",
+            record_key=("sensor_id", "reading_id"),
+            partition=("sensor_id",),
+            ordering="measurement_time",
+            table_type=self.table_type,
+            operation=self.operation,
+            buckets=1 if upsert else None,
+        )
+
+
+def open_on_s3(settings: Settings, case: Case) -> SparkSession:
+    """A session whose class path and address are those of S3, with the case's settings of Hudi."""
+    there = replace(settings, is_local=False, warehouse_path="s3a://hudilab/w")
+    spark = open_session(there, app="crash")
+    jvm: Any = spark._jvm
+    for key, value in case.hudi.items():
+        jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration.addToGlobalProps(key, value)
+    return spark
+
+
+# --- what is written, and what has to be there
+
+
+def ledger_writer(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
+    """The writer under test."""
+    spec = case.spec
+    source = {"rows": case.batches * ROWS, "batches": case.batches, **SIZES}
+    ledger = BatchLedger(spark, spec, place, source, case.batches)
+
+    def write_batch(batch: DataFrame, batch_id: int) -> None:
+        if ledger.done(batch, batch_id):
+            return
+        options = spec.write_options() | ledger.stamp(batch_id)
+        if case.tidy:
+            options |= spec.tidy_options()
+        batch.write.format("hudi").options(**options).mode("append").save(place.table)
+
+    return write_batch
+
+
+def writer_without_stamps(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
+    """A known hole: a batch that is replayed is written again."""
+    return _appends(case, place, {})
+
+
+def writer_that_never_looks(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
+    """A known hole: each commit says which batch it holds, and nobody asks."""
+    return _appends(case, place, {"hoodie.datasource.write.commitmeta.key.prefix": "hudilab."})
+
+
+def _appends(case: Case, place: Place, options: Mapping[str, str]) -> WriteBatch:
+    def write_batch(batch: DataFrame, batch_id: int) -> None:
+        if batch_id < case.batches:
+            stamp = {"hudilab.batch_id": str(batch_id)} if options else {}
+            asked = case.spec.write_options() | dict(options) | stamp
+            batch.write.format("hudi").options(**asked).mode("append").save(place.table)
+
+    return write_batch
+
+
+WRITERS = {
+    "ledger": ledger_writer,
+    "without_stamps": writer_without_stamps,
+    "never_looks": writer_that_never_looks,
+}
+
+
+def write(spark: SparkSession, case: Case, place: Place, writer: str, batches: int) -> None:
+    """Run the stream from its checkpoint until so many batches are committed."""
+    write_batch = WRITERS[writer](spark, case, place)
+    readings = sensor_stream(spark, rows_per_batch=ROWS, rows=case.batches * ROWS, **SIZES)
+    if case.operation == "upsert":
+        readings = readings.withColumn("reading_id", F.col("reading_id") % KEYS)
+    stream = readings.writeStream.foreachBatch(write_batch)
+    stream = stream.option("checkpointLocation", place.checkpoint)
+    drain(stream.start(), batches=batches, deadline=DEADLINE)
+
+
+def expectations(spark: SparkSession, case: Case) -> list[Rows]:
+    """What the table holds after no batch, after one, after two ..."""
+    rows = sensor_readings(spark, case.batches * ROWS, **SIZES)
+    numbered = rows.select(*COLUMNS[:3], F.unix_micros("measurement_time")).orderBy("reading_id")
+    kept: dict[tuple[int, int], Row] = {}
+    found = [Rows()]
+    for sensor, number, temperature, moment in numbered.collect():
+        key = number % KEYS if case.operation == "upsert" else number
+        kept[sensor, key] = (sensor, key, str(temperature), moment)
+        if number % ROWS == ROWS - 1:
+            found.append(Rows(kept.values()))
+    return found
+
+
+# --- what is there
+
+
+def rows_of_spark(spark: SparkSession, table: str) -> Rows:
+    rows = spark.read.format("hudi").load(table)
+    rows = rows.select(*COLUMNS[:3], F.unix_micros("measurement_time"))
+    return Rows((row[0], row[1], str(row[2]), row[3]) for row in rows.collect())
+
+
+def rows_of_hudi_rs(table: Path) -> Rows:
+    """The same by the second engine, which shares no code with Spark."""
+    if not (table / ".hoodie" / "hoodie.properties").exists():
+        return Rows()
+    found = HudiTableBuilder.from_base_uri(str(table)).build().read()
+    if not found:
+        return Rows()
+    rows = pa.Table.from_batches(found).select(COLUMNS)
+    moments = rows["measurement_time"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    columns = [rows[name].to_pylist() for name in COLUMNS[:3]]
+    columns[2] = [str(value) for value in columns[2]]
+    return Rows(zip(*columns, moments.to_pylist(), strict=True))
+
+
+class History(NamedTuple):
+    """Completed instants: writes of each batch by their stamps, and how many of each action."""
+
+    writes: Counter[int]
+    actions: Counter[str]
+
+
+def history_of(spark: SparkSession, table: str) -> History:
+    if not exists(spark, f"{table}/.hoodie/hoodie.properties"):
+        return History(Counter(), Counter())
+    jvm: Any = spark._jvm
+    jsc: Any = spark._jsc
+    conf = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(jsc.hadoopConfiguration())
+    builder = jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
+    meta = builder.setConf(conf).setBasePath(table).build()
+    old, active = meta.getArchivedTimeline(), meta.getActiveTimeline()
+    old.loadCompletedInstantDetailsInMemory()
+    writes, actions, seen = Counter[int](), Counter[str](), set[str]()
+    for timeline in (active, old):
+        for instant in timeline.filterCompletedInstants().getInstants():
+            name = f"{instant.requestedTime()} {instant.getAction()}"
+            if name in seen:  # a stop in the middle of archiving: it is in both
+                continue
+            seen.add(name)
+            actions[instant.getAction()] += 1
+            if instant.getAction() not in ("commit", "deltacommit"):
+                continue
+            commit = timeline.readCommitMetadata(instant)
+            # What merges files carries the stamp of the batch that scheduled it.
+            if str(commit.getOperationType()) in ("BULK_INSERT", "UPSERT"):
+                batch = commit.getMetadata("hudilab.batch_id")
+                writes[-1 if batch is None else int(batch)] += 1
+    return History(writes, actions)
+
+
+# --- which change a request makes
+
+_TIMELINE = re.compile(r"\d{17}(_\d{17})?\.(.+)")
+
+
+def kind_of(change: Change) -> str:
+    """The change in words, without names that differ from run to run: "put inflight"."""
+    key = change.keys[0]
+    return f"{change.verb} {_what(key.rstrip('/'))}{' folder' * key.endswith('/')}"
+
+
+def _what(key: str) -> str:
+    folder, _, name = key.rpartition("/")
+    if "/_checkpoints/" in key:
+        log = folder.rpartition("/")[2]
+        log = log if log in ("offsets", "commits", "sources") or log.isdecimal() else ""
+        return f"checkpoint {log or name}{' temporary' * name.endswith('.tmp')}"
+    if "/.hoodie/timeline" in folder:
+        match = _TIMELINE.fullmatch(name)
+        where = "history " if "/history" in folder else ""
+        if match is None:
+            return f"{where or 'timeline '}{re.sub(r'[0-9]+', 'N', name)}"
+        return f"{where}{match[2]}{' completed' * bool(match[1])}"
+    if "/.hoodie/.temp" in key:
+        return "marker"
+    if "/.hoodie" in key:
+        return name
+    return "log file" if ".log." in name else "base file" if name.endswith("parquet") else name
+
+
+# --- recording
+
+
+class State(NamedTuple):
+    """The store before a change: the change's kind and key, and a copy of the store."""
+
+    kind: str
+    key: str
+    files: Path
+
+
+class Recorder:
+    """Keeps the store before each change of the batches `first` to `last`, and after them.
+
+    A batch begins with its plan in the checkpoint; `at_once`: before anything is asked for. The
+    S3 server replaces files and never writes into one, so the copies are hard links.
+    """
+
+    def __init__(self, store: Path, folder: Path, first: int, last: int, *, at_once: bool) -> None:
+        self.store, self.folder, self.first, self.last = store, folder, first, last
+        self.states: list[State] = []
+        self.on, self.ended = at_once, False
+
+    def __call__(self, change: Change) -> None:
+        self.on = self.on or self._plans(change, self.first)
+        if self.on and not self.ended:
+            if self._plans(change, self.last + 1):
+                self.end()
+            else:
+                self._keep(kind_of(change), change.keys[0])
+
+    def end(self) -> None:
+        """Keep what the batches leave behind when nothing stops them."""
+        if not self.ended:
+            self.ended = True
+            self._keep("nothing", "")
+
+    @staticmethod
+    def _plans(change: Change, batch: int) -> bool:
+        return any(re.search(rf"/offsets/\.?{batch}(\.|$)", key) for key in change.keys)
+
+    def _keep(self, kind: str, key: str) -> None:
+        files = self.folder / f"{len(self.states):04}"
+        shutil.copytree(self.store, files, copy_function=os.link)
+        self.states.append(State(kind, key.partition("/")[2], files))
+
+
+def torn(states: list[State]) -> list[State]:
+    """What S3 never shows and a disk does: half of a data file that was being written."""
+    found = []
+    for before, after in pairwise(states):
+        if before.kind in ("put base file", "put log file"):
+            files = before.files.with_name(f"{before.files.name}-half")
+            shutil.copytree(after.files, files, copy_function=os.link)
+            whole = (files / before.key).read_bytes()
+            (files / before.key).unlink()  # the other copies have the same file
+            (files / before.key).write_bytes(whole[: len(whole) // 2])
+            found.append(State(f"{before.kind}, half", before.key, files))
+    return found
+
+
+class Trap:
+    """Holds the n-th change of a kind: before it is passed on, or (`late`) before its answer."""
+
+    def __init__(self, proxy: Proxy, kind: str, nth: int, *, late: bool) -> None:
+        self.proxy, self.kind, self.left = proxy, kind, nth
+        self.sprung, self._free = threading.Event(), threading.Event()
+        if late:
+            proxy.after = self
+        else:
+            proxy.before = self
+
+    def __call__(self, change: Change) -> None:
+        self.left -= kind_of(change) == self.kind
+        if self.left == 0 and not self.sprung.is_set():
+            self.sprung.set()
+            self._free.wait()
+
+    def remove(self) -> None:
+        """Drop the change, or its answer, and all that stands behind it; the client is dead."""
+        self.proxy.cut()
+        self._free.set()
+        with self.proxy.one_at_a_time:
+            self.proxy.before = self.proxy.after = lambda change: None
+
+
+class Lab:
+    """A live session whose S3 is the proxy, and the folders of one case.
+
+    Roots are as long as each other, so that absolute paths inside of Hudi's plans can be replaced.
+    """
+
+    def __init__(self, spark: SparkSession, case: Case, writer: str, home: Path) -> None:
+        self.spark, self.case, self.writer, self.home = spark, case, writer, home
+        self.store = home / "services" / "s3" / "data" / "hudilab"
+        self.expected = expectations(spark, case)
+        self.client: Any = boto3.Session().client("s3", region_name="us-east-1")
+        local = f"file://{home}/tried/0000"
+        self.prefix = "w" * (len(local) - len("s3a://hudilab/000"))
+
+    def s3(self, number: int) -> tuple[Place, Path]:
+        """A place on S3, and the folder with its objects."""
+        name = f"{self.prefix}{number:03}"
+        uri = f"s3a://hudilab/{name}"
+        return self._place(uri, is_local=False), self.store / name
+
+    def disk(self, number: int) -> tuple[Place, Path]:
+        folder = self.home / "tried" / f"{number:04}"
+        return self._place(f"file://{folder}", is_local=True), folder
+
+    def _place(self, uri: str, *, is_local: bool) -> Place:
+        return locate(uri, "lab", "readings", is_local=is_local, home=self.home)
+
+    def batches_in(self, rows: Rows) -> int | str:
+        """How many whole batches these rows are; in words what else they are."""
+        for batches, expected in enumerate(self.expected):
+            if rows == expected:
+                return batches
+        return f"{rows.total()} rows, no whole batches,"
+
+    def problems(self, place: Place, table: Path, after: History) -> list[str]:
+        """What is wrong with a table at the end of its stream, in words."""
+        found, expected = [], self.expected[-1]
+        readings = {
+            "Spark": rows_of_spark(self.spark, place.table),
+            "hudi-rs": rows_of_hudi_rs(table),
+        }
+        for engine, rows in readings.items():
+            lost, twice = (expected - rows).total(), (rows - expected).total()
+            if lost or twice:
+                found.append(f"{engine} reads {lost} lost, {twice} twice or wrong")
+        if after.writes != Counter(range(self.case.batches)):
+            found.append(f"commits of each batch: {dict(sorted(after.writes.items()))}")
+        return found
+
+    def record(self, proxy: Proxy) -> tuple[list[State], Place]:
+        """The states of the case, and the place where they arose."""
+        case, (place, store) = self.case, self.s3(0)
+        states = self._record(proxy, place, store, case.batch, at_once=False)
+        if case.recovery:
+            crashed = next(one for one in states if one.kind == case.recovery)
+            again, store = self.s3(1)
+            self.restore(crashed, place, again, store)
+            states, place = self._record(proxy, again, store, case.last, at_once=True), again
+        return states + torn(states), place
+
+    def restore(self, state: State, origin: Place, place: Place, store: Path) -> None:
+        """Copy a state to another root; plans of Hudi hold absolute paths, which follow it."""
+        old, new = origin.warehouse.encode(), place.warehouse.encode()
+        assert len(old) == len(new)  # texts in Avro stand behind their lengths
+        for path in sorted(state.files.rglob("*")):
+            if path.is_dir() and any(path.iterdir()):
+                continue
+            to = store / path.relative_to(state.files)
+            content = b"" if path.is_dir() else path.read_bytes().replace(old, new)
+            if place.warehouse.startswith("s3a:"):
+                key = f"{to.relative_to(self.store)}{'/' * path.is_dir()}"
+                self.client.put_object(Bucket="hudilab", Key=key, Body=content)
+            elif path.is_dir():
+                to.mkdir(parents=True)
+            else:
+                to.parent.mkdir(parents=True, exist_ok=True)
+                to.write_bytes(content)
+
+    def _record(
+        self, proxy: Proxy, place: Place, store: Path, last: int, *, at_once: bool
+    ) -> list[State]:
+        folder = self.home / "states" / store.name
+        recorder = Recorder(store, folder, self.case.batch, last, at_once=at_once)
+        proxy.before = recorder
+        write(self.spark, self.case, place, self.writer, last + 1)
+        with proxy.one_at_a_time:
+            recorder.end()
+            proxy.before = lambda change: None
+        return recorder.states
+
+
+# --- trying
+
+
+class Tried(NamedTuple):
+    """What became of a state: `outcome` and, for one that is wrong or refused, why."""
+
+    kind: str
+    outcome: str
+    why: str = ""
+
+
+def try_state(lab: Lab, state: State, origin: Place, place: Place, store: Path) -> Tried:
+    """Read the state, resume the stream on it to its end, and compare; removes it afterwards."""
+    lab.restore(state, origin, place, store)
+    table = store / "lab" / "readings"
+    try:
+        seen = lab.batches_in(rows_of_hudi_rs(table))
+        before = history_of(lab.spark, place.table)
+        write(lab.spark, lab.case, place, lab.writer, lab.case.batches)
+        after = history_of(lab.spark, place.table)
+        problems = lab.problems(place, table, after)
+        if seen != before.writes.total():
+            problems.append(f"a reader saw {seen} of {before.writes.total()} batches before")
+    except LabError as error:
+        # Any other error is none that says what to do, even in a line of the lab's.
+        clear = "the stream ended" not in str(error) or "hudilab.errors." in str(error)
+        return Tried(state.kind, "refused" if clear else "wrong", str(error))
+    except Exception as error:  # whatever it is, this state has no right table
+        return Tried(state.kind, "wrong", f"{type(error).__name__}: {error}")
+    finally:
+        shutil.rmtree(store)
+    if problems:
+        return Tried(state.kind, "wrong", "; ".join(problems))
+    rolled_back = after.actions["rollback"] > before.actions["rollback"]
+    skipped = before.writes[lab.case.batch] > 0
+    outcome = "rolled back" if rolled_back else "skipped" if skipped else "replayed"
+    return Tried(state.kind, outcome)

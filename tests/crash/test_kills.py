@@ -1,0 +1,130 @@
+"""kill -9 the driver at chosen changes of the store: whatever it was doing, the table is exact."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from crash.harness import ROWS, Trap, rows_of_hudi_rs
+from crash.proxy import Proxy
+
+from hudilab.services.s3 import S3Server
+
+DRIVER = Path(__file__).with_name("driver.py")
+PATIENCE = 600  # seconds; a start takes ten on an idle machine
+
+
+class Point(NamedTuple):
+    """The n-th change of a kind since the driver's start; `late`: it is made, and not answered."""
+
+    kind: str
+    nth: int = 1
+    late: bool = False
+
+
+# Each driver resumes what the kill before has left. Each kill costs the start of a JVM: those
+# at which most can go wrong are for every day.
+SIX = (
+    Point("put base file", 2),
+    Point("put rollback.inflight", late=True),
+    Point("put commit completed"),
+    Point("put commit completed", late=True),
+    Point("copy checkpoint commits"),
+    Point("copy checkpoint offsets", late=True),
+)
+MORE = (
+    Point("put .hoodie_partition_metadata", late=True),
+    Point("put commit.requested", late=True),
+    Point("put inflight"),
+    Point("put inflight", late=True),
+    Point("put base file"),
+    Point("put base file", 4, late=True),
+    Point("put rollback completed"),
+    Point("delete marker"),
+    Point("delete marker", 2, late=True),
+    Point("put checkpoint commits temporary", late=True),
+    Point("copy checkpoint commits", late=True),
+    Point("copy checkpoint offsets"),
+    Point("delete checkpoint offsets temporary"),
+)
+
+
+class Chain:
+    """A stream that is killed and resumed, again and again, on one table."""
+
+    def __init__(self, home: Path, server: S3Server, proxy: Proxy) -> None:
+        self.home, self.proxy = home, proxy
+        self.env = {"HUDILAB_HOME": str(home), "RUNTIME_ENV": "", "IS_LOCAL": ""}
+        self.env |= dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "")
+        self.env |= server.env() | {"AWS_ENDPOINT_URL_S3": proxy.endpoint}
+
+    def start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, str(DRIVER)],
+            env=os.environ | self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def kill_at(self, point: Point) -> None:
+        trap, driver = Trap(self.proxy, point.kind, point.nth, late=point.late), self.start()
+        ends = time.monotonic() + PATIENCE
+        try:
+            while not trap.sprung.wait(0.1):
+                assert driver.poll() is None, driver.communicate()[1][-3000:]
+                assert time.monotonic() < ends, f"{point} did not come in {PATIENCE} s"
+        finally:
+            kill(driver)
+            trap.remove()
+
+    def rows(self) -> int:
+        """What the second engine reads, from the server's files."""
+        (store,) = (self.home / "services" / "s3" / "data" / "hudilab").glob("w*")
+        return rows_of_hudi_rs(store / "lab" / "readings").total()
+
+    def finish(self) -> dict[str, object]:
+        driver = self.start()
+        try:
+            out, err = driver.communicate(timeout=PATIENCE)
+        finally:
+            kill(driver)
+        assert driver.returncode == 0, err[-3000:]
+        return dict(json.loads(out.splitlines()[-1]))
+
+
+def kill(driver: subprocess.Popen[str]) -> None:
+    """Python and its JVM at once."""
+    if driver.poll() is None:
+        os.killpg(driver.pid, signal.SIGKILL)
+    driver.communicate()
+
+
+def survive(chain: Chain, points: tuple[Point, ...]) -> None:
+    print("\nrows that a reader sees after each kill")
+    seen = 0
+    for point in points:
+        chain.kill_at(point)
+        before, seen = seen, chain.rows()
+        print(f"  {seen:5} {point.kind} {point.nth}{', not answered' * point.late}")
+        assert seen >= before
+        assert seen % ROWS == 0, "a reader sees half a batch"
+    result = chain.finish()
+    print("  ", result)
+    assert result["problems"] == []
+
+
+@pytest.mark.parametrize("points", [SIX, pytest.param(MORE, marks=pytest.mark.deep)])
+def test_kills_in_a_row(
+    tmp_path: Path, server: S3Server, proxy: Proxy, points: tuple[Point, ...]
+) -> None:
+    survive(Chain(tmp_path, server, proxy), points)
