@@ -30,12 +30,12 @@ __all__ = [
     "Access",
     "Sender",
     "Sent",
+    "TopicIdentity",
     "access",
     "check_topics",
     "create_topics",
     "password",
     "produce",
-    "topic_identity",
     "topic_rows",
 ]
 
@@ -210,31 +210,36 @@ def topic_rows(
     return pd.DataFrame(rows)
 
 
-def topic_identity(spark: SparkSession, client: Access, topic: str) -> dict[str, str]:
+class TopicIdentity:
     """What a topic is, whatever it is called and wherever it is reached: topic, cluster and id.
 
-    A topic of the same name on another cluster, or one that was deleted and created anew, has
-    another identity, and the offsets of a checkpoint mean nothing there. Asked by the session's
-    own Kafka client, which speaks IAM too. Raises KafkaError.
+    Call it for a `BatchLedger`'s source. A topic of the same name on another cluster, or one that
+    was deleted and created anew, has another identity: a checkpoint's offsets mean nothing there.
+    It asks with the session's own Kafka client, which speaks IAM too. Raises KafkaError.
     """
-    jvm: Any = spark._jvm
-    options = jvm.java.util.Properties()
-    for name, value in client.spark_options().items():
-        options.put(name.removeprefix("kafka."), value)
-    options.put("default.api.timeout.ms", "15000")
-    admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(options)
-    try:
-        cluster = str(admin.describeCluster().clusterId().get())
-        names = jvm.java.util.Collections.singletonList(topic)
-        found = admin.describeTopics(names).allTopicNames().get().get(topic)
-        return {"topic": topic, "cluster": cluster, "topic_id": str(found.topicId().toString())}
-    except Py4JError as error:
-        raise KafkaError(
-            f"topic {topic!r} at {client.servers} cannot be described ({root_cause(str(error))}); "
-            "correct bootstrap.servers or the topic's name, and start again"
-        ) from None
-    finally:
-        admin.close()
+
+    def __init__(self, spark: SparkSession, client: Access, topic: str) -> None:
+        self._servers, self._topic = client.servers, topic
+        jvm: Any = spark._jvm
+        self._jvm = jvm
+        options = jvm.java.util.Properties()
+        for name, value in client.spark_options().items():
+            options.put(name.removeprefix("kafka."), value)
+        options.put("default.api.timeout.ms", "30000")
+        self._admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(options)
+
+    def __call__(self) -> dict[str, str]:
+        names = self._jvm.java.util.Collections.singletonList(self._topic)
+        try:
+            cluster = str(self._admin.describeCluster().clusterId().get())
+            found = self._admin.describeTopics(names).allTopicNames().get().get(self._topic)
+        except Py4JError as error:
+            raise KafkaError(
+                f"topic {self._topic!r} at {self._servers} cannot be described "
+                f"({root_cause(str(error))}); correct bootstrap.servers or the topic's name"
+            ) from None
+        id_ = str(found.topicId().toString())
+        return {"topic": self._topic, "cluster": cluster, "topic_id": id_}
 
 
 @dataclass

@@ -45,7 +45,7 @@ class BatchLedger:
     write checks the owner again after Hudi has announced the commit (`fenced`).
 
     spec, place: the table and where it is. source: what the rows come from (parameters, or the
-    identity of a topic), or a function that says so; it is compared at the start of every run.
+    identity of a topic), or a function that says so; it is asked, and compared, at every batch.
     batches: the length of a bounded stream. shared: other streams or jobs may write to the table at
     the same time; pass it to all of them. lock: options of a Hudi lock provider, for shared tables;
     on a local disk it is a lock file of the table's. tidy_every: see `TableSpec.tidy_options`.
@@ -76,7 +76,7 @@ class BatchLedger:
         self._sharing = sharing_options(place.table, lock) if shared else {}
         self._rules = Rules(place.table, place.checkpoint, batches, shared)
         self._table = Commits(spark, place.table)
-        self._run, self._query, self._source = "", "", ""
+        self._run, self._query = "", ""
         self._stamp: dict[str, str] = {}
         self._kept: dict[str, str] = {}
         self._offsets: dict[int, str] = {}
@@ -111,9 +111,9 @@ class BatchLedger:
             raise StreamError(FENCED.format(self._place.checkpoint))
         mine, others = self._rules.find(self._query, self._table.newest_first())
         self._follow_table(others)
-        digest = self._covers(batch_id)
-        self._stamp = {QUERY: self._query, COVERS: digest, SOURCE: self._source}
-        return self._rules.is_written(batch_id, digest, mine)
+        digest, source = self._covers(batch_id), self._source()
+        self._stamp = {QUERY: self._query, COVERS: digest, SOURCE: source}
+        return self._rules.is_written(batch_id, digest, source, mine)
 
     def stamp(self, batch_id: int) -> dict[str, str]:
         """Write options that keep query, batch, offsets and source in the commit's metadata, that
@@ -146,12 +146,11 @@ class BatchLedger:
                 "would write everything again; "
                 'add .option("checkpointLocation", place.checkpoint) to writeStream'
             )
-        self._source = self._source_text()
         mine, others = self._rules.find(query, self._table.newest_first())
         near = [] if mine is None else [mine.batch]
         planned = {batch: self._covers(batch) for batch in near if self._is_planned(batch)}
         checkpoint = Checkpoint(query, self._last_done(), planned)
-        self._rules.check(checkpoint, self._source, mine, others)
+        self._rules.check(checkpoint, self._source(), mine, others)
         self._refuse_foreign_groups(self._table.file_groups() if self._spec.buckets else set())
         return str(query)
 
@@ -197,7 +196,7 @@ class BatchLedger:
     def _owner_file(self) -> str:
         return f"{self._place.checkpoint}/hudilab-owner"
 
-    def _source_text(self) -> str:
+    def _source(self) -> str:
         source = self._ask() if callable(self._ask) else self._ask
         # Another number of buckets would look for a key in another file: part of what must stay.
         fixed = {"buckets": self._spec.buckets} if self._spec.buckets else {}

@@ -93,11 +93,14 @@ class Rules:
         else:
             self._refuse_gap(checkpoint, mine, source)
 
-    def is_written(self, batch: int, digest: str, newest: Stamp | None) -> bool:
+    def is_written(self, batch: int, digest: str, source: str, newest: Stamp | None) -> bool:
         """Whether the table holds this batch already, or it lies behind a bounded stream's end.
 
-        A batch is skipped only if it is the same batch: the same number and the same offsets.
+        A batch is skipped only if it is the same batch: the same number and the same offsets of
+        the same source.
         """
+        if newest is not None and newest.source != source:
+            raise self._other_source(newest, source)
         if self._batches is not None and batch >= self._batches:
             return True
         last = -1 if newest is None else newest.batch
@@ -116,10 +119,7 @@ class Rules:
 
     def _refuse_gap(self, checkpoint: Checkpoint, mine: Stamp, source: str) -> None:
         if mine.source != source:
-            raise StreamError(
-                f"the checkpoint {self._place} belongs to a run with {mine.source}, but this run "
-                f"has {source}; use the same source and parameters, or {self._both}"
-            )
+            raise self._other_source(mine, source)
         done = self._done(checkpoint)
         if not done <= mine.batch <= done + 1:
             older = "table" if mine.batch < done else "checkpoint"
@@ -129,6 +129,12 @@ class Rules:
             )
         if checkpoint.planned.get(mine.batch, mine.covers) != mine.covers:
             raise self._set_back(mine.batch)
+
+    def _other_source(self, mine: Stamp, source: str) -> StreamError:
+        return StreamError(
+            f"the checkpoint {self._place} belongs to a run with {mine.source}, but this run "
+            f"has {source}; use the same source and parameters, or {self._both}"
+        )
 
     def _set_back(self, batch: int) -> StreamError:
         return StreamError(

@@ -12,6 +12,7 @@ from hudi import HudiTableBuilder
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from hudilab.commits import Commits
 from hudilab.errors import StreamError, TableError
 from hudilab.ledger import BatchLedger
 from hudilab.paths import Place, local_path, locate
@@ -215,6 +216,143 @@ def test_table_set_back(spark: SparkSession, place: Place) -> None:
         " restore both from the same moment, or delete table and checkpoint together, or use "
         "another run_id"
     )
+
+
+def test_a_ledger_used_again_after_its_checkpoint_was_deleted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    ledger = run(spark, place)
+    shutil.rmtree(folder(place.checkpoint))
+    with pytest.raises(StreamError, match="was written by a stream whose checkpoint is not at"):
+        drain(stream(spark, ledger, place), batches=2, deadline=120)
+    assert rows(spark, place) == 40
+
+
+def test_a_checkpoint_of_another_query_that_has_done_nothing(
+    spark: SparkSession, place: Place
+) -> None:
+    checkpoint = folder(place.checkpoint)
+    shutil.rmtree(checkpoint)
+    checkpoint.mkdir()
+    (checkpoint / "metadata").write_text('{"id":"11111111-2222-3333-4444-555555555555"}')
+    assert "was written by a stream whose checkpoint is not at" in refusal(spark, place)
+
+
+def test_a_checkpoint_set_back_by_one_batch_that_plans_another_one(
+    spark: SparkSession, place: Place
+) -> None:
+    forget_last_batch(place, "commits")
+    offsets = folder(place.checkpoint) / "offsets" / "1"
+    offsets.with_name(".1.crc").unlink()
+    offsets.write_text(offsets.read_text().replace(":40,", ":60,"))
+    assert refusal(spark, place) == (
+        f"batch 1 in {place.table} holds other offsets of the source than batch 1 of the "
+        f"checkpoint {place.checkpoint}: the checkpoint was set back or copied; restore both from "
+        "the same moment, or delete table and checkpoint together, or use another run_id"
+    )
+
+
+def test_a_checkpoint_set_back_by_one_batch_that_is_planned_anew(
+    spark: SparkSession, place: Place
+) -> None:
+    for log in ("commits", "offsets"):
+        forget_last_batch(place, log)
+    ledger = BatchLedger(spark, SPEC, place, SOURCE, 2)  # nobody knows yet what it will plan
+    readings = sensor_stream(spark, rows_per_batch=30, rows=40, **SIZES)
+    other = readings.writeStream.foreachBatch(ledger.write_batch)
+    query = other.option("checkpointLocation", place.checkpoint).start()
+    with pytest.raises(StreamError, match="batch 1 in .* holds other offsets of the source than"):
+        drain(query, batches=2, deadline=120)
+    assert rows(spark, place) == 40
+    assert len(instants(spark, place.table)) == 2
+
+
+def forget_last_batch(place: Place, log: str) -> None:
+    """Batch 1 is the last; what Spark planned behind it goes too."""
+    for note in (folder(place.checkpoint) / log).iterdir():
+        name = note.name.strip(".").removesuffix(".crc")
+        if name.isdecimal() and int(name) >= (1 if log == "commits" else 2):
+            note.unlink()
+    if log == "offsets":
+        for name in ("1", ".1.crc"):
+            (folder(place.checkpoint) / log / name).unlink()
+
+
+def test_a_source_that_changes_between_two_runs(spark: SparkSession, tmp_path: Path) -> None:
+    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    topic = {"topic": "prices", "topic_id": "one"}
+    ledger = BatchLedger(spark, SPEC, place, lambda: dict(topic), 2)
+    drain(stream(spark, ledger, place), batches=1, deadline=120)
+    topic["topic_id"] = "two"
+    with pytest.raises(StreamError) as caught:
+        drain(stream(spark, ledger, place), batches=2, deadline=120)
+    assert (
+        '{"topic": "prices", "topic_id": "one"}, but this run has '
+        '{"topic": "prices", "topic_id": "two"}; use the same source'
+    ) in str(caught.value)
+    assert rows(spark, place) == 20
+
+
+def test_a_table_with_rows_of_others(spark: SparkSession, place: Place) -> None:
+    shutil.rmtree(folder(place.checkpoint))
+    shutil.rmtree(folder(place.table))
+    batch = sensor_readings(spark, 10, **SIZES)
+    batch.write.format("hudi").options(**SPEC.write_options()).mode("append").save(place.table)
+    assert refusal(spark, place) == (
+        f"the table {place.table} holds rows that no stream wrote, and {place.checkpoint} is a new "
+        "checkpoint; use another table, or pass shared=True to BatchLedger to add to these rows"
+    )
+    BatchLedger(spark, SPEC, place, SOURCE, 2, shared=True)
+
+
+def test_a_table_that_vanishes_while_the_stream_runs(spark: SparkSession, tmp_path: Path) -> None:
+    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    ledger = BatchLedger(spark, SPEC, place, SOURCE, 2)
+
+    def write_batch(batch: DataFrame, batch_id: int) -> None:
+        if batch_id == 1:
+            shutil.rmtree(folder(place.table))
+        ledger.write_batch(batch, batch_id)
+
+    readings = sensor_stream(spark, rows_per_batch=20, rows=40, **SIZES)
+    query = readings.writeStream.foreachBatch(write_batch)
+    with pytest.raises(StreamError) as caught:
+        drain(query.option("checkpointLocation", place.checkpoint).start(), batches=2, deadline=99)
+    assert (
+        f"the table was set back while the stream was running: {place.table} holds batches up to "
+        "-1, and batch 1 is next; restore the table, or delete table and checkpoint together"
+    ) in str(caught.value)
+    assert not folder(place.table).exists()
+
+
+def empty_last_commit(place: Place) -> Path:
+    timeline = folder(place.table) / ".hoodie" / "timeline"
+    newest = max(timeline.glob("*_*.commit"))
+    (timeline / f".{newest.name}.crc").unlink(missing_ok=True)
+    newest.write_bytes(b"")
+    return newest
+
+
+def test_a_commit_whose_file_a_power_cut_left_empty(spark: SparkSession, place: Place) -> None:
+    forget_last_batch(place, "commits")
+    newest = empty_last_commit(place)
+    assert refusal(spark, place) == (
+        f"the commit {newest.name[:17]} of {place.table} is damaged: its file is empty or cut off, "
+        "as a power cut leaves it, so nobody knows what it wrote; delete that file and start "
+        f"again, and Hudi rolls the commit back: {place.table}/.hoodie/timeline/{newest.name}"
+    )
+    newest.unlink()
+    run(spark, place)
+    assert rows(spark, place) == 40
+    assert Commits(spark, place.table).count() == 2
+
+
+def test_a_commit_whose_file_is_cut_off(spark: SparkSession, place: Place) -> None:
+    forget_last_batch(place, "commits")
+    newest = empty_last_commit(place)
+    newest.write_bytes(b"Obj\x01\x04\x16avro.codec")
+    assert "is damaged: its file is empty or cut off" in refusal(spark, place)
 
 
 def test_checkpoint_damaged(spark: SparkSession, place: Place) -> None:

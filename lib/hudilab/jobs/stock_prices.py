@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from hudilab.config import Consumer, Producer, Settings, load_settings
 from hudilab.errors import KafkaError, StreamError
 from hudilab.jobs import one_line
-from hudilab.kafka import Access, access, check_topics, topic_identity
+from hudilab.kafka import Access, TopicIdentity, access, check_topics
 from hudilab.ledger import BatchLedger
 from hudilab.paths import Place
 from hudilab.prices import KEY, ORDERING, outgoing, read_prices
@@ -66,7 +65,7 @@ def run(
         .load()
     )
     rows = read_prices(source)
-    topic = partial(topic_identity, spark, reader, consumer.topic_name)
+    topic = TopicIdentity(spark, reader, consumer.topic_name)
     ledger = BatchLedger(spark, table_spec(place), place, topic)
     trigger: dict[str, Any] = {"processingTime": f"{trigger_seconds} seconds"}
     if available_now:
