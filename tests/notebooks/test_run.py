@@ -83,23 +83,44 @@ def test_write_and_inspect_with_other_sizes(tmp_path: Path, table_type: str) -> 
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines()[-1] == (
         "hudilab: rows=1234 commits=4 partitions=3 "
-        f"table=file://{tmp_path}/warehouse/run-t1/lab/sensor_readings"
+        f"table=file://{tmp_path}/warehouse/run-t1/lessons/sensor_readings"
     )
-    inspected = (tmp_path / "executed" / "03_inspect_table.ipynb").read_text(encoding="utf-8")
-    assert "using the table of notebook 02" in inspected
+    assert "reading the table of notebook 02: " in inspected(tmp_path)
 
 
-def test_a_commit_for_every_batch_also_when_the_last_are_empty(tmp_path: Path) -> None:
+def test_inspect_leaves_a_table_of_other_parameters_alone(tmp_path: Path) -> None:
+    """And 02 makes a commit for every batch, also when the last ones are empty."""
     done = hudilab(tmp_path, "run", "02", "-p", "rows", "11", "-p", "batches", "8")
     assert done.returncode == 0, done.stderr[-2000:]
     assert "hudilab: rows=11 commits=8 " in done.stdout.splitlines()[-1]
-
-
-def test_inspect_runs_alone_and_writes_the_table_first(tmp_path: Path) -> None:
+    lessons = tmp_path / "warehouse" / "lessons"
+    before = files(lessons)
     done = hudilab(tmp_path, "run", "03", "-p", "rows", "10", "-p", "batches", "6")
     assert done.returncode == 0, done.stderr[-2000:]
-    inspected = (tmp_path / "executed" / "03_inspect_table.ipynb").read_text(encoding="utf-8")
-    assert "writing the table first" in inspected
+    assert f"reading a table of its own: file://{lessons}/sensor_readings_03" in inspected(tmp_path)
+    own = {name for name in files(lessons) if name.startswith("sensor_readings_03/")}
+    assert own
+    assert {name: files(lessons)[name] for name in files(lessons).keys() - own} == before
+
+
+@pytest.mark.deep
+def test_inspect_finds_a_table_whose_first_commits_are_archived(tmp_path: Path) -> None:
+    sizes = ("-p", "rows", "100", "-p", "batches", "50", "-p", "sensors", "1")
+    done = hudilab(tmp_path, "run", *sorted(TOGETHER), *sizes)
+    assert done.returncode == 0, done.stderr[-2000:]
+    timeline = tmp_path / "warehouse" / "lessons" / "sensor_readings" / ".hoodie" / "timeline"
+    assert len(list(timeline.glob("*_*.commit"))) < 50
+    assert "reading the table of notebook 02: " in inspected(tmp_path)
+
+
+def inspected(home: Path) -> str:
+    return (home / "executed" / "03_inspect_table.ipynb").read_text(encoding="utf-8")
+
+
+def files(folder: Path) -> dict[str, int]:
+    """Each file of a folder and when it was written, in ns."""
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in found}
 
 
 def test_a_failing_notebook_names_cell_cause_and_log_and_is_kept(tmp_path: Path) -> None:

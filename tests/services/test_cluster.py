@@ -567,7 +567,7 @@ def test_notebook_02_gives_the_same_results(env: dict[str, str], tmp_path: Path)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines()[-1] == (
         "hudilab: rows=5000 commits=5 partitions=11 "
-        "table=s3a://hudilab/warehouse/run-nb/lab/sensor_readings"
+        "table=s3a://hudilab/warehouse/run-nb/lessons/sensor_readings"
     )
     name = "02_write_hudi_stream.ipynb"
     local = facts(PROJECT / "notebooks" / name)

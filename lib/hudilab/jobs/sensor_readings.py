@@ -41,6 +41,7 @@ def run(
     trigger_seconds: float,
     run_id: str,
     runtime: str,
+    database: str = "",
 ) -> str:
     """Write the stream to its end and say what is in the table: the line that notebook 02 prints.
 
@@ -49,7 +50,7 @@ def run(
     sizes = {"rows": rows, "batches": batches, "sensors": sensors, "seed": seed}
     check_sizes(**sizes, trigger_seconds=trigger_seconds)
     settings = load_settings(runtime)
-    place = prepare(settings, run_id=run_id)
+    place = prepare(settings, run_id=run_id, database=database)
     spec = table_spec(place, table_type)  # which refuses a type that is none
     spark = open_session(settings, app="sensor_readings")
     try:
@@ -116,6 +117,7 @@ def command(
     ] = 0.0,
     run_id: Annotated[str, typer.Option(help="A root of its own below the warehouse.")] = "",
     runtime: Annotated[str, typer.Option(help="RUNTIME_ENV for this run.")] = "",
+    database: Annotated[str, typer.Option(help="Instead of database.name of the settings.")] = "",
 ) -> None:
     """Stream seeded sensor readings into a Hudi table, exactly once."""
     given: dict[str, Any] = locals()

@@ -1,0 +1,96 @@
+"""A notebook in a kernel that lives on: Run All, the stop button in the stream, Run All again."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from jupyter_client import KernelManager
+from jupyter_client.blocking import BlockingKernelClient
+from nbformat import NotebookNode
+
+PROJECT = Path(__file__).resolve().parents[2]
+CELLS = nbformat.read(PROJECT / "notebooks" / "02_write_hudi_stream.ipynb", as_version=4).cells
+CODE = [cell for cell in CELLS if cell.cell_type == "code"]
+PATIENCE = 300
+SIZES = {"rows": 40, "batches": 4, "sensors": 1}
+
+
+class Kernel:
+    """A kernel and its client; each cell is sent as JupyterLab sends it."""
+
+    def __init__(self, manager: KernelManager, client: BlockingKernelClient) -> None:
+        self.manager, self.client = manager, client
+
+    def run(self, source: str) -> str:
+        """What a cell prints; a cell that fails, fails the test."""
+        printed: list[str] = []
+
+        def take(message: dict[str, object]) -> None:
+            content = message["content"]
+            assert isinstance(content, dict)
+            if message["msg_type"] == "stream" and content["name"] == "stdout":
+                printed.append(content["text"])
+
+        reply = self.client.execute_interactive(source, timeout=PATIENCE, output_hook=take)
+        assert reply["content"]["status"] == "ok", (source, reply["content"])
+        return "".join(printed)
+
+    def run_all(self, cells: list[NotebookNode], **parameters: object) -> str:
+        """Cells in order, with other values in the parameters cell."""
+        changed = "".join(f"\n{name} = {value!r}" for name, value in parameters.items())
+        return "".join(
+            self.run(cell.source + (changed if "parameters" in tags(cell) else ""))
+            for cell in cells
+        )
+
+
+def tags(cell: NotebookNode) -> list[str]:
+    return list(cell.metadata.get("tags", []))
+
+
+def upto(text: str) -> int:
+    """The number of the first code cell that has this text."""
+    return next(number for number, cell in enumerate(CODE) if text in cell.source)
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Iterator[Kernel]:
+    manager = KernelManager(kernel_name="python3")
+    env = {"HUDILAB_HOME": str(tmp_path), "RUNTIME_ENV": "", "IS_LOCAL": ""}
+    manager.start_kernel(env=os.environ | env, cwd=str(tmp_path))
+    client = manager.client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=PATIENCE)
+        yield Kernel(manager, client)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+def test_run_all_after_the_stop_button_and_once_more(kernel: Kernel, tmp_path: Path) -> None:
+    stream = upto("first_run = drain(")
+    # The trigger's next moment is hours away: the cell waits for its second batch until it is
+    # interrupted, and its query would wait on.
+    slow = SIZES | {"trigger_seconds": 86_400.0}
+    kernel.run_all(CODE[:stream], **slow)
+    kernel.client.execute(CODE[stream].source)
+    note = tmp_path / "warehouse" / "_checkpoints" / "lessons" / "sensor_readings" / "commits" / "0"
+    ends = time.monotonic() + PATIENCE
+    while not note.exists():
+        assert time.monotonic() < ends, "the first batch was not committed"
+        time.sleep(0.1)
+    kernel.manager.interrupt_kernel()
+    reply = kernel.client.get_shell_msg(timeout=PATIENCE)
+    assert reply["content"]["ename"] == "KeyboardInterrupt"
+    assert kernel.run("print(len(spark.streams.active))") == "0\n"
+
+    right = "rows expected 40, in the table 40, lost 0, twice 0"
+    assert right in kernel.run_all(CODE, **SIZES)
+    # Also after the last cell, which has stopped the session.
+    assert right in kernel.run_all(CODE[: upto("rows expected") + 1], **SIZES)
