@@ -11,13 +11,14 @@ from pyspark.sql import SparkSession
 
 from hudilab.errors import StreamError
 from hudilab.ledger_rules import Commit, Stamp
-from hudilab.storage import exists
+from hudilab.storage import exists, file_size, list_files
 
 __all__ = ["BATCH", "COVERS", "PREFIX", "QUERY", "SOURCE", "Commits"]
 
 PREFIX = "hudilab."
 QUERY, BATCH = PREFIX + "query_id", PREFIX + "batch_id"
 COVERS, SOURCE = PREFIX + "covers", PREFIX + "source"
+PROPERTIES = ".hoodie/hoodie.properties"
 SERVICES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
 PATIENCE = 600.0  # seconds, for writes of other drivers that are still alive
 
@@ -83,6 +84,27 @@ class Commits:
         finally:
             client.close()
 
+    def clear_half_made(self) -> None:
+        """Remove what a driver left that died while it created the table: folders, and no rows.
+
+        Hudi would never write there again. Raises StreamError for a table that has files, and has
+        lost its `hoodie.properties`.
+        """
+        path = self._jvm.org.apache.hadoop.fs.Path(f"{self._table}/.hoodie")
+        fs = path.getFileSystem(self._jsc.hadoopConfiguration())
+        if self.is_there() or not fs.exists(path):
+            return
+        if [one for one in list_files(self._spark, self._table) if one.path != PROPERTIES]:
+            raise StreamError(
+                f"the table {self._table} has files, but its {PROPERTIES} is missing or empty; "
+                "restore that file from a copy, or delete table and checkpoint together"
+            )
+        fs.delete(path, True)
+
+    def is_there(self) -> bool:
+        """Whether the table has been created, to the end."""
+        return file_size(self._spark, f"{self._table}/{PROPERTIES}") > 0
+
     def file_groups(self) -> set[str]:
         """The ids of the file groups that a reader sees now."""
         meta = self._meta()
@@ -104,7 +126,7 @@ class Commits:
 
     def _meta(self) -> Any:
         """Hudi's client for the table as it is now; None when there is no table."""
-        if not exists(self._spark, f"{self._table}/.hoodie/hoodie.properties"):
+        if not self.is_there():
             return None
         utils = self._jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils
         conf = utils.getStorageConf(self._jsc.hadoopConfiguration())

@@ -163,6 +163,7 @@ class BatchLedger:
         """Check all again and shut out the checkpoint's earlier driver, at a run's first batch."""
         self._offsets = {}
         run = str(session.sparkContext.getLocalProperty("spark.jobGroup.id"))
+        self._table.clear_half_made()
         self._query = self._check(str(running))
         write_text(self._spark, self._owner_file(), run)
         owner = session.read.text(self._owner_file())
@@ -178,7 +179,7 @@ class BatchLedger:
         folder = f"{self._place.table}/.hoodie"
         self._refuse_foreign_groups({group for commit in others for group in commit.groups})
         self._kept = {}
-        if not exists(self._spark, f"{folder}/hoodie.properties"):
+        if not self._table.is_there():
             return
         properties = read_properties(read_text(self._spark, f"{folder}/hoodie.properties"))
         file = f"{folder}/.index_defs/index.json"
@@ -239,7 +240,7 @@ class BatchLedger:
 
     def _refuse_other_table(self) -> None:
         file = f"{self._place.table}/.hoodie/hoodie.properties"
-        if not exists(self._spark, file):
+        if not self._table.is_there():
             return
         differences = self._spec.conflicts(read_properties(read_text(self._spark, file)))
         if differences:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hudilab.config import Settings
@@ -17,6 +18,7 @@ __all__ = [
     "check_place",
     "delete_file",
     "exists",
+    "file_size",
     "list_files",
     "prepare",
     "read_text",
@@ -46,6 +48,17 @@ def exists(spark: SparkSession, uri: str) -> bool:
     """Whether a file or folder is there."""
     fs, path = _open(spark, uri)
     return bool(fs.exists(path))
+
+
+def file_size(spark: SparkSession, uri: str) -> int:
+    """The size of a file in bytes; -1 when there is none. One request, also on S3."""
+    fs, path = _open(spark, uri)
+    try:
+        return int(fs.getFileStatus(path).getLen())
+    except Py4JJavaError as error:
+        if "FileNotFoundException" not in str(error.java_exception.getClass().getName()):
+            raise
+        return -1
 
 
 def delete_file(spark: SparkSession, uri: str) -> bool:

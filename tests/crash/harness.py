@@ -101,17 +101,8 @@ def ledger_writer(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
     """The writer under test."""
     spec = case.spec
     source = {"rows": case.batches * ROWS, "batches": case.batches, **SIZES}
-    ledger = BatchLedger(spark, spec, place, source, case.batches)
-
-    def write_batch(batch: DataFrame, batch_id: int) -> None:
-        if ledger.done(batch, batch_id):
-            return
-        options = spec.write_options() | ledger.stamp(batch_id)
-        if case.tidy:
-            options |= spec.tidy_options()
-        batch.write.format("hudi").options(**options).mode("append").save(place.table)
-
-    return write_batch
+    every = 1 if case.tidy else case.batches + 1
+    return BatchLedger(spark, spec, place, source, case.batches, tidy_every=every).write_batch
 
 
 def writer_without_stamps(spark: SparkSession, case: Case, place: Place) -> WriteBatch:

@@ -337,6 +337,30 @@ def test_a_table_that_vanishes_while_the_stream_runs(spark: SparkSession, tmp_pa
     assert not folder(place.table).exists()
 
 
+@pytest.mark.parametrize("left", [[], [".hoodie/hoodie.properties"]])
+def test_a_table_whose_creation_was_cut_off(
+    spark: SparkSession, tmp_path: Path, left: list[str]
+) -> None:
+    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    (folder(place.table) / ".hoodie" / "timeline" / "history").mkdir(parents=True)
+    for name in left:
+        (folder(place.table) / name).touch()
+    run(spark, place)
+    assert rows(spark, place) == 40
+
+
+def test_a_table_that_has_lost_its_properties(spark: SparkSession, place: Place) -> None:
+    shutil.rmtree(folder(place.checkpoint))
+    properties = folder(place.table) / ".hoodie" / "hoodie.properties"
+    properties.unlink()
+    with pytest.raises(StreamError) as caught:
+        run(spark, place)
+    assert (
+        f"the table {place.table} has files, but its .hoodie/hoodie.properties is missing or "
+        "empty; restore that file from a copy, or delete table and checkpoint together"
+    ) in str(caught.value)
+
+
 def empty_last_commit(place: Place) -> Path:
     timeline = folder(place.table) / ".hoodie" / "timeline"
     newest = max(timeline.glob("*_*.commit"))
