@@ -41,7 +41,9 @@ spark, done = spark.getOrCreate(), Path(sys.argv[1])
 print(spark.sparkContext.uiWebUrl, flush=True)
 for number in range(100_000):
     spark.sparkContext.parallelize(range(4), 2).count()
-    done.write_text(str(number))
+    half = done.with_suffix(".half")
+    half.write_text(str(number))
+    half.replace(done)
 """
 # The session of a notebook, in a process like a kernel: `ready`, and then lines are waited for.
 NOTEBOOK = """
@@ -178,7 +180,7 @@ def test_a_program_of_another_make_is_submitted_seen_and_ended(
         before = int(done.read_text())
         for job in range(before, before + 20):
             post(f"{page}/jobs/job/kill/", id=str(job))
-        wait_for(lambda: int(done.read_text()) > before + 5, 60, "more counts", f"see {log}")
+        wait_for(lambda: int(done.read_text()) > before + 5, 120, "more counts", f"see {log}")
         assert state(master, id) == "RUNNING"
         assert len(service.worker_rows(master)) == 1
         assert_unseen(home, cluster, f"{page}/api/v1/applications/{id}")
