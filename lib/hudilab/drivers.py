@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hudilab.errors import WaitError
+from hudilab.private import private_folder, write_private
 from hudilab.waiting import wait_for
 
 if TYPE_CHECKING:
     import psutil
 
-__all__ = ["end_driver", "find_driver", "note_driver", "private_folder", "write_private"]
+__all__ = ["end_driver", "find_driver", "note_driver"]
 
 # Its JVM has this variable of its own: a process id alone may be another program's by now.
 _MARK = "HUDILAB_LOG_FILE"
-
-
-def private_folder(folder: Path) -> Path:
-    """The folder, made where it is missing, for this account only: mode 0700."""
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o700)
-    return folder
-
-
-def write_private(file: Path, text: str) -> None:
-    """Write a file that this account alone can read: mode 0600 from its first byte on."""
-    half = file.with_name(f".{file.name}.{os.getpid()}")
-    half.unlink(missing_ok=True)
-    with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-        out.write(text.encode())
-    half.replace(file)
 
 
 def note_driver(home: Path, app: str, pid: int, log: str) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hudilab.errors import PathError
+from hudilab.private import private_folder
 
 __all__ = [
     "Place",
@@ -17,7 +18,6 @@ __all__ = [
     "local_path",
     "locate",
     "make_home",
-    "private_folder",
     "rewrite_scheme",
 ]
 
@@ -155,13 +155,6 @@ def check_writable(place: Place, home: Path | None = None) -> None:
             f"warehouse.path: {deepest} is in the way, a directory is needed there; "
             "move it, or set warehouse.path to another directory"
         )
-
-
-def private_folder(path: Path) -> None:
-    """Make it where it is not, for its user only, and what is missing above it too; OSError."""
-    for folder in (*reversed(path.parents), path):
-        if not folder.is_dir():
-            folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def make_home(home: Path) -> None:

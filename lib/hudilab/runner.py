@@ -21,7 +21,7 @@ from papermill.exceptions import PapermillExecutionError
 from hudilab.config import Settings
 from hudilab.errors import LabError, ParameterError, PathError
 from hudilab.parameters import check_sizes, defaults, parse
-from hudilab.paths import private_folder
+from hudilab.private import private_folder
 from hudilab.streams import root_cause
 
 __all__ = ["NotebookFailed", "find_notebook", "run_notebooks"]

@@ -16,11 +16,12 @@ from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
 from hudilab.config import Settings, read_options, run_options
-from hudilab.drivers import note_driver, private_folder, write_private
+from hudilab.drivers import note_driver
 from hudilab.errors import BundleError, SessionError, WaitError
 from hudilab.jars import verify
 from hudilab.kafka import Access
 from hudilab.master import Master, authentication, find_master, own_master
+from hudilab.private import private_folder, write_private
 from hudilab.session import check_cluster, environment, needed, session_settings
 from hudilab.streams import root_cause
 from hudilab.waiting import wait_for

@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hudilab.drivers import end_driver, find_driver, note_driver, write_private
+from hudilab.drivers import end_driver, find_driver, note_driver
+from hudilab.private import write_private
 
 # A driver that does not listen, with a program below it that does not either.
 STUBBORN = """

@@ -11,7 +11,7 @@ import pytest
 
 LIBRARY = Path(__file__).resolve().parents[2] / "lib" / "hudilab"
 LEVELS = [
-    {"__init__", "errors", "ivy", "locks"},
+    {"__init__", "errors", "ivy", "locks", "private"},
     {"waiting"},
     {"drivers"},
     {"config", "paths", "tables", "jars", "java", "ledger_rules", "master", "parameters"},

@@ -1,28 +1,16 @@
-"""What servers are given to read: files for their user only, and settings as Java reads them."""
+"""Settings as Java reads them: the files that servers are given."""
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Mapping
-from pathlib import Path
 
-__all__ = ["properties", "write_private"]
+__all__ = ["properties"]
 
 
 def properties(lines: Mapping[str, str]) -> str:
     """The text of a .properties file. Java reads it as ISO 8859-1: this one is plain ASCII."""
     return "".join(f"{_key(key)}={_value(value)}\n" for key, value in lines.items())
-
-
-def write_private(file: Path, text: str) -> None:
-    """Written beside and renamed, so that it is never half there, nor for others to read."""
-    beside = file.with_name(f"{file.name}.new")
-    beside.unlink(missing_ok=True)
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-        out.write(text)
-    beside.replace(file)
 
 
 def _key(text: str) -> str:

@@ -9,7 +9,8 @@ from pathlib import Path
 from hudilab.config import Settings, read_options
 from hudilab.jars import verify
 from hudilab.master import ADDRESS, open_directly, read_address
-from hudilab.paths import local_path, private_folder
+from hudilab.paths import local_path
+from hudilab.private import private_folder
 from hudilab.s3 import spark_settings
 from hudilab.services import process, spark
 

@@ -32,8 +32,9 @@ from hudilab.errors import KafkaError, ServiceError
 from hudilab.jars import verify
 from hudilab.java import complaint, find_java
 from hudilab.kafka import CLIENT, PLAIN, SCRAM, Access, jaas, read_access
+from hudilab.private import write_private
 from hudilab.services import process
-from hudilab.services.files import properties, write_private
+from hudilab.services.files import properties
 
 __all__ = ["Broker", "find_broker", "running_broker", "start_broker", "stop_broker"]
 

@@ -22,7 +22,7 @@ import psutil
 
 from hudilab.errors import ServiceError
 from hudilab.locks import LOCK, STARTING, find
-from hudilab.paths import private_folder
+from hudilab.private import private_folder
 
 __all__ = [
     "JVM",

@@ -17,8 +17,9 @@ from hudilab.config import Settings
 from hudilab.errors import ServiceError
 from hudilab.jars import verify
 from hudilab.java import complaint, find_java
+from hudilab.private import write_private
 from hudilab.services import process
-from hudilab.services.files import properties, write_private
+from hudilab.services.files import properties
 
 __all__ = ["BUCKET", "S3Server", "find_s3", "running_s3", "serve", "start_s3", "stop_s3"]
 

@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from hudilab.drivers import write_private
 from hudilab.java import complaint, find_java, spark_home
 from hudilab.master import CONF
+from hudilab.private import write_private
 from hudilab.s3 import older_names
 from hudilab.services import process
 
