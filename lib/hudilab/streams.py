@@ -43,7 +43,7 @@ def drain(
 
     Without `batches`: until it ends by itself, as one with the trigger `availableNow` does.
     Shows a progress bar; `deadline` in seconds. An interrupt stops the query too; a signal in
-    `asked` (see `stop_on_signal`) stops it between two batches, without an error. Raises
+    `asked` (see `stop_on_signal`) stops it when its batch is done, without an error. Raises
     StreamError with the root cause when the query fails or the deadline passes; the next start
     resumes from the checkpoint.
     """
@@ -86,7 +86,7 @@ def run_until_end(queries: Sequence[StreamingQuery], asked: Sequence[int] = ()) 
     """Wait until all queries have ended by themselves; one that fails leaves the others running.
 
     A failure is told on stderr when it happens. A signal in `asked` (see `stop_on_signal`) stops
-    each query between two batches. Raises StreamError, at the end, with the cause of each failure.
+    each query when its batch is done. Raises StreamError, at the end, with each failure's cause.
     """
     failed: dict[StreamingQuery, str] = {}
     try:
@@ -135,9 +135,11 @@ def stop_on_signal() -> Iterator[list[int]]:
 
 
 def _stop(query: StreamingQuery) -> None:
-    """Between two batches, where that comes soon: then nothing is to be repeated."""
-    patience = time.monotonic() + 60
-    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < patience:
+    """When the batch that runs is done; the next one may be cut off at its start, and is redone."""
+    done, patience = _batches_done(query), time.monotonic() + 60
+    while query.isActive and query.status["isTriggerActive"] and _batches_done(query) == done:
+        if time.monotonic() > patience:
+            break
         time.sleep(0.05)
     query.stop()
 

@@ -110,7 +110,7 @@ def submit_and_wait(
     """Run a job to its end on this terminal; the driver's exit code. Otherwise as `submit`."""
     command, env = _command(settings, job, arguments, bundle)
     log, known = Path(env["HUDILAB_LOG_FILE"]), ""
-    # Ctrl-C is for the job, which ends between two batches; this process waits for it.
+    # Ctrl-C is for the job, which ends when its batch is done; this process waits for it.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         driver = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hudilab.sources import sensor_readings
+from hudilab.waiting import wait_for
 
 
 def job(home: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -51,6 +54,30 @@ def test_its_table_equals_the_generator(
     told = other.stderr.splitlines()[-1]
     assert told.startswith("hudilab: the checkpoint file://")
     assert told.endswith("or use another run_id")
+
+
+def test_ctrl_c_ends_it_when_its_batch_is_done(tmp_path: Path) -> None:
+    sizes = ["--rows", "600", "--batches", "300", "--sensors", "2", "--trigger-seconds", "0.5"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "hudilab.jobs.sensor_readings", *sizes],
+        env=os.environ | {"HUDILAB_HOME": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    timeline = tmp_path / "warehouse" / "lab" / "sensor_readings" / ".hoodie" / "timeline"
+    try:
+        wait_for(lambda: any(timeline.glob("*_*.commit")), 120, "a commit")
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=120)
+    finally:
+        running.kill()
+    assert running.returncode == 0, err[-3000:]
+    assert "Traceback" not in err
+    said = re.fullmatch(r"hudilab: rows=(\d+) commits=(\d+) partitions=2 table=file:.*\n", out)
+    assert said is not None, out
+    assert int(said[1]) == 2 * int(said[2]) < 100
 
 
 REMEDY = "change it in the parameters cell or with -p NAME VALUE"

@@ -2,8 +2,8 @@
 
 `python -m hudilab.jobs.sensor_readings`, or the same file with spark-submit; `--help` lists the
 options, which are the notebook's parameters. Nothing is deleted: started again it resumes from its
-checkpoint, and after its last batch it has nothing left to do. Ctrl-C ends it between two batches.
-The table holds each reading once.
+checkpoint, and after its last batch it has nothing left to do. Ctrl-C ends it when its batch is
+done. The table holds each reading once.
 """
 
 from __future__ import annotations
