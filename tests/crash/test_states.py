@@ -57,7 +57,9 @@ def test_the_table_is_exact_after_a_stop_anywhere(tmp_path: Path, case: str) -> 
     found = tried(tmp_path, case)
     missing = set(CASES[case].must) - {one.kind for one in found}
     assert not missing, "the recording has missed changes"
-    assert {"rolled back", "replayed", "skipped"} <= {one.outcome for one in found}
+    # A resume that is stopped has left something to roll back, at whatever change it was.
+    usual = {"rolled back", "skipped"} | ({"replayed"} if not CASES[case].recovery else set())
+    assert usual <= {one.outcome for one in found}
     bad = [one for one in found if one.outcome in ("wrong", "refused")]
     assert [one for one in bad if HALF_MADE not in one.why] == []
     if bad:
@@ -65,7 +67,7 @@ def test_the_table_is_exact_after_a_stop_anywhere(tmp_path: Path, case: str) -> 
 
 
 def test_a_resume_on_s3_ends_as_one_on_the_disk_does(tmp_path: Path) -> None:
-    """Why the states are tried on the disk, where it takes a third of the time."""
+    """Why the states are tried on the disk, where it takes half of the time."""
     case = "append, copy on write"
     here, there = (
         tried(tmp_path / where, case, where=where, which="kinds") for where in ("disk", "s3")
