@@ -17,7 +17,6 @@ from crash.harness import Tried
 STATES = Path(__file__).with_name("states.py")
 PATIENCE = 1800  # seconds, for some fifty states
 OUTCOMES = ("rolled back", "replayed", "skipped", "refused", "wrong")
-HALF_MADE = "HoodieIOException: Could not load Hoodie properties"
 pytestmark = pytest.mark.deep
 
 
@@ -60,10 +59,7 @@ def test_the_table_is_exact_after_a_stop_anywhere(tmp_path: Path, case: str) -> 
     # A resume that is stopped has left something to roll back, at whatever change it was.
     usual = {"rolled back", "skipped"} | ({"replayed"} if not CASES[case].recovery else set())
     assert usual <= {one.outcome for one in found}
-    bad = [one for one in found if one.outcome in ("wrong", "refused")]
-    assert [one for one in bad if HALF_MADE not in one.why] == []
-    if bad:
-        pytest.xfail("a table of whose creation only folders are there can never be written to")
+    assert [one for one in found if one.outcome in ("wrong", "refused")] == []
 
 
 def test_a_resume_on_s3_ends_as_one_on_the_disk_does(tmp_path: Path) -> None:
