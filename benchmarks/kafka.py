@@ -25,7 +25,7 @@ from hudilab.config import Settings, load_settings
 from hudilab.jobs import stock_prices
 from hudilab.kafka import Access, create_topics, produce
 from hudilab.ledger import BatchLedger
-from hudilab.prices import KEY, ORDERING, Message, messages, read_prices
+from hudilab.prices import KEY, Message, messages, read_prices
 from hudilab.services.kafka import start_broker, stop_broker
 from hudilab.session import open_session
 from hudilab.storage import prepare
@@ -98,7 +98,9 @@ def to_hudi(
     # The timeline of all commits is read in the end.
     whole = {"hoodie.archive.automatic": "false"}
     ledger = BatchLedger(spark, spec, place, {"topic": topic}, extra=whole)
-    rows = source(spark, kafka, topic, limit).select(*KEY, "price", "partition", *ORDERING)
+    rows = source(spark, kafka, topic, limit).select(
+        *KEY, "price", "partition", "offset", "timestamp"
+    )
     writer = rows.writeStream.foreachBatch(ledger.write_batch)
     return writer.option("checkpointLocation", place.checkpoint), place
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import psutil
+if TYPE_CHECKING:
+    import psutil
 
 __all__ = ["LOCK", "STARTING", "find"]
 
@@ -18,6 +20,8 @@ def find(folder: Path) -> psutil.Process | None:
     lock, starting = (os.path.realpath(folder / name) for name in (LOCK, STARTING))
     if not Path(lock).exists():
         return None
+    import psutil  # here: a job that is deployed has none, and no servers of its own
+
     for process in psutil.process_iter():
         try:
             # A server leads a session of its own: few others have to be looked into.

@@ -29,8 +29,9 @@ TICKERS = (
     *("MA", "MSFT", "NVDA", "ORCL", "PYPL", "QCOM", "TXN", "V"),
 )
 KEY = "ticker", "event_time"  # of the Hudi table
-# Of two prices for one moment the one that was sent later is right: Kafka's own order.
-ORDERING = "timestamp", "offset"
+# Of two prices for one moment the one that was sent later is right: a key's messages are in one
+# partition, and Kafka's order there is the offset.
+ORDERING = "offset"
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 STEP_MS = 1000
 MAX_BYTES = 100_000  # of a value; the brokers' own limit is about a million

@@ -81,8 +81,8 @@ _WHY = {
 @dataclass(frozen=True)
 class TableSpec:
     """A Hudi table: `table_type` COPY_ON_WRITE or MERGE_ON_READ; `operation` bulk_insert, insert
-    or upsert; `ordering` is the column (or the columns, compared in turn) whose greatest value an
-    upsert keeps when a key comes twice.
+    or upsert; `ordering` is the column whose greatest value an upsert keeps when a key comes twice
+    (one only: hudi-rs 0.5 reads no table with more).
     `buckets`, for upserts: the bucket index with this number of file groups a partition, fixed for
     the table's life; None: Hudi's SIMPLE index, which reads the keys of all files. Source: Hudi
     1.2.0 `hoodie.index.type`.
@@ -93,17 +93,13 @@ class TableSpec:
     name: str
     record_key: tuple[str, ...]
     partition: tuple[str, ...]
-    ordering: str | tuple[str, ...]
+    ordering: str
     table_type: str = "COPY_ON_WRITE"
     operation: str = "bulk_insert"
     buckets: int | None = None
 
     def __post_init__(self) -> None:
-        problems = _name_problem("name", self.name)
-        if isinstance(self.ordering, tuple):
-            problems += _columns_problems("ordering", self.ordering)
-        else:
-            problems += _name_problem("ordering", self.ordering)
+        problems = _name_problem("name", self.name) + _name_problem("ordering", self.ordering)
         problems += _columns_problems("record_key", self.record_key)
         problems += _columns_problems("partition", self.partition)
         if self.record_key == ():
@@ -112,11 +108,10 @@ class TableSpec:
             problems.append(f"table_type={self.table_type!r} is not one of {', '.join(_TYPES)}")
         if self.operation not in _OPERATIONS:
             problems.append(f"operation={self.operation!r} is not one of {', '.join(_OPERATIONS)}")
-        upserts = self.operation == "upsert"
-        if upserts and not problems and set(self._order) <= set(self.record_key):
+        if self.operation == "upsert" and not problems and self.ordering in self.record_key:
             problems.append(
-                f"ordering={','.join(self._order)} is part of record_key, so two rows of one key "
-                "are always equal in it and an older row can win; order by a column outside the key"
+                f"ordering={self.ordering} is part of record_key, so two rows of one key are always "
+                "equal in it and an older row can win; order by a column outside the key"
             )
         if self.buckets is not None:
             if type(self.buckets) is not int or self.buckets < 1:
@@ -125,10 +120,6 @@ class TableSpec:
                 problems.append(f"buckets are for upsert, operation is {self.operation}")
         if problems:
             raise TableError(f"TableSpec: {'; '.join(problems)}; correct these fields")
-
-    @property
-    def _order(self) -> tuple[str, ...]:
-        return self.ordering if isinstance(self.ordering, tuple) else (self.ordering,)
 
     def write_options(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         """Options for `.format("hudi").options(**...)`: the spec's own and `extra`, all text.
@@ -165,7 +156,7 @@ class TableSpec:
     def describe(self) -> list[tuple[str, str, str]]:
         """(option, value, what it is for), a row for each option that the spec sets."""
         values = [self.name, self.table_type, ",".join(self.record_key), ",".join(self.partition)]
-        values += ["true", ",".join(self._order), self.operation, "UTC"]
+        values += ["true", self.ordering, self.operation, "UTC"]
         values += ["false", "true"] if self.table_type == "MERGE_ON_READ" else ["", ""]
         values.append("false" if self.operation == "bulk_insert" else "")
         # In MERGE_ON_READ such rows would also change the format of the logs, for no gain.
@@ -188,7 +179,7 @@ class TableSpec:
             (
                 "ordering",
                 have.get("ordering.fields", have.get("precombine.field")),
-                ",".join(self._order),
+                self.ordering,
             ),
             # Not in every table: a missing line is no difference that Hudi would refuse.
             ("hive style", have.get(f"{_WRITE}hive_style_partitioning", "true"), "true"),

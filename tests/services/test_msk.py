@@ -28,7 +28,8 @@ SparkSession.builder.config("spark.master", "local-cluster[1,1,1024]")
 import hudilab.session as session
 kept = session.overlay
 session.overlay = lambda s: kept(s) | {
-    "spark.master": "local-cluster[1,1,1024]", "spark.executor.extraClassPath": jars}
+    "spark.master": "local-cluster[1,1,1024]", "spark.executor.extraClassPath": jars,
+    "spark.authenticate": "false"}
 spark = open_session(settings, app="msk", groups=groups)
 told = {}
 try:

@@ -361,14 +361,6 @@ def test_an_upsert_is_not_ordered_by_a_part_of_its_key() -> None:
         "fields"
     )
     spec(operation="bulk_insert", ordering="reading_id")  # which compares no rows
-    spec(operation="upsert", ordering=("reading_id", "measurement_time"))
-
-
-def test_several_columns_order_in_turn() -> None:
-    options = spec(ordering=("measurement_time", "arrived")).write_options()
-    assert options["hoodie.table.ordering.fields"] == "measurement_time,arrived"
-    with pytest.raises(TableError, match="ordering='no name' is not a plain name"):
-        spec(ordering=("measurement_time", "no name"))
 
 
 PARTITIONS = "hoodie.table.metadata.partitions"

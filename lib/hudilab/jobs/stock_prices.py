@@ -80,7 +80,7 @@ def run(
     )
     to_table = (
         rows.where("reason IS NULL")
-        .select(*KEY, "price", "topic", "partition", *ORDERING)
+        .select(*KEY, "price", "topic", "partition", ORDERING)
         .writeStream.foreachBatch(_previewed(ledger, settings.runtime == "LOCAL"))
         .option("checkpointLocation", place.checkpoint)
         .trigger(**trigger)
