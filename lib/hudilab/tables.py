@@ -110,8 +110,8 @@ class TableSpec:
             problems.append(f"operation={self.operation!r} is not one of {', '.join(_OPERATIONS)}")
         if self.operation == "upsert" and not problems and self.ordering in self.record_key:
             problems.append(
-                f"ordering={self.ordering} is part of record_key, so two rows of one key are always "
-                "equal in it and an older row can win; order by a column outside the key"
+                f"ordering={self.ordering} is part of record_key, so two rows of one key are "
+                "always equal in it and an older row can win; order by a column outside the key"
             )
         if self.buckets is not None:
             if type(self.buckets) is not int or self.buckets < 1:
