@@ -37,7 +37,7 @@ TRIES = 10  # of a batch that lost to another writer
 
 
 class BatchLedger:
-    """Writes micro-batches exactly once: pass its `write_batch` to `foreachBatch`.
+    """Writes micro-batches exactly once; pass its `write_batch` to `foreachBatch`.
 
     The promise: whatever is deleted, restored, replayed, recreated or run twice, the table is right
     or the stream is refused with the reason.
@@ -163,7 +163,8 @@ class BatchLedger:
         """Check all again and shut out the checkpoint's earlier driver, at a run's first batch."""
         self._offsets = {}
         run = str(session.sparkContext.getLocalProperty("spark.jobGroup.id"))
-        self._table.clear_half_made()
+        if not self._shared:  # where another stream may be creating the table at this moment
+            self._table.clear_half_made()
         self._query = self._check(str(running))
         write_text(self._spark, self._owner_file(), run)
         owner = session.read.text(self._owner_file())
