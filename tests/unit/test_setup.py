@@ -172,7 +172,7 @@ def test_gates_stop_at_the_first_that_fails(
 
 
 def test_gates_come_cheapest_first() -> None:
-    names = "lint|format|types|unit tests|notebook contract|Spark tests|services|notebooks"
+    names = "lint|format|types|unit tests|notebook contract|Spark tests|services|crashes|notebooks"
     assert list(gates.GATES) == [*names.split("|"), "golden cells"]
 
 
