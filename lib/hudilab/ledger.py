@@ -110,8 +110,8 @@ class BatchLedger:
         context = batch.sparkSession.sparkContext
         run = str(context.getLocalProperty("spark.jobGroup.id"))
         if run != self._run:
-            self._take_over(batch.sparkSession, context.getLocalProperty("sql.streaming.queryId"))
-            self._run = run
+            query = str(context.getLocalProperty("sql.streaming.queryId"))
+            self._take_over(batch.sparkSession, run, query)
         elif read_text(self._spark, self._owner_file()) != run:
             raise StreamError(FENCED.format(self._place.checkpoint))
         mine, others = self._rules.find(self._query, self._table.newest_first())
@@ -159,13 +159,12 @@ class BatchLedger:
         self._refuse_foreign_groups(self._table.file_groups() if self._spec.buckets else set())
         return str(query)
 
-    def _take_over(self, session: SparkSession, running: str | None) -> None:
+    def _take_over(self, session: SparkSession, run: str, running: str) -> None:
         """Check all again and shut out the checkpoint's earlier driver, at a run's first batch."""
         self._offsets = {}
-        run = str(session.sparkContext.getLocalProperty("spark.jobGroup.id"))
         if not self._shared:  # where another stream may be creating the table at this moment
             self._table.clear_half_made()
-        self._query = self._check(str(running))
+        self._query = self._check(running)
         write_text(self._spark, self._owner_file(), run)
         owner = session.read.text(self._owner_file())
         owner.createOrReplaceTempView(_view(run))
@@ -173,7 +172,8 @@ class BatchLedger:
         options = self._options | self._kept | self._sharing
         self._table.roll_back_unfinished(options, wait=self._shared)
         # What the earlier driver committed until then counts.
-        self._check(str(running))
+        self._check(running)
+        self._run = run
 
     def _follow_table(self, others: list[Commit]) -> None:
         """Keep what the table has; refuse what others wrote and this write cannot live with."""
