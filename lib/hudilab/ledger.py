@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
@@ -16,6 +17,7 @@ from hudilab.errors import StreamError, TableError
 from hudilab.ledger_rules import FENCED, Checkpoint, Commit, Rules, covers
 from hudilab.paths import Place
 from hudilab.storage import exists, list_files, read_text, write_text
+from hudilab.streams import root_cause
 from hudilab.tables import (
     TIDY_EVERY,
     TableSpec,
@@ -27,13 +29,18 @@ from hudilab.tables import (
 
 __all__ = ["BatchLedger"]
 
-# What Hudi throws at the loser of two writers; the last where both create the table.
+# What Hudi throws at the loser of two writers before its commit; the last two: both create the table.
 CONFLICTS = (
     "ConcurrentModificationException",
     "HoodieWriteConflictException",
     "Could not load Hoodie properties",
+    "TableNotFoundException",
 )
 TRIES = 10  # of a batch that lost to another writer
+SERVICES_FAILED = (
+    "hudilab: batch {} is committed; the table services after it failed, as they do when another "
+    "writer runs them at the same time, and the next batch runs them again: {}"
+)
 
 
 class BatchLedger:
@@ -53,7 +60,9 @@ class BatchLedger:
     identity of a topic), or a function that says so; it is asked, and compared, at every batch.
     batches: the length of a bounded stream. shared: other streams or jobs may write to the table at
     the same time; pass it to all of them. lock: options of a Hudi lock provider, for shared tables;
-    on a local disk it is a lock file of the table's. tidy_every: see `TableSpec.tidy_options`.
+    on a local disk it is a lock file of the table's. tidy_every: see `TableSpec.tidy_options`; a
+    shared table is not tidied by its streams, because Hudi 1.2.0 loses rows when two writers merge
+    files at the same time: run one job that does (`CALL run_clustering`).
     extra: further write options, see `TableSpec.write_options`.
 
     Raises, before anything is written: TableError when the table there has another key, type or
@@ -71,12 +80,18 @@ class BatchLedger:
         *,
         shared: bool = False,
         lock: Mapping[str, str] | None = None,
-        tidy_every: int = TIDY_EVERY,
+        tidy_every: int | None = None,
         extra: Mapping[str, str] | None = None,
     ) -> None:
         self._spark, self._spec, self._place = spark, spec, place
         self._options = spec.write_options(extra)
-        self._ask, self._tidy_every = source, tidy_every
+        if shared and tidy_every is not None:
+            raise TableError(
+                f"tidy_every={tidy_every} in a shared table: Hudi loses rows when two writers "
+                "merge files at the same time; leave tidy_every out, and merge files in one job "
+                "of its own, with CALL run_clustering"
+            )
+        self._ask, self._tidy_every = source, TIDY_EVERY if tidy_every is None else tidy_every
         self._shared = shared
         self._sharing = sharing_options(place.table, lock) if shared else {}
         self._rules = Rules(place.table, place.checkpoint, batches, shared)
@@ -93,15 +108,20 @@ class BatchLedger:
             if self.done(batch, batch_id):
                 return
             options = self._options | self.stamp(batch_id)
-            options |= self._spec.tidy_options(batch_id, self._tidy_every)
+            if not self._shared:
+                options |= self._spec.tidy_options(batch_id, self._tidy_every)
             writer = self.fenced(batch).write.format("hudi").options(**options)
             try:
                 writer.mode("append").save(self._place.table)
                 return
             except Exception as error:
-                # In a shared table the second of two writers that touch the same file group loses.
-                lost = self._shared and any(name in str(error) for name in CONFLICTS)
-                if not lost or attempt == TRIES:
+                if not self._shared:
+                    raise
+                # Two writers run the same table services after their commits; one of them loses.
+                if self.done(batch, batch_id):
+                    print(SERVICES_FAILED.format(batch_id, root_cause(str(error))), file=sys.stderr)
+                    return
+                if attempt == TRIES or not any(name in str(error) for name in CONFLICTS):
                     raise
                 time.sleep(0.1 * attempt)
 

@@ -246,6 +246,8 @@ def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[s
         "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
         # Another writer's commit in flight is no failed one: it is, once its heartbeat has stopped.
         "hoodie.clean.failed.writes.policy": "LAZY",
+        # Of two writers that find the same failed write, one rolls it back.
+        "hoodie.rollback.avoid.duplicate.plan": "true",
         "hoodie.client.heartbeat.interval_in_ms": "10000",
         "hoodie.client.heartbeat.tolerable.misses": "3",
         # Longer than the lock of a dead writer lives.
