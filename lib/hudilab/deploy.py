@@ -95,16 +95,14 @@ def permissions(
     Errors: BundleError with everything that is wrong.
     """
     problems = [] if re.fullmatch(r"\d{12}", account) else ["--account"]
-    place = _BUCKET.fullmatch(to)
-    problems += [] if place else ["--to"]
+    problems += [] if _BUCKET.fullmatch(to) else ["--to"]
     cluster = _CLUSTER.fullmatch(cluster_arn) if cluster_arn else None
     problems += ["--cluster-arn"] if cluster_arn and not cluster else []
     _refuse(problems)
-    assert place is not None
     aws = _partition(settings, **({"cluster_arn": cluster_arn} if cluster_arn else {}))
     bucket, prefix = _warehouse(settings)
     warehouse = f"arn:{aws}:s3:::{bucket}/{prefix}"
-    code = f"arn:{aws}:s3:::{place[1]}/{place[2]}"
+    code = f"arn:{aws}:s3:::{to.removeprefix('s3://').rstrip('/')}"
     logs = f"arn:{aws}:logs:{settings.aws_region}:{account}:log-group"
     statements = [
         _allow(

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError as Code
 from confluent_kafka import KafkaException, TopicPartition
@@ -38,10 +38,13 @@ __all__ = [
     "create_topics",
     "jaas",
     "password",
+    "present",
     "produce",
     "read_access",
     "topic_rows",
 ]
+
+Group = TypeVar("Group")
 
 IAM_PORT = "9098"  # of Amazon MSK: TLS, and IAM instead of a password
 CLIENT = "client.properties"  # of the lab's broker, in its folder: how to get in
@@ -112,6 +115,16 @@ class Access:
         return options | ({"ssl.ca.location": self.ca} if self.ca else {})
 
 
+def present(group: Group | None) -> Group:
+    """The settings' group. Raises KafkaError when the settings have none."""
+    if group is None:
+        raise KafkaError(
+            "application_properties.json has no groups for Kafka; "
+            "add consumer.config.0 and producer.config.0"
+        )
+    return group
+
+
 def access(group: Consumer | Producer | None, env: Mapping[str, str] | None = None) -> Access:
     """What a group of application_properties.json says, with the password from the environment.
 
@@ -119,21 +132,17 @@ def access(group: Consumer | Producer | None, env: Mapping[str, str] | None = No
     Errors: KafkaError, which never repeats a password.
     """
     env = os.environ if env is None else env
-    if group is None:
-        raise KafkaError(
-            "application_properties.json has no groups for Kafka; "
-            "add consumer.config.0 and producer.config.0"
-        )
-    protocol = group.security_protocol or "PLAINTEXT"
-    if protocol == "PLAINTEXT" and (own := _own(group.home, group.bootstrap_servers)):
+    asked = present(group)
+    protocol = asked.security_protocol or "PLAINTEXT"
+    if protocol == "PLAINTEXT" and (own := _own(asked.home, asked.bootstrap_servers)):
         return own
     if protocol != "SASL_SSL":
-        return Access(group.bootstrap_servers, protocol, ca=group.ssl_ca_location)
-    if not group.sasl_username:
+        return Access(asked.bootstrap_servers, protocol, ca=asked.ssl_ca_location)
+    if not asked.sasl_username:
         raise KafkaError("security.protocol is SASL_SSL; set sasl.username beside it")
     secret = password(env)
     return Access(
-        group.bootstrap_servers, protocol, group.sasl_username, secret, group.ssl_ca_location
+        asked.bootstrap_servers, protocol, asked.sasl_username, secret, asked.ssl_ca_location
     )
 
 

@@ -29,7 +29,7 @@ from hudilab.tables import (
 
 __all__ = ["BatchLedger"]
 
-# What Hudi throws at the loser of two writers before its commit; the last two: both create the table.
+# What Hudi throws at the loser of two writers; the last two: where both create the table.
 CONFLICTS = (
     "ConcurrentModificationException",
     "HoodieWriteConflictException",

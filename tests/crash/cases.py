@@ -66,5 +66,8 @@ CASES = {
         recovery="put replacecommit completed",
         must=(*UNDONE, *MERGED),
     ),
+    "two streams append": Case(COW, "bulk_insert", shared=True, must=COMMIT),
+    "two streams upsert, copy on write": Case(COW, "upsert", shared=True, must=COMMIT),
+    "two streams upsert, merge on read": Case(MOR, "upsert", shared=True, must=LOGGED),
 }
 KILLED = Case(COW, "bulk_insert", 10)  # long enough for each kill to meet a batch

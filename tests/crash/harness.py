@@ -23,6 +23,7 @@ from crash.proxy import Change, Proxy
 from hudi import HudiTableBuilder
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
 from hudilab.config import Settings
 from hudilab.errors import LabError
@@ -49,7 +50,8 @@ class Case:
 
     `tidy`: each batch merges and removes files too; `hudi` are settings of Hudi. With
     `recovery` (a kind) the batch is stopped there once, and what is stopped at each change is the
-    resume, to the end of the next batch. `must` names the kinds that have to be among the changes.
+    resume, to the end of the next batch. `shared`: a second stream writes to the table all the
+    time, and is stopped and resumed too. `must` names the kinds that have to be among the changes.
     """
 
     table_type: str
@@ -58,6 +60,7 @@ class Case:
     tidy: bool = False
     hudi: Mapping[str, str] = field(default_factory=dict)
     recovery: str = ""
+    shared: bool = False
     must: tuple[str, ...] = ()
 
     @property
@@ -96,13 +99,25 @@ def open_on_s3(settings: Settings, case: Case) -> SparkSession:
 
 # --- what is written, and what has to be there
 
+SECOND = 1000  # the first number of a second stream's readings
+# Both streams are the session's; what a stopped one leaves is let go after three seconds.
+SHARING = {
+    "hoodie.write.lock.provider": ("org.apache.hudi.client.transaction.lock.InProcessLockProvider"),
+    "hoodie.client.heartbeat.interval_in_ms": "1000",
+    "hoodie.client.heartbeat.tolerable.misses": "3",
+}
+
 
 def ledger_writer(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
     """The writer under test."""
     spec = case.spec
     source = {"rows": case.batches * ROWS, "batches": case.batches, **SIZES}
     every = 1 if case.tidy else case.batches + 1
-    return BatchLedger(spark, spec, place, source, case.batches, tidy_every=every).write_batch
+    if case.shared:
+        ledger = BatchLedger(spark, spec, place, source, case.batches, shared=True, lock=SHARING)
+    else:
+        ledger = BatchLedger(spark, spec, place, source, case.batches, tidy_every=every)
+    return ledger.write_batch
 
 
 def writer_without_stamps(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
@@ -133,18 +148,28 @@ WRITERS = {
 
 
 def write(spark: SparkSession, case: Case, place: Place, writer: str, batches: int) -> None:
-    """Run the stream from its checkpoint until so many batches are committed."""
+    """Run the stream from its checkpoint until so many batches are committed, and the second one
+    of a shared table, at the same time, to its end."""
+    second = replace(place, checkpoint=f"{place.checkpoint}_second")
+    places = [place, second] if case.shared else [place]
+    queries = [_start(spark, case, one, writer) for one in places]
+    for query, end in zip(queries, (batches, case.batches), strict=False):
+        drain(query, batches=end, deadline=DEADLINE)
+
+
+def _start(spark: SparkSession, case: Case, place: Place, writer: str) -> StreamingQuery:
     write_batch = WRITERS[writer](spark, case, place)
     readings = sensor_stream(spark, rows_per_batch=ROWS, rows=case.batches * ROWS, **SIZES)
     if case.operation == "upsert":
         readings = readings.withColumn("reading_id", F.col("reading_id") % KEYS)
+    if place.checkpoint.endswith("_second"):
+        readings = readings.withColumn("reading_id", F.col("reading_id") + SECOND)
     stream = readings.writeStream.foreachBatch(write_batch)
-    stream = stream.option("checkpointLocation", place.checkpoint)
-    drain(stream.start(), batches=batches, deadline=DEADLINE)
+    return stream.option("checkpointLocation", place.checkpoint).start()
 
 
 def expectations(spark: SparkSession, case: Case) -> list[Rows]:
-    """What the table holds after no batch, after one, after two ..."""
+    """What a stream has written after no batch, after one, after two ..."""
     rows = sensor_readings(spark, case.batches * ROWS, **SIZES)
     numbered = rows.select(*COLUMNS[:3], F.unix_micros("measurement_time")).orderBy("reading_id")
     kept: dict[tuple[int, int], Row] = {}
@@ -284,7 +309,7 @@ class Recorder:
 
     @staticmethod
     def _plans(change: Change, batch: int) -> bool:
-        return any(re.search(rf"/offsets/\.?{batch}(\.|$)", key) for key in change.keys)
+        return any(re.search(rf"/readings/offsets/\.?{batch}(\.|$)", key) for key in change.keys)
 
     def _keep(self, kind: str, key: str) -> None:
         files = self.folder / f"{len(self.states):04}"
@@ -331,6 +356,10 @@ class Trap:
             self.proxy.before = self.proxy.after = lambda change: None
 
 
+def _second(row: Row) -> Row:
+    return row[0], row[1] + SECOND, row[2], row[3]
+
+
 class Lab:
     """A live session whose S3 is the proxy, and the folders of one case.
 
@@ -341,6 +370,7 @@ class Lab:
         self.spark, self.case, self.writer, self.home = spark, case, writer, home
         self.store = home / "services" / "s3" / "data" / "hudilab"
         self.expected = expectations(spark, case)
+        self.seconds = [Rows({_second(row): 1 for row in rows}) for rows in self.expected]
         self.client: Any = boto3.Session().client("s3", region_name="us-east-1")
         local = f"file://{home}/tried/0000"
         self.prefix = "w" * (len(local) - len("s3a://hudilab/000"))
@@ -360,14 +390,20 @@ class Lab:
 
     def batches_in(self, rows: Rows) -> int | str:
         """How many whole batches these rows are; in words what else they are."""
-        for batches, expected in enumerate(self.expected):
-            if rows == expected:
-                return batches
-        return f"{rows.total()} rows, no whole batches,"
+        of_second = Rows({row: count for row, count in rows.items() if row[1] >= SECOND})
+        found = [
+            next((n for n, expected in enumerate(series) if some == expected), None)
+            for some, series in ((rows - of_second, self.expected), (of_second, self.seconds))
+        ]
+        if None in found:
+            return f"{rows.total()} rows, no whole batches,"
+        return sum(batches for batches in found if batches is not None)
 
     def problems(self, place: Place, table: Path, after: History) -> list[str]:
         """What is wrong with a table at the end of its stream, in words."""
         found, expected = [], self.expected[-1]
+        if self.case.shared:
+            expected = expected + self.seconds[-1]
         readings = {
             "Spark": rows_of_spark(self.spark, place.table),
             "hudi-rs": rows_of_hudi_rs(table),
@@ -376,7 +412,7 @@ class Lab:
             lost, twice = (expected - rows).total(), (rows - expected).total()
             if lost or twice:
                 found.append(f"{engine} reads {lost} lost, {twice} twice or wrong")
-        if after.writes != Counter(range(self.case.batches)):
+        if after.writes != Counter([*range(self.case.batches)] * (1 + self.case.shared)):
             found.append(f"commits of each batch: {dict(sorted(after.writes.items()))}")
         return found
 

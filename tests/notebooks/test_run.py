@@ -43,8 +43,8 @@ def hudilab(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-# Minutes of servers that start; their golden cells run them each time.
-DEEP = {"07_kafka_stock_prices", "08_s3_warehouse", "09_cluster_and_deploy"}
+# Their golden cells run them each time; one is enough to see what the runner keeps.
+DEEP = set(NOTEBOOKS) - {"00_check_your_machine"}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,9 @@ def test_a_notebook_runs_alone(tmp_path: Path, name: str) -> None:
     assert (tmp_path / "out dir" / f"{name}.html").stat().st_size > 100_000
 
 
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize(
+    "table_type", [pytest.param("COPY_ON_WRITE", marks=pytest.mark.deep), "MERGE_ON_READ"]
+)
 def test_write_and_inspect_with_other_sizes(tmp_path: Path, table_type: str) -> None:
     done = hudilab(
         tmp_path,
@@ -90,9 +92,11 @@ def test_write_and_inspect_with_other_sizes(tmp_path: Path, table_type: str) -> 
 
 def test_inspect_leaves_a_table_of_other_parameters_alone(tmp_path: Path) -> None:
     """And 02 makes a commit for every batch, also when the last ones are empty."""
-    done = hudilab(tmp_path, "run", "02", "-p", "rows", "11", "-p", "batches", "8")
+    sizes = ("-p", "rows", "11", "-p", "batches", "8")
+    done = hudilab(tmp_path, "run", *sorted(TOGETHER), *sizes)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "hudilab: rows=11 commits=8 " in done.stdout.splitlines()[-1]
+    assert "reading the table of notebook 02: " in inspected(tmp_path)
     lessons = tmp_path / "warehouse" / "lessons"
     before = files(lessons)
     done = hudilab(tmp_path, "run", "03", "-p", "rows", "10", "-p", "batches", "6")

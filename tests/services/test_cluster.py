@@ -587,6 +587,7 @@ def test_notebook_07_gives_the_same_results(
     assert facts(tmp_path / name) == local
 
 
+@pytest.mark.deep
 def test_stock_prices_go_through(env: dict[str, str], kafka: Access, settings: Settings) -> None:
     create_topics(kafka, TOPICS, afresh=True)
     produce(kafka, "stocks-in", messages(340, seed=1))
@@ -655,6 +656,7 @@ class Writer:
         assert result["commits"] == self.batches
 
 
+@pytest.mark.deep
 def test_a_worker_killed_in_mid_batch_loses_nothing(
     settings: Settings, cluster: Cluster, master: Master, env: dict[str, str]
 ) -> None:

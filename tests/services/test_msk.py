@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from hudilab.config import Settings
 from hudilab.kafka import Access
 from hudilab.services import process
@@ -83,6 +85,8 @@ def test_without_the_jar_the_class_is_missing(settings: Settings) -> None:
         assert "could not be found" in text or "LoginException" in text
 
 
+# The handshake below loads the same classes, and gets further.
+@pytest.mark.deep
 def test_with_the_jar_only_the_connection_fails(settings: Settings) -> None:
     found = told(settings, f"127.0.0.1:{process.free_port()}", "msk")
     for text in (found["driver"], found["executor"]):

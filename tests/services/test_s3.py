@@ -87,6 +87,7 @@ def test_the_table_is_the_same_as_on_a_disk(tmp_path: Path, s3: S3Server, table_
     assert not (tmp_path / table_type / "warehouse").exists()
 
 
+@pytest.mark.deep
 def test_a_server_killed_for_20_seconds_ends_no_stream_and_no_key_is_seen(
     tmp_path: Path, settings: Settings, s3: S3Server
 ) -> None:
@@ -137,9 +138,8 @@ def pages(port: int) -> str:
     return "\n".join(urlopen(f"{base}/{name}").read().decode() for name in (*names, *more))
 
 
-@pytest.mark.parametrize(
-    ("kills", "batches"), [(1, 8), pytest.param(5, 40, marks=pytest.mark.deep)]
-)
+@pytest.mark.deep
+@pytest.mark.parametrize(("kills", "batches"), [(1, 8), (5, 40)])
 def test_the_table_is_exact_after_kills_of_the_driver(
     tmp_path: Path, s3: S3Server, kills: int, batches: int
 ) -> None:

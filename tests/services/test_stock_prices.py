@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -21,6 +21,8 @@ from pyspark.sql import functions as F
 from services.programs import SECRET, USER, Programs
 
 from hudilab.config import Settings
+from hudilab.errors import KafkaError, StreamError
+from hudilab.jobs.stock_prices import run
 from hudilab.kafka import Access, create_topics, produce, topic_rows
 from hudilab.prices import Message, messages, outgoing, prices, read_prices
 from hudilab.services.kafka import Broker, start_broker, stop_broker
@@ -219,13 +221,34 @@ def kept(value: bytes | None) -> bytes | None:
     return value[:1000] if value and len(value) > 100_000 else value
 
 
+@pytest.fixture
+def here(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, broker: Broker, spark: SparkSession
+) -> Callable[..., None]:
+    """The job in this process and its session, to the end of what is there."""
+    assert spark
+    monkeypatch.setenv("HUDILAB_HOME", str(settings.home))
+    monkeypatch.setenv("BOOTSTRAP_SERVERS", broker.bootstrap)
+
+    def job(run_id: str, *, fail_on_data_loss: bool = True) -> None:
+        run(
+            available_now=True,
+            trigger_seconds=1.0,
+            rows_per_batch=100_000,
+            run_id=run_id,
+            fail_on_data_loss=fail_on_data_loss,
+        )
+
+    return job
+
+
+@pytest.mark.deep  # Spark asks again and again for what is gone, half a minute long
 @pytest.mark.usefixtures("topics")
 def test_offsets_that_are_gone_stop_the_stream_unless_asked_otherwise(
-    spark: SparkSession, settings: Settings, kafka: Access, programs: Programs
+    spark: SparkSession, settings: Settings, kafka: Access, here: Callable[..., None]
 ) -> None:
-    job = ("hudilab.jobs.stock_prices", "--available-now", "--run-id", "gone")
     produce(kafka, "stocks-in", messages(300, seed=1))
-    assert programs.run(*job).returncode == 0
+    here("gone")
     produce(kafka, "stocks-in", messages(600, seed=1, first=300))
     ends = topic_rows(kafka, ["stocks-in"])["end"]
     # As retention would: what was not read yet goes first.
@@ -233,34 +256,34 @@ def test_offsets_that_are_gone_stop_the_stream_unless_asked_otherwise(
     admin = AdminClient(kafka.client_options())
     for future in admin.delete_records(parts).values():
         future.result(10)
-    refused = programs.run(*job)
-    assert refused.returncode == 1
-    assert "hudilab: unread messages of topic 'stocks-in' were deleted (" in refused.stderr
-    assert refused.stderr.endswith(
-        "); keep them longer (retention.ms), and resume without them with --no-fail-on-data-loss\n"
+    with pytest.raises(KafkaError) as caught:
+        here("gone")
+    assert str(caught.value).startswith("unread messages of topic 'stocks-in' were deleted (")
+    assert str(caught.value).endswith(
+        "); keep them longer (retention.ms), and resume without them with --no-fail-on-data-loss"
     )
-    assert programs.run(*job, "--no-fail-on-data-loss").returncode == 0
+    here("gone", fail_on_data_loss=False)
     assert table(spark, settings, "gone").count() == 300 + 3 * 50
 
 
 @pytest.mark.usefixtures("topics")
 def test_a_topic_that_was_made_anew_is_another_source(
-    spark: SparkSession, settings: Settings, kafka: Access, programs: Programs
+    spark: SparkSession, settings: Settings, kafka: Access, here: Callable[..., None]
 ) -> None:
-    job = ("hudilab.jobs.stock_prices", "--available-now", "--run-id", "anew")
     produce(kafka, "stocks-in", messages(170, seed=1))
-    assert programs.run(*job).returncode == 0
+    here("anew")
     # A longer one: the offsets of the checkpoint exist in it too, and Spark would read on there.
     create_topics(kafka, TOPICS, afresh=True)
     produce(kafka, "stocks-in", messages(680, seed=7))
-    refused = programs.run(*job)
-    assert refused.returncode == 1
-    assert "belongs to a run with " in refused.stderr
-    assert refused.stderr.count('"topic": "stocks-in"') == 2
-    assert "use the same source and parameters, or delete table and checkpoint" in refused.stderr
+    with pytest.raises(StreamError, match="belongs to a run with ") as caught:
+        here("anew")
+    assert str(caught.value).count('"topic": "stocks-in"') == 2
+    remedy = "use the same source and parameters, or delete table and checkpoint"
+    assert remedy in str(caught.value)
     assert_exact(spark, table(spark, settings, "anew"), 170, seed=1)
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("topics")
 def test_the_stream_survives_a_broker_that_is_away_for_20_seconds(
     spark: SparkSession, settings: Settings, broker: Broker, kafka: Access, programs: Programs

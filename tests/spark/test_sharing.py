@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from spark.merge import merge
 
-from hudilab.commits import Commits
+from hudilab.commits import SERVICES, Commits
 from hudilab.errors import StreamError, TableError
 from hudilab.ledger import BatchLedger
 from hudilab.paths import Place, local_path, locate
@@ -27,6 +31,7 @@ APPENDS = TableSpec(
     ordering="measurement_time",
 )
 UPSERTS = replace(APPENDS, operation="upsert", buckets=1)
+LOGS = replace(UPSERTS, table_type="MERGE_ON_READ")
 SIZES = {"sensors": 2, "seed": 5}
 PER_BATCH = 20
 
@@ -63,19 +68,93 @@ def second(place: Place) -> Place:
     return replace(place, checkpoint=place.checkpoint + "_second")
 
 
-@pytest.mark.parametrize("spec", [APPENDS, UPSERTS], ids=["bulk_insert", "upsert"])
+@pytest.mark.parametrize(
+    ("spec", "batches"), [(APPENDS, 3), (UPSERTS, 5), (LOGS, 6)], ids=["append", "upsert", "logs"]
+)
 def test_two_streams_share_a_table_when_both_say_so(
-    spark: SparkSession, place: Place, spec: TableSpec
+    spark: SparkSession, place: Place, spec: TableSpec, batches: int
 ) -> None:
-    # Both write to the same file groups: for upserts one of two overlapping commits loses.
-    one = start(spark, spec, place, 4, shared=True, batches=4)
-    two = start(spark, spec, second(place), 4, first=1000, shared=True, batches=4)
-    drain(one, batches=4, deadline=300)
-    drain(two, batches=4, deadline=300)
-    both = expected(spark, 4).union(expected(spark, 4, first=1000))
+    # Both upsert into the same file groups: one of two overlapping commits loses. With six batches
+    # each, both compact and clean, and roll back what has lost.
+    one = start(spark, spec, place, batches, shared=True, batches=batches)
+    two = start(spark, spec, second(place), batches, first=1000, shared=True, batches=batches)
+    drain(one, batches=batches, deadline=300)
+    drain(two, batches=batches, deadline=300)
+    both = expected(spark, batches).union(expected(spark, batches, first=1000))
     assert_holds(spark, place, both)
-    stamps = [c.stamp for c in Commits(spark, place.table).newest_first() if c.stamp]
-    assert len({(stamp.query, stamp.batch) for stamp in stamps}) == 8
+    stamps = [
+        commit.stamp
+        for commit in Commits(spark, place.table).newest_first()
+        if commit.stamp and commit.operation not in SERVICES
+    ]
+    assert len(stamps) == len({(stamp.query, stamp.batch) for stamp in stamps}) == 2 * batches
+
+
+@pytest.mark.parametrize("where", ["session", pytest.param("process", marks=pytest.mark.deep)])
+def test_a_stream_shares_a_table_with_a_job_that_merges_its_files(
+    spark: SparkSession, place: Place, where: str
+) -> None:
+    """The job of the session runs in a thread; that of a process has a JVM of its own."""
+    batches = 8 if where == "session" else 40
+    drain(start(spark, APPENDS, place, batches, shared=True), batches=2, deadline=300)
+    stream = start(spark, APPENDS, place, batches, shared=True)
+    if where == "session":
+        merged = merge(spark, place.table, times=3)
+    else:
+        done = subprocess.run(
+            [sys.executable, str(Path(__file__).with_name("merge.py")), place.table, "3"],
+            env=os.environ | {"HUDILAB_HOME": str(local_path(place.warehouse).parent)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        merged = int(done.stdout.split()[-1])
+    drain(stream, batches=batches, deadline=300)
+    assert_holds(spark, place, expected(spark, batches))
+    commits = list(Commits(spark, place.table).newest_first())
+    assert sum(commit.operation == "CLUSTER" for commit in commits) == merged > 0
+    assert sum(commit.stamp is not None for commit in commits) == batches
+
+
+def test_a_service_that_loses_to_another_writers_ends_no_stream(
+    spark: SparkSession,
+    place: Place,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What fails after the batch's own commit is said, and the batch is not written again."""
+    save = DataFrameWriter.save
+
+    def fails_afterwards(self: DataFrameWriter, *args: Any, **options: Any) -> None:
+        save(self, *args, **options)
+        raise RuntimeError("java.io.IOException: Could not delete instant")
+
+    monkeypatch.setattr(DataFrameWriter, "save", fails_afterwards)
+    drain(start(spark, APPENDS, place, 2, shared=True), batches=2, deadline=300)
+    said = [line for line in capsys.readouterr().err.splitlines() if "is committed" in line]
+    assert [line.partition("hudilab: ")[2] for line in said[:2]] == [
+        f"batch {number} is committed; the table services after it failed, as they do when "
+        "another writer runs them at the same time, and the next batch runs them again: "
+        "java.io.IOException: Could not delete instant"
+        for number in (0, 1)
+    ]
+    assert_holds(spark, place, expected(spark, 2))
+    # Of one writer it is an error.
+    with pytest.raises(StreamError, match="Could not delete instant"):
+        drain(start(spark, APPENDS, place, 3), batches=3, deadline=300)
+
+
+def test_a_shared_table_is_not_tidied_by_its_streams(spark: SparkSession, place: Place) -> None:
+    """Two writers that merged at the same time have lost 40 of 100 rows."""
+    with pytest.raises(TableError) as caught:
+        BatchLedger(spark, APPENDS, place, {}, shared=True, tidy_every=5)
+    assert str(caught.value) == (
+        "tidy_every=5 in a shared table: Hudi loses rows when two writers merge files at the same "
+        "time; leave tidy_every out, and merge files in one job of its own, with CALL "
+        "run_clustering"
+    )
 
 
 def test_a_second_stream_is_refused_unless_it_says_so(spark: SparkSession, place: Place) -> None:

@@ -15,10 +15,10 @@ import typer
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hudilab.config import Consumer, Producer, Settings, load_settings
+from hudilab.config import load_settings
 from hudilab.errors import KafkaError, StreamError
 from hudilab.jobs import one_line
-from hudilab.kafka import Access, TopicIdentity, access, check_topics
+from hudilab.kafka import TopicIdentity, access, check_topics, present
 from hudilab.ledger import BatchLedger
 from hudilab.paths import Place
 from hudilab.prices import KEY, ORDERING, outgoing, read_prices
@@ -49,7 +49,8 @@ def run(
     stream that fails does not stop the other. Raises LabError.
     """
     settings = load_settings()
-    consumer, producer, reader, writer = clients(settings)
+    consumer, producer = present(settings.consumer), present(settings.producer)
+    reader, writer = access(consumer), access(producer)
     check_topics(reader, [consumer.topic_name])
     check_topics(writer, [producer.topic_name, producer.dead_letter_topic_name])
     place = prepare(settings, run_id=run_id, table=producer.table_name)
@@ -98,14 +99,6 @@ def run(
             "longer (retention.ms), and resume without them with --no-fail-on-data-loss"
         ) from None
     return queries
-
-
-def clients(settings: Settings) -> tuple[Consumer, Producer, Access, Access]:
-    """The groups of the settings for both topics, and how to connect. Raises KafkaError."""
-    reader, writer = access(settings.consumer), access(settings.producer)
-    if settings.consumer is None or settings.producer is None:
-        raise KafkaError("the settings have no groups for Kafka; add consumer.config.0")
-    return settings.consumer, settings.producer, reader, writer
 
 
 def _previewed(ledger: BatchLedger, shown: bool) -> Callable[[DataFrame, int], None]:

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from hudilab.config import load_settings
 from hudilab.errors import ConfigError
 from hudilab.jobs import one_line
-from hudilab.kafka import Sender, Sent, access, check_topics
+from hudilab.kafka import Sender, Sent, access, check_topics, present
 from hudilab.prices import TICKERS, messages
 from hudilab.streams import stop_on_signal
 
@@ -41,9 +41,9 @@ def run(
 ) -> Sent:
     """Send rounds of one price a ticker until MAX_RUN or Ctrl-C; then say what was acknowledged."""
     settings, rounds = load_settings(env=env), _rounds(env)
-    client = access(settings.consumer, env)
-    assert settings.consumer is not None  # access has refused settings without it
-    topic = env.get("TOPIC_NAME", "").strip() or settings.consumer.topic_name
+    consumer = present(settings.consumer)
+    client = access(consumer, env)
+    topic = env.get("TOPIC_NAME", "").strip() or consumer.topic_name
     check_topics(client, [topic])
     number = 0
     with (
