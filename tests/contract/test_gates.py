@@ -66,6 +66,45 @@ def test_the_slowest_parts_are_told(tmp_path: Path) -> None:
     assert 0.2 <= float(lines[0].split()[0]) < 5
 
 
+def test_each_gate_is_run_once() -> None:
+    names = [*gates.QUICK, *(name for lane in gates.LANES for name in lane)]
+    assert sorted(names) == sorted(gates.GATES)
+
+
+def test_a_gate_that_fails_stops_the_other_lane(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    begun, ended = tmp_path / "begun", tmp_path / "ended"
+    (tmp_path / "test_slow.py").write_text(
+        "import pathlib, time, pytest\n"
+        "@pytest.fixture\n"
+        "def server():\n"
+        "    yield\n"
+        f"    pathlib.Path({str(ended)!r}).touch()\n"
+        "def test_a(server):\n"
+        f"    pathlib.Path({str(begun)!r}).touch()\n"
+        "    time.sleep(60)\n"
+    )
+    waits = (
+        f"import pathlib, time\nwhile not pathlib.Path({str(begun)!r}).exists(): time.sleep(0.1)"
+    )
+    (tmp_path / "waits.py").write_text(f"{waits}\nraise SystemExit('this gate fails')\n")
+    plain = ("--rootdir", str(tmp_path), "-c", os.devnull, "-p", "no:cacheprovider")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(gates, "QUICK", ())
+    monkeypatch.setattr(gates, "LANES", (("slow", "later"), ("bad",)))
+    later = tmp_path / "later"
+    touches = ("timeit", "-n1", "-r1", f"open({str(later)!r}, 'w')")
+    slow = ("pytest", "-q", *plain, str(tmp_path))
+    monkeypatch.setattr(gates, "GATES", {"slow": slow, "later": touches, "bad": ("waits",)})
+    assert gates.main() == 1
+    assert ended.exists(), "the slow test's server was left running"
+    assert not later.exists()
+    printed = capfd.readouterr().out
+    assert "this gate fails\n== bad FAILED (exit code 1) after " in printed
+    assert "== slow" not in printed
+
+
 def test_lint() -> None:
     done = tool("ruff", "check", str(BAD / "lint.ipynb"))
     assert done.returncode == 1
