@@ -95,9 +95,10 @@ def test_a_stream_shares_a_table_with_a_job_that_merges_its_files(
     spark: SparkSession, place: Place, where: str
 ) -> None:
     """The job of the session runs in a thread; that of a process has a JVM of its own."""
-    batches = 8 if where == "session" else 40
-    drain(start(spark, APPENDS, place, batches, shared=True), batches=2, deadline=300)
-    stream = start(spark, APPENDS, place, batches, shared=True)
+    batches = 12 if where == "session" else 40
+    ends: dict[str, Any] = {"shared": True, "batches": batches}
+    drain(start(spark, APPENDS, place, batches, **ends), batches=2, deadline=300)
+    stream = start(spark, APPENDS, place, batches, **ends)
     if where == "session":
         merged = merge(spark, place.table, times=3)
     else:
@@ -121,10 +122,12 @@ def test_a_stream_shares_a_table_with_a_job_that_merges_its_files(
 def test_a_service_that_loses_to_another_writers_ends_no_stream(
     spark: SparkSession,
     place: Place,
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What fails after the batch's own commit is said, and the batch is not written again."""
+    alone = locate("alone", "lab", "readings", is_local=True, home=tmp_path)
     save = DataFrameWriter.save
 
     def fails_afterwards(self: DataFrameWriter, *args: Any, **options: Any) -> None:
@@ -132,18 +135,18 @@ def test_a_service_that_loses_to_another_writers_ends_no_stream(
         raise RuntimeError("java.io.IOException: Could not delete instant")
 
     monkeypatch.setattr(DataFrameWriter, "save", fails_afterwards)
-    drain(start(spark, APPENDS, place, 2, shared=True), batches=2, deadline=300)
+    drain(start(spark, APPENDS, place, 2, shared=True, batches=2), batches=2, deadline=300)
     said = [line for line in capsys.readouterr().err.splitlines() if "is committed" in line]
-    assert [line.partition("hudilab: ")[2] for line in said[:2]] == [
+    assert [line.partition("hudilab: ")[2] for line in said] == [
         f"batch {number} is committed; the table services after it failed, as they do when "
         "another writer runs them at the same time, and the next batch runs them again: "
         "java.io.IOException: Could not delete instant"
         for number in (0, 1)
     ]
     assert_holds(spark, place, expected(spark, 2))
-    # Of one writer it is an error.
+    # Where there is one writer it is an error.
     with pytest.raises(StreamError, match="Could not delete instant"):
-        drain(start(spark, APPENDS, place, 3), batches=3, deadline=300)
+        drain(start(spark, APPENDS, alone, 2, batches=2), batches=2, deadline=300)
 
 
 def test_a_shared_table_is_not_tidied_by_its_streams(spark: SparkSession, place: Place) -> None:
