@@ -150,7 +150,7 @@ def test_a_service_that_loses_to_another_writers_ends_no_stream(
 
 
 def test_a_shared_table_is_not_tidied_by_its_streams(spark: SparkSession, place: Place) -> None:
-    """Two writers that merged at the same time have lost 40 of 100 rows."""
+    """Two writers that merged at the same time have lost 280 of 480 rows."""
     with pytest.raises(TableError) as caught:
         BatchLedger(spark, APPENDS, place, {}, shared=True, tidy_every=5)
     assert str(caught.value) == (
