@@ -5,7 +5,7 @@ ARGS ?=
 LOCK := uv export --quiet --frozen --format requirements-txt --no-emit-project --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run lab test test-deep golden bundle bench lock clean
+.PHONY: help setup setup-dev run lab check test test-deep golden bundle bench lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
@@ -22,8 +22,11 @@ run: setup ## write a Hudi table and look into it, headless; ARGS="-p rows 50000
 lab: setup ## open JupyterLab on copies of the notebooks, in .lab/notebooks
 	@$(BIN)/python tools/lab.py $(ARGS)
 
-test: setup-dev ## every check, cheapest first, up to the first that fails
-	@$(BIN)/python tools/gates.py
+check: setup-dev ## what needs no Java: lint, format, types, unit tests, notebooks' form; a minute
+	@$(BIN)/python tools/gates.py --quick
+
+test: setup-dev ## every check, up to the first that fails; GATE="Spark tests" ARGS="-k ledger" one
+	@$(BIN)/python tools/gates.py $(if $(GATE),--gate "$(GATE)") $(ARGS)
 
 test-deep: setup-dev ## the tests that take minutes
 	@$(BIN)/python -m pytest tests -m deep $(ARGS)

@@ -1,18 +1,21 @@
-"""The gates of `make test`, cheapest first, each with its seconds; stops at the first failure.
+"""The gates of `make test`, each with its seconds; stops at the first failure.
 
-Those that need no JVM come one after the other. The others share the two cores of a small machine:
-two at a time, and what one prints is shown when it has ended. At the end: what running all
-notebooks once takes, and the ten slowest tests and cells.
+Two run at a time, as a small machine has two cores, and what one prints is shown when it has ended;
+those that need no Java come first. At the end: what running all notebooks once takes, and the ten
+slowest tests and cells. `--quick` runs the first stage only; `--gate NAME` one gate, with further
+arguments for it behind.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
@@ -36,9 +39,10 @@ GATES: dict[str, tuple[str, ...]] = {
     "notebooks": (*PYTEST, "tests/notebooks"),
     CURRICULUM: (*PYTEST, *GOLDEN, "notebooks"),
 }
-QUICK = ("lint", "format", "types", "unit tests", "notebook contract")
+# Stages of lanes: gates of a lane run one after the other, beside those of the other lane.
+QUICK = (("lint", "format", "types", "unit tests"), ("notebook contract",))
 # Servers at their usual ports are in one lane: two brokers cannot have the same one.
-LANES = (("services", CURRICULUM), ("Spark tests", "crashes", "notebooks"))
+SLOW = (("services", CURRICULUM), ("Spark tests", "crashes", "notebooks"))
 
 
 def parts(report: Path) -> list[tuple[float, str]]:
@@ -60,40 +64,51 @@ def slowest(found: list[tuple[float, str]], count: int = 10) -> list[str]:
 class Run:
     """One run of gates; `code` is that of the first that has failed, else 0."""
 
-    def __init__(self) -> None:
+    def __init__(self, arguments: Sequence[str] = (), *, at_once: bool = False) -> None:
+        """arguments: further ones for each gate; at_once: show what it prints while it runs."""
         self.code, self.found = 0, dict[str, list[tuple[float, str]]]()
+        self._arguments, self._at_once = arguments, at_once
         self._lock, self._running = Lock(), set[subprocess.Popen[bytes]]()
 
-    def gates(self, names: tuple[str, ...], *, at_once: bool) -> None:
-        """Run these one after the other; `at_once`: show what they print while they run."""
+    def stage(self, lanes: tuple[tuple[str, ...], ...]) -> None:
+        """Run lanes beside each other, until a gate fails."""
+        with ThreadPoolExecutor(len(lanes)) as threads:
+            for done in [threads.submit(self._gates, lane) for lane in lanes]:
+                done.result()
+
+    def _gates(self, names: tuple[str, ...]) -> None:
         for name in names:
             if self.code == 0:
-                self._gate(name, at_once=at_once)
+                self._gate(name)
 
-    def _gate(self, name: str, *, at_once: bool) -> None:
-        number = [*GATES].index(name) + 1
-        head = f"\n== {number}/{len(GATES)} {name}: {' '.join(GATES[name])}"
-        print(head if at_once else f"{head} (started)", flush=True)
+    def _gate(self, name: str) -> None:
+        command, number = (*GATES[name], *self._arguments), [*GATES].index(name) + 1
+        head = f"== {number}/{len(GATES)} {name}: {' '.join(command)}"
+        if self._at_once:
+            print(f"\n{head}", flush=True)
         started = time.monotonic()
         # A home of its own: no gate reads, or deletes, what a user wrote to .lab.
         with tempfile.TemporaryDirectory() as home:
             report, log = Path(home, "report.xml"), Path(home, "gate.log")
-            reported = ("--junitxml", str(report)) if GATES[name][0] == "pytest" else ()
+            reported = ("--junitxml", str(report)) if command[0] == "pytest" else ()
             with log.open("wb") as file:
-                to = None if at_once else file
-                code = self._wait([sys.executable, "-m", *GATES[name], *reported], home, to)
+                to = None if self._at_once else file
+                code = self._wait([sys.executable, "-m", *command, *reported], home, to)
             self.found[name] = parts(report)
             printed = log.read_text(encoding="utf-8", errors="replace")
-        became = f"FAILED (exit code {code})" if code else "passed"
+        seconds = time.monotonic() - started
         with self._lock:
             if self.code:
-                return  # it was stopped because another one has failed
-            told = printed and f"{head}\n{printed.rstrip()}\n"
-            print(f"{told}== {name} {became} after {time.monotonic() - started:.1f} s", flush=True)
+                return  # another one has failed, and has stopped this one
+            if not self._at_once:
+                print(f"\n{head}\n{printed.rstrip()}", flush=True)
+            if code:
+                print(f"== {name} FAILED after {seconds:.1f} s (exit code {code})", flush=True)
+                for one in self._running:
+                    one.send_signal(signal.SIGINT)  # so that it stops its servers
+            else:
+                print(f"== {name} passed in {seconds:.1f} s", flush=True)
             self.code = code
-            others = self._running if code else set()
-            for one in others:
-                one.send_signal(signal.SIGINT)  # its servers are stopped
 
     def _wait(self, command: list[str], home: str, to: BinaryIO | None) -> int:
         env = os.environ | {"HUDILAB_HOME": home}
@@ -108,25 +123,34 @@ class Run:
                 self._running.discard(running)
 
 
-def main() -> int:
+def main(*given: str) -> int:
     """The exit code of the first gate that fails, else 0."""
-    begun, run = time.monotonic(), Run()
-    run.gates(QUICK, at_once=True)
-    with ThreadPoolExecutor(len(LANES)) as lanes:
-        for done in [lanes.submit(run.gates, lane, at_once=False) for lane in LANES]:
-            done.result()
+    parser = argparse.ArgumentParser(prog="gates.py", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="only those that need no Java")
+    parser.add_argument("--gate", choices=[*GATES], help="only this one")
+    asked, arguments = parser.parse_known_args(given)
+    if arguments and not asked.gate:
+        parser.error(f"{' '.join(arguments)} is for one gate: say which, with --gate NAME")
+    begun = time.monotonic()
+    if asked.gate:
+        run = Run(arguments, at_once=True)
+        run.stage(((asked.gate,),))
+        return run.code
+    run = Run()
+    for lanes in (QUICK,) if asked.quick else (QUICK, SLOW):
+        run.stage(lanes)
     if run.code:
         return run.code
-    curriculum = sum(seconds for seconds, _ in run.found[CURRICULUM])
-    notebooks = len(list((ROOT / "notebooks").glob("*.ipynb")))
-    print(
-        f"\nthe curriculum: {notebooks} notebooks run in {curriculum:.0f} s; slowest of all parts:"
-    )
+    if not asked.quick:
+        curriculum = sum(seconds for seconds, _ in run.found[CURRICULUM])
+        notebooks = len(list((ROOT / "notebooks").glob("*.ipynb")))
+        print(f"\nthe curriculum: {notebooks} notebooks run in {curriculum:.0f} s")
+    print("\nslowest of all parts:")
     print("\n".join(slowest([part for found in run.found.values() for part in found])))
-    print(f"\nhudilab: {len(GATES)} gates passed in {time.monotonic() - begun:.0f} s")
+    print(f"\nhudilab: {len(run.found)} gates passed in {time.monotonic() - begun:.0f} s")
     return 0
 
 
 if __name__ == "__main__":
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

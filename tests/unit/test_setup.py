@@ -26,7 +26,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 RUNTIME = (ROOT / "requirements.lock").read_text()
 DEV = (ROOT / "requirements-dev.lock").read_text()
 TARGETS = {"help", "setup", "setup-dev", "run", "lab", "test", "test-deep"}
-TARGETS |= {"golden", "bundle", "bench", "lock", "clean"}
+TARGETS |= {"check", "golden", "bundle", "bench", "lock", "clean"}
 HASH = f" \\\n    --hash=sha256:{'0' * 64}\n"
 
 
@@ -163,12 +163,24 @@ def test_gates_stop_at_the_first_that_fails(
 ) -> None:
     commands = {"good": ("timeit", "-n1", "0"), "bad": ("no_such_tool",), "late": ("timeit",)}
     monkeypatch.setattr(gates, "GATES", commands)
-    assert gates.main() == 1
+    monkeypatch.setattr(gates, "QUICK", (tuple(commands),))
+    assert gates.main("--quick") == 1
     said = capfd.readouterr().out
     assert "== 1/3 good: timeit -n1 0\n" in said
     assert "== good passed in " in said
     assert "== bad FAILED after " in said
     assert "late" not in said
+
+
+def test_one_gate_with_arguments(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gates, "GATES", {"one": ("timeit", "-n1"), "other": ("no_such_tool",)})
+    assert gates.main("--gate", "one", "-r1", "print(4711)") == 0
+    assert "== 1/2 one: timeit -n1 -r1 print(4711)\n4711\n" in capfd.readouterr().out
+    with pytest.raises(SystemExit):
+        gates.main("-r1", "print(4711)")
+    assert "is for one gate: say which, with --gate NAME" in capfd.readouterr().err
 
 
 def test_gates_come_cheapest_first() -> None:
