@@ -5,7 +5,7 @@ ARGS ?=
 LOCK := uv export --quiet --frozen --format requirements-txt --no-emit-project --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run lab check test test-deep golden bundle bench lock clean
+.PHONY: help setup setup-dev run lab check test lesson test-deep golden bundle bench lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
@@ -27,6 +27,9 @@ check: setup-dev ## what needs no Java: lint, format, types, unit tests, noteboo
 
 test: setup-dev ## every check, up to the first that fails; GATE="Spark tests" ARGS="-k ledger" one
 	@$(BIN)/python tools/gates.py $(if $(GATE),--gate "$(GATE)") $(ARGS)
+
+lesson: setup-dev ## run one notebook and compare its results with those in git: NB=03
+	@$(BIN)/python tools/gates.py --lesson "$(NB)"
 
 test-deep: setup-dev ## the tests that take minutes
 	@$(BIN)/python -m pytest tests -m deep $(ARGS)

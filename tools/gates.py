@@ -3,7 +3,7 @@
 Two run at a time, as a small machine has two cores, and what one prints is shown when it has ended;
 those that need no Java come first. At the end: what running all notebooks once takes, and the ten
 slowest tests and cells. `--quick` runs the first stage only; `--gate NAME` one gate, with further
-arguments for it behind.
+arguments for it behind; `--lesson 03` one notebook, whose results are compared with those in git.
 """
 
 from __future__ import annotations
@@ -128,10 +128,19 @@ def main(*given: str) -> int:
     parser = argparse.ArgumentParser(prog="gates.py", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="only those that need no Java")
     parser.add_argument("--gate", choices=[*GATES], help="only this one")
+    parser.add_argument("--lesson", help="only this notebook: the first letters of its name")
     asked, arguments = parser.parse_known_args(given)
     if arguments and not asked.gate:
         parser.error(f"{' '.join(arguments)} is for one gate: say which, with --gate NAME")
     begun = time.monotonic()
+    if asked.lesson:
+        lessons = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
+        found = [path for path in lessons if path.name.startswith(asked.lesson)]
+        if len(found) != 1:
+            names = ", ".join(path.stem for path in lessons)
+            parser.error(f"{len(found)} notebooks begin with {asked.lesson!r}; choose of {names}")
+        GATES[CURRICULUM] = (*PYTEST, *GOLDEN, str(found[0].relative_to(ROOT)))
+        asked.gate = CURRICULUM
     if asked.gate:
         run = Run(arguments, at_once=True)
         run.stage(((asked.gate,),))

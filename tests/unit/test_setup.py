@@ -26,7 +26,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 RUNTIME = (ROOT / "requirements.lock").read_text()
 DEV = (ROOT / "requirements-dev.lock").read_text()
 TARGETS = {"help", "setup", "setup-dev", "run", "lab", "test", "test-deep"}
-TARGETS |= {"check", "golden", "bundle", "bench", "lock", "clean"}
+TARGETS |= {"check", "lesson", "golden", "bundle", "bench", "lock", "clean"}
 HASH = f" \\\n    --hash=sha256:{'0' * 64}\n"
 
 
@@ -181,6 +181,10 @@ def test_one_gate_with_arguments(
     with pytest.raises(SystemExit):
         gates.main("-r1", "print(4711)")
     assert "is for one gate: say which, with --gate NAME" in capfd.readouterr().err
+    with pytest.raises(SystemExit):
+        gates.main("--lesson", "0")
+    told = capfd.readouterr().err
+    assert re.search(r"\d+ notebooks begin with '0'; choose of 00_\w+, 01_", told)
 
 
 def test_gates_come_cheapest_first() -> None:
