@@ -1,6 +1,6 @@
-"""What spark-submit needs elsewhere, as one zip: a jar, the package, its packages, the settings.
+"""Pack what spark-submit needs elsewhere into one zip: jar, package, dependencies, settings.
 
-The same input gives the same bytes. No build tool of Java's is needed for the jar: merging is
+The same input gives the same bytes. The jar needs no Java build tool: merging jars only means
 reading and writing zip files.
 """
 
@@ -32,13 +32,13 @@ __all__ = ["JAR", "build_bundle", "merge_jars"]
 JAR = "lib/hudilab-dependencies.jar"
 JAVA = 17
 GROUPS = ("core", "kafka", "msk")
-# A file system for the local disk, which conf/local sets; no cluster writes there.
+# The local-disk file system that conf/local sets; no cluster writes to a local disk.
 NOT_DEPLOYED = "com.globalmentor:hadoop-bare-naked-local-fs"
-# What the jobs import and no platform for Spark can be trusted to have. Not among them: pyspark,
-# which must be the platform's own, and pandas, which only notebooks use.
+# What the jobs import and a Spark platform may lack. Not included: pyspark, which must be the
+# platform's own, and pandas, which only notebooks use.
 NEEDS = ("pydantic", "typer", "tqdm", "confluent-kafka", "boto3")
 
-_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can hold
+_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can store
 _SERVICES = "META-INF/services/"
 _MANIFEST = "META-INF/MANIFEST.MF"
 _SIGNATURE = re.compile(r"META-INF/([^/]+\.(SF|RSA|DSA|EC)|INDEX\.LIST)")
@@ -56,9 +56,17 @@ _SETTINGS = (
 
 
 def build_bundle(settings: Settings, out: Path | None = None) -> str:
-    """Write the zip (`dist/hudilab-bundle.zip` of the project unless named); where it is, a line.
+    """Write the zip to `out`, by default `dist/hudilab-bundle.zip` in the project.
 
-    Errors: BundleError, JarError, ConfigError, before the file is touched.
+    If it fails, an older zip stays as it is.
+
+    Returns:
+        One line: path, number of files, size in bytes, SHA-256.
+
+    Raises:
+        BundleError: the bundle cannot be built or written.
+        JarError: a jar is missing or altered.
+        ConfigError: the settings of a runtime are invalid.
     """
     out = (out or settings.project / "dist" / "hudilab-bundle.zip").absolute()
     runtimes = _load_runtimes(settings)
@@ -107,12 +115,15 @@ def build_bundle(settings: Settings, out: Path | None = None) -> str:
 
 
 def merge_jars(jars: Sequence[Path]) -> bytes:
-    """One jar of several: one version of each class, service files united in the jars' order.
+    """Merge several jars into one: one version of each class, service files joined in jar order.
 
-    Left out: signatures, which the merged jar would not match; module-info; classes for Java later
-    than 17, or of a version that their jar does not switch on; indexes. Licences are kept in a
-    folder for each jar. Errors: BundleError when two jars have a file of the same name and other
-    bytes (which of them Spark would find is chance), or a class is too new.
+    Left out: signatures, which would not match the merged jar; module-info; indexes; multi-release
+    classes for Java later than 17, or in a jar that is not marked as multi-release. Licences are
+    kept, in one folder per jar.
+
+    Raises:
+        BundleError: two jars have a file of the same name with different bytes (the class path
+            order would decide which one wins), or a class needs a Java later than 17.
     """
     found: dict[str, tuple[Path, bytes]] = {}
     services: dict[str, dict[str, None]] = {}
@@ -183,9 +194,9 @@ def _check_class(jar: Path, name: str, data: bytes) -> None:
 
 
 def _site_packages(names: Sequence[str]) -> tuple[dict[str, str], dict[str, bytes]]:
-    """Versions and files of the packages named and of all that they need, as installed here.
+    """Return versions and files of the named packages and their dependencies, as installed here.
 
-    Each file is held to the hash that its wheel came with. Errors: BundleError.
+    Raises BundleError if a package is missing, or a file differs from its wheel's hash.
     """
     found: dict[str, Distribution] = {}
     pending = list(names)
@@ -204,7 +215,7 @@ def _site_packages(names: Sequence[str]) -> tuple[dict[str, str], dict[str, byte
     for name, one in found.items():
         for file in one.files or []:
             path = file.as_posix()
-            # Scripts of bin/, caches, and what pip noted about its own run differ between machines.
+            # Skip what differs between machines: bin/ scripts, caches, pip's notes on its own run.
             noted = re.search(r"\.dist-info/(INSTALLER|RECORD|REQUESTED|direct_url\.json)$", path)
             if path.startswith("../") or noted or file.hash is None:
                 continue
@@ -219,14 +230,14 @@ def _site_packages(names: Sequence[str]) -> tuple[dict[str, str], dict[str, byte
 
 
 def _settings_files(settings: Settings) -> dict[str, bytes]:
-    """conf/ of every runtime but LOCAL, whose settings are for one machine's disk and cores.
+    """Return conf/ without LOCAL's settings, which are for one machine's disk and cores.
 
-    Errors: BundleError for a file that the lab does not read, and for one that holds a secret.
+    Raises BundleError for a file that the lab does not read, or one that holds a secret.
     """
     conf, files = settings.conf_dir, {}
     for file in sorted(path for path in conf.rglob("*") if path.is_file()):
         name = file.relative_to(conf)
-        # Hidden files are an editor's or a system's; they stay here.
+        # Skip hidden files: they belong to an editor or the system.
         if name.parts[0] == "local" or any(part.startswith(".") for part in name.parts):
             continue
         folder = "" if len(name.parts) == 1 else str(name.parent)
@@ -245,7 +256,7 @@ def _settings_files(settings: Settings) -> dict[str, bytes]:
 
 
 def _secrets(file: Path, defaults: Path) -> Iterator[str]:
-    """Keys that Spark would not show: what it redacts there is decided in one place."""
+    """Yield the keys that Spark would redact: its own setting decides what is a secret."""
     regex = read_options(defaults).get(_REDACTED) if defaults.is_file() else None
     if not regex:
         raise BundleError(f"{defaults} lacks {_REDACTED}, which tells secrets apart; add it")
@@ -256,7 +267,7 @@ def _secrets(file: Path, defaults: Path) -> Iterator[str]:
             f"{defaults}: {_REDACTED} is not a regular expression ({error}); correct it"
         ) from None
     pairs: Iterable[tuple[str, str]] = read_options(file).items() if file.suffix != ".json" else ()
-    if file.suffix == ".json":  # load_settings has found it well-formed
+    if file.suffix == ".json":  # load_settings has already validated it
         groups = json.loads(file.read_text("utf-8-sig"))
         pairs = [(key, "") for one in groups for key in one["PropertyMap"]]
     for key, value in pairs:
@@ -265,7 +276,7 @@ def _secrets(file: Path, defaults: Path) -> Iterator[str]:
 
 
 def _load_runtimes(settings: Settings) -> list[Settings]:
-    """Each runtime's settings, so that what is deployed is not found wrong there."""
+    """Load every runtime's settings, so that errors show up here and not on the platform."""
     home = {"HUDILAB_CONF": str(settings.conf_dir), "HUDILAB_HOME": str(settings.home)}
     return [load_settings(runtime, home) for runtime in ("LOCAL", "DOCKER", "AWS")]
 
@@ -293,7 +304,7 @@ def _zip(parts: Mapping[str, bytes]) -> bytes:
 
 
 def _add(archive: ZipFile, name: str, data: bytes) -> None:
-    """With nothing in it that differs between two runs: time, mode and system are fixed."""
+    """Add an entry with fixed time, mode and system, so that nothing differs between two runs."""
     entry = ZipInfo(name, _TIME)
     entry.create_system, entry.external_attr = 3, 0o100644 << 16
     archive.writestr(entry, data, ZIP_STORED if name.endswith(".jar") else ZIP_DEFLATED, 6)

@@ -17,7 +17,7 @@ from hudilab.errors import LabError
 from hudilab.jars import fetch, read_lock
 from hudilab.java import find_java
 
-PARTITIONS = 3  # of each topic
+PARTITIONS = 3  # per topic
 
 app = typer.Typer(
     name="hudilab",
@@ -309,7 +309,7 @@ def kill(id: Annotated[str, typer.Argument(help="As hudilab apps shows it.")]) -
 
 
 def join_pairs(arguments: list[str]) -> list[str]:
-    """`-p NAME VALUE` as `-p NAME=VALUE`: Typer has no option of two values that repeats."""
+    """Rewrite `-p NAME VALUE` as `-p NAME=VALUE`: Typer cannot repeat an option with two values."""
     joined: list[str] = []
     rest = iter(arguments)
     for argument in rest:
@@ -321,7 +321,7 @@ def join_pairs(arguments: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Run the command; an error of the lab is one line on stderr and exit code 1."""
+    """Run the command; print a LabError as one line on stderr, and exit with code 1."""
     try:
         words = sys.argv[1:]
         app(args=join_pairs(words) if words[:1] == ["run"] else words)

@@ -1,4 +1,4 @@
-"""A table's commits through Hudi's own reader, and the writes that a dead driver left behind."""
+"""Read a table's commits through Hudi's own reader; roll back the writes of a dead driver."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ QUERY, BATCH = PREFIX + "query_id", PREFIX + "batch_id"
 COVERS, SOURCE = PREFIX + "covers", PREFIX + "source"
 PROPERTIES = ".hoodie/hoodie.properties"
 SERVICES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
-PATIENCE = 600.0  # seconds, for writes of other drivers that are still alive
+PATIENCE = 600.0  # seconds to wait for the writes of other drivers that are still alive
 
 
 class Commits:
-    """The timeline of one table, read anew at each question. Source: Hudi 1.2.0."""
+    """The timeline of one table, read anew by each method. Source: Hudi 1.2.0."""
 
     def __init__(self, spark: SparkSession, table: str) -> None:
         self._spark, self._table = spark, table
@@ -32,30 +32,36 @@ class Commits:
         self._jsc: Any = spark._jsc
 
     def newest_first(self) -> Iterator[Commit]:
-        """Completed commits, the newest first: the active timeline's, then the archived ones.
+        """Yield completed commits, newest first: the active timeline's, then the archived ones.
 
-        Errors: StreamError for a commit whose file is empty or damaged.
+        Raises:
+            StreamError: A commit's file is empty or damaged.
         """
         meta = self._meta()
         if meta is None:
             return
         active = meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
         yield from self._read(active)
-        # Read only where the active timeline has not answered: it may hold years.
+        # Read only if the active timeline was not enough: the archive may hold years.
         if exists(self._spark, f"{self._table}/.hoodie/timeline/history/_version_"):
             archived = meta.getArchivedTimeline()
             archived.loadCompletedInstantDetailsInMemory()
             yield from self._read(archived.getCommitsTimeline().filterCompletedInstants())
 
     def count(self) -> int:
-        """How many commits writes made, archived ones too; those of table services do not count."""
+        """Return how many commits writes made, archived ones too; table services do not count."""
         return sum(commit.operation not in SERVICES for commit in self.newest_first())
 
     def roll_back_unfinished(self, options: Mapping[str, str], *, wait: bool) -> None:
-        """Roll back what a dead or replaced driver was writing: it can no longer commit that.
+        """Roll back what a dead or replaced driver was writing, so that it can no longer commit.
 
-        options: of a write. wait: other writers may be alive (their writes are left alone until
-        they end, or their heartbeat does). Errors: StreamError when one is alive after 10 minutes.
+        Args:
+            options: The options of a write.
+            wait: Other writers may be alive; leave their writes alone until they end or their
+                heartbeats stop.
+
+        Raises:
+            StreamError: Another writer is still alive after 10 minutes.
         """
         meta = self._meta()
         if meta is None or not (unfinished := _unfinished(meta)):
@@ -85,10 +91,12 @@ class Commits:
             client.close()
 
     def clear_half_made(self) -> None:
-        """Remove what a driver left that died while it created the table: folders, and no rows.
+        """Remove what a driver left that died while creating the table: folders, but no rows.
 
-        Hudi would never write there again. Raises StreamError for a table that has files, and has
-        lost its `hoodie.properties`.
+        Hudi would never write there again.
+
+        Raises:
+            StreamError: The table has files but has lost its `hoodie.properties`.
         """
         path = self._jvm.org.apache.hadoop.fs.Path(f"{self._table}/.hoodie")
         fs = path.getFileSystem(self._jsc.hadoopConfiguration())
@@ -102,11 +110,11 @@ class Commits:
         fs.delete(path, True)
 
     def is_there(self) -> bool:
-        """Whether the table has been created, to the end."""
+        """Return whether the table has been created completely."""
         return file_size(self._spark, f"{self._table}/{PROPERTIES}") > 0
 
     def file_groups(self) -> set[str]:
-        """The ids of the file groups that a reader sees now."""
+        """Return the ids of the file groups that a reader sees now."""
         meta = self._meta()
         if meta is None:
             return set()
@@ -125,7 +133,7 @@ class Commits:
             view.close()
 
     def _meta(self) -> Any:
-        """Hudi's client for the table as it is now; None when there is no table."""
+        """Return Hudi's client for the current state of the table, or None without a table."""
         if not self.is_there():
             return None
         utils = self._jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils
@@ -142,7 +150,7 @@ class Commits:
             except Py4JJavaError:
                 raise self._damaged(instant) from None
             # A power cut can leave the file of a completed commit empty; Hudi reads that as a
-            # commit of nothing. A real one has its schema here at least, a table service its files.
+            # commit of nothing. A real commit has at least its schema, a table service its files.
             if extra.isEmpty() and written.isEmpty():
                 raise self._damaged(instant)
             query, batch = extra.get(QUERY), extra.get(BATCH)
@@ -164,7 +172,7 @@ class Commits:
 
 
 def _unfinished(meta: Any) -> set[str]:
-    """Instants of writes that are requested or in flight; scheduled table services are not."""
+    """Return instants of requested or in-flight writes; scheduled table services do not count."""
     timeline = meta.getActiveTimeline().getWriteTimeline().filterInflightsAndRequested()
     return {
         str(instant.requestedTime())

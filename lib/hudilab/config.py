@@ -1,4 +1,4 @@
-"""`application_properties.json` and the environment, as one frozen settings object."""
+"""Read `application_properties.json` and the environment into one frozen settings object."""
 
 from __future__ import annotations
 
@@ -57,12 +57,15 @@ _WANTED = {"string_type": "text", "dict_type": "an object", "model_type": "an ob
 
 @dataclass(frozen=True)
 class Settings:
-    """Where and as what the lab runs: `warehouse_path` as in its file; Paths absolute.
+    """The lab's settings for one runtime; attributes of type `Path` are absolute.
 
-    `source` is the file to change for this runtime alone; `origin` tells where a key was read.
-    `consumer`, `producer` and `run` are the groups consumer.config.0, producer.config.0 and
-    spark.run.options, where the file has them; BOOTSTRAP_SERVERS of the environment stands above
-    the servers of the first two.
+    Attributes:
+        warehouse_path: As written in the file.
+        source: The file to edit: the runtime's own if it exists, else the base file.
+        consumer: Group consumer.config.0, if present; BOOTSTRAP_SERVERS overrides its servers.
+        producer: Group producer.config.0, if present; BOOTSTRAP_SERVERS overrides its servers.
+        run: Group spark.run.options, if present.
+        origins: The file that each (group, key) was read from; see `origin`.
     """
 
     runtime: Runtime
@@ -82,22 +85,24 @@ class Settings:
     origins: Mapping[tuple[str, str], Path] = field(default_factory=dict, compare=False, repr=False)
 
     def origin(self, group: str, key: str) -> Path:
-        """The file that a group's key was read from; `source` for a key that is in none."""
+        """Return the file that a group's key was read from; `source` if no file has the key."""
         return self.origins.get((group, key), self.source)
 
     def __post_init__(self) -> None:
-        """Clients of a broker of this home find their password in it."""
+        """Pass the home on to the Kafka groups: the local broker's password is stored there."""
         for name in ("consumer", "producer"):
             if (group := getattr(self, name)) is not None:
                 object.__setattr__(self, name, group.at(self.home))
 
 
 def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Settings:
-    """Read the settings for `runtime` (else RUNTIME_ENV, else LOCAL) from `env` (else os.environ).
+    """Load the settings for `runtime` (else RUNTIME_ENV, else LOCAL) from `env` (else os.environ).
 
-    The keys of `<conf>/<runtime in lower case>/application_properties.json`, where it is there, are
-    added to the base file's groups, or replace theirs. Errors: ConfigError with every problem of
-    the environment and the files at once.
+    If `<conf>/<runtime in lower case>/application_properties.json` exists, its keys are added to
+    the base file's groups and override theirs.
+
+    Raises:
+        ConfigError: lists every problem of the environment and the files at once.
     """
     env = os.environ if env is None else env
     project = project_root(env)
@@ -123,7 +128,7 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
 
 
 def _override(env: Mapping[str, str], problems: list[str]) -> dict[str, str]:
-    """BOOTSTRAP_SERVERS, which stands above the file."""
+    """Return BOOTSTRAP_SERVERS, which overrides the file, as a model update; empty if unset."""
     servers = env.get("BOOTSTRAP_SERVERS", "").strip()
     try:
         return {"bootstrap_servers": _servers(servers)} if servers else {}
@@ -134,9 +139,10 @@ def _override(env: Mapping[str, str], problems: list[str]) -> dict[str, str]:
 
 
 def project_root(env: Mapping[str, str] | None = None) -> Path:
-    """The checkout that this package is installed from, else the directory around HUDILAB_CONF.
+    """Return the checkout this package is installed from, else the parent of HUDILAB_CONF.
 
-    Errors: ConfigError when the package lies in no checkout and HUDILAB_CONF is not set.
+    Raises:
+        ConfigError: the package is not in a checkout and HUDILAB_CONF is not set.
     """
     root = Path(__file__).resolve().parents[2]
     if (root / "pyproject.toml").is_file():
@@ -150,14 +156,14 @@ def project_root(env: Mapping[str, str] | None = None) -> Path:
 
 
 def read_options(file: Path) -> dict[str, str]:
-    """A file of Spark's or Hudi's own kind: a key, blanks or `=` or `:`, and a value a line."""
+    """Read a Spark or Hudi properties file: per line a key, spaces or `=` or `:`, and a value."""
     lines = (line.strip() for line in file.read_text(encoding="utf-8").splitlines())
     pairs = (re.split(r"\s*[=:\s]\s*", f"{line} ", maxsplit=1) for line in lines if line)
     return {key: value.strip() for key, value in pairs if not key.startswith(("#", "!"))}
 
 
 def _runtime(argument: str, env: Mapping[str, str], problems: list[str]) -> tuple[Runtime, bool]:
-    """The argument wins over RUNTIME_ENV; a stated IS_LOCAL must agree with the one that counts."""
+    """Prefer the argument to RUNTIME_ENV; IS_LOCAL must not contradict the one used."""
     origin = "parameter runtime" if argument.strip() else "RUNTIME_ENV"
     asked = argument.strip() or env.get("RUNTIME_ENV", "").strip()
     runtime = _RUNTIMES.get(asked.upper() or "LOCAL")
@@ -180,7 +186,7 @@ def _directory(name: str, default: Path, env: Mapping[str, str], problems: list[
     if not env.get(name):
         return default
     path = Path(env[name])
-    # Relative to what? A kernel and the command that starts it may stand in different directories.
+    # A kernel and the command that starts it may have different working directories.
     if not path.is_absolute():
         problems.append(f"{name}={str(path)!r} is a relative path; give an absolute one")
     elif not path.is_dir() if _is_there(path) else name == "HUDILAB_CONF":
@@ -199,7 +205,7 @@ def _not_padded(value: str) -> str:
 
 
 def _no_credentials(value: str) -> str:
-    # No host or bucket holds ':' or '@'; a secret may hold '/', so an '@' counts anywhere after it.
+    # No host or bucket contains ':' or '@'; a secret may contain '/', so '@' counts after one too.
     _, scheme, rest = value.partition("://")
     host = rest.split("/", 1)[0]
     named = "@" in rest and (":" in host or "@" in host)
@@ -214,7 +220,7 @@ _Place = Annotated[_Text, AfterValidator(_no_credentials)]
 
 
 def _catalog(value: str) -> str:
-    # Spark gives a catalog to delegate to only to the session's own; Hudi's is null without one.
+    # Spark sets a delegate on the session catalog only; in any other, Hudi's delegate is null.
     if value != "spark_catalog":
         raise PydanticCustomError("catalog", "is not 'spark_catalog', the only one for Hudi's SQL")
     return value
@@ -254,7 +260,7 @@ _Topic = Annotated[str, Field(min_length=1), AfterValidator(_topic)]
 
 
 class _Client(BaseModel):
-    """What a Kafka client is told; names and values are Kafka's own. A password is never here."""
+    """Settings of a Kafka client, with Kafka's own names and values; never a password."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
     topic_name: _Topic = Field(alias="topic.name")
@@ -268,18 +274,18 @@ class _Client(BaseModel):
 
     @property
     def home(self) -> Path | None:
-        """The lab's home; None outside of settings."""
+        """The lab's home; None if the group is not part of a `Settings`."""
         return self._home
 
     def at(self, home: Path) -> Self:
-        """The same, in a home."""
+        """Return a copy that knows its home."""
         copy = self.model_copy()
         copy._home = home
         return copy
 
 
 class Consumer(_Client):
-    """Group consumer.config.0: the topic to read; `table.name` is the view of its rows in SQL."""
+    """Group consumer.config.0: the topic to read; `table.name` is the SQL view of its rows."""
 
     table_name: _Name = Field("stocks_in", alias="table.name")
     startup_mode: Literal["earliest-offset", "latest-offset"] = Field(alias="startup.mode")
@@ -288,7 +294,7 @@ class Consumer(_Client):
 class Producer(_Client):
     """Group producer.config.0: the topic to write; `table.name` is the Hudi table beside it.
 
-    What cannot be read goes to `dead.letter.topic.name`.
+    Unreadable messages go to `dead.letter.topic.name`.
     """
 
     table_name: _Name = Field(alias="table.name")
@@ -317,8 +323,11 @@ _Inside = Annotated[_Text, AfterValidator(_inside)]
 class RunOptions(BaseModel):
     """Group spark.run.options: which script of the bundle starts which job, with which jar.
 
-    `python` and `jarfile` are paths in the bundle; `job` is a module of hudilab.jobs; `arguments`
-    is its command line, quoted as in a shell.
+    Attributes:
+        python: Path of the script in the bundle.
+        jarfile: Path of the jar in the bundle.
+        job: A module of hudilab.jobs.
+        arguments: The job's command line, quoted as in a shell.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
@@ -329,8 +338,14 @@ class RunOptions(BaseModel):
 
 
 def run_options(settings: Settings, otherwise: str = "") -> RunOptions:
-    """What the settings run. Errors: ConfigError when they do not have the group; `otherwise`:
-    what else would help."""
+    """Return the settings' group spark.run.options.
+
+    Args:
+        otherwise: An alternative remedy, appended to the error message.
+
+    Raises:
+        ConfigError: the settings do not have the group.
+    """
     if settings.run is None:
         raise ConfigError(
             f"no group {RUN_GROUP!r} in {settings.source}; "
@@ -360,7 +375,7 @@ _OTHER = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))
 
 
 class _Object(dict[str, Any]):
-    """A JSON object that knows which keys came twice (the parser keeps the last one silently)."""
+    """A JSON object that records duplicate keys (the parser silently keeps the last one)."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -369,14 +384,14 @@ class _Object(dict[str, Any]):
 
 @dataclass
 class _Merged:
-    """The files' groups as one: each key's value, the file it is from, and a group's first file."""
+    """The files' groups merged: each key's value and file, and the first file of each group."""
 
     properties: dict[str, dict[str, Any]] = field(default_factory=dict)
     origins: dict[tuple[str, str], Path] = field(default_factory=dict)
     first: dict[str, Path] = field(default_factory=dict)
 
     def add(self, file: Path, entry: Any) -> None:
-        """One entry, if it has the shape of a group; what is wrong with it is told elsewhere."""
+        """Merge an entry if it has the shape of a group; `_check_entry` reports what is wrong."""
         name, properties = _name_and_properties(entry)
         if name and isinstance(properties, dict):
             self.first.setdefault(name, file)
@@ -393,7 +408,7 @@ def _name_and_properties(entry: Any) -> tuple[str, Any]:
 def _read_groups(
     files: list[Path], project: Path, problems: list[str]
 ) -> tuple[dict[str, BaseModel], dict[tuple[str, str], Path]]:
-    """The groups that the lab knows, merged, and each key's file; `problems` gets a text a file."""
+    """Return the known groups, merged, and each key's file; add one text per file to `problems`."""
     parsed = [(file, *_parse(file)) for file in files]
     labels = [str(f.relative_to(project) if f.is_relative_to(project) else f) for f in files]
     merged = _Merged()
@@ -429,7 +444,7 @@ def _check_entry(
     groups: dict[str, BaseModel],
     found: list[str],
 ) -> None:
-    """Of a group that several files share, only what this file says is told."""
+    """Check an entry; for a group shared by several files, report only this file's keys."""
     name, properties = _name_and_properties(entry)
     where = f"group {name!r}" if name else where
     _check(_SHAPE, entry, where, _keys(_Group), found)
@@ -450,7 +465,7 @@ def _check_entry(
 
 
 def _parse(source: Path) -> tuple[list[Any], str]:
-    """The file's list, or why there is none; never with the file's text, which may hold secrets."""
+    """Return the file's list, or why there is none; never quote the file: it may hold secrets."""
     try:
         groups = json.loads(source.read_text("utf-8-sig"), object_pairs_hook=_Object)
     except FileNotFoundError:
@@ -487,7 +502,7 @@ def _kind(value: object) -> str:
 def _check(
     shape: TypeAdapter[Any], data: object, where: str, keys: list[str], found: list[str]
 ) -> None:
-    """Add what is wrong to `found`, naming types and keys but no value (secrets)."""
+    """Add problems to `found`, naming types and keys but no values: they may be secrets."""
     found += _twice(data, where)
     try:
         shape.validate_python(data)

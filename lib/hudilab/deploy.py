@@ -1,4 +1,4 @@
-"""What Amazon EMR Serverless and IAM are told about the bundle: JSON to hand to the AWS CLI."""
+"""JSON for the AWS CLI to deploy the bundle: an EMR Serverless job run, and its role's policies."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["job_run", "permissions", "trust"]
 
 BUNDLE = "hudilab-bundle.zip"
 LOG_GROUP = "/aws/emr-serverless"
-# Of a custom image; EMR 7's own Python is 3.9.
+# In a custom image; EMR 7's own Python is 3.9.
 PYTHON = "/usr/bin/python3.11"
-# Spark names its consumers so, and a number that nobody knows before.
+# Spark names its consumer groups like this, with a suffix that cannot be known in advance.
 GROUPS = "spark-kafka-source-*"
 _BUCKET = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([\w./-]*[\w-])/?", re.ASCII)
 _ROLE = re.compile(r"arn:aws[a-z-]*:iam::(\d{12}):role/[\w+=,.@/-]+", re.ASCII)
 _CLUSTER = re.compile(r"arn:aws[a-z-]*:kafka:([a-z0-9-]+):(\d{12}):cluster/([\w-]+)/([\w-]+)", re.A)
-# Chosen by the platform: what these say is for this machine, or for another S3 client.
+# The platform chooses these: our values are for this machine, or for another S3 client.
 _OURS_ONLY = ("spark.master", "spark.driver.host", "spark.driver.bindAddress", "spark.ui.")
 _CREDENTIALS = "spark.hadoop.fs.s3a.aws.credentials.provider"
 
@@ -30,10 +30,16 @@ _CREDENTIALS = "spark.hadoop.fs.s3a.aws.credentials.provider"
 def job_run(
     settings: Settings, *, application_id: str, role_arn: str, to: str, python: str = PYTHON
 ) -> dict[str, Any]:
-    """The request StartJobRun for the job of group `spark.run.options`, whose bundle is at `to`.
+    """Return the StartJobRun request for the job that group `spark.run.options` names.
 
-    `to` is s3://bucket/prefix. `python` is a path in the application's image, or the s3:// address
-    of an environment as .tar.gz. Errors: BundleError with everything that is wrong.
+    Args:
+        to: where the bundle is: s3://bucket/prefix.
+        python: a path in the application's image, or the s3:// URL of an environment as .tar.gz.
+
+    Raises:
+        BundleError: arguments are malformed (all are named at once) or in another AWS partition, or
+            the settings are wrong for AWS.
+        ConfigError: the settings do not have the group.
     """
     problems = [] if re.fullmatch(r"[0-9a-z]{1,64}", application_id) else ["--application-id"]
     problems += [] if _ROLE.fullmatch(role_arn) else ["--role-arn"]
@@ -83,16 +89,18 @@ def job_run(
             },
         },
     }
-    # Started again it resumes from its checkpoint; five failures within an hour end it.
+    # After a restart it resumes from its checkpoint; five failures within an hour end it.
     return request | ({"retryPolicy": {"maxFailedAttemptsPerHour": 5}} if endless else {})
 
 
 def permissions(
     settings: Settings, *, account: str, to: str, cluster_arn: str = ""
 ) -> dict[str, Any]:
-    """The policy of the job's role: the warehouse, the bundle, its logs, and the topics on MSK.
+    """Return the policy of the job's role: warehouse, bundle, logs, and the topics on MSK.
 
-    Errors: BundleError with everything that is wrong.
+    Raises:
+        BundleError: arguments are malformed (all are named at once) or in another AWS partition, or
+            the settings are wrong for AWS.
     """
     problems = [] if re.fullmatch(r"\d{12}", account) else ["--account"]
     problems += [] if _BUCKET.fullmatch(to) else ["--to"]
@@ -109,8 +117,8 @@ def permissions(
             "ListWarehouse",
             ["s3:ListBucket"],
             [f"arn:{aws}:s3:::{bucket}"],
-            # IfExists: asking for an object that is not there needs this right too, and is 403
-            # instead of 404 without it; such a request names no prefix.
+            # IfExists: reading a missing object needs this right too (S3 answers 403 instead of
+            # 404 without it), and such a request has no prefix.
             {"StringLikeIfExists": {"s3:prefix": [prefix, f"{prefix}/*"]}},
         ),
         _allow(
@@ -124,7 +132,7 @@ def permissions(
             ],
             [f"{warehouse}/*"],
         ),
-        # Hadoop looks for a file in the place of the warehouse's folder before it makes it.
+        # Hadoop checks for a file at the warehouse's path before it creates the folder.
         _allow("FindWarehouse", ["s3:GetObject"], [warehouse]),
         _allow("ReadBundle", ["s3:GetObject"], [f"{code}/*"]),
         _allow("WriteLogs", ["s3:PutObject"], [f"{code}/logs/*"]),
@@ -145,7 +153,7 @@ def permissions(
 
 
 def trust(*, account: str) -> dict[str, Any]:
-    """Who may take the role: EMR Serverless, for this account's applications only."""
+    """Return the role's trust policy: EMR Serverless, for this account's applications only."""
     _refuse([] if re.fullmatch(r"\d{12}", account) else ["--account"])
     statement = {
         "Sid": "EmrServerless",
@@ -176,7 +184,7 @@ def _topics(settings: Settings, cluster: str) -> list[dict[str, Any]]:
 
     out = [arn("topic", name) for name in (writer.topic_name, writer.dead_letter_topic_name)]
     described = ["kafka-cluster:DescribeTopic"]
-    # The producer of Kafka 3 numbers its messages, so that none is written twice by a retry.
+    # Kafka 3's producer is idempotent: it numbers messages, so a retry writes none twice.
     once = ["kafka-cluster:Connect", "kafka-cluster:WriteDataIdempotently"]
     return [
         _allow("ConnectToCluster", once, [cluster]),
@@ -202,7 +210,7 @@ def _allow(
 
 
 def _partition(settings: Settings, **arns: str) -> str:
-    """AWS's partition that aws.region is in: aws, aws-cn, ...; `arns` must be of the same one."""
+    """Return the AWS partition of aws.region (aws, aws-cn, ...); `arns` must be in the same one."""
     from botocore.exceptions import UnknownRegionError
     from botocore.session import get_session
 
@@ -224,7 +232,7 @@ def _partition(settings: Settings, **arns: str) -> str:
 
 
 def _warehouse(settings: Settings) -> tuple[str, str]:
-    """Bucket and prefix. A policy for a whole bucket would not be the least."""
+    """Return bucket and prefix; a policy for a whole bucket would not be least privilege."""
     uri = rewrite_scheme(settings.warehouse_path, settings.home).replace("s3a://", "s3://")
     place = _BUCKET.fullmatch(uri)
     if place is None:
@@ -240,7 +248,7 @@ def _spark_properties(settings: Settings) -> dict[str, str]:
     found = read_options(settings.conf_dir / "spark-defaults.conf")
     added = settings.conf_dir / "aws" / "spark-defaults.conf"
     found |= read_options(added) if added.is_file() else {}
-    # The platform knows its own credentials and console.
+    # The platform has its own credentials and console.
     left_out = {_CREDENTIALS, "spark.ui.showConsoleProgress"}
     return {
         key: value

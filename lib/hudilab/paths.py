@@ -1,4 +1,4 @@
-"""Where the warehouse, the table and its checkpoint are: one spelling for Spark, Hudi and S3A."""
+"""Locate the warehouse, tables and checkpoints: one URI spelling for Spark, Hudi and S3A."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _S3 = ("s3", "s3n", "s3a")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RUN_ID = re.compile(r"(?![._])(?!.*\.\.)[A-Za-z0-9_.-]{1,64}")
-_CHECKPOINTS = "_checkpoints"  # Spark and Hudi read no directory whose name starts with '_'
-# A database cannot have this name ('-'), so no table of one run lies inside another run's table.
+_CHECKPOINTS = "_checkpoints"  # Spark and Hudi ignore directories whose names start with '_'
+# No database name contains '-', so no table of one run lies inside another run's table.
 _RUN = "run-"
 
 
 @dataclass(frozen=True)
 class Place:
-    """URIs as Hadoop wants them: unescaped, so a blank or % in a local path stands as it is.
+    """A table's locations, as URIs in Hadoop's style: unescaped, with literal spaces and %.
 
-    For readers outside the JVM (they unescape URIs) use `local_path(uri)`.
+    Readers outside the JVM unescape URIs: give them `local_path(uri)`.
     """
 
     warehouse: str
@@ -45,9 +45,10 @@ class Place:
     notices: tuple[str, ...] = ()
 
     def checkpoint_of(self, stream: str) -> str:
-        """The checkpoint of a second stream beside the table's own one; no table can have it.
+        """Return the checkpoint of a second stream; it cannot clash with any table's own.
 
-        `stream` is a plain name. Errors: PathError for another one.
+        Raises:
+            PathError: `stream` is not a plain name.
         """
         if not _NAME.fullmatch(stream):
             raise PathError(
@@ -66,10 +67,13 @@ def locate(
     home: Path,
     run_id: str = "",
 ) -> Place:
-    """`<warehouse>[/run-<run_id>]/<database>/<table>` and the checkpoint beside the databases.
+    """Return `<warehouse>[/run-<run_id>]/<database>/<table>` and a checkpoint beside the databases.
 
-    A relative local warehouse lies under `home`; an S3 one becomes `<home>/warehouse` when local.
-    Errors: PathError for a warehouse, name or run_id that cannot be used. Touches no storage.
+    Touches no storage. A relative local warehouse is resolved against `home`; with `is_local`, an
+    S3 warehouse becomes `<home>/warehouse`.
+
+    Raises:
+        PathError: the warehouse, a name or the run_id cannot be used.
     """
     uri = rewrite_scheme(warehouse, home)
     notices: list[str] = []
@@ -90,9 +94,12 @@ def locate(
 
 
 def rewrite_scheme(uri: str, home: Path | None = None) -> str:
-    """`s3:` and `s3n:` to `s3a:`; a path or `file:` to `file:///...`, a relative one under `home`.
+    """Rewrite `s3:` and `s3n:` to `s3a:`, and a path or `file:` to `file:///...`.
 
-    Errors: PathError, which never repeats the text: it may hold credentials.
+    A relative path is resolved against `home`.
+
+    Raises:
+        PathError: the URI cannot be used; never quotes it, since it may hold credentials.
     """
     scheme, host, path = _split(uri)
     if not uri.strip() or not uri.isprintable():
@@ -121,16 +128,21 @@ def rewrite_scheme(uri: str, home: Path | None = None) -> str:
 
 
 def local_path(uri: str) -> Path | None:
-    """The local path of a Place's URI (nothing unescaped); None when it is not on this disk."""
+    """Return the local path of a Place's URI, nothing unescaped; None if it is not a local file."""
     return Path(uri.removeprefix("file://")) if uri.startswith("file:///") else None
 
 
 def check_writable(place: Place, home: Path | None = None) -> None:
-    """Raise PathError if table or checkpoint cannot be made on this disk; S3 is not looked at.
+    """Check that the table and its checkpoint can be created on this disk; S3 is not checked.
 
-    `home`: the lab's, which is named where it is what cannot be written. Leaves nothing behind: a
-    nameless file is opened in the deepest directory that exists. Asking the permission bits would
-    not do: root passes them, on read-only file systems too.
+    Leaves nothing behind: it opens an unnamed file in the deepest existing directory. Permission
+    bits would not do: root passes them even on a read-only file system.
+
+    Args:
+        home: The lab's home; if that is what cannot be written, the error names it.
+
+    Raises:
+        PathError: the table or the checkpoint cannot be created.
     """
     for uri in (place.table, place.checkpoint):
         path = local_path(uri)
@@ -158,7 +170,11 @@ def check_writable(place: Place, home: Path | None = None) -> None:
 
 
 def make_home(home: Path) -> None:
-    """Make the folder of all that the lab writes; PathError when it cannot be written."""
+    """Create the lab's home, the folder for everything it writes.
+
+    Raises:
+        PathError: the folder cannot be written.
+    """
     try:
         private_folder(home)
         tempfile.TemporaryFile(dir=home).close()
@@ -174,7 +190,7 @@ def _no_home(home: Path, error: OSError) -> PathError:
 
 
 def _split(uri: str) -> tuple[str, str, str]:
-    """Scheme in lower case, host and path; urllib would unescape nothing but cut at '?' and '#'."""
+    """Return lower-case scheme, host and path, nothing unescaped; urllib cuts at '?' and '#'."""
     scheme, colon, rest = uri.partition(":")
     if not colon or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme):
         return "", "", uri
@@ -185,7 +201,7 @@ def _split(uri: str) -> tuple[str, str, str]:
 
 
 def _file_uri(path: str) -> str:
-    # normpath keeps two leading slashes, which would read as a host; Path has no such call.
+    # normpath keeps two leading slashes, which would read as a host; Path has no equivalent.
     path = "/" + os.path.normpath(path).lstrip("/")
     if path == "/":
         raise PathError("warehouse.path is the root of the disk; name a directory below it")

@@ -1,4 +1,4 @@
-"""Pictures of rows: each function draws on given axes and returns them."""
+"""Plots of DataFrames: each function draws on the given axes and returns them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,17 @@ _COLOURS = {
 
 
 def timeline(ax: Axes, instants: pd.DataFrame) -> Axes:
-    """Requested (hollow) to completed (full) for each instant, a row for each kind of action.
+    """Draw each instant from requested (hollow) to completed (full), one row per kind of action.
 
-    `instants`: action, state, requested, completed, as `hudilab.timeline.instants` gives them.
     An instant that is not completed is a hollow mark with a dotted line to the right end.
+
+    Args:
+        instants: Columns action, state, requested, completed, as `hudilab.timeline.instants`
+            returns them.
     """
     actions = list(dict.fromkeys(instants["action"]))
     last = instants[["requested", "completed"]].max().max()
-    # Further right than anything completed, so that a newest open instant has a line, too.
+    # Further right than anything completed, so that the newest open instant has a line too.
     end = last + max((last - instants["requested"].min()) / 10, pd.Timedelta(seconds=1))
     for row in cast(Any, instants.itertuples()):
         level, colour = actions.index(row.action), _COLOURS.get(str(row.action), "#333333")
@@ -64,9 +67,9 @@ def timeline(ax: Axes, instants: pd.DataFrame) -> Axes:
 
 
 def batch_durations(ax: Axes, progress: pd.DataFrame) -> Axes:
-    """Stacked bars of a micro-batch's phases in seconds.
+    """Draw stacked bars of each micro-batch's phases in seconds.
 
-    `progress`: as `hudilab.streams.progress_rows` gives it.
+    `progress`: as `hudilab.streams.progress_rows` returns it.
     """
     phases = [
         name
@@ -87,9 +90,9 @@ def batch_durations(ax: Axes, progress: pd.DataFrame) -> Axes:
 
 
 def file_sizes(ax: Axes, files: pd.DataFrame) -> Axes:
-    """KB by partition, a segment a file, coloured by kind.
+    """Draw KB by partition, one segment per file, coloured by kind.
 
-    `files`: partition, kind, size, as `hudilab.timeline.data_files` gives them.
+    `files`: partition, kind, size, as `hudilab.timeline.data_files` returns them.
     """
     colours = {"base": "#1f77b4", "log": "#ff7f0e"}
     partitions = sorted(files["partition"].unique())
@@ -110,7 +113,7 @@ def file_sizes(ax: Axes, files: pd.DataFrame) -> Axes:
 
 
 def temperatures(ax: Axes, readings: pd.DataFrame) -> Axes:
-    """A box of temperatures (degrees) for each sensor; `readings`: sensor_id, temperature."""
+    """Draw a box plot of temperatures (degrees) per sensor; `readings`: sensor_id, temperature."""
     groups = {key: rows.astype(float) for key, rows in readings.groupby("sensor_id")["temperature"]}
     ax.boxplot(list(groups.values()), showfliers=False)
     ax.set_xticks(range(1, len(groups) + 1), [str(key) for key in groups])
@@ -119,7 +122,7 @@ def temperatures(ax: Axes, readings: pd.DataFrame) -> Axes:
 
 
 def price_lines(ax: Axes, prices: pd.DataFrame) -> Axes:
-    """A line for each ticker, its first price as 100; `prices`: event_time, ticker, price."""
+    """Draw a line per ticker with its first price as 100; `prices`: event_time, ticker, price."""
     for ticker, rows in prices.sort_values("event_time").groupby("ticker"):
         price = rows["price"].astype(float)
         ax.plot(rows["event_time"], price / price.iloc[0] * 100, label=str(ticker), linewidth=1)
@@ -132,10 +135,10 @@ def price_lines(ax: Axes, prices: pd.DataFrame) -> Axes:
 
 
 def rates(ax: Axes, progress: pd.DataFrame) -> Axes:
-    """Rows a second that came in, against rows a second that were processed, for each batch.
+    """Draw, for each batch, the rows per second that came in and those that were processed.
 
-    `progress`: batch, input_rate, processed_rate, as `hudilab.streams.progress_rows` gives them.
-    A stream keeps up as long as the second is the higher one.
+    `progress`: batch, input_rate, processed_rate, as `hudilab.streams.progress_rows` returns them.
+    A stream keeps up as long as the second is higher.
     """
     at = pd.Series(range(len(progress)), index=progress.index)
     for shift, name, label in (
@@ -150,9 +153,11 @@ def rates(ax: Axes, progress: pd.DataFrame) -> Axes:
 
 
 def task_times(ax: Axes, tasks: pd.DataFrame, *, by: str = "stage") -> Axes:
-    """A bar from start to end for each task, coloured by stage, in seconds since the first start.
+    """Draw a bar from start to end of each task, in seconds since the first start.
 
-    `tasks`: stage, started, ended (instants), a row a task; `by` names another column to colour by.
+    Args:
+        tasks: Columns stage, started, ended (instants), one row per task.
+        by: The column to colour by.
     """
     rows = tasks.sort_values(["stage", "started"], ignore_index=True)
     begin = rows["started"].min()

@@ -1,4 +1,4 @@
-"""Stock prices: made from a seed, as messages of Kafka, and read back with what is wrong named."""
+"""Generate reproducible stock prices as Kafka messages; parse and validate them."""
 
 from __future__ import annotations
 
@@ -29,35 +29,38 @@ TICKERS = (
     *("MA", "MSFT", "NVDA", "ORCL", "PYPL", "QCOM", "TXN", "V"),
 )
 KEY = "ticker", "event_time"  # of the Hudi table
-# Of two prices for one moment the one that was sent later is right: a key's messages are in one
-# partition, and Kafka's order there is the offset.
+# Of two prices for the same moment, the one sent later is right: a key's messages are in one
+# partition, and Kafka orders them there by offset.
 ORDERING = "offset"
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 STEP_MS = 1000
 MAX_BYTES = 100_000  # of a value; the brokers' own limit is about a million
-KEPT_BYTES = 1000  # of a key, or of a value that is too long, in the dead letter
+KEPT_BYTES = 1000  # what a dead letter keeps of a key, or of a value that is too long
 
 
 class Message(NamedTuple):
-    """A message of Kafka: JSON, as bytes; either may be missing."""
+    """A Kafka message: JSON as bytes; key or value may be missing."""
 
     key: bytes | None
     value: bytes | None
 
 
 def prices(last: int, *, seed: int, first: int = 0, tickers: int = len(TICKERS)) -> pd.DataFrame:
-    """Prices number `first` to `last` - 1, each a pure function of seed and number.
+    """Return prices number `first` to `last` - 1, each a pure function of seed and number.
 
-    Columns: event_time (UTC, ms), ticker, cents. A round is one price of each ticker, a second of
-    event time; within it each ticker has a moment of its own.
+    A round is one price per ticker and one second of event time; within it each ticker has its own
+    moment.
+
+    Returns:
+        Columns: event_time (UTC, ms), ticker, cents.
     """
-    import numpy as np  # here: the job that reads prices is deployed without them
+    import numpy as np  # here: the job that reads prices is deployed without numpy and pandas
     import pandas as pd
 
     number = np.arange(first, last, dtype=np.int64)
     ticker, turn = number % tickers, number // tickers
     level = 5_000 + _draw(seed, ticker, 1, 45_000)
-    # A triangle: up for some minutes and down again, between a tenth less and a tenth more.
+    # A triangle wave: up for some minutes and down again, within a tenth of the level.
     period = 600 + _draw(seed, ticker, 2, 600)
     phase = (turn + _draw(seed, ticker, 3, 1200)) % period
     swing = np.abs(2 * phase - period) * 2 - period  # -period..period
@@ -72,7 +75,7 @@ def prices(last: int, *, seed: int, first: int = 0, tickers: int = len(TICKERS))
 def messages(
     last: int, *, seed: int, first: int = 0, tickers: int = len(TICKERS)
 ) -> Iterator[Message]:
-    """The same prices as messages: key `{"ticker":...}`, value with event_time, ticker, price."""
+    """Yield the same prices as messages: key `{"ticker":...}`, value event_time, ticker, price."""
     import numpy as np
 
     frame = prices(last, seed=seed, first=first, tickers=tickers)
@@ -85,10 +88,12 @@ def messages(
 
 
 def read_prices(source: DataFrame, max_bytes: int = MAX_BYTES) -> DataFrame:
-    """Kafka's rows with what their values say, and in `reason` why one cannot be used (else null).
+    """Parse the values of Kafka's rows; `reason` says why a row cannot be used (else null).
 
-    Adds event_time TIMESTAMP, ticker STRING, price DECIMAL(10,2), reason STRING. A price is never
-    rounded: one with more digits is refused. Source: Spark 3.5 `from_json`.
+    A price is never rounded: one with more digits is refused. Source: Spark 3.5 `from_json`.
+
+    Returns:
+        The rows with event_time TIMESTAMP, ticker STRING, price DECIMAL(10,2), reason STRING.
     """
     value, key = F.col("value").cast("string"), F.col("key").cast("string")
     shape = "event_time STRING, ticker STRING, price DOUBLE"
@@ -147,11 +152,13 @@ def read_prices(source: DataFrame, max_bytes: int = MAX_BYTES) -> DataFrame:
 def outgoing(
     rows: DataFrame, topic: str, dead_letter_topic: str, max_bytes: int = MAX_BYTES
 ) -> DataFrame:
-    """Rows of `read_prices` as Kafka's sink wants them: to `topic`, or with their reason to the
-    other.
+    """Route rows of `read_prices` to `topic`, or with their reason to the dead-letter topic.
 
-    Columns: topic, key and value unchanged (of one that is too long the first 1000 bytes), headers:
-    null, or reason, topic, partition and offset of a dead letter.
+    The result has the columns that Kafka's sink expects.
+
+    Returns:
+        Columns: topic, key and value (unchanged; of one that is too long, the first 1000 bytes),
+        headers (null; of a dead letter: reason, topic, partition and offset).
     """
     value, dead = F.col("value"), F.col("reason").isNotNull()
     header = [
@@ -172,7 +179,7 @@ def _text(why: str | Column) -> Column:
 
 
 def _draw(seed: int, number: np.ndarray, salt: int, size: int) -> np.ndarray:
-    """A number 0..size-1, independent for each salt (splitmix64, 64-bit arithmetic that wraps)."""
+    """Return numbers 0..size-1, independent for each salt (splitmix64; 64-bit arithmetic wraps)."""
     import numpy as np
 
     with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""Folders and files that no other account of the machine can read."""
+"""Create folders and files that no other account on the machine can read."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ __all__ = ["private_folder", "write_private"]
 
 
 def private_folder(folder: Path) -> Path:
-    """The folder, made where it is missing, as what is missing above it is: mode 0700.
+    """Create the folder and its missing parents with mode 0700, and return it.
 
-    A folder that is there keeps its mode. Raises OSError.
+    Existing folders keep their mode.
+
+    Raises:
+        OSError: a folder cannot be created.
     """
     for path in (*reversed(folder.parents), folder):
         if not path.is_dir():
@@ -20,9 +23,9 @@ def private_folder(folder: Path) -> Path:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write a file that this account alone can read: mode 0600 from its first byte on.
+    """Write a file that only this account can read: mode 0600 from the first byte on.
 
-    It is written beside and renamed, so that it is never half there.
+    The write is atomic: a temporary file in the same folder, then a rename.
     """
     half = file.with_name(f".{file.name}.{os.getpid()}")
     half.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Put right what SQL or a table service did to a table that a stream writes to."""
+"""Repair what SQL or a table service did to a table that a stream writes to."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["rewrite_buckets"]
 
 
 def rewrite_buckets(spark: SparkSession, spec: TableSpec, place: Place) -> int:
-    """Write all rows of a bucketed table into file groups of its own index; the number of rows.
+    """Rewrite all rows of a bucketed table into file groups of its own index; return their number.
 
-    For a table into which SQL wrote, or that was clustered, without the bucket index: reads stay
+    For a table that SQL wrote to, or that was clustered, without the bucket index: reads stay
     right, but every upsert fails. Stop its streams first. One commit replaces all files, so readers
-    see either the old ones or the new ones; what time travel can reach stays. Source: Hudi 1.2.0
-    `insert_overwrite_table`.
+    see either the old ones or the new ones; time travel reaches as far back as before. Source:
+    Hudi 1.2.0 `insert_overwrite_table`.
     """
     table = spark.read.format("hudi").load(place.table)
     rows = table.drop(*(name for name in table.columns if name.startswith("_hoodie_")))

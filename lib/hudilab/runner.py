@@ -1,4 +1,4 @@
-"""Run notebooks headless: parameters checked first, the executed notebook and its HTML kept."""
+"""Run notebooks headless: check parameters first, keep the executed notebook and its HTML."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hudilab.streams import root_cause
 
 __all__ = ["NotebookFailed", "find_notebook", "run_notebooks"]
 
-TIMEOUT = 3600  # seconds for one cell; the longest of the lessons takes a minute
+TIMEOUT = 3600  # seconds per cell; the lessons' slowest takes a minute
 
 _Failure: TypeAlias = PapermillExecutionError | DeadKernelError | CellTimeoutError
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -34,11 +34,15 @@ _SIZES = ("rows", "batches", "sensors", "tickers", "seed", "trigger_seconds")
 
 
 class NotebookFailed(LabError):
-    """A cell of a notebook failed; the text names cell, root cause, log and executed notebook."""
+    """A notebook failed; the text names what failed and why, the log and the executed notebook."""
 
 
 def find_notebook(name: str, project: Path) -> Path:
-    """A notebook by path, or by its name or number in `notebooks/`."""
+    """Return the notebook with this path, or with this name or number in `notebooks/`.
+
+    Raises:
+        ParameterError: there is no such notebook.
+    """
     folder = project / "notebooks"
     numbered = sorted(folder.glob("[0-9]*.ipynb"))
     by_number = [path for path in numbered if path.name.startswith(f"{name}_")]
@@ -56,11 +60,21 @@ def run_notebooks(
     out: Path | None,
     timeout: int = TIMEOUT,
 ) -> list[str]:
-    """Run the notebooks in order, each with those of the parameters that it has.
+    """Run the notebooks in order, each with those of the given parameters that it declares.
 
-    `timeout`: seconds that one cell may take. Returns what the cells tagged `result` printed.
-    Errors: ParameterError before any kernel starts, or when another run writes the same executed
-    notebook; NotebookFailed at the first failing cell.
+    Args:
+        given: (name, value) pairs of parameters, both as text.
+        out: folder for the executed notebooks and their HTML; by default `<home>/executed`.
+        timeout: seconds that one cell may take; 0 for no limit.
+
+    Returns:
+        What the cells tagged `result` printed.
+
+    Raises:
+        ParameterError: a notebook or parameter is wrong (raised before any kernel starts), or
+            another run is writing the same executed notebook.
+        PathError: a folder cannot be created.
+        NotebookFailed: a cell failed; the notebooks after it do not run.
     """
     notebooks = [find_notebook(name, settings.project) for name in names]
     known = [defaults(notebook) for notebook in notebooks]
@@ -123,7 +137,7 @@ def _run(
             log_output=False,
             progress_bar=True,
             execution_timeout=timeout,
-            extra_arguments=["--log-level=CRITICAL"],  # the kernel's own notes are not the lesson's
+            extra_arguments=["--log-level=CRITICAL"],  # hide the kernel's own messages
         )
     except (PapermillExecutionError, DeadKernelError, CellTimeoutError) as error:
         failure = error

@@ -1,4 +1,4 @@
-"""A warehouse on S3: where it answers, what its clients are told, and what is wrong with it."""
+"""A warehouse on S3: its endpoint, the options of its clients, and diagnosis of its errors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hudilab.errors import S3Error
 
 __all__ = ["check_warehouse", "endpoint", "older_names", "spark_settings", "storage_options"]
 
-PROBE = "_hudilab_preflight"  # engines read nothing whose name starts with '_'
-# A preflight answers in seconds or not at all; the stream itself is far more patient.
+PROBE = "_hudilab_preflight"  # engines ignore names that start with '_'
+# The preflight must succeed or fail within seconds; the stream itself is far more patient.
 _HASTE = {"connect_timeout": 2, "read_timeout": 3, "retries": {"total_max_attempts": 2}}
 _REGION = (
     "PermanentRedirect",
@@ -22,8 +22,8 @@ _REGION = (
     "IllegalLocationConstraintException",
 )
 _MAY = {"list": "s3:ListBucket", "write": "s3:PutObject", "delete": "s3:DeleteObject"}
-# Ways to credentials that boto3 and Spark's client (the AWS SDK for Java 1) share. The SDK reads
-# one file only: ~/.aws/config counts where there is no ~/.aws/credentials.
+# Credential sources shared by boto3 and Spark's client (the AWS SDK for Java 1). The SDK reads one
+# file only: ~/.aws/config if there is no ~/.aws/credentials.
 _SHARED = ("env", "iam-role", "container-role", "assume-role-with-web-identity")
 _OF_A_FILE = ("shared-credentials-file", "config-file", "custom-process", "assume-role")
 _EXPORT = 'eval "$(aws configure export-credentials --format env)"'
@@ -31,9 +31,10 @@ _CHAIN = "AWS_PROFILE and AWS_SHARED_CREDENTIALS_FILE, or AWS_ACCESS_KEY_ID and 
 
 
 def endpoint() -> str:
-    """AWS_ENDPOINT_URL_S3, else AWS_ENDPOINT_URL, of the environment; empty for Amazon's own.
+    """Return AWS_ENDPOINT_URL_S3, else AWS_ENDPOINT_URL; empty for Amazon S3.
 
-    Errors: S3Error when it is not http(s)://host[:port].
+    Raises:
+        S3Error: the value is not http(s)://host[:port].
     """
     for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
         if value := os.environ.get(name, "").strip():
@@ -44,25 +45,28 @@ def endpoint() -> str:
 
 
 def spark_settings(settings: Settings) -> dict[str, str]:
-    """Spark settings that depend on where S3 is; the others are in conf/spark-defaults.conf."""
+    """Return Spark's S3 endpoint and region settings; conf/spark-defaults.conf has the others."""
     found = {"endpoint.region": settings.aws_region}
     if url := endpoint():
         tls = str(url.startswith("https://")).lower()
-        # A server of one's own seldom has a host name for each bucket.
+        # Self-hosted servers rarely have a host name per bucket.
         found |= {"endpoint": url, "path.style.access": "true", "connection.ssl.enabled": tls}
     return {f"spark.hadoop.fs.s3a.{name}": value for name, value in found.items()}
 
 
 def older_names() -> dict[str, str]:
-    """The environment's file of credentials by the name that Hadoop's older SDK has for it."""
+    """Return AWS_SHARED_CREDENTIALS_FILE under the name that Hadoop's older AWS SDK reads."""
     file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE")
     return {"AWS_CREDENTIAL_PROFILES_FILE": file} if file else {}
 
 
 def storage_options(settings: Settings) -> dict[str, str]:
-    """What hudi-rs has to know to read the warehouse; holds the secret key: do not print it.
+    """Return the options that hudi-rs needs to read the warehouse.
 
-    Errors: S3Error when the chain has no credentials.
+    They include the secret key: do not print them.
+
+    Raises:
+        S3Error: the chain has no credentials.
     """
     import boto3
 
@@ -82,10 +86,11 @@ def storage_options(settings: Settings) -> dict[str, str]:
 
 
 def check_warehouse(uri: str, settings: Settings) -> None:
-    """List, write and delete below an s3a:// warehouse, as a table there would, within seconds.
+    """List, write and delete under an s3a:// warehouse, as a table would; takes seconds at most.
 
-    Errors: S3Error, naming endpoint, bucket and cause; never a key. Credentials that only Python's
-    client finds are refused too.
+    Raises:
+        S3Error: a step failed, or only Python's client can find the credentials; names endpoint,
+            bucket and cause, never a key.
     """
     import boto3
     from botocore.config import Config
@@ -98,7 +103,7 @@ def check_warehouse(uri: str, settings: Settings) -> None:
     config = Config(
         **_HASTE,
         s3={"addressing_style": "path" if url else "auto"},
-        request_checksum_calculation="when_required",  # servers of other makes know no newer ones
+        request_checksum_calculation="when_required",  # other S3 servers lack newer checksums
     )
     try:
         session = boto3.Session()
@@ -121,7 +126,7 @@ def check_warehouse(uri: str, settings: Settings) -> None:
 
 
 def _unknown_to_spark(keys: Any) -> str:
-    """Why Spark's client does not find the keys that Python's has found, else empty."""
+    """Return why Spark's client cannot find the keys that Python's found; empty if it can."""
     if keys is None or keys.method in _SHARED:
         return ""
     if keys.method not in _OF_A_FILE:
@@ -140,7 +145,7 @@ def _unknown_to_spark(keys: Any) -> str:
 
 
 def _same_region(answer: Any, region: str, where: str) -> None:
-    """Python's client follows a bucket to its region; Spark's and hudi-rs's do not."""
+    """Raise S3Error for another region: Python's client follows, Spark's and hudi-rs's do not."""
     actual = answer["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region", region)
     if actual != region:
         raise S3Error(f"{where}: {_elsewhere(actual, region)}")
@@ -152,7 +157,7 @@ def _elsewhere(actual: str, region: str) -> str:
 
 
 def _refused(answer: Any, step: str, region: str) -> str:
-    """What an error that S3 itself answered with means; its message may repeat keys."""
+    """Explain an error returned by S3; its own message is not shown, as it may contain keys."""
     headers = answer["ResponseMetadata"]["HTTPHeaders"]
     code = str(answer["Error"].get("Code") or answer["ResponseMetadata"]["HTTPStatusCode"])
     if code in (*_REGION, "301"):
@@ -187,7 +192,7 @@ def _skew(headers: Any) -> str:
 
 
 def _unreached(error: Exception) -> str:
-    """What an error of the client itself means, by its class's name."""
+    """Explain an error raised by the client, by class name."""
     kind, text = type(error).__name__, str(error)
     if kind == "ProfileNotFound":
         file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")

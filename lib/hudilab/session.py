@@ -1,4 +1,4 @@
-"""The only place that builds a SparkSession: local verified jars, quiet, on loopback when local."""
+"""The only place that builds a SparkSession: verified local jars, quiet, on loopback when local."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
     "session_settings",
 ]
 
-# Settings with such a name are never on a command line.
+# Settings with a matching name never go on a command line.
 SECRET = re.compile(r"(?i)secret|password|token|access[.]?key")
 EXECUTOR_PATIENCE = 60.0  # seconds
 EXECUTOR_TRIES = 10
@@ -49,7 +49,7 @@ AWS_NAMES = (
     "AWS_ROLE_ARN",
 )
 
-# Without these a table is not written, or not as elsewhere.
+# Without these, writing a table fails, or the result differs from other sessions.
 _NEEDED = (
     "spark.serializer",
     "spark.kryo.registrator",
@@ -60,7 +60,11 @@ _NEEDED = (
 
 
 def overlay(settings: Settings) -> dict[str, str]:
-    """Spark settings that conf/<runtime>/spark-defaults.conf adds for this runtime."""
+    """Return the Spark settings that conf/<runtime>/spark-defaults.conf adds for this runtime.
+
+    Raises:
+        SessionError: the file is missing.
+    """
     file = _file(settings)
     if not file.is_file():
         raise SessionError(
@@ -71,12 +75,12 @@ def overlay(settings: Settings) -> dict[str, str]:
 
 
 def needed(settings: Settings, groups: Sequence[str] = ("core",)) -> list[str]:
-    """The jar groups of a session: those asked for, and `s3` where the warehouse is on S3."""
+    """Return the jar groups of a session: those requested, plus `s3` if the warehouse is on S3."""
     return [*groups, *(["s3"] if not settings.is_local and "s3" not in groups else [])]
 
 
 def session_settings(settings: Settings, jars: Sequence[Path]) -> dict[str, str]:
-    """All that the runtime asks of Spark beyond conf/spark-defaults.conf; touches nothing."""
+    """Return the runtime's Spark settings beyond conf/spark-defaults.conf, without side effects."""
     path = os.pathsep.join(map(str, jars))
     asked = {"spark.driver.extraClassPath": path, **overlay(settings)}
     asked |= {} if settings.is_local else spark_settings(settings)
@@ -84,19 +88,19 @@ def session_settings(settings: Settings, jars: Sequence[Path]) -> dict[str, str]
 
 
 def _cluster(settings: Settings, path: str, asked: Mapping[str, str]) -> dict[str, str]:
-    """What executors need that are other processes, on this machine or on one that is set up so."""
+    """Return what executors in other processes need, here or on a machine set up the same way."""
     master = os.environ.get("SPARK_MASTER_URL", "").strip() or asked.get("spark.master", "")
     found = {
         "spark.master": master,
-        # Not spark.jars: executors would load Hudi's classes by another class loader than Spark's.
+        # Not spark.jars: executors would load Hudi in a different class loader from Spark's.
         "spark.executor.extraClassPath": path,
         "spark.executorEnv.HUDI_CONF_DIR": str(settings.conf_dir),
         "spark.executorEnv.PYTHONPATH": str(Path(__file__).resolve().parents[1]),
     }
     if "spark.eventLog.dir" not in asked:
-        # A path, not a URI: Spark takes it as it stands, with its blanks.
+        # A path, not a URI: Spark takes it literally, spaces included.
         found["spark.eventLog.dir"] = str(settings.home / "spark-events")
-    # Names and places of credentials; never a credential: the UI and the event log show these.
+    # Names and locations of credentials, never the credentials: UI and event log show these.
     found |= {
         f"spark.executorEnv.{name}": value for name in AWS_NAMES if (value := os.environ.get(name))
     }
@@ -107,9 +111,12 @@ def _cluster(settings: Settings, path: str, asked: Mapping[str, str]) -> dict[st
 
 
 def check_cluster(settings: Settings, asked: Mapping[str, str]) -> Master:
-    """The master that `asked` names; SessionError when it is not there or has no room.
+    """Return the master that `asked` names, after checking that it has room.
 
-    Makes the folder of the event log, which Spark wants to be there, where it is on this disk.
+    Creates the event log folder if it is on this disk: Spark requires it to exist.
+
+    Raises:
+        SessionError: the master does not answer or has no room.
     """
     events = asked.get("spark.eventLog.dir", "")
     if folder := Path(events) if events.startswith("/") else local_path(events):
@@ -123,18 +130,24 @@ def check_cluster(settings: Settings, asked: Mapping[str, str]) -> Master:
 
 
 def log_file() -> Path:
-    """The file that the running JVM logs to."""
+    """Return the log file of the running JVM."""
     return Path(os.environ["HUDILAB_LOG_FILE"])
 
 
 def open_session(
     settings: Settings, app: str = "hudilab", groups: Sequence[str] = ("core",)
 ) -> SparkSession:
-    """A session with Hudi on its class path; a live one is returned if its settings are the same.
+    """Return a session with Hudi on its class path; reuse a live one if its settings match.
 
-    Never downloads: jars come from `jars/`, verified against `jars.lock`. Prints nothing.
-    Errors: JavaError, JarError, PathError (the home cannot be written), and SessionError when a
-    live session has other static settings, or the cluster is not there or has no room.
+    Never downloads: jars come from `jars/`, verified against `jars.lock`. Prints nothing. Under
+    spark-submit, its class path and settings are checked instead.
+
+    Raises:
+        JavaError: no suitable Java was found.
+        JarError: a jar is missing or altered.
+        PathError: the home cannot be written.
+        SessionError: a live session has different static settings, or the cluster does not answer
+            or has no room.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return _submitted(settings, app)
@@ -155,33 +168,32 @@ def open_session(
     _refuse_other(session, asked)
     _await_executor(session, settings)
     jvm: Any = session._jvm
-    # A JVM that outlived an earlier session keeps the class path that it was started with.
+    # A JVM that outlived an earlier session keeps the class path it was started with.
     loaded = str(jvm.java.lang.System.getProperty("java.class.path")).split(os.pathsep)
     if late := [jar.name for jar in jars if str(jar) not in loaded]:
         session.stop()
         raise SessionError(f"this kernel's Java runs without {', '.join(late)}; restart the kernel")
-    # Where its metadata table is on, Hudi 1.2.0 compares that table's schema by identity. If the
-    # first thing that a new JVM does is to compact it (every tenth commit), another object of the
-    # schema is cached, and the commit fails with "Index 7 out of bounds"; this class caches the
-    # right one.
+    # With the metadata table on, Hudi 1.2.0 compares that table's schema by identity. If the first
+    # thing a new JVM does is compact it (every tenth commit), a different schema object is cached
+    # and the commit fails with "Index 7 out of bounds". Loading this class caches the right one.
     jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload")
     return session
 
 
 def _start(settings: Settings, app: str, asked: Mapping[str, str]) -> SparkSession:
-    """A session in this process's Java, which is started where there is none."""
-    # Managed tables, and the folder of the default database, are not left where the kernel runs.
+    """Create a session in this process's JVM; start the JVM if there is none."""
+    # Keep managed tables and the default database out of the kernel's working directory.
     asked = {**asked, "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse")}
     asked |= authentication(asked.get("spark.master", ""), settings.home)
-    # Said in any case: a Java that had a local session before still has that one's answer.
+    # Set in any case: a JVM that ran a local session before keeps that session's value.
     common = read_options(settings.conf_dir / "spark-defaults.conf")
     asked.setdefault("spark.authenticate", common.get("spark.authenticate", "false"))
-    # Java's command line is public: what is secret comes over the bridge, when Java is there.
+    # The JVM's command line is public: secrets follow over the Py4J bridge once the JVM runs.
     public = SparkConf(loadDefaults=False)
     public.setAll([(key, value) for key, value in asked.items() if not SECRET.search(key)])
     SparkContext._ensure_initialized(conf=public)
     if secret := asked.get("spark.authenticate.secret"):
-        # Spark looks there first, and finds what an earlier local session of this Java has made up.
+        # Spark looks here first, and would find the secret that an earlier local session generated.
         hadoop = cast(Any, SparkContext._jvm).org.apache.hadoop
         credentials = hadoop.security.Credentials()
         credentials.addSecretKey(hadoop.io.Text("sparkCookie"), bytearray(secret, "utf-8"))
@@ -193,9 +205,9 @@ def _start(settings: Settings, app: str, asked: Mapping[str, str]) -> SparkSessi
 
 
 def _create(builder: SparkSession.Builder, settings: Settings) -> SparkSession:
-    """Create the session, and let `hudilab kill` find its process where it is one of a cluster.
+    """Create the session; on a cluster, note its process so that `hudilab kill` can find it.
 
-    Errors: SessionError when the cluster's master has not accepted it, and Spark has given up.
+    Raises SessionError if the master did not accept the application and Spark gave up.
     """
     try:
         spark = builder.getOrCreate()
@@ -207,7 +219,7 @@ def _create(builder: SparkSession.Builder, settings: Settings) -> SparkSession:
             raise
         app = ""
     log = os.environ.get("HUDILAB_LOG_FILE")
-    if not app.startswith("app-"):  # the name that a master gives
+    if not app.startswith("app-"):  # the form of an id assigned by a master
         if active := SparkContext._active_spark_context:
             active.stop()
         raise SessionError(
@@ -226,7 +238,7 @@ def _file(settings: Settings) -> Path:
 
 
 def _submitted(settings: Settings, app: str) -> SparkSession:
-    """The session of spark-submit, which has started the JVM and chosen class path and settings."""
+    """Return spark-submit's session: it has started the JVM and chosen class path and settings."""
     builder = SparkSession.builder.appName(app)
     for key, value in ({} if settings.is_local else spark_settings(settings)).items():
         builder = builder.config(key, value)
@@ -241,7 +253,7 @@ def _submitted(settings: Settings, app: str) -> SparkSession:
             f"name them with --properties-file {defaults}, or export SPARK_CONF_DIR as its folder"
         )
     jvm: Any = spark._jvm
-    # Jars named with --jars are behind this loader only.
+    # Only this class loader sees jars given with --jars.
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     try:
         jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload", True, loader)
@@ -251,7 +263,7 @@ def _submitted(settings: Settings, app: str) -> SparkSession:
             "name the jars of jars/core with --driver-class-path, or the bundle's jar with --jars"
         ) from None
     if not jvm.java.lang.System.getenv("HUDI_CONF_DIR"):
-        # Hudi has not read them itself: a platform that starts the JVM seldom knows of that folder.
+        # Hudi did not read its defaults itself: a platform that starts the JVM rarely sets this.
         options = read_options(settings.conf_dir / "hudi-defaults.conf")
         added = settings.conf_dir / settings.runtime.lower() / "hudi-defaults.conf"
         options |= read_options(added) if added.is_file() else {}
@@ -266,9 +278,9 @@ def _submitted(settings: Settings, app: str) -> SparkSession:
 
 
 def _await_executor(spark: SparkSession, settings: Settings) -> None:
-    """Until a standalone cluster's first executor is there: without one, jobs wait for ever.
+    """On a standalone cluster, wait for the first executor: without one, every job would hang.
 
-    Errors: SessionError with what an executor said last, where its worker is the lab's own.
+    Raises SessionError; on the lab's own workers it quotes an executor's last error.
     """
     context = spark.sparkContext
     if not str(context.master).startswith("spark://"):
@@ -276,21 +288,21 @@ def _await_executor(spark: SparkSession, settings: Settings) -> None:
     app, inner = context.applicationId, spark._jsc.sc()
     ends, tried = time.monotonic() + EXECUTOR_PATIENCE, executor_folders(settings.home, app)
     try:
-        # The driver is in the list too.
+        # The list includes the driver.
         while len(inner.statusTracker().getExecutorInfos()) < 2:
-            # A master with several workers starts executors that end at once for ever.
+            # With several workers, a master restarts executors that exit at once forever.
             tried = executor_folders(settings.home, app)
             if inner.isStopped() or len(tried) >= EXECUTOR_TRIES or time.monotonic() > ends:
                 break
             time.sleep(0.05)
         else:
             return
-    except Py4JError:  # stopped between two questions
+    except Py4JError:  # the context stopped between two calls
         pass
     said = "look at their stdout and stderr in the master's web UI"
     if tried:
         first = tried[0]
-        # What Java cannot start with, it says on stdout.
+        # A JVM that cannot start says why on stdout.
         words = [(first / name).read_text("utf-8", "replace") for name in ("stderr", "stdout")]
         said = f"one said: {complaint(''.join(words))}; see {first}"
     spark.stop()
@@ -301,7 +313,7 @@ def _await_executor(spark: SparkSession, settings: Settings) -> None:
 
 
 def describe(spark: SparkSession) -> str:
-    """What really runs: Spark, Java, the Hudi jar loaded, UI and log, a line each."""
+    """Return what is actually running, one line each: Spark, Java, the loaded Hudi jar, UI, log."""
     jvm: Any = spark._jvm
     hudi = jvm.java.lang.Class.forName("org.apache.hudi.common.table.HoodieTableMetaClient")
     jar = Path(hudi.getProtectionDomain().getCodeSource().getLocation().getPath())
@@ -320,10 +332,10 @@ def describe(spark: SparkSession) -> str:
 def _refuse_other(spark: SparkSession, asked: Mapping[str, str]) -> None:
     conf = spark.sparkContext.getConf()
     for key, value in sorted(asked.items()):
-        if SECRET.search(key):  # it must not be in the text
+        if SECRET.search(key):  # must not appear in the error message
             continue
         live = conf.get(key)
-        # Spark puts options of its own before these.
+        # Spark prepends options of its own.
         added = key.endswith("extraJavaOptions") and str(live).endswith(value)
         if live != value and not added:
             raise SessionError(
@@ -333,18 +345,18 @@ def _refuse_other(spark: SparkSession, asked: Mapping[str, str]) -> None:
 
 
 def environment(settings: Settings, app: str, asked: Mapping[str, str]) -> dict[str, str]:
-    """What the JVM inherits; it reads these once, when it starts."""
+    """Return the environment variables for the JVM, which reads them once, at startup."""
     java = find_java()
     started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     log = settings.home / "logs" / f"{app}-{started}-{os.getpid()}.log"
     found = {
         "JAVA_HOME": str(java.home),
-        "HUDILAB_JAVA": java.notice,  # what was chosen and why; JAVA_HOME is set from now on
-        # Another Spark named here would be started instead of the pinned one.
+        "HUDILAB_JAVA": java.notice,  # what was chosen and why; from now on JAVA_HOME is set
+        # An inherited SPARK_HOME could start a Spark other than the pinned one.
         "SPARK_HOME": str(spark_home()),
         "SPARK_CONF_DIR": str(settings.conf_dir),
         "HUDI_CONF_DIR": str(settings.conf_dir),
-        # `hudilab run` has named the file already, and tells its user so.
+        # `hudilab run` has already chosen the file, and tells the user its name.
         "HUDILAB_LOG_FILE": os.environ.get("HUDILAB_LOG_FILE", str(log)),
         # Workers run the system's python3 unless told otherwise.
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
@@ -357,7 +369,7 @@ def environment(settings: Settings, app: str, asked: Mapping[str, str]) -> dict[
 
 @contextmanager
 def _output_to(file: Path) -> Iterator[None]:
-    """Point file descriptors 1 and 2 at the log while the JVM starts, which inherits them."""
+    """Point file descriptors 1 and 2 at the log while the JVM starts: it inherits them."""
     sys.stdout.flush()
     sys.stderr.flush()
     saved = os.dup(1), os.dup(2)

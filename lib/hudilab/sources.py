@@ -10,16 +10,17 @@ __all__ = ["FIRST_SENSOR", "START_MS", "sensor_readings", "sensor_stream"]
 FIRST_SENSOR = 10
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 STEP_MS = 100
-SLICES = 2  # fixed, not the number of cores: the same files on every machine
+SLICES = 2  # fixed, not the number of cores: every machine writes the same files
 
 
 def sensor_readings(
     spark: SparkSession, rows: int, *, sensors: int, seed: int, first: int = 0
 ) -> DataFrame:
-    """Readings `first` to `rows` - 1 as a static DataFrame.
+    """Return readings `first` to `rows` - 1 as a static DataFrame.
 
-    Columns: reading_id BIGINT, sensor_id INT (10, 11, ...), temperature DECIMAL(6,2) 0..100,
-    measurement_time TIMESTAMP with milliseconds (10 readings a second from 2026-01-01 UTC).
+    Returns:
+        Columns: reading_id BIGINT, sensor_id INT (10, 11, ...), temperature DECIMAL(6,2) 0..100,
+        measurement_time TIMESTAMP with milliseconds (10 readings per second from 2026-01-01 UTC).
     """
     return _columns(spark.range(first, rows, 1, SLICES), F.col("id"), sensors, seed)
 
@@ -27,10 +28,10 @@ def sensor_readings(
 def sensor_stream(
     spark: SparkSession, *, rows_per_batch: int, sensors: int, seed: int, rows: int | None = None
 ) -> DataFrame:
-    """The same readings as a stream: micro-batch k holds the same readings in every run.
+    """Return the same readings as a stream: micro-batch k holds the same readings in every run.
 
     Unbounded unless `rows` is given; then batches after the last reading are empty, so that
-    `drain` can tell the end. Source: Spark 3.5 `rate-micro-batch`.
+    `drain` can detect the end. Source: Spark 3.5 `rate-micro-batch`.
     """
     source = (
         spark.readStream.format("rate-micro-batch")
@@ -44,12 +45,12 @@ def sensor_stream(
 
 def _columns(source: DataFrame, number: Column, sensors: int, seed: int) -> DataFrame:
     def draw(salt: int, size: int) -> Column:
-        """A number 0..size-1, independent for each salt."""
+        """Return a number 0..size-1, independent for each salt."""
         mixed = F.xxhash64(F.lit(seed).cast("long"), number, F.lit(salt).cast("long"))
         return F.pmod(mixed, F.lit(size).cast("long"))
 
     sensor = draw(1, sensors) + FIRST_SENSOR
-    # A sensor has a level of its own, 20..80, and readings within 20 of it: 0.00..100.00.
+    # Each sensor has its own level, 20..80, and reads within 20 of it: 0.00..100.00.
     level = F.pmod(F.xxhash64(F.lit(seed).cast("long"), sensor), F.lit(6001).cast("long")) + 2000
     hundredths = level + draw(2, 2001) + draw(3, 2001) - 2000
     moment = F.timestamp_millis(number * STEP_MS + draw(4, STEP_MS) + START_MS)

@@ -1,4 +1,4 @@
-"""Files wherever Spark can reach them, through Hadoop's FileSystem: disk and S3 alike."""
+"""Access files wherever Spark can, on disk or S3, through Hadoop's FileSystem."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ __all__ = [
     "write_text",
 ]
 
-LESSONS = "lessons"  # the database that notebooks write to, and may delete from
+LESSONS = "lessons"  # the database that notebooks may write to and delete from
 
 
 class FileInfo(NamedTuple):
-    """A file below a root: path relative to it, size in bytes, modified in epoch ms."""
+    """A file below a root: path relative to it, size in bytes, modification time in epoch ms."""
 
     path: str
     size: int
@@ -45,13 +45,13 @@ def _open(spark: SparkSession, uri: str) -> tuple[Any, Any]:
 
 
 def exists(spark: SparkSession, uri: str) -> bool:
-    """Whether a file or folder is there."""
+    """Return whether a file or folder exists."""
     fs, path = _open(spark, uri)
     return bool(fs.exists(path))
 
 
 def file_size(spark: SparkSession, uri: str) -> int:
-    """The size of a file in bytes; -1 when there is none. One request, also on S3."""
+    """Return a file's size in bytes, or -1 if there is none. One request, also on S3."""
     fs, path = _open(spark, uri)
     try:
         return int(fs.getFileStatus(path).getLen())
@@ -62,17 +62,19 @@ def file_size(spark: SparkSession, uri: str) -> int:
 
 
 def delete_file(spark: SparkSession, uri: str) -> bool:
-    """Delete a file; False when there was none. A folder that is not empty is never deleted."""
+    """Delete a file; return False if there was none. Never deletes a folder that is not empty."""
     fs, path = _open(spark, uri)
     return bool(fs.delete(path, False))
 
 
 def reset(spark: SparkSession, settings: Settings, place: Place) -> None:
-    """Delete a lesson's own table and its checkpoints, and say so; its running queries stop first.
+    """Delete a lesson's own table and its checkpoint, and say so; stop the session's streams first.
 
-    Only tables of the database `lessons` are deleted, and none on a warehouse that is not the
-    learner's (RUNTIME_ENV=AWS, or Amazon's S3): there a table that exists is an error. Raises
-    TableError, and then deletes nothing.
+    Only tables of the database `lessons` are deleted, and none in a warehouse that is not the
+    learner's (RUNTIME_ENV=AWS, or Amazon's S3): there an existing table is an error.
+
+    Raises:
+        TableError: The table may not be deleted; nothing has been.
     """
     if place.database != LESSONS:
         raise TableError(
@@ -94,7 +96,7 @@ def reset(spark: SparkSession, settings: Settings, place: Place) -> None:
 
 
 def read_text(spark: SparkSession, uri: str) -> str:
-    """The text of a small UTF-8 file."""
+    """Return the text of a small UTF-8 file."""
     fs, path = _open(spark, uri)
     stream = fs.open(path)
     try:
@@ -105,7 +107,7 @@ def read_text(spark: SparkSession, uri: str) -> str:
 
 
 def write_text(spark: SparkSession, uri: str, text: str) -> None:
-    """Write a small UTF-8 file, or replace it."""
+    """Write or replace a small UTF-8 file."""
     fs, path = _open(spark, uri)
     stream = fs.create(path, True)
     try:
@@ -115,13 +117,13 @@ def write_text(spark: SparkSession, uri: str, text: str) -> None:
 
 
 def list_files(spark: SparkSession, uri: str) -> list[FileInfo]:
-    """All files below a folder, hidden ones too, sorted by path; empty when it is not there."""
+    """Return all files below a folder, hidden ones too, sorted by path; empty if it is missing."""
     fs, root = _open(spark, uri)
     if not fs.exists(root):
         return []
     base = str(fs.getFileStatus(root).getPath().toString()).rstrip("/") + "/"
     found: list[FileInfo] = []
-    files = fs.listFiles(root, True)  # on S3 one request for a thousand files, whatever the folders
+    files = fs.listFiles(root, True)  # on S3, one request per 1000 files, however many folders
     while files.hasNext():
         status = files.next()
         name = str(status.getPath().toString()).removeprefix(base)
@@ -130,10 +132,14 @@ def list_files(spark: SparkSession, uri: str) -> list[FileInfo]:
 
 
 def prepare(settings: Settings, *, run_id: str = "", table: str = "", database: str = "") -> Place:
-    """Where a table of this run lives (the configured one unless named); says what was rewritten.
+    """Locate a table of this run (by default the configured one); print what was rewritten.
 
-    run_id: a root of its own below the warehouse. Raises PathError if a local warehouse is not
-    writable, S3Error if one on S3 is not, before anything is written.
+    Args:
+        run_id: Gives the run a root of its own below the warehouse.
+
+    Raises:
+        PathError: A local warehouse is not writable; raised before anything is written.
+        S3Error: A warehouse on S3 is not writable; raised before anything is written.
     """
     place = locate(
         settings.warehouse_path,
@@ -150,7 +156,7 @@ def prepare(settings: Settings, *, run_id: str = "", table: str = "", database: 
 
 
 def check_place(place: Place, settings: Settings) -> None:
-    """Errors: PathError, S3Error when nothing can be written there; leaves nothing behind."""
+    """Raise PathError or S3Error if the place is not writable; leave nothing behind."""
     check_writable(place, settings.home)
     if local_path(place.warehouse) is None:
         check_warehouse(place.warehouse, settings)

@@ -1,4 +1,4 @@
-"""Run a bounded stream to its end, read its progress, and name what made it fail."""
+"""Run a bounded stream to its end, read its progress, and name the cause if it fails."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _THROWN = re.compile(
     r"(?:\s*Caused by: |: )?"
     r"((?:[\w$]+\.)*[\w$]*(?:Exception|Error|Interrupt)(?::.*)?|\[[A-Z][A-Z0-9_.]+\] .*)"
 )
-# They carry a cause from one side of the bridge to the other, and say nothing themselves.
+# These carry a cause across the bridge between Java and Python, and say nothing themselves.
 _CARRIER = re.compile(
     r"py4j\.|java\.util\.concurrent\.ExecutionException|[\w.]*PythonException"
     r"|.*Traceback \(most recent call last\):"
@@ -41,16 +41,22 @@ def drain(
 ) -> StreamingQuery:
     """Wait until micro-batch number `batches` (from 1) is committed, then stop the query.
 
-    Without `batches`: until it ends by itself, as one with the trigger `availableNow` does.
-    Shows a progress bar; `deadline` in seconds. An interrupt stops the query too; a signal in
-    `asked` (see `stop_on_signal`) stops it when its batch is done, without an error. Raises
-    StreamError with the root cause when the query fails or the deadline passes; the next start
-    resumes from the checkpoint.
+    Without `batches`, wait until the query ends by itself, as it does with the trigger
+    `availableNow`. Shows a progress bar. An interrupt stops the query too. The next start resumes
+    from the checkpoint.
+
+    Args:
+        deadline: In seconds.
+        asked: Signals received so far (see `stop_on_signal`); one stops the query after its current
+            batch, without an error.
+
+    Raises:
+        StreamError: The query ended early (the message gives the cause) or the deadline passed.
     """
     try:
         _await_batch(query, batches, deadline, asked)
     finally:
-        # Also when a cell is interrupted: a query left behind would write beside the next one.
+        # Also when a cell is interrupted: a query left running would write beside the next one.
         query.stop()
     return query
 
@@ -63,7 +69,7 @@ def _await_batch(
         while True:
             done = _batches_done(query)
             done = done if batches is None else min(done, batches)
-            if done > bar.n:  # each refresh is an output of the cell
+            if done > bar.n:  # each refresh adds to the cell's output
                 bar.update(done - bar.n)
             if batches is not None and done >= batches:
                 return
@@ -85,8 +91,14 @@ def _await_batch(
 def run_until_end(queries: Sequence[StreamingQuery], asked: Sequence[int] = ()) -> None:
     """Wait until all queries have ended by themselves; one that fails leaves the others running.
 
-    A failure is told on stderr when it happens. A signal in `asked` (see `stop_on_signal`) stops
-    each query when its batch is done. Raises StreamError, at the end, with each failure's cause.
+    A failure is printed to stderr when it happens, if another query is still running.
+
+    Args:
+        asked: Signals received so far (see `stop_on_signal`); one stops each query after its
+            current batch.
+
+    Raises:
+        StreamError: Queries failed; raised at the end, with each failure's cause.
     """
     failed: dict[StreamingQuery, str] = {}
     try:
@@ -118,9 +130,9 @@ def _report_failures(
 
 @contextmanager
 def stop_on_signal() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM in a list instead of ending the program; restored afterwards.
+    """Collect SIGINT and SIGTERM in a list instead of ending the program; restore handlers on exit.
 
-    Enter it when the session is open: Spark installs a handler of its own with it.
+    Enter it after opening the session, because Spark installs its own handler with the session.
     """
     asked: list[int] = []
     before = {
@@ -135,7 +147,7 @@ def stop_on_signal() -> Iterator[list[int]]:
 
 
 def _stop(query: StreamingQuery) -> None:
-    """When the batch that runs is done; the next one may be cut off at its start, and is redone."""
+    """Stop after the current batch; the next one may be cut off at its start, and is redone."""
     done, patience = _batches_done(query), time.monotonic() + 60
     while query.isActive and query.status["isTriggerActive"] and _batches_done(query) == done:
         if time.monotonic() > patience:
@@ -163,13 +175,14 @@ def _end(query: StreamingQuery, done: int, batches: int | None) -> str:
 
 
 def progress_rows(query: StreamingQuery) -> pd.DataFrame:
-    """A row a micro-batch from the query's own progress.
+    """Return one row per micro-batch from the query's own progress.
 
-    Columns: batch, rows, input_rate and processed_rate (rows a second; of a first batch nothing is
-    known of its input), and the phases of Spark 3.5 `durationMs` in ms (addBatch is the write;
-    triggerExecution is the whole).
+    Returns:
+        Columns: batch, rows, input_rate and processed_rate (rows per second; the input rate of a
+        first batch is unknown), and the phases of Spark 3.5 `durationMs` in ms (addBatch is the
+        write; triggerExecution is the whole).
     """
-    import pandas as pd  # here: a job that is deployed has none, and shows no frames
+    import pandas as pd  # here: a deployed job has no pandas and shows no frames
 
     rows: list[dict[str, Any]] = []
     for progress in query.recentProgress:
@@ -181,9 +194,9 @@ def progress_rows(query: StreamingQuery) -> pd.DataFrame:
 
 
 def root_cause(text: str) -> str:
-    """The deepest cause in an error's text, Java's or Python's: `Type: message` in one line.
+    """Return the deepest cause in a Java or Python error's text: `Type: message` in one line.
 
-    One whose message says nothing (`None.get`) is followed by the one that it is in.
+    If its message says nothing (`None.get`), the error around it follows.
     """
     lines = [line.rstrip() for line in text.partition("=== Streaming Query ===")[0].splitlines()]
     thrown = []
@@ -206,5 +219,5 @@ def _one_line(text: str) -> str:
 
 
 def _goes_on(line: str) -> bool:
-    """Whether a message that ends in a colon goes on here: no stack frame, no next error."""
+    """Return whether a message ending in a colon continues here: no stack frame, no next error."""
     return line[:1].strip() != "" and not _THROWN.fullmatch(line)

@@ -1,4 +1,4 @@
-"""Jobs for spark-submit: the lab's pipelines, or a file of your own, with the settings' runtime."""
+"""Run jobs with spark-submit, on the settings' runtime: the lab's pipelines or your own file."""
 
 from __future__ import annotations
 
@@ -30,14 +30,17 @@ __all__ = ["Submitted", "find_job", "master_of", "submit", "submit_and_wait"]
 
 JOBS = Path(__file__).with_name("jobs")
 PATIENCE = 90.0  # seconds for a session and its first executor
-BRIEFLY = 15.0  # for a program to fail at once, if it fails
+BRIEFLY = 15.0  # seconds in which a broken program should fail
 
 
 @dataclass(frozen=True)
 class Submitted:
-    """A job that runs: its application's id, its driver's process, and its log.
+    """A running job.
 
-    The id is empty for a program whose application is not known: without a cluster, or not yet.
+    Attributes:
+        id: the application's id; empty if it is not known: without a cluster, or not yet.
+        pid: the driver's process id.
+        log: the driver's log.
     """
 
     id: str
@@ -46,7 +49,11 @@ class Submitted:
 
 
 def find_job(job: str) -> Path:
-    """The file of a job of `hudilab/jobs`, or a Python file. Errors: SessionError."""
+    """Return the file of a job in `hudilab/jobs`, or the Python file that `job` names.
+
+    Raises:
+        SessionError: there is no such job or file.
+    """
     path = Path(job) if job.endswith(".py") else JOBS / f"{job}.py"
     if not path.is_file() or path.stem == "__init__":
         names = sorted(found.stem for found in JOBS.glob("[a-z]*.py"))
@@ -57,13 +64,18 @@ def find_job(job: str) -> Path:
 def submit(
     settings: Settings, job: str, arguments: Sequence[str] = (), bundle: Path | None = None
 ) -> Submitted:
-    """Start a job in the background, and return when its application is there.
+    """Start a job in the background, and return once its application has started.
 
-    A job that has no application after `PATIENCE` seconds runs on, and is returned without an id;
-    without a cluster, a program of your own after `BRIEFLY`: it need not say what it has become.
-    With `bundle`: that zip's code and jar, which Spark sends to the executors, not the checkout's.
-    Errors: SessionError when there is no such job, no master or no room, or it ends before that;
-    BundleError for a zip that is none.
+    A job without an application after `PATIENCE` seconds keeps running, and is returned without an
+    id. Without a cluster, a Python file of your own gets `BRIEFLY` seconds: it need not report one.
+
+    Args:
+        bundle: run this zip's code and jar, not the checkout's; Spark sends them to the executors.
+
+    Raises:
+        SessionError: there is no such job, no master or no room on the cluster, or the job ends
+            before its application has started.
+        BundleError: `bundle` is not a bundle, or `job` is a file of your own.
     """
     command, env = _command(settings, job, arguments, bundle)
     log = Path(env["HUDILAB_LOG_FILE"])
@@ -77,7 +89,7 @@ def submit(
             start_new_session=True,
         )
     patience = BRIEFLY if job.endswith(".py") and settings.runtime != "DOCKER" else PATIENCE
-    with suppress(WaitError):  # it waits for something itself, and has not failed
+    with suppress(WaitError):  # the job is still waiting for something; it has not failed
         wait_for(lambda: _begun(job, log) or driver.poll() is not None, patience, job)
     if found := _begun(job, log):
         if found.startswith("app-"):
@@ -92,10 +104,10 @@ def submit(
 
 
 def _begun(job: str, log: Path) -> str:
-    """The application's id as its log has it; empty as long as it has none.
+    """Return the application's id from the log; empty until it is there.
 
-    A job of the lab prints it when executors are there, any other program's Java when the master
-    has taken the application in.
+    A job of the lab prints it once executors have registered; in any other program, Spark logs it
+    once the master has accepted the application.
     """
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     found = re.search(r"(?m)^hudilab: application (\S+) on ", text)
@@ -107,16 +119,16 @@ def _begun(job: str, log: Path) -> str:
 def submit_and_wait(
     settings: Settings, job: str, arguments: Sequence[str] = (), bundle: Path | None = None
 ) -> int:
-    """Run a job to its end on this terminal; the driver's exit code. Otherwise as `submit`."""
+    """Run a job on this terminal until it ends; return the driver's exit code. Else as `submit`."""
     command, env = _command(settings, job, arguments, bundle)
     log, known = Path(env["HUDILAB_LOG_FILE"]), ""
-    # Ctrl-C is for the job, which ends when its batch is done; this process waits for it.
+    # Ctrl-C is for the job, which finishes its batch and ends; this process waits for it.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         driver = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL)
         while not known and driver.poll() is None:
             known = _begun(job, log)
-            if known.startswith("app-"):  # hudilab kill finds it, from another terminal
+            if known.startswith("app-"):  # for hudilab kill, from another terminal
                 note_driver(settings.home, known, driver.pid, str(log))
             with suppress(subprocess.TimeoutExpired):
                 driver.wait(0.2)
@@ -126,9 +138,10 @@ def submit_and_wait(
 
 
 def master_of(settings: Settings) -> Master:
-    """The master that the settings name; else the cluster that runs in this home.
+    """Return the master that the settings name, else that of this home's cluster.
 
-    Errors: ServiceError when there is none, or nobody listens.
+    Raises:
+        ServiceError: there is none, or nothing listens at its address.
     """
     named = os.environ.get("SPARK_MASTER_URL", "").strip()
     if settings.runtime == "DOCKER":
@@ -139,7 +152,7 @@ def master_of(settings: Settings) -> Master:
 def _command(
     settings: Settings, job: str, arguments: Sequence[str], bundle: Path | None
 ) -> tuple[list[str], dict[str, str]]:
-    """What to run, with which environment; whatever can be checked before is checked here."""
+    """Return the command and its environment, after every check that is possible beforehand."""
     file, words = find_job(job), list(arguments)
     title = file.stem
     groups = [] if bundle else _groups(settings)
@@ -155,7 +168,7 @@ def _command(
     if settings.runtime == "DOCKER":
         check_cluster(settings, asked)
     env = _environment(settings, title, asked)
-    if not bundle:  # which brings its own package
+    if not bundle:  # a bundle brings its own package
         path = (str(JOBS.parents[1]), os.environ.get("PYTHONPATH"))
         env["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     properties = Path(env["HUDILAB_LOG_FILE"]).with_suffix(".conf")
@@ -165,7 +178,7 @@ def _command(
 
 
 def _environment(settings: Settings, title: str, asked: Mapping[str, str]) -> dict[str, str]:
-    """A driver's own: not the log of this session, nor its gateway."""
+    """Return the driver's environment, without this session's log file and gateway."""
     gone = ("HUDILAB_LOG_FILE", "PYSPARK_GATEWAY")
     env = {name: value for name, value in os.environ.items() if not name.startswith(gone)}
     env |= environment(settings, title, asked)
@@ -181,8 +194,8 @@ def _environment(settings: Settings, title: str, asked: Mapping[str, str]) -> di
 
 
 def _write_properties(file: Path, settings: Settings, asked: Mapping[str, str]) -> None:
-    """All that spark-submit is told, in a file: a command line would show a secret to everybody."""
-    # Spark reads no spark-defaults.conf beside this file.
+    """Write spark-submit's settings to a file: everyone could read a secret on a command line."""
+    # Given this file, Spark does not read spark-defaults.conf.
     everything = read_options(settings.conf_dir / "spark-defaults.conf") | dict(asked)
     everything |= authentication(asked.get("spark.master", ""), settings.home)
     escaped = {key: value.replace("\\", "\\\\") for key, value in everything.items()}
@@ -190,7 +203,7 @@ def _write_properties(file: Path, settings: Settings, asked: Mapping[str, str]) 
 
 
 def _unpack(bundle: Path, folder: Path) -> Path:
-    """The bundle's files in a folder that has its hash for a name: the same ones only once."""
+    """Unpack the bundle once, into a folder named after its hash, and return that folder."""
     try:
         root = folder / f"bundle-{hashlib.sha256(bundle.read_bytes()).hexdigest()[:16]}"
         if not root.exists():
@@ -202,7 +215,7 @@ def _unpack(bundle: Path, folder: Path) -> Path:
                 half.rename(root)
             except OSError:
                 shutil.rmtree(half)
-                if not root.exists():  # unless another submit was first: it has the same files
+                if not root.exists():  # else another submit was faster, with the same files
                     raise
     except (OSError, BadZipFile, KeyError) as error:
         why = getattr(error, "strerror", None) or "it is another kind of file"
@@ -211,7 +224,7 @@ def _unpack(bundle: Path, folder: Path) -> Path:
 
 
 def _groups(settings: Settings) -> list[str]:
-    """The jars of all pipelines."""
+    """Return the jar groups that the pipelines need."""
     clients = [one for one in (settings.consumer, settings.producer) if one is not None]
     iam = any(Access(one.bootstrap_servers).iam for one in clients)
     return ["core", "kafka", *(["msk"] if iam else [])]

@@ -1,4 +1,4 @@
-"""What a table is (key, partition, order), and the Hudi options that follow from it."""
+"""Describe a table (key, partition, order) and derive its Hudi options."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FILTER = "hoodie.parquet.bloom.filter.enabled"
 _ASYNC = "hoodie.datasource.compaction.async.enable"
 _LOSES = f"{_WRITE}streaming.ignore.failed.batch"
 
-# Every spelling that Hudi 1.2.0 knows for what a field of TableSpec says.
+# Every option name that Hudi 1.2.0 accepts for a field of TableSpec.
 _SPELLINGS = {
     "name": ["hoodie.table.name", f"{_WRITE}table.name"],
     "table_type": ["hoodie.table.type", f"{_WRITE}table.type"],
@@ -58,7 +58,7 @@ _OWNED = {key: f"set TableSpec.{field}" for field, keys in _SPELLINGS.items() fo
     _ASYNC: "leave it out: compaction beside the stream can keep the JVM from exiting",
     _LOSES: "leave it out: it loses the rows of a failed batch silently",
 }
-# Option -> what it is for, in the order in which a reader meets them.
+# Option -> its purpose, in the order in which readers meet them.
 _WHY = {
     "hoodie.table.name": "The table's name, kept in hoodie.properties.",
     f"{_WRITE}table.type": "A commit rewrites files (copy), or logs changes (merge on read).",
@@ -80,14 +80,19 @@ _WHY = {
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A Hudi table: `table_type` COPY_ON_WRITE or MERGE_ON_READ; `operation` bulk_insert, insert
-    or upsert; `ordering` is the column whose greatest value an upsert keeps when a key comes twice
-    (one only: hudi-rs 0.5 reads no table with more).
-    `buckets`, for upserts: the bucket index with this number of file groups a partition, fixed for
-    the table's life; None: Hudi's SIMPLE index, which reads the keys of all files. Source: Hudi
-    1.2.0 `hoodie.index.type`.
+    """A Hudi table: its key, its layout and how batches are written to it.
 
-    Errors: TableError with every problem of the fields at once.
+    Attributes:
+        ordering: The column whose greatest value an upsert keeps when a key occurs twice; only one,
+            because hudi-rs 0.5 reads no table with more.
+        table_type: COPY_ON_WRITE or MERGE_ON_READ.
+        operation: bulk_insert, insert or upsert.
+        buckets: For upserts: use the bucket index with this number of file groups per partition,
+            fixed for the table's life. None: Hudi's SIMPLE index, which reads the keys of all
+            files. Source: Hudi 1.2.0 `hoodie.index.type`.
+
+    Raises:
+        TableError: Fields are invalid; the message lists every problem.
     """
 
     name: str
@@ -122,10 +127,11 @@ class TableSpec:
             raise TableError(f"TableSpec: {'; '.join(problems)}; correct these fields")
 
     def write_options(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Options for `.format("hudi").options(**...)`: the spec's own and `extra`, all text.
+        """Return the spec's options and `extra`, all text, for `.format("hudi").options(**...)`.
 
-        Errors: TableError when `extra` sets what the spec owns (names are compared as Spark does,
-        without case) or holds anything but text; no value is repeated.
+        Raises:
+            TableError: `extra` sets what the spec owns (names are compared without case, as Spark
+                does) or holds anything but text; the message repeats no value.
         """
         problems = []
         for key, value in (extra or {}).items():
@@ -142,11 +148,12 @@ class TableSpec:
         return {option: value for option, value, _ in self.describe()} | dict(extra or {})
 
     def tidy_options(self, batch_id: int, every: int = TIDY_EVERY) -> dict[str, str]:
-        """Options for one batch of appends in `every`: merge small files, remove merged ones.
+        """Return options for one append batch in `every`: merge small files, remove merged ones.
 
-        Empty for the other batches, and for upserts, which clean by themselves. Files of fewer
-        bytes than `hoodie.clustering.plan.strategy.small.file.limit` are merged after the batch's
-        commit; files that an earlier merge replaced, and no commit still kept needs, are removed.
+        Empty for the other batches and for any operation but bulk_insert; upserts clean by
+        themselves. Files of fewer bytes than `hoodie.clustering.plan.strategy.small.file.limit`
+        are merged after the batch's commit. Files that an earlier merge replaced are removed
+        unless a retained commit needs them.
         """
         if self.operation != "bulk_insert" or batch_id % every != every - 1:
             return {}
@@ -154,22 +161,22 @@ class TableSpec:
         return {"hoodie.clustering.inline": "true", _CLEAN: "true"} | every_time
 
     def describe(self) -> list[tuple[str, str, str]]:
-        """(option, value, what it is for), a row for each option that the spec sets."""
+        """Return (option, value, purpose), one row for each option that the spec sets."""
         values = [self.name, self.table_type, ",".join(self.record_key), ",".join(self.partition)]
         values += ["true", self.ordering, self.operation, "UTC"]
         values += ["false", "true"] if self.table_type == "MERGE_ON_READ" else ["", ""]
         values.append("false" if self.operation == "bulk_insert" else "")
-        # In MERGE_ON_READ such rows would also change the format of the logs, for no gain.
+        # In MERGE_ON_READ, Spark rows would also change the log format, for no gain.
         in_spark = self.operation == "upsert" and self.table_type == "COPY_ON_WRITE"
         values.append("org.apache.hudi.DefaultSparkRecordMerger" if in_spark else "")
         values += ["BUCKET", str(self.buckets), "false"] if self.buckets else ["", "", ""]
-        # An empty value: the option is not for such a table.
+        # An empty value means that the option does not apply to this table.
         rows = zip(_WHY.items(), values, strict=True)
         owned = {f"{_WRITE}partitionpath.field"}  # empty: no partitions
         return [(name, value, why) for (name, why), value in rows if value or name in owned]
 
     def conflicts(self, properties: Mapping[str, str]) -> list[str]:
-        """Differences to an existing table's `hoodie.properties`, one short text each."""
+        """Return differences from an existing table's `hoodie.properties`, one short text each."""
         have = {key.removeprefix("hoodie.table."): value for key, value in properties.items()}
         rows = [
             ("name", have.get("name"), self.name),
@@ -181,7 +188,7 @@ class TableSpec:
                 have.get("ordering.fields", have.get("precombine.field")),
                 self.ordering,
             ),
-            # Not in every table: a missing line is no difference that Hudi would refuse.
+            # Not every table has these two lines, and Hudi does not refuse a table without them.
             ("hive style", have.get(f"{_WRITE}hive_style_partitioning", "true"), "true"),
             ("time zone", have.get("timeline.timezone", "UTC"), "UTC"),
         ]
@@ -193,17 +200,20 @@ class TableSpec:
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """The pairs of a table's `hoodie.properties`."""
+    """Return the key-value pairs of a table's `hoodie.properties`."""
     pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line)
     return {key: value.replace("\\:", ":") for key, value in pairs if not key.startswith("#")}
 
 
 def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[str, str]:
-    """Options that keep the metadata table and the indexes a table has, for each write and read.
+    """Return the options with which reads and writes keep a table's metadata table and indexes.
 
-    properties: of `hoodie.properties`; definitions: the text of `.hoodie/.index_defs/index.json`,
-    empty when there is none. A write without these options deletes the metadata table and every
-    index in it, and a read without them uses none. Empty for a table without a metadata table.
+    A write without these options deletes the metadata table and every index in it; a read without
+    them uses none. Empty for a table without a metadata table.
+
+    Args:
+        properties: The pairs of `hoodie.properties`.
+        definitions: The text of `.hoodie/.index_defs/index.json`, empty if there is none.
     """
     have = properties.get("hoodie.table.metadata.partitions", "").split(",")
     if have == [""]:
@@ -222,12 +232,18 @@ def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[
 
 
 def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Write options for a table that several streams or jobs write to at the same time.
+    """Return write options for a table that several streams or jobs write to at the same time.
 
-    table: its URI. lock: options of a Hudi lock provider; on a local disk a lock file of the
-    table's is used, which is taken over a minute after its owner died. Raises TableError on an
-    object store without `lock`: there no lock file is safe. Source: Hudi 1.2.0
-    `hoodie.write.concurrency.mode`.
+    Source: Hudi 1.2.0 `hoodie.write.concurrency.mode`.
+
+    Args:
+        table: The table's URI.
+        lock: Options of a Hudi lock provider; the default on a local disk is the table's own lock
+            file, which another writer may take over a minute after its owner died.
+
+    Raises:
+        TableError: The table is on an object store and `lock` is missing: no lock file is safe
+            there.
     """
     if lock is None and not table.startswith("file:"):
         raise TableError(
@@ -244,25 +260,25 @@ def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[s
     }
     return {
         "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
-        # Another writer's commit in flight is no failed one: it is, once its heartbeat has stopped.
+        # Another writer's in-flight commit has not failed until its heartbeat stops.
         "hoodie.clean.failed.writes.policy": "LAZY",
-        # Of two writers that find the same failed write, one rolls it back.
+        # If two writers find the same failed write, only one rolls it back.
         "hoodie.rollback.avoid.duplicate.plan": "true",
         "hoodie.client.heartbeat.interval_in_ms": "10000",
         "hoodie.client.heartbeat.tolerable.misses": "3",
-        # Longer than the lock of a dead writer lives.
+        # Retry for longer than a dead writer's lock lives.
         "hoodie.write.lock.client.num_retries": "180",
         "hoodie.write.lock.client.wait_time_ms_between_retry": "500",
     } | dict(file if lock is None else lock)
 
 
 def foreign_groups(groups: Iterable[str], buckets: int) -> list[str]:
-    """The file groups whose names say none of a table's buckets, which it cannot have made."""
+    """Return file groups whose names give no bucket of the table: it cannot have made them."""
     return sorted(name for name in groups if not (name[:8].isdecimal() and int(name[:8]) < buckets))
 
 
 def _plain(value: str | None) -> str:
-    """Column list without blanks and the `:simple` that Hudi may add."""
+    """Return a column list without blanks and the `:simple` that Hudi may add."""
     columns = (column.strip() for column in (value or "").split(","))
     return ",".join(re.sub(r"(?i):simple$", "", column) for column in columns)
 
@@ -278,7 +294,7 @@ def _columns_problems(field: str, columns: object) -> list[str]:
         kind = type(columns).__name__
         return [f"{field} is of type {kind}, write a tuple such as ('sensor_id',)"]
     problems = [text for column in columns for text in _name_problem(field, column)]
-    # Spark does not tell columns apart by case.
+    # Spark ignores case in column names.
     if len({str(column).lower() for column in columns}) < len(columns):
         problems.append(f"{field}={','.join(map(str, columns))} names a column twice")
     return problems

@@ -1,4 +1,4 @@
-"""What a Hudi table is made of: its instants and its files, read off their names."""
+"""List the instants and files of a Hudi table, parsed from file names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOG = re.compile(r"^\.(?P<id>.+)_(?P<instant>\d+)\.(?P<kind>log)\.(?P<version>\
 
 
 class Instant(NamedTuple):
-    """An action on the timeline; times are UTC, `completed` is None until it is."""
+    """An action on the timeline; times are UTC, `completed` is None until it completes."""
 
     action: str
     state: str
@@ -30,7 +30,7 @@ class Instant(NamedTuple):
 
 
 class DataFile(NamedTuple):
-    """A file of a file slice: its partition, file group, kind (base or log) and bytes."""
+    """A file of a file slice; `kind` is base or log, `size` is in bytes."""
 
     partition: str
     file_group: str
@@ -40,7 +40,7 @@ class DataFile(NamedTuple):
 
 
 def parse_instants(names: list[str]) -> list[Instant]:
-    """Instants from the file names of `.hoodie/timeline` (timeline layout 2), oldest first."""
+    """Parse the file names of `.hoodie/timeline` (layout 2) into instants, oldest first."""
     latest: dict[tuple[str, bool], tuple[int, Instant]] = {}
     for name in names:
         match = _INSTANT.match(name)
@@ -62,7 +62,7 @@ def parse_instants(names: list[str]) -> list[Instant]:
 
 
 def parse_file(path: str, size: int) -> DataFile | None:
-    """A data file from its path below the table; None for what is not one."""
+    """Parse a data file's path below the table; return None if it is not a data file."""
     partition, _, name = path.rpartition("/")
     match = _BASE.match(name) or _LOG.match(name)
     if match is None or path.startswith(".hoodie/"):
@@ -72,13 +72,13 @@ def parse_file(path: str, size: int) -> DataFile | None:
 
 
 def instants(spark: SparkSession, table: str) -> pd.DataFrame:
-    """The active timeline, oldest first: action, state, requested, completed (UTC)."""
+    """Return the active timeline, oldest first: action, state, requested, completed (UTC)."""
     files = list_files(spark, f"{table}/.hoodie/timeline")
     return pd.DataFrame(parse_instants([file.path for file in files]), columns=Instant._fields)
 
 
 def data_files(spark: SparkSession, table: str) -> pd.DataFrame:
-    """Base and log files of all slices: partition, file_group, kind, instant, size in bytes."""
+    """Return all slices' files: partition, file_group, kind (base, log), instant, size in bytes."""
     found: list[Any] = [parse_file(file.path, file.size) for file in list_files(spark, table)]
     rows = [file for file in found if file is not None]
     return pd.DataFrame(rows, columns=DataFile._fields)

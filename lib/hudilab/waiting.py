@@ -1,4 +1,4 @@
-"""Wait for a condition, with a limit."""
+"""Wait for a condition, with a time limit."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ def wait_for(
     what: str,
     remedy: str = "see the logs, and start again",
 ) -> None:
-    """Ask `condition` ten times a second until it is true; what it raises is not caught.
+    """Poll `condition` ten times a second until it is true; its exceptions propagate.
 
-    `what` names the awaited thing, and `remedy` what to do when it does not come.
-    Errors: WaitError after `seconds`.
+    Args:
+        what: What is awaited, for the error message.
+        remedy: What to do if it does not happen, for the error message.
+
+    Raises:
+        WaitError: the condition is still false after `seconds`.
     """
     ends = time.monotonic() + seconds
     while not condition():

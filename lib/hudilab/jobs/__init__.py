@@ -1,4 +1,4 @@
-"""The lessons' pipelines as programs of their own, for a terminal and for spark-submit."""
+"""The lessons' pipelines as standalone programs, for a terminal and for spark-submit."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hudilab.errors import LabError
 
 __all__ = ["JOBS", "one_line"]
 
-JOBS = ("sensor_readings", "stock_prices")  # that write a table
+JOBS = ("sensor_readings", "stock_prices")  # those that write a table
 
 
 @contextmanager
 def one_line() -> Iterator[None]:
-    """What goes wrong in the block is one line on stderr, and exit code 1."""
-    # Not needed to name a job, and slow to load.
+    """Turn errors of the lab, Spark and Java into one line on stderr and exit code 1."""
+    # Imported here: slow to load, and not needed to name a job.
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

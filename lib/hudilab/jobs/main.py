@@ -1,9 +1,10 @@
-"""Run the job that group `spark.run.options` of the settings names: the bundle's entry point.
+"""Run the job named by the settings' group `spark.run.options`: the bundle's entry point.
 
     spark-submit --jars lib/hudilab-dependencies.jar --properties-file conf/spark-defaults.conf \
         main.py [JOB] [ARGUMENTS of the job]
 
-ARGUMENTS come after the settings' own, and so stand above them; a JOB stands instead of both.
+ARGUMENTS follow the settings' own, and so override them; a JOB replaces the settings' job and
+arguments.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ARCHIVE = "bundle"  # a platform unpacks `--archives hudilab-bundle.zip#bundle` 
 
 
 def use_bundle() -> None:
-    """Let the bundle's own packages and settings be found; nothing to do in a checkout."""
+    """Make the bundle's own packages and settings available; do nothing in a checkout."""
     places = [Path(__file__).resolve().parent, Path.cwd() / ARCHIVE]
     root = next((place for place in places if (place / "MANIFEST.json").is_file()), None)
     if root is None:
@@ -39,7 +40,7 @@ def use_bundle() -> None:
 
 
 def main() -> None:
-    """Run the job; an error of the lab is one line, and exit code 1."""
+    """Run the job; report an error of the lab in one line, with exit code 1."""
     use_bundle()
     import typer
 

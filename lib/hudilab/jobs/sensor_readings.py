@@ -1,9 +1,9 @@
-"""Seeded sensor readings into a Hudi table: the stream of notebook 02 as a program.
+"""Stream seeded sensor readings into a Hudi table: notebook 02's stream as a program.
 
-`python -m hudilab.jobs.sensor_readings`, or the same file with spark-submit; `--help` lists the
-options, which are the notebook's parameters. Nothing is deleted: started again it resumes from its
-checkpoint, and after its last batch it has nothing left to do. Ctrl-C ends it when its batch is
-done. The table holds each reading once.
+Run `python -m hudilab.jobs.sensor_readings`, or the same file with spark-submit; `--help` lists
+the options, which are the notebook's parameters. The job deletes nothing: started again, it resumes
+from its checkpoint, and after its last batch it has nothing left to do. Ctrl-C ends it after the
+current batch. The table holds each reading once.
 """
 
 from __future__ import annotations
@@ -43,15 +43,17 @@ def run(
     runtime: str,
     database: str = "",
 ) -> str:
-    """Write the stream to its end and say what is in the table: the line that notebook 02 prints.
+    """Write the stream to its end; return the line that notebook 02 prints about the table.
 
-    Errors: LabError; parameters, settings and checkpoint are checked before anything is written.
+    Raises:
+        LabError: Parameters, settings or checkpoint are wrong (checked before anything is written),
+            or the stream failed.
     """
     sizes = {"rows": rows, "batches": batches, "sensors": sensors, "seed": seed}
     check_sizes(**sizes, trigger_seconds=trigger_seconds)
     settings = load_settings(runtime)
     place = prepare(settings, run_id=run_id, database=database)
-    spec = table_spec(place, table_type)  # which refuses a type that is none
+    spec = table_spec(place, table_type)  # raises for an unknown table type
     spark = open_session(settings, app="sensor_readings")
     try:
         write(spark, place, spec, sizes, trigger_seconds)
@@ -69,7 +71,11 @@ def run(
 
 
 def table_spec(place: Place, table_type: str = "COPY_ON_WRITE") -> TableSpec:
-    """The table of notebook 02. Errors: TableError for a table type that is none."""
+    """Return the table of notebook 02.
+
+    Raises:
+        TableError: The table type is unknown.
+    """
     return TableSpec(
         name=place.name,
         record_key=("sensor_id", "reading_id"),
@@ -86,8 +92,14 @@ def write(
     sizes: Mapping[str, int],
     trigger_seconds: float = 0.0,
 ) -> StreamingQuery:
-    """The stream from its checkpoint to its last batch, and how it went; `sizes`: rows, batches,
-    sensors, seed. Errors: StreamError."""
+    """Run the stream from its checkpoint to its last batch; return its query.
+
+    Args:
+        sizes: rows, batches, sensors, seed.
+
+    Raises:
+        StreamError: The stream was refused or failed.
+    """
     rows, batches = sizes["rows"], sizes["batches"]
     readings = sensor_stream(
         spark,

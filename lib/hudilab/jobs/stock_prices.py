@@ -1,8 +1,8 @@
-"""Stock prices from one topic of Kafka to another, and into a Hudi table beside it.
+"""Stream stock prices from one Kafka topic to another, and into a Hudi table beside it.
 
-`python -m hudilab.jobs.stock_prices`, or the same file with spark-submit; `--help` lists the
-options. Messages that cannot be read go to the dead-letter topic. The table holds each price
-exactly once; the topic gets each one at least once. Ends by itself with `--available-now`.
+Run `python -m hudilab.jobs.stock_prices`, or the same file with spark-submit; `--help` lists the
+options. Unreadable messages go to the dead-letter topic. The table holds each price exactly once;
+the topic gets each one at least once. With `--available-now` the job ends by itself.
 """
 
 from __future__ import annotations
@@ -41,12 +41,19 @@ def run(
     run_id: str,
     fail_on_data_loss: bool,
 ) -> list[StreamingQuery]:
-    """Run both streams to their end; everything is checked before anything is written.
+    """Run both streams to their end; check everything before anything is written.
 
-    available_now: end when all messages that are there are read. trigger_seconds: from the start of
-    a micro-batch to the next. rows_per_batch: messages of a micro-batch, at most. run_id: a root of
-    its own below the warehouse. fail_on_data_loss: stop when unread messages were deleted. One
-    stream that fails does not stop the other. Raises LabError.
+    If one stream fails, the other runs on.
+
+    Args:
+        available_now: End after reading all messages that exist now.
+        trigger_seconds: Time from the start of one micro-batch to the next.
+        rows_per_batch: Messages per micro-batch, at most.
+        run_id: Gives the run a root of its own below the warehouse.
+        fail_on_data_loss: Stop if unread messages were deleted.
+
+    Raises:
+        LabError: A check or a stream failed.
     """
     settings = load_settings()
     consumer, producer = present(settings.consumer), present(settings.producer)
@@ -102,7 +109,7 @@ def run(
 
 
 def _previewed(ledger: BatchLedger, shown: bool) -> Callable[[DataFrame, int], None]:
-    """The ledger's writer, which shows each batch's first rows on the console first."""
+    """Return the ledger's writer, which first shows each batch's first rows if `shown`."""
 
     def write_batch(batch: DataFrame, batch_id: int) -> None:
         if shown:
@@ -113,7 +120,7 @@ def _previewed(ledger: BatchLedger, shown: bool) -> Callable[[DataFrame, int], N
 
 
 def table_spec(place: Place) -> TableSpec:
-    """The table of notebook 07: upserts, one file group a ticker."""
+    """Return the table of notebook 07: upserts, one file group per ticker."""
     return TableSpec(
         name=place.name,
         record_key=KEY,

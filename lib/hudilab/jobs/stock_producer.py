@@ -1,6 +1,7 @@
-"""Send seeded stock prices to a topic of Kafka: `python -m hudilab.jobs.stock_producer --help`.
+"""Send seeded stock prices to a Kafka topic: `python -m hudilab.jobs.stock_producer --help`.
 
-BOOTSTRAP_SERVERS, TOPIC_NAME and MAX_RUN of the environment stand above the settings' file.
+The environment's BOOTSTRAP_SERVERS and TOPIC_NAME override the settings file; its MAX_RUN limits
+the rounds.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def run(
     env: Mapping[str, str],
     say: Callable[[str], object] = print,
 ) -> Sent:
-    """Send rounds of one price a ticker until MAX_RUN or Ctrl-C; then say what was acknowledged."""
+    """Send rounds of one price per ticker until MAX_RUN or Ctrl-C, then report acknowledgements."""
     settings, rounds = load_settings(env=env), _rounds(env)
     consumer = present(settings.consumer)
     client = access(consumer, env)

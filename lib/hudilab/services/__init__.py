@@ -1,1 +1,1 @@
-"""Real servers on loopback, each a process of its own: started, waited for, found, stopped."""
+"""Start, find and stop real servers on loopback, each in a process of its own."""

@@ -1,4 +1,4 @@
-"""A Spark standalone cluster on loopback: a master and its workers, from pyspark's own jars."""
+"""Run a Spark standalone cluster on loopback: a master and its workers, from pyspark's own jars."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ __all__ = ["Cluster", "find_cluster", "running_cluster", "start_cluster", "stop_
 NAME, HOST = "cluster", process.HOST
 USUAL_PORT = 7077
 PATIENCE = 60.0
-LEAST_MEMORY = 512  # MB; Spark refuses executors of less than 450
-# The folders of applications that ended a week ago are removed. Over HTTP nobody ends anything:
-# neither page knows which account of this machine asks.
+LEAST_MEMORY = 512  # MB; Spark refuses executors with less than 450
+# Workers remove the folders of applications that ended a week ago. Nothing can be killed over HTTP:
+# neither web UI knows which account of this machine is asking.
 DEFAULTS = """spark.worker.cleanup.enabled true
 spark.ui.killEnabled false
 spark.master.ui.decommission.allow.mode DENY
@@ -44,7 +44,17 @@ spark.master.ui.decommission.allow.mode DENY
 
 @dataclass(frozen=True)
 class Cluster:
-    """A master that answers and its workers: addresses, process ids, what a worker gives, log."""
+    """A running master and its workers.
+
+    Attributes:
+        master: the master's URL, spark://host:port.
+        ui: the URL of its web UI.
+        pid: the master's process id.
+        workers: the workers' process ids.
+        cores: cores that each worker offers.
+        memory: memory that each worker offers, in MB.
+        log: the master's log.
+    """
 
     master: str
     ui: str
@@ -55,7 +65,7 @@ class Cluster:
     log: Path
 
     def describe(self) -> str:
-        """Where it listens, how large it is, and where it logs: one line."""
+        """Return one line: where it listens, how large it is, and where it logs."""
         size = f"{len(self.workers)} workers of {self.cores} cores and {self.memory} MB"
         where = f"UI {self.ui}, process {self.pid}, log {self.log}"
         return f"cluster at {self.master} ({size}), {where}"
@@ -64,12 +74,19 @@ class Cluster:
 def start_cluster(
     settings: Settings, *, workers: int = 2, cores: int = 2, memory: str = "2g", port: int = 0
 ) -> Cluster:
-    """Start a master and its workers, or return the ones that run; workers that died come back.
+    """Start a master and its workers, or return the running ones, once all workers are alive.
 
-    `cores` and `memory` (512m, 2g) are what each worker may give to executors. `port` 0: the port
-    of last time, else 7077, else any other, whichever is free first. It is ready when the master
-    says that all workers are alive.
-    Errors: ServiceError (port in use, too little memory, workers that do not register), JavaError.
+    Workers of a running cluster that have died are started again.
+
+    Args:
+        cores: cores that each worker offers to executors.
+        memory: memory that each worker offers to executors: 512m, 2g.
+        port: 0 tries the last port used, then 7077, then any free port.
+
+    Raises:
+        ServiceError: the port is in use, `memory` is too little for an executor or too much for
+            the machine, workers do not register, or the running cluster has other settings.
+        JavaError: no suitable Java is found.
     """
     folder, size = settings.home / "services" / NAME, megabytes(memory, "--memory")
     _check_size(workers, size)
@@ -82,7 +99,7 @@ def _start(settings: Settings, folder: Path, port: int, asked: dict[str, Any]) -
     running = find_cluster(settings)
     if running is None:
         process.refuse_second(folder)
-        stop_cluster(settings)  # workers that have outlived their master
+        stop_cluster(settings)  # stop workers that outlived their master
         process.retry(folder, lambda: _start_master(folder, port, dict(asked)))
     else:
         if asked.items() - read_address(folder).items() or port not in (0, _port(running.master)):
@@ -103,7 +120,7 @@ def _start(settings: Settings, folder: Path, port: int, asked: dict[str, Any]) -
 def running_cluster(
     settings: Settings, *, workers: int = 2, cores: int = 2, memory: str = "2g", port: int = 0
 ) -> AbstractContextManager[Cluster]:
-    """A cluster for the time of a `with` block; one that ran before it runs on after it."""
+    """Run a cluster for a `with` block; one that was running before keeps running."""
     return process.running(
         lambda: find_cluster(settings),
         lambda: start_cluster(settings, workers=workers, cores=cores, memory=memory, port=port),
@@ -112,7 +129,7 @@ def running_cluster(
 
 
 def find_cluster(settings: Settings) -> Cluster | None:
-    """The cluster whose master runs in this home, or None."""
+    """Return the cluster whose master runs in this home, or None."""
     folder = settings.home / "services" / NAME
     found = process.find(folder)
     if found is None:
@@ -130,21 +147,24 @@ def find_cluster(settings: Settings) -> Cluster | None:
 
 
 def stop_cluster(settings: Settings) -> int | None:
-    """End its applications, stop workers and master; its process id, or None when none ran.
+    """End the cluster's applications, then stop its workers and its master.
 
-    Only drivers that were started from this home are ended: others wait for another master.
+    Only drivers that were started from this home are ended; others wait for another master.
+
+    Returns:
+        The master's process id, or None if none was running.
     """
     folder = settings.home / "services" / NAME
     if running := find_cluster(settings):
         master = Master(running.master, running.ui)
-        # Without a master a driver would wait for another one, and never end.
+        # Without a master, a driver would wait for another one and never end.
         with suppress(ServiceError):
             for id in ids_running(master):
                 if driver := find_driver(settings.home, id):
                     end_driver(driver)
     for one in _worker_folders(folder):
         process.stop(one)
-    # With it, drivers would offer its secret to whichever master takes this port next.
+    # If it stayed, drivers would send its secret to any master that takes this port next.
     (folder / CONF / "spark-defaults.conf").unlink(missing_ok=True)
     return process.stop(folder)
 
@@ -175,8 +195,8 @@ def _start_master(folder: Path, port: int, about: dict[str, Any]) -> None:
     last = {"url": ":0", "ui": ":0"} | read_address(folder)
     rpc = process.choose_port(port, _port(last["url"]), USUAL_PORT)
     ui = process.choose_port(0, _port(last["ui"]), USUAL_UI_PORT)
-    # The loopback belongs to all accounts of this machine: a driver must know a secret, or it
-    # would run its code in the workers, as this account.
+    # Every account on this machine can reach loopback: without a secret, any driver could run
+    # its code in the workers, as this account.
     secret = f"spark.authenticate true\nspark.authenticate.secret {token_hex(32)}\n"
     conf = spark.write_conf(folder, DEFAULTS + secret)
     about |= {"url": f"spark://{HOST}:{rpc}", "ui": f"http://{HOST}:{ui}"}
@@ -191,7 +211,7 @@ def _start_master(folder: Path, port: int, about: dict[str, Any]) -> None:
 
 
 def _start_workers(folder: Path) -> None:
-    """All of them at once, and wait until the master has them."""
+    """Start all missing workers at once, and wait until the master lists every worker as alive."""
     about, conf = read_address(folder), folder / CONF
     started = []
     for number in range(1, about["workers"] + 1):
@@ -208,7 +228,7 @@ def _start_workers(folder: Path) -> None:
     def all_there() -> bool:
         try:
             return len(worker_rows(master)) == int(about["workers"])
-        except ServiceError:  # busy: not yet
+        except ServiceError:  # the master is busy: not ready yet
             return False
 
     _wait(all_there, started, f"all {about['workers']} workers")

@@ -1,4 +1,4 @@
-"""Settings as Java reads them: the files that servers are given."""
+"""Format settings for Java: the .properties files that servers read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["properties"]
 
 
 def properties(lines: Mapping[str, str]) -> str:
-    """The text of a .properties file. Java reads it as ISO 8859-1: this one is plain ASCII."""
+    """Return the text of a .properties file, in plain ASCII: Java reads it as ISO 8859-1."""
     return "".join(f"{_key(key)}={_value(value)}\n" for key, value in lines.items())
 
 
@@ -18,13 +18,13 @@ def _key(text: str) -> str:
 
 
 def _value(text: str) -> str:
-    # Blanks at its start would be skipped.
+    # Java would skip leading blanks.
     rest = text.lstrip(" ")
     return "\\ " * (len(text) - len(rest)) + _escaped(rest)
 
 
 def _escaped(text: str) -> str:
-    """Backslashes doubled, and all but printable ASCII as Java's chars, which are UTF-16."""
+    """Double backslashes; escape all but printable ASCII as Java's chars, which are UTF-16."""
     raw = text.encode("utf-16-be")
     units = struct.unpack(f">{len(raw) // 2}H", raw)
     plain = (chr(one) if 0x20 <= one < 0x7F else f"\\u{one:04X}" for one in units)

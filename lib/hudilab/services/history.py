@@ -1,4 +1,4 @@
-"""Spark's history server on loopback: the pages of applications that have ended."""
+"""Run Spark's history server on loopback: the web UI of applications that have ended."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class History:
-    """A history server that answers: the address of its pages, whose logs, process id, log."""
+    """A running history server.
+
+    Attributes:
+        ui: the URL of its pages.
+        events: the folder of event logs that it shows.
+    """
 
     ui: str
     events: str
@@ -31,16 +36,23 @@ class History:
     log: Path
 
     def describe(self) -> str:
-        """Where it listens, what it shows, and where it logs: one line."""
+        """Return one line: where it listens, what it shows, and where it logs."""
         return f"history at {self.ui} of {self.events}, process {self.pid}, log {self.log}"
 
 
 def start_history(settings: Settings, events: str = "", *, port: int = 0) -> History:
-    """Start a history server, or return the one that runs; ready when its pages answer.
+    """Start a history server, or return the running one, once it has read the event logs' folder.
 
-    `events`: the folder of event logs, on this disk or s3a://; else `<home>/spark-events`, where
-    sessions of the lab write them. `port` 0: the port of last time, else 18080, else any other.
-    Errors: ServiceError (another folder or port than the running one's, port in use), JarError.
+    Args:
+        events: the folder of event logs, on this disk or s3a://; by default `<home>/spark-events`,
+            where the lab's sessions write them.
+        port: 0 tries the last port used, then 18080, then any free port.
+
+    Raises:
+        ServiceError: the port is in use, the server is not ready in time, or the running one has
+            another folder or port.
+        JarError: a jar that s3a:// needs is missing or altered.
+        JavaError: no suitable Java is found.
     """
     folder = settings.home / "services" / NAME
     events = events or str(settings.home / "spark-events")
@@ -65,7 +77,7 @@ def start_history(settings: Settings, events: str = "", *, port: int = 0) -> His
 
 
 def _write_conf(settings: Settings, folder: Path, events: str, port: int) -> list[Path]:
-    """Write what it reads; the jars that it needs for that."""
+    """Write the server's settings; return the jars that it needs to read `events`."""
     defaults = {
         "spark.history.fs.logDirectory": events,
         "spark.history.fs.update.interval": "2s",
@@ -84,7 +96,7 @@ def _write_conf(settings: Settings, folder: Path, events: str, port: int) -> lis
 
 
 def find_history(settings: Settings) -> History | None:
-    """The history server that runs in this home, or None."""
+    """Return the history server that runs in this home, or None."""
     folder = settings.home / "services" / NAME
     found = process.find(folder)
     if found is None:
@@ -94,7 +106,7 @@ def find_history(settings: Settings) -> History | None:
 
 
 def stop_history(settings: Settings) -> int | None:
-    """Stop it, and return its process id; None when none runs."""
+    """Stop the server; return its process id, or None if none was running."""
     return process.stop(settings.home / "services" / NAME)
 
 
@@ -103,9 +115,9 @@ def _port(url: str) -> int:
 
 
 def _has_looked(ui: str) -> bool:
-    """Whether its page says when the folder was read: it answers before it has opened that."""
+    """Return whether the page shows when the logs were last read: it answers before they are."""
     try:
         with open_directly(f"{ui}/", timeout=3) as page:
             return b"last-updated" in page.read()
-    except OSError:  # not yet
+    except OSError:  # not ready yet
         return False

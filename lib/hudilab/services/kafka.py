@@ -1,4 +1,4 @@
-"""Apache Kafka, one broker in KRaft mode, on loopback, from the jars of group `broker`."""
+"""Run an Apache Kafka broker in KRaft mode on loopback, from the jars of group `broker`."""
 
 from __future__ import annotations
 
@@ -40,14 +40,18 @@ __all__ = ["Broker", "find_broker", "running_broker", "start_broker", "stop_brok
 
 NAME, HOST, USER = "kafka", process.HOST, "hudilab"
 USUAL_PORT = 9092
-LEAST_FREE = 100_000_000  # bytes; Kafka makes files of 10 MB for each partition's index
+LEAST_FREE = 100_000_000  # bytes; Kafka creates 10 MB index files for each partition
 PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
 class Broker:
-    """A broker that answers: what clients connect to, its process, its log, and, where it asks
-    for TLS and a user of its own, the certificate to trust."""
+    """A running broker.
+
+    Attributes:
+        bootstrap: the address that clients connect to.
+        ca: the certificate to trust, if clients need TLS and a user; else None.
+    """
 
     bootstrap: str
     pid: int
@@ -55,30 +59,42 @@ class Broker:
     ca: Path | None = None
 
     def describe(self) -> str:
-        """Where it listens, as what, and where it logs: one line."""
+        """Return one line: where it listens, with which protocol, and where it logs."""
         how = f"SASL_SSL, certificate {self.ca}" if self.ca else "SASL_PLAINTEXT"
         return f"kafka at {self.bootstrap} ({how}), process {self.pid}, log {self.log}"
 
     @property
     def client_file(self) -> Path:
-        """What lets Kafka's own tools in (`--command-config`), with a password: mode 0600."""
+        """Return the `--command-config` file for Kafka's tools; mode 0600, as it has a password."""
         return self.log.parent / CLIENT
 
     def access(self) -> Access:
-        """How the lab itself gets in, also where users need TLS. Errors: KafkaError."""
+        """Return the lab's own access, which works without TLS even if users need it.
+
+        Raises:
+            KafkaError: `client_file` is missing or damaged.
+        """
         return read_access(self.log.parent)
 
 
 def start_broker(
     settings: Settings, *, port: int = 0, users: Mapping[str, str] | None = None
 ) -> Broker:
-    """Start a broker, or return the one that runs; its data stay in `<home>/services/kafka`.
+    """Start a broker, or return the running one, once it answers a metadata request.
 
-    `port` 0: the port of last time, else 9092, else any other, whichever is free first. `users`
-    (name: password) makes it speak TLS there, with SASL SCRAM-SHA-512; to one that runs like that
-    they are added. The lab itself gets in with a password of its own, which `Broker.access` knows.
-    It is ready when it answers a metadata request.
-    Errors: ServiceError (port in use, disk full, not ready in time), JarError, JavaError.
+    Its data is kept in `<home>/services/kafka`. The lab logs in with its own password, which
+    `Broker.access` returns.
+
+    Args:
+        port: 0 tries the last port used, then 9092, then any free port.
+        users: names and passwords; clients then need TLS and SASL SCRAM-SHA-512 on this port. If
+            such a broker is already running, the users are added to it.
+
+    Raises:
+        ServiceError: the port is in use, the disk is full, the broker is not ready in time, or the
+            running one has other settings.
+        JarError: a jar is missing or altered.
+        JavaError: no suitable Java is found.
     """
     folder = settings.home / "services" / NAME
 
@@ -108,7 +124,7 @@ def start_broker(
 def running_broker(
     settings: Settings, *, port: int = 0, users: Mapping[str, str] | None = None
 ) -> AbstractContextManager[Broker]:
-    """A broker for the time of a `with` block; one that ran before it runs on after it."""
+    """Run a broker for a `with` block; one that was running before keeps running."""
     return process.running(
         lambda: find_broker(settings),
         lambda: start_broker(settings, port=port, users=users),
@@ -117,7 +133,11 @@ def running_broker(
 
 
 def find_broker(settings: Settings) -> Broker | None:
-    """The broker that runs on this home's data, or None."""
+    """Return the broker that runs on this home's data, or None.
+
+    Raises:
+        ServiceError: a broker is running, but its settings do not say where it listens.
+    """
     folder = settings.home / "services" / NAME
     found = process.find(folder)
     if found is None:
@@ -133,7 +153,7 @@ def find_broker(settings: Settings) -> Broker | None:
 
 
 def stop_broker(settings: Settings) -> int | None:
-    """Stop it cleanly; its process id, or None when none runs. The data stay."""
+    """Stop the broker cleanly, keeping its data; return its process id, or None if none ran."""
     return process.stop(settings.home / "services" / NAME)
 
 
@@ -142,8 +162,8 @@ def _port(address: str) -> int:
 
 
 def _java(jars: Sequence[Path]) -> list[str]:
-    """How its programs are started, in its folder: files are named relative to that, because
-    Kafka and log4j2 take a comma in a path for the end of one."""
+    """Return the java command, to run in the broker's folder. File names are relative to it:
+    Kafka and log4j2 take a comma for the end of a path."""
     java = [str(find_java().home / "bin" / "java"), *process.JVM]
     return [
         *java,
@@ -153,7 +173,7 @@ def _java(jars: Sequence[Path]) -> list[str]:
 
 
 def _ports(folder: Path, port: int, secure: bool) -> dict[str, int]:
-    """The port of each listener: of users, of the lab itself, of the broker's controller."""
+    """Choose a port for each listener: the users', the lab's own, the controller's."""
     last = _read_ports(folder)
     usual = last.get("USERS", last.get("LAB", 0))
     clients = process.choose_port(port, usual, USUAL_PORT)
@@ -162,7 +182,7 @@ def _ports(folder: Path, port: int, secure: bool) -> dict[str, int]:
 
 
 def _read_ports(folder: Path) -> dict[str, int]:
-    """The same, of the last start; empty before the first one."""
+    """Return the listeners' ports of the last start; empty before the first one."""
     file = folder / "server.properties"
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     line = re.search(r"(?m)^listeners=(.*)$", text)
@@ -171,7 +191,7 @@ def _read_ports(folder: Path) -> dict[str, int]:
 
 
 def _write_properties(folder: Path, ports: Mapping[str, int]) -> None:
-    """Its settings, and `client.properties`; the lab's password is made at the first start."""
+    """Write `server.properties` and `client.properties`; the first start makes the password."""
     try:
         secret = read_access(folder).password or ""
     except KafkaError:
@@ -186,7 +206,7 @@ def _write_properties(folder: Path, ports: Mapping[str, int]) -> None:
         "advertised.listeners": ",".join(address[name] for name in ports if name != "CONTROLLER"),
         "inter.broker.listener.name": "LAB",
         "controller.listener.names": "CONTROLLER",
-        # Loopback is everybody's on this machine: no listener lets a client in without a password.
+        # Every account on this machine can reach loopback, so every listener asks for a password.
         "listener.security.protocol.map": (
             "LAB:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT,USERS:SASL_SSL"
         ),
@@ -195,7 +215,7 @@ def _write_properties(folder: Path, ports: Mapping[str, int]) -> None:
         "log.dirs": "data",
         # A misspelt topic is an error, not a new topic.
         "auto.create.topics.enable": "false",
-        # One broker holds everything once.
+        # There is only one broker, so one replica.
         **dict.fromkeys(
             (
                 "default.replication.factor",
@@ -209,7 +229,7 @@ def _write_properties(folder: Path, ports: Mapping[str, int]) -> None:
             "1",
         ),
         "group.initial.rebalance.delay.ms": "0",
-        # After a kill -9 the next start waits until the old session has ended.
+        # After a kill -9, the next start waits until the old session has expired.
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
     }
@@ -234,7 +254,7 @@ def _write_properties(folder: Path, ports: Mapping[str, int]) -> None:
 
 
 def _write_logging(folder: Path) -> None:
-    """Without a log4j2 file Kafka says nothing, not even why it ends."""
+    """Write a log4j2 file: without one, Kafka logs nothing, not even why it ends."""
     lines = [
         "status = warn",
         "appender.console.type = Console",
@@ -250,8 +270,8 @@ def _write_logging(folder: Path) -> None:
 
 
 def _new_id() -> str:
-    """An id as Kafka makes them: 16 bytes that are none of those it reserves (a version 4 UUID is
-    not), and no '-' at the start, which its tools take for an option."""
+    """Return an id as Kafka makes them: 16 bytes, not a reserved value (a version 4 UUID never is),
+    and no leading '-', which Kafka's tools would parse as an option."""
     while True:
         id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not id.startswith("-"):
@@ -259,7 +279,7 @@ def _new_id() -> str:
 
 
 def _format(java: Sequence[str], folder: Path) -> None:
-    """Prepare the folder of its data, once."""
+    """Format the data folder; needed only before the first start."""
     log, tool = folder / "kafka.log", ("kafka.tools.StorageTool", "format")
     done = subprocess.run(
         [*java, *tool, "-t", _new_id(), "-c", "server.properties"],
@@ -277,7 +297,7 @@ def _format(java: Sequence[str], folder: Path) -> None:
 
 
 def _wait(server: process.Launched, client: Access) -> None:
-    """Until the broker answers a metadata request."""
+    """Wait until the broker answers a metadata request."""
     quiet = client.client_options() | {"log_level": 0, "reconnect.backoff.max.ms": 200}
     admin = None
 
@@ -288,7 +308,7 @@ def _wait(server: process.Launched, client: Access) -> None:
         admin = admin or AdminClient(quiet)
         try:
             return bool(admin.list_topics(timeout=1).brokers)
-        except Exception:  # librdkafka's: not yet
+        except Exception:  # librdkafka's errors: not ready yet
             return False
 
     late = f"Kafka does not answer at {client.servers} after {PATIENCE:.0f} s"
@@ -305,7 +325,7 @@ def _why(text: str, code: int, log: Path) -> str:
 
 
 def _add_user(client: Access, user: str, password: str) -> None:
-    """By a request, not by an argument of a command, which all users of the machine can read."""
+    """Add a user by a request: every account on the machine could read a command's arguments."""
     admin = AdminClient(client.client_options() | {"log_level": 0})
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     wanted = UserScramCredentialUpsertion(user, info, password.encode())
@@ -320,7 +340,7 @@ def _add_user(client: Access, user: str, password: str) -> None:
 
 
 def _make_certificates(folder: Path) -> None:
-    """`ca.pem` for clients to trust, and `server.pem` (key and certificate) signed by it."""
+    """Write `ca.pem`, which clients trust, and `server.pem` (key and certificate), signed by it."""
     ca_file, server_file = folder / "ca.pem", folder / "server.pem"
     if ca_file.exists() and server_file.exists():
         return

@@ -1,8 +1,8 @@
-"""A server as a process that outlives its starter: one for a folder, found again, stopped by id.
+"""Background servers: one per folder; they outlive the command that started them.
 
-What all servers share. Each folder has two locks: `lock`, which the server inherits and which
-proves who it is, and `starting`, which a starter holds from its look at the folder until the
-server answers.
+All servers share this code. Each folder has two lock files: the server inherits `lock`, which
+identifies it; a starter holds `starting` from its first look at the folder until the server
+answers.
 """
 
 from __future__ import annotations
@@ -44,28 +44,34 @@ __all__ = [
 ]
 
 HOST = "127.0.0.1"
-TURN = 120.0  # seconds to wait for another starter: no server takes as long
-DYING = 5.0  # seconds that a killed server may have its lock when it is seen no more
-# Small, and quick to be ready: a lesson's servers run beside Spark on two cores.
+TURN = 120.0  # seconds to wait for another starter; no server takes this long to start
+DYING = 5.0  # seconds that a killed server may keep its lock after it can no longer be found
+# A small heap and a fast start: a lesson's servers share two cores with Spark.
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
 
 
 class PortTaken(ServiceError):
-    """Another program was faster: the port was free when it was chosen."""
+    """Another program took the port after it was chosen as free."""
 
 
 class Server(Protocol):
-    """A server that answers."""
+    """A running server."""
 
     def describe(self) -> str:
-        """Where it listens and logs: one line."""
+        """Return one line: where it listens and logs."""
 
 
 S = TypeVar("S", bound=Server)
 
 
 class Launched(NamedTuple):
-    """A server that was started, its log, and the size that the log had before."""
+    """A server that was started.
+
+    Attributes:
+        process: the server's process.
+        log: the file that its output is appended to.
+        mark: size of the log in bytes before the start.
+    """
 
     process: psutil.Popen
     log: Path
@@ -75,10 +81,13 @@ class Launched(NamedTuple):
 def start(
     folder: Path, look: Callable[[], S | None], fits: Callable[[S], bool], begin: Callable[[], None]
 ) -> S:
-    """The server of the folder: the one that `look` finds, else the one that `begin` starts.
+    """Return the folder's server: the one that `look` finds, else the one that `begin` starts.
 
-    Of two starters at one time the second gets the server of the first.
-    Errors: ServiceError when the one that runs does not fit; those of `begin`, which leave none.
+    If two programs start it at the same time, the second gets the first one's server. If `begin`
+    fails, no server is left behind and its error is passed on.
+
+    Raises:
+        ServiceError: the running server does not fit, or the new one ended as soon as it answered.
     """
     with starting(folder):
         if (there := look()) is None:
@@ -99,7 +108,7 @@ def start(
 
 
 def retry(folder: Path, begin: Callable[[], None]) -> None:
-    """Start a server, with other ports once more where they were taken; it leaves none behind."""
+    """Start a server, retrying up to twice if a port was taken; a failure leaves none behind."""
     for last in (False, False, True):
         try:
             begin()
@@ -115,7 +124,7 @@ def retry(folder: Path, begin: Callable[[], None]) -> None:
 def running(
     look: Callable[[], S | None], begin: Callable[[], S], end: Callable[[], object]
 ) -> Iterator[S]:
-    """A server for the time of a `with` block; one that ran before it runs on after it."""
+    """Run a server for a `with` block; one that was running before keeps running."""
     before = look()
     try:
         yield begin()
@@ -126,9 +135,10 @@ def running(
 
 @contextmanager
 def starting(folder: Path, patience: float = TURN) -> Iterator[None]:
-    """Make the folder and hold the right to start its server; a second starter waits here.
+    """Create the folder and hold the right to start its server; a second starter waits here.
 
-    Errors: ServiceError when the folder cannot be written, or after `patience` seconds.
+    Raises:
+        ServiceError: the folder is not writable, or the wait exceeds `patience` seconds.
     """
     with _opened(folder, STARTING) as turn:
         if not _taken(turn, patience):
@@ -142,10 +152,13 @@ def starting(folder: Path, patience: float = TURN) -> Iterator[None]:
 def launch(
     folder: Path, command: Sequence[str], output: Path, env: Mapping[str, str] | None = None
 ) -> Launched:
-    """Start `command` in a session of its own; what it prints goes to the end of `output`.
+    """Start `command` in a session of its own, appending its output to `output`.
 
-    The server inherits a lock on `folder`, which is free again when the last process of it is
-    gone: two servers on one folder of data would destroy it. Errors: ServiceError when one runs.
+    The server inherits a lock on `folder`, released when its last process ends: two servers would
+    destroy the data in one folder.
+
+    Raises:
+        ServiceError: a server is already running on this folder.
     """
     with _locked(folder) as lock, output.open("ab") as out:
         before = out.tell()
@@ -170,10 +183,15 @@ def wait_until(
     late: str,
     patience: float,
 ) -> None:
-    """Until `ready`; that one of the servers has ended is noticed at once.
+    """Wait until `ready` returns True; fail at once if one of the servers ends.
 
-    Errors: ServiceError with what `why` makes of its words, exit code and log; `late` after
-    `patience` seconds.
+    Args:
+        why: makes the error text from an ended server's output, exit code and log.
+        late: the error text if the wait exceeds `patience` seconds.
+
+    Raises:
+        PortTaken: a server ended because its port was in use.
+        ServiceError: a server ended for another reason, or the wait exceeded `patience` seconds.
     """
     ends = time.monotonic() + patience
     while True:
@@ -192,15 +210,15 @@ def wait_until(
 
 
 def refuse_second(folder: Path) -> None:
-    """Raise ServiceError when a server runs on this folder that `find` cannot see."""
+    """Raise ServiceError if a server that `find` cannot see runs on this folder."""
     with _locked(folder):
         pass
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[int]:
-    """The lock that a server inherits."""
-    # Both are open here: who has only the lock is a server.
+    """Hold the lock that a server inherits."""
+    # Open both: a process that has only the lock open counts as a server.
     with _opened(folder, STARTING), _opened(folder, LOCK) as lock:
         if not _taken(lock, DYING):
             raise ServiceError(
@@ -227,7 +245,7 @@ def _opened(folder: Path, name: str) -> Iterator[int]:
 
 
 def _taken(descriptor: int, patience: float) -> bool:
-    """Whether it could be locked within `patience` seconds."""
+    """Return whether the file could be locked within `patience` seconds."""
     ends = time.monotonic() + patience
     while True:
         try:
@@ -241,7 +259,11 @@ def _taken(descriptor: int, patience: float) -> bool:
 
 
 def check_disk(folder: Path, what: str, least: int) -> None:
-    """Make the folder for `what`; ServiceError when it cannot be, or `least` bytes are not free."""
+    """Create the folder for `what`, and check its free disk space.
+
+    Raises:
+        ServiceError: the folder cannot be created, or fewer than `least` bytes are free.
+    """
     try:
         private_folder(folder)
         free = shutil.disk_usage(folder).free
@@ -257,7 +279,11 @@ def check_disk(folder: Path, what: str, least: int) -> None:
 
 
 def stop(folder: Path, patience: float = 20) -> int | None:
-    """Ask the folder's server to end, kill it after `patience` seconds; its id, None for none."""
+    """Terminate the folder's server; kill it if it has not ended after `patience` seconds.
+
+    Returns:
+        The server's process id, or None if none was running.
+    """
     process = find(folder)
     if process is None:
         return None
@@ -271,16 +297,17 @@ def stop(folder: Path, patience: float = 20) -> int | None:
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody listens on now."""
+    """Return a loopback port that is free now."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
 
 
 def choose_port(port: int, *usual: int) -> int:
-    """The port that is asked for; for 0 the first free one of `usual`, else any other.
+    """Return `port`; if it is 0, the first free one of `usual`, else any free port.
 
-    Errors: ServiceError when the one that is asked for is in use.
+    Raises:
+        ServiceError: `port` is in use.
     """
     if port and in_use(port):
         raise ServiceError(
@@ -290,15 +317,15 @@ def choose_port(port: int, *usual: int) -> int:
 
 
 def in_use(port: int) -> bool:
-    """Whether somebody listens on this port of the loopback, or may not be listened on."""
+    """Return whether the loopback port is taken or may not be bound."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
         except OSError:
             return True
-    # Where a program listens on all addresses, some systems allow a second one on this address.
+    # If a program listens on all addresses, some systems let another one bind this address.
     with socket.socket() as client:
         client.settimeout(1)
-        # The system may choose the very port for this end, and connect it to itself.
+        # The system may pick this very port for the client and connect the socket to itself.
         return client.connect_ex((HOST, port)) == 0 and client.getsockname()[1] != port

@@ -1,4 +1,4 @@
-"""S3Proxy, an S3 server whose objects are plain files, from the jars of group `s3proxy`."""
+"""Run S3Proxy, an S3 server that keeps objects as plain files, from the jars of group `s3proxy`."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ BUCKET = PROFILE = "hudilab"
 USUAL_PORT = 9000
 LEAST_FREE = 100_000_000  # bytes
 PATIENCE = 60.0
-# They stand above a profile's, and are another server's.
+# These override a profile's keys, and belong to another server.
 _OTHER_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
 @dataclass(frozen=True)
 class S3Server:
-    """A server that answers: its address, its process, its log, and the file with its keys."""
+    """A running S3 server; `credentials` is the file with its keys."""
 
     endpoint: str
     pid: int
@@ -42,11 +42,11 @@ class S3Server:
     credentials: Path
 
     def describe(self) -> str:
-        """Where it listens and logs: one line."""
+        """Return one line: where it listens and logs."""
         return f"s3 at {self.endpoint}, bucket {BUCKET}, process {self.pid}, log {self.log}"
 
     def env(self) -> dict[str, str]:
-        """What leads every S3 client here, as AWS names it; the keys are in a file of mode 0600."""
+        """Return the AWS variables that point S3 clients here; the key file has mode 0600."""
         return {
             "AWS_ENDPOINT_URL_S3": self.endpoint,
             "AWS_SHARED_CREDENTIALS_FILE": str(self.credentials),
@@ -54,18 +54,25 @@ class S3Server:
         }
 
     def use(self, env: MutableMapping[str, str] = os.environ) -> None:
-        """Lead the S3 clients of this process here, away from any other keys."""
+        """Point this process's S3 clients here, and drop any other keys."""
         for name in _OTHER_KEYS:
             env.pop(name, None)
         env.update(self.env())
 
 
 def start_s3(settings: Settings, *, port: int = 0) -> S3Server:
-    """Start a server, or return the one that runs; its data stay in `<home>/services/s3`.
+    """Start a server, or return the running one, once it answers a request.
 
-    `port` 0: the port of last time, else 9000, else any other, whichever is free first. Keys are
-    made at the first start, and the bucket `hudilab`. It is ready when it answers a request.
-    Errors: ServiceError (port in use, disk full, not ready in time), JarError, JavaError.
+    Its data is kept in `<home>/services/s3`. The first start creates keys and bucket `hudilab`.
+
+    Args:
+        port: 0 tries the last port used, then 9000, then any free port.
+
+    Raises:
+        ServiceError: the port is in use, the disk is full, the server is not ready in time, or the
+            running one has another port.
+        JarError: a jar is missing or altered.
+        JavaError: no suitable Java is found.
     """
     folder = settings.home / "services" / NAME
 
@@ -83,7 +90,7 @@ def start_s3(settings: Settings, *, port: int = 0) -> S3Server:
 
 
 def running_s3(settings: Settings, *, port: int = 0) -> AbstractContextManager[S3Server]:
-    """A server for the time of a `with` block; one that ran before it runs on after it."""
+    """Run a server for a `with` block; one that was running before keeps running."""
     return process.running(
         lambda: find_s3(settings),
         lambda: start_s3(settings, port=port),
@@ -92,7 +99,7 @@ def running_s3(settings: Settings, *, port: int = 0) -> AbstractContextManager[S
 
 
 def find_s3(settings: Settings) -> S3Server | None:
-    """The server that runs on this home's data, or None."""
+    """Return the server that runs on this home's data, or None."""
     folder = settings.home / "services" / NAME
     found = process.find(folder)
     if found is None:
@@ -102,25 +109,31 @@ def find_s3(settings: Settings) -> S3Server | None:
 
 
 def stop_s3(settings: Settings) -> int | None:
-    """Stop it cleanly; its process id, or None when none runs. The data stay."""
+    """Stop the server cleanly, keeping its data; return its process id, or None if none ran."""
     return process.stop(settings.home / "services" / NAME)
 
 
 def serve(settings: Settings, address: str) -> NoReturn:
-    """Become the server, at an address that a container publishes, with the same data and keys.
+    """Replace this process with the server, on the same data and keys.
 
-    Errors: ServiceError (disk full), JarError, JavaError.
+    Args:
+        address: the URL to listen at, which a container publishes.
+
+    Raises:
+        ServiceError: the disk is full.
+        JarError: a jar is missing or altered.
+        JavaError: no suitable Java is found.
     """
     folder = settings.home / "services" / NAME
     jars = verify(settings.project / "jars", ["s3proxy"])
     process.check_disk(folder / "data" / BUCKET, "the objects of S3", LEAST_FREE)
     command = _command(folder, jars, address)
-    os.chdir(folder)  # as a launched one, whose files are named without it
+    os.chdir(folder)  # as for a launched server: file names are relative to it
     os.execv(command[0], command)
 
 
 def _command(folder: Path, jars: Sequence[Path], address: str) -> list[str]:
-    """What to run; writes the files that it reads."""
+    """Return the server's command, and write the files that it reads."""
     _write_logging(folder)
     _write_properties(folder, address)
     java = (
@@ -129,7 +142,7 @@ def _command(folder: Path, jars: Sequence[Path], address: str) -> list[str]:
         "-cp",
         os.pathsep.join(map(str, jars)),
     )
-    # Relative to the server's folder: Java's own syntax for lists and URLs is in no one's way.
+    # Relative to the server's folder: no path can clash with Java's syntax for lists and URLs.
     run = "-Dlogback.configurationFile=logback.xml", "org.gaul.s3proxy.Main"
     return [*java, *run, "--properties", "s3proxy.conf"]
 
@@ -142,7 +155,7 @@ def _last_port(folder: Path) -> int:
 
 
 def _keys(folder: Path) -> tuple[str, str]:
-    """Access key and secret key of the credentials file, which is made where it is not."""
+    """Return access key and secret key; create the credentials file if it is missing."""
     file = folder / "credentials"
     if not file.exists():
         write_private(
@@ -177,7 +190,7 @@ def _write_properties(folder: Path, address: str) -> None:
 
 
 def _write_logging(folder: Path) -> None:
-    """Without a file of ours it logs each request, for more time than the request itself takes."""
+    """Write a logback file: the default logs every request, which takes longer than serving it."""
     pattern = "%date{ISO8601} %level %message \\(%logger{0}\\)%n"
     (folder / "logback.xml").write_text(
         '<configuration><appender name="log" class="ch.qos.logback.core.ConsoleAppender">'
@@ -188,14 +201,14 @@ def _write_logging(folder: Path) -> None:
 
 
 def _wait(server: process.Launched, address: str, folder: Path) -> None:
-    """Until it lists its buckets, ours among them."""
+    """Wait until the server lists its buckets; create ours if it is missing."""
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.session import get_session
 
     access, secret = _keys(folder)
     haste = Config(connect_timeout=2, read_timeout=10, retries={"total_max_attempts": 1})
-    # Nothing of the environment's: its profile, keys and region may be for other servers.
+    # Use nothing from the environment: its profile, keys and region may be for other servers.
     client: Any = get_session({"profile": (None, None, None, None)}).create_client(
         "s3",
         region_name="us-east-1",
@@ -212,7 +225,7 @@ def _wait(server: process.Launched, address: str, folder: Path) -> None:
             if BUCKET not in [one["Name"] for one in client.list_buckets()["Buckets"]]:
                 client.create_bucket(Bucket=BUCKET)
             return True
-        except (BotoCoreError, ClientError):  # not yet
+        except (BotoCoreError, ClientError):  # not ready yet
             return False
 
     late = f"S3Proxy does not answer at {address} after {PATIENCE:.0f} s"

@@ -1,4 +1,4 @@
-"""Spark's own servers, started from pyspark's jars: what master, worker and history share."""
+"""Start Spark's own servers from pyspark's jars: code that master, worker and history share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hudilab.services import process
 
 __all__ = ["launch", "why", "write_conf"]
 
-# An executor's log is its stderr, which the worker keeps, and shows in its web UI.
+# Executors log to stderr, which the worker keeps and shows in its web UI.
 LOGGING = """status = error
 appender.console.type = Console
 appender.console.name = console
@@ -31,11 +31,11 @@ logger.deploy.level = info
 
 
 def write_conf(folder: Path, defaults: str) -> Path:
-    """The folder of settings that a server of Spark reads: `defaults`, and where it logs."""
+    """Write a Spark server's settings, `defaults` and logging; return their folder."""
     conf = folder / CONF
     conf.mkdir(parents=True, exist_ok=True)
     (conf / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
-    write_private(conf / "spark-defaults.conf", defaults)  # there may be a secret in it
+    write_private(conf / "spark-defaults.conf", defaults)  # it may hold a secret
     return conf
 
 
@@ -47,13 +47,13 @@ def launch(
     log: Path,
     jars: Sequence[Path] = (),
 ) -> process.Launched:
-    """Start a class of `org.apache.spark.deploy`, on loopback, with `jars` on its class path."""
+    """Start a class of `org.apache.spark.deploy` on loopback, with `jars` on its class path."""
     home = find_java().home
     path = os.pathsep.join(map(str, (conf, *jars, spark_home() / "jars" / "*")))
-    # Without a second try elsewhere: a port that is taken meanwhile is an error.
+    # No retry on other ports: if the port has been taken in the meantime, fail.
     flags = [*process.JVM, "-Dspark.port.maxRetries=0"]
     command = [str(home / "bin" / "java"), *flags, "-cp", path, f"org.apache.spark.deploy.{kind}"]
-    # Executors inherit it; what is meant for a driver, or for another Spark, is left out.
+    # Executors inherit it: leave out what is meant for a driver, or for another Spark.
     ours = ("SPARK_", "PYSPARK_", "HUDILAB_", "KAFKA_PASSWORD")
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     env |= {
@@ -68,7 +68,7 @@ def launch(
 
 
 def why(text: str, code: int, log: Path) -> str:
-    """What a server of Spark that has ended said last, in one line with its log."""
+    """Return one line on why a Spark server ended: its last error, and where its log is."""
     if "Address already in use" in text:
         return f"a port of Spark was taken by another program meanwhile; start again; see {log}"
     return f"Spark's {log.stem} ended with code {code}: {complaint(text)}; see {log}"
