@@ -310,6 +310,7 @@ class TopicIdentity:
         self._admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(options)
 
     def __call__(self) -> dict[str, str]:
+        """Return the topic's name, its id and the id of its cluster, as the brokers say now."""
         names = self._jvm.java.util.Collections.singletonList(self._topic)
         try:
             cluster = str(self._admin.describeCluster().clusterId().get())

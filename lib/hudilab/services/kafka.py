@@ -162,8 +162,10 @@ def _port(address: str) -> int:
 
 
 def _java(jars: Sequence[Path]) -> list[str]:
-    """Return the java command, to run in the broker's folder. File names are relative to it:
-    Kafka and log4j2 take a comma for the end of a path."""
+    """Return the java command, to run in the broker's folder.
+
+    File names are relative to the folder: Kafka and log4j2 take a comma for the end of a path.
+    """
     java = [str(find_java().home / "bin" / "java"), *process.JVM]
     return [
         *java,
@@ -270,8 +272,10 @@ def _write_logging(folder: Path) -> None:
 
 
 def _new_id() -> str:
-    """Return an id as Kafka makes them: 16 bytes, not a reserved value (a version 4 UUID never is),
-    and no leading '-', which Kafka's tools would parse as an option."""
+    """Return an id as Kafka makes them: 16 bytes, and not a reserved value.
+
+    A version 4 UUID never is reserved. Kafka's tools would parse a leading '-' as an option.
+    """
     while True:
         id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not id.startswith("-"):
