@@ -43,6 +43,10 @@ GATES: dict[str, tuple[str, ...]] = {
 QUICK = (("lint", "format", "types", "unit tests"), ("notebook contract",))
 # Servers at their usual ports are in one lane: two brokers cannot have the same one.
 SLOW = (("services", CURRICULUM), ("Spark tests", "crashes", "notebooks"))
+# Most JVMs of these live for seconds: what the second compiler would gain comes too late, and it
+# takes the cores that the tests need. The golden cells run as users run them.
+BRIEF = ("Spark tests", "services", "crashes", "notebooks")
+SHORT = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
 
 
 def parts(report: Path) -> list[tuple[float, str]]:
@@ -93,7 +97,8 @@ class Run:
             reported = ("--junitxml", str(report)) if command[0] == "pytest" else ()
             with log.open("wb") as file:
                 to = None if self._at_once else file
-                code = self._wait([sys.executable, "-m", *command, *reported], home, to)
+                env = {"HUDILAB_HOME": home} | (SHORT if name in BRIEF else {})
+                code = self._wait([sys.executable, "-m", *command, *reported], env, to)
             self.found[name] = parts(report)
             printed = log.read_text(encoding="utf-8", errors="replace")
         seconds = time.monotonic() - started
@@ -110,9 +115,8 @@ class Run:
                 print(f"== {name} passed in {seconds:.1f} s", flush=True)
             self.code = code
 
-    def _wait(self, command: list[str], home: str, to: BinaryIO | None) -> int:
-        env = os.environ | {"HUDILAB_HOME": home}
-        null = subprocess.DEVNULL
+    def _wait(self, command: list[str], env: dict[str, str], to: BinaryIO | None) -> int:
+        null, env = subprocess.DEVNULL, os.environ | env
         running = subprocess.Popen(command, cwd=ROOT, env=env, stdin=null, stdout=to, stderr=to)
         with self._lock:
             self._running.add(running)

@@ -59,7 +59,9 @@ def assert_exact(spark: SparkSession, place: Place) -> None:
     assert Commits(spark, place.table).count() == SIZES["batches"]
 
 
-@pytest.mark.parametrize("operation", ["bulk_insert", "upsert"])
+@pytest.mark.parametrize(
+    "operation", ["bulk_insert", pytest.param("upsert", marks=pytest.mark.deep)]
+)
 def test_a_driver_that_was_replaced_cannot_commit(
     spark: SparkSession, tmp_path: Path, operation: str
 ) -> None:
