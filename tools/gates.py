@@ -136,6 +136,8 @@ def main(*given: str) -> int:
     asked, arguments = parser.parse_known_args(given)
     if arguments and not asked.gate:
         parser.error(f"{' '.join(arguments)} is for one gate: say which, with --gate NAME")
+    # In the background a shell ignores it, and so would the gates that are to be stopped by it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     begun = time.monotonic()
     if asked.lesson:
         lessons = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))

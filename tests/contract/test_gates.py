@@ -74,7 +74,7 @@ def test_each_gate_is_run_once() -> None:
 def test_a_gate_that_fails_stops_the_other_lane(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    begun, ended = tmp_path / "begun", tmp_path / "ended"
+    begun, slept, ended = (tmp_path / name for name in ("begun", "slept", "ended"))
     (tmp_path / "test_slow.py").write_text(
         "import pathlib, time, pytest\n"
         "@pytest.fixture\n"
@@ -84,6 +84,7 @@ def test_a_gate_that_fails_stops_the_other_lane(
         "def test_a(server):\n"
         f"    pathlib.Path({str(begun)!r}).touch()\n"
         "    time.sleep(60)\n"
+        f"    pathlib.Path({str(slept)!r}).touch()\n"
     )
     waits = (
         f"import pathlib, time\nwhile not pathlib.Path({str(begun)!r}).exists(): time.sleep(0.1)"
@@ -98,6 +99,7 @@ def test_a_gate_that_fails_stops_the_other_lane(
     monkeypatch.setattr(gates, "GATES", {"slow": slow, "later": touches, "bad": ("waits",)})
     assert gates.main("--quick") == 1
     assert ended.exists(), "the slow test's server was left running"
+    assert not slept.exists(), "the slow test was not stopped"
     assert not later.exists()
     printed = capfd.readouterr().out
     assert "this gate fails\n== bad FAILED after " in printed
