@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import hudilab
+
 LIBRARY = Path(__file__).resolve().parents[2] / "lib" / "hudilab"
 LEVELS = [
     {"__init__", "errors", "ivy", "locks", "private"},
@@ -51,7 +53,11 @@ def test_every_module_has_a_level() -> None:
     assert len(MODULES) >= 18
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+# The package itself names what its modules hold, and loads nothing.
+IMPORTING = sorted(set(FILES) - {LIBRARY / "__init__.py"})
+
+
+@pytest.mark.parametrize("file", IMPORTING, ids=lambda file: file.stem)
 def test_a_module_imports_downwards_only(file: Path) -> None:
     module = FILES[file]
     below = {name for name, level in LEVEL.items() if level < LEVEL[module]}
@@ -94,6 +100,17 @@ def alone(module: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("module", sorted((LEVELS[0] | LEVELS[1]) - {"__init__"}))
 def test_the_lower_levels_load_without_pyspark_and_start_nothing(module: str) -> None:
     done = alone(module)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_public_names_are_loaded_when_they_are_used() -> None:
+    names = {name for names in hudilab._MODULES.values() for name in names}
+    assert names == set(hudilab.__all__) <= set(dir(hudilab))
+    for name in names:
+        assert getattr(hudilab, name).__name__ == name
+    with pytest.raises(AttributeError, match="module 'hudilab' has no attribute 'nothing'"):
+        _ = hudilab.nothing
+    done = alone("config\nfrom hudilab import LabError, Place, Settings, TableSpec")
     assert done.returncode == 0, done.stderr
 
 
