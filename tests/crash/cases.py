@@ -55,8 +55,9 @@ CASES = {
     "a resumed upsert, merge on read": Case(
         MOR, "upsert", recovery="put deltacommit completed", must=(*UNDONE, *LOGGED)
     ),
+    # It is undone and done again by the plan that is there: none is made anew.
     "a resumed compaction": Case(
-        MOR, "upsert", hudi=COMPACT, recovery="put commit completed", must=(*UNDONE, *COMPACTED)
+        MOR, "upsert", hudi=COMPACT, recovery="put commit completed", must=(*UNDONE, *COMPACTED[1:])
     ),
     "a resumed merge": Case(
         COW,
