@@ -111,9 +111,9 @@ class BatchLedger:
 
     def write_batch(self, batch: DataFrame, batch_id: int) -> None:
         """Write a micro-batch to the table once; pass this method to `foreachBatch`."""
+        if self.done(batch, batch_id):
+            return
         for attempt in count(1):
-            if self.done(batch, batch_id):
-                return
             options = self._options | self.stamp(batch_id)
             if not self._shared:
                 options |= self._spec.tidy_options(batch_id, self._tidy_every)
@@ -124,7 +124,7 @@ class BatchLedger:
             except Exception as error:
                 if not self._shared:
                     raise
-                # If two writers run the same table services after their commits, one of them fails.
+                # Two writers that run the same table services after their commits can collide.
                 if self.done(batch, batch_id):
                     print(SERVICES_FAILED.format(batch_id, root_cause(str(error))), file=sys.stderr)
                     return
