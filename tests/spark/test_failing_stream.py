@@ -7,27 +7,20 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+from spark.driver import spec
 
 from hudilab.errors import StreamError
 from hudilab.ledger import BatchLedger
 from hudilab.paths import Place, locate
 from hudilab.sources import sensor_readings
 from hudilab.streams import run_until_end
-from hudilab.tables import TableSpec
-
-SPEC = TableSpec(
-    name="readings",
-    record_key=("sensor_id", "reading_id"),
-    partition=("sensor_id",),
-    ordering="measurement_time",
-)
 
 
 def stream(spark: SparkSession, source: Path, place: Place) -> DataStreamWriter:
     """A file of the source is a micro-batch; it ends with the last."""
     files = spark.readStream.schema(spark.read.parquet(str(source)).schema)
     rows = files.option("maxFilesPerTrigger", 1).parquet(str(source))
-    ledger = BatchLedger(spark, SPEC, place, {"folder": source.name})
+    ledger = BatchLedger(spark, spec("bulk_insert"), place, {"folder": source.name})
     query = rows.writeStream.foreachBatch(ledger.write_batch).trigger(availableNow=True)
     return query.option("checkpointLocation", place.checkpoint)
 
