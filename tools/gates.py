@@ -1,9 +1,9 @@
 """The gates of `make test`, each with its seconds; stops at the first failure.
 
-Two run at a time, as a small machine has two cores, and what one prints is shown when it has ended;
-those that need no Java come first. At the end: what running all notebooks once takes, and the ten
-slowest tests and cells. `--quick` runs the first stage only; `--gate NAME` one gate, with further
-arguments for it behind; `--lesson 03` one notebook, whose results are compared with those in git.
+Two gates run at a time, and each prints its output when it ends; gates that need no Java come
+first. The last lines give the time to run all notebooks once, and the ten slowest tests and cells.
+`--quick` runs the first stage only. `--gate NAME` runs one gate and passes it all further
+arguments. `--lesson 03` runs one notebook and compares its results with those in git.
 """
 
 from __future__ import annotations
@@ -39,13 +39,11 @@ GATES: dict[str, tuple[str, ...]] = {
     "notebooks": (*PYTEST, "tests/notebooks"),
     CURRICULUM: (*PYTEST, *GOLDEN, "notebooks"),
 }
-# Stages of lanes: gates of a lane run one after the other, beside those of the other lane.
+# Each stage has two lanes, which run in parallel; the gates of a lane run one after the other.
 QUICK = (("lint", "format", "types", "unit tests"), ("notebook contract",))
-# Servers at their usual ports are in one lane: two brokers cannot have the same one.
+# Gates that start servers on their usual ports share a lane: two brokers cannot have one port.
 SLOW = (("services", CURRICULUM), ("Spark tests", "crashes", "notebooks"))
-# Most JVMs of these live for seconds: what the second compiler would gain comes too late, and it
-# takes the cores that the tests need. The golden cells run as users run them.
-BRIEF = ("Spark tests", "services", "crashes", "notebooks")
+# The tests' JVMs live for seconds: the optimizing compiler would cost more time than it saves.
 SHORT = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
 
 
@@ -66,16 +64,16 @@ def slowest(found: list[tuple[float, str]], count: int = 10) -> list[str]:
 
 
 class Run:
-    """One run of gates; `code` is that of the first that has failed, else 0."""
+    """One run of gates; `code` is the exit code of the first gate that failed, else 0."""
 
     def __init__(self, arguments: Sequence[str] = (), *, at_once: bool = False) -> None:
-        """arguments: further ones for each gate; at_once: show what it prints while it runs."""
+        """arguments: passed to each gate; at_once: show its output while it runs."""
         self.code, self.found = 0, dict[str, list[tuple[float, str]]]()
         self._arguments, self._at_once = arguments, at_once
         self._lock, self._running = Lock(), set[subprocess.Popen[bytes]]()
 
     def stage(self, lanes: tuple[tuple[str, ...], ...]) -> None:
-        """Run lanes beside each other, until a gate fails."""
+        """Run the lanes in parallel until a gate fails."""
         with ThreadPoolExecutor(len(lanes)) as threads:
             for done in [threads.submit(self._gates, lane) for lane in lanes]:
                 done.result()
@@ -97,14 +95,15 @@ class Run:
             reported = ("--junitxml", str(report)) if command[0] == "pytest" else ()
             with log.open("wb") as file:
                 to = None if self._at_once else file
-                env = {"HUDILAB_HOME": home} | (SHORT if name in BRIEF else {})
+                # The golden cells run as users run them.
+                env = {"HUDILAB_HOME": home} | ({} if name == CURRICULUM else SHORT)
                 code = self._wait([sys.executable, "-m", *command, *reported], env, to)
             self.found[name] = parts(report)
             printed = log.read_text(encoding="utf-8", errors="replace")
         seconds = time.monotonic() - started
         with self._lock:
             if self.code:
-                return  # another one has failed, and has stopped this one
+                return  # another gate failed first and stopped this one
             if not self._at_once:
                 print(f"\n{head}\n{printed.rstrip()}", flush=True)
             if code:
@@ -136,7 +135,7 @@ def main(*given: str) -> int:
     asked, arguments = parser.parse_known_args(given)
     if arguments and not asked.gate:
         parser.error(f"{' '.join(arguments)} is for one gate: say which, with --gate NAME")
-    # In the background a shell ignores it, and so would the gates that are to be stopped by it.
+    # A shell starts background jobs with SIGINT ignored; the gates would inherit that and run on.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     begun = time.monotonic()
     if asked.lesson:
