@@ -292,7 +292,7 @@ class Consumer(_Client):
 
 
 class Producer(_Client):
-    """Group producer.config.0: the topic to write; `table.name` is the Hudi table beside it.
+    """Group producer.config.0: the topic to write; `table.name` is the Hudi table.
 
     Unreadable messages go to `dead.letter.topic.name`.
     """

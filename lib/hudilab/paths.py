@@ -67,7 +67,7 @@ def locate(
     home: Path,
     run_id: str = "",
 ) -> Place:
-    """Return `<warehouse>[/run-<run_id>]/<database>/<table>` and a checkpoint beside the databases.
+    """Return `<warehouse>[/run-<run_id>]/<database>/<table>` and a checkpoint outside of them.
 
     Touches no storage. A relative local warehouse is resolved against `home`; with `is_local`, an
     S3 warehouse becomes `<home>/warehouse`.

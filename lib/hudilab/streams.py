@@ -56,7 +56,7 @@ def drain(
     try:
         _await_batch(query, batches, deadline, asked)
     finally:
-        # Also when a cell is interrupted: a query left running would write beside the next one.
+        # Also when a cell is interrupted: a query left running would compete with the next one.
         query.stop()
     return query
 

@@ -55,7 +55,7 @@ CASES = {
     "a resumed upsert, merge on read": Case(
         MOR, "upsert", recovery="put deltacommit completed", must=(*UNDONE, *LOGGED)
     ),
-    # It is undone and done again by the plan that is there: none is made anew.
+    # The resume rolls it back and runs the existing plan again; it schedules no new one.
     "a resumed compaction": Case(
         MOR, "upsert", hudi=COMPACT, recovery="put commit completed", must=(*UNDONE, *COMPACTED[1:])
     ),

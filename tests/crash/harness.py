@@ -100,9 +100,9 @@ def open_on_s3(settings: Settings, case: Case) -> SparkSession:
 # --- what is written, and what has to be there
 
 SECOND = 1000  # the first number of a second stream's readings
-# Both streams are the session's; what a stopped one leaves is let go after three seconds.
+# Both streams run in one session; a stopped one's heartbeat expires after three seconds.
 SHARING = {
-    "hoodie.write.lock.provider": ("org.apache.hudi.client.transaction.lock.InProcessLockProvider"),
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
     "hoodie.client.heartbeat.interval_in_ms": "1000",
     "hoodie.client.heartbeat.tolerable.misses": "3",
 }
@@ -148,8 +148,10 @@ WRITERS = {
 
 
 def write(spark: SparkSession, case: Case, place: Place, writer: str, batches: int) -> None:
-    """Run the stream from its checkpoint until so many batches are committed, and the second one
-    of a shared table, at the same time, to its end."""
+    """Run the stream from its checkpoint until so many batches are committed.
+
+    The second stream of a shared table runs at the same time, to its end.
+    """
     second = replace(place, checkpoint=f"{place.checkpoint}_second")
     places = [place, second] if case.shared else [place]
     queries = [_start(spark, case, one, writer) for one in places]

@@ -29,8 +29,8 @@ class Point(NamedTuple):
     late: bool = False
 
 
-# Each driver resumes what the kill before has left. A dozen kinds for every day, and the same ones
-# before and after the store has made the change in `make test-deep`: each costs a JVM's start.
+# Each driver resumes from what the kill before it left behind. `make test` runs a dozen points, and
+# `make test-deep` the others, because each kill costs a JVM start.
 DOZEN = (
     Point("put .hoodie_partition_metadata", late=True),
     Point("put commit.requested", late=True),

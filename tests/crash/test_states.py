@@ -58,7 +58,7 @@ def test_the_table_is_exact_after_a_stop_anywhere(tmp_path: Path, case: str) -> 
     assert not missing, "the recording has missed changes"
     # A resume that is stopped has left something to roll back, at whatever change it was.
     usual = {"rolled back", "skipped"} | ({"replayed"} if not CASES[case].recovery else set())
-    if CASES[case].shared:  # there is hardly a moment at which none of two is in mid-write
+    if CASES[case].shared:  # at nearly every moment one of the two streams is writing
         usual = {"rolled back"}
     assert usual <= {one.outcome for one in found}
     assert [one for one in found if one.outcome in ("wrong", "refused")] == []

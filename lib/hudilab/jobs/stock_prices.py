@@ -1,4 +1,4 @@
-"""Stream stock prices from one Kafka topic to another, and into a Hudi table beside it.
+"""Stream stock prices from one Kafka topic to another and into a Hudi table.
 
 Run `python -m hudilab.jobs.stock_prices`, or the same file with spark-submit; `--help` lists the
 options. Unreadable messages go to the dead-letter topic. The table holds each price exactly once;
