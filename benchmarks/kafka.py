@@ -23,14 +23,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hudilab.config import Settings, load_settings
 from hudilab.jobs import stock_prices
-from hudilab.kafka import Access, create_topics, produce
 from hudilab.ledger import BatchLedger
-from hudilab.prices import KEY, Message, messages, read_prices
-from hudilab.services.kafka import start_broker, stop_broker
+from hudilab.lessons.kafka import Access, create_topics, produce
+from hudilab.lessons.prices import KEY, Message, messages, read_prices
+from hudilab.lessons.timeline import instants
+from hudilab.operations.services.kafka import start_broker, stop_broker
 from hudilab.session import open_session
 from hudilab.storage import prepare
 from hudilab.streams import drain
-from hudilab.timeline import instants
 
 SENT, ROWS, LIMIT, A_SECOND, SECONDS = 200_000, 110_000, 10_000, 100, 40
 

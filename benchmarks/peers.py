@@ -28,8 +28,8 @@ import matplotlib.pyplot as plt
 from spark_peer import LAB, PROJECT, SPARK_PEERS
 
 from hudilab.config import load_settings
-from hudilab.jars import fetch
 from hudilab.java import find_java
+from hudilab.operations.fetch import fetch
 
 FLINK = "flink_hudi"
 PEERS = (*SPARK_PEERS, FLINK)

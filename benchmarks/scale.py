@@ -25,8 +25,9 @@ from typing import Any
 
 from hudilab.config import Settings, load_settings
 from hudilab.jobs import sensor_readings
-from hudilab.services.cluster import running_cluster
-from hudilab.services.s3 import running_s3
+from hudilab.lessons.sources import readings_table
+from hudilab.operations.services.cluster import running_cluster
+from hudilab.operations.services.s3 import running_s3
 from hudilab.session import open_session
 from hudilab.storage import prepare
 
@@ -41,7 +42,7 @@ def write(settings: Settings, rows_per_batch: int, batches: int) -> list[int]:
     rows = rows_per_batch * batches
     place = prepare(settings)
     sizes = {"rows": rows, "batches": batches, "sensors": SENSORS, "seed": SEED}
-    query = sensor_readings.write(spark, place, sensor_readings.table_spec(place), sizes)
+    query = sensor_readings.write(spark, place, readings_table(name=place.name), sizes)
     found = spark.read.format("hudi").load(place.table).count()
     if found != rows:
         raise SystemExit(f"the table has {found} rows, not {rows}")

@@ -22,7 +22,7 @@ from urllib.request import urlopen
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hudilab.sources import FIRST_SENSOR, sensor_readings, sensor_stream
+from hudilab.lessons.sources import FIRST_SENSOR, sensor_readings, sensor_stream
 
 PROJECT = Path(__file__).resolve().parent.parent
 PARTITIONS, SEED = 10, 42

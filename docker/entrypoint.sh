@@ -46,7 +46,7 @@ case $role in
         ;;
     s3)
         umask 077
-        serve='import sys; from hudilab.config import load_settings; from hudilab.services import s3'
+        serve='import sys; from hudilab.config import load_settings; from hudilab.operations.services import s3'
         serve="$serve; s3.serve(load_settings(), sys.argv[1])"
         exec python -c "$serve" "http://${S3_HOST:-0.0.0.0}:${S3_PORT:-9000}"
         ;;

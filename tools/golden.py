@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 from nbstripout import strip_output
 
 from hudilab.errors import LabError
-from hudilab.runner import find_notebook
+from hudilab.operations.runner import find_notebook
 from hudilab.streams import root_cause
 
 ROOT = Path(__file__).resolve().parent.parent

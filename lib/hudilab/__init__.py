@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from hudilab.config import Settings, load_settings
     from hudilab.errors import LabError
     from hudilab.ledger import BatchLedger
+    from hudilab.lessons.sources import sensor_readings, sensor_stream
     from hudilab.paths import Place, locate
     from hudilab.session import open_session
-    from hudilab.sources import sensor_readings, sensor_stream
     from hudilab.storage import prepare, reset
     from hudilab.streams import drain, progress_rows, run_until_end
     from hudilab.tables import TableSpec
@@ -46,7 +46,7 @@ _MODULES = {
     "ledger": ("BatchLedger",),
     "paths": ("Place", "locate"),
     "session": ("open_session",),
-    "sources": ("sensor_readings", "sensor_stream"),
+    "lessons.sources": ("sensor_readings", "sensor_stream"),
     "storage": ("prepare", "reset"),
     "streams": ("drain", "progress_rows", "run_until_end"),
     "tables": ("TableSpec",),

@@ -24,7 +24,7 @@ PATIENCE = 600.0  # seconds to wait for the writes of other drivers that are sti
 
 
 class Commits:
-    """The timeline of one table, read anew by each method. Source: Hudi 1.2.0."""
+    """The timeline of one table, read anew by each method. Source: Hudi 1.2."""
 
     def __init__(self, spark: SparkSession, table: str) -> None:
         self._spark, self._table = spark, table

@@ -88,6 +88,12 @@ class Settings:
         """Return the file that a group's key was read from; `source` if no file has the key."""
         return self.origins.get((group, key), self.source)
 
+    @property
+    def on_cluster(self) -> bool:
+        """Whether the runtime's Spark settings name a standalone cluster, spark://host:port."""
+        file = self.conf_dir / self.runtime.lower() / "spark-defaults.conf"
+        return file.is_file() and read_options(file).get("spark.master", "").startswith("spark://")
+
     def __post_init__(self) -> None:
         """Pass the home on to the Kafka groups: the local broker's password is stored there."""
         for name in ("consumer", "producer"):
@@ -168,7 +174,7 @@ def _runtime(argument: str, env: Mapping[str, str], problems: list[str]) -> tupl
     asked = argument.strip() or env.get("RUNTIME_ENV", "").strip()
     runtime = _RUNTIMES.get(asked.upper() or "LOCAL")
     if runtime is None:
-        remedy = "set it to LOCAL, DOCKER or AWS, or leave it empty"
+        remedy = f"set it to one of {', '.join(_RUNTIMES)}, or leave it empty"
         problems.append(f"{origin}={asked!r} is not a runtime; {remedy}")
     word = env.get("IS_LOCAL", "")
     stated = _BOOLEANS.get(word.strip().lower())

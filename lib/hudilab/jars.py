@@ -1,21 +1,17 @@
-"""The jars of `jars/jars.lock`: read the lock, verify the files, fetch missing ones."""
+"""The jars of `jars/jars.lock`: read the lock, verify the files."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-import shutil
-import tempfile
-import time
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hudilab.errors import JarError
-from hudilab.ivy import resolve
 
-__all__ = ["Jar", "fetch", "read_lock", "verify"]
+__all__ = ["Jar", "problem", "read_lock", "sha256", "verify", "wanted"]
 
 _COORDINATE = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+(:[\w.-]+)?", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -64,46 +60,19 @@ def verify(jars_dir: Path, groups: Sequence[str]) -> list[Path]:
     Raises:
         JarError: a jar is missing or altered; names the first one and its group.
     """
-    jars = _wanted(jars_dir, groups)
+    jars = wanted(jars_dir, groups)
     for jar in jars:
-        if problem := _problem(jars_dir, jar):
-            raise JarError(f"{problem}; run: hudilab jars {jar.group}")
+        if wrong := problem(jars_dir, jar):
+            raise JarError(f"{wrong}; run: hudilab jars {jar.group}")
     return [jars_dir / jar.group / jar.file for jar in jars]
 
 
-def fetch(
-    jars_dir: Path,
-    groups: Sequence[str],
-    java_home: Path,
-    *,
-    cache: Path,
-    say: Callable[[str], object] = print,
-) -> list[Path]:
-    """Fetch missing or altered jars into `jars/<group>/`; start no process if all are intact.
-
-    A file whose sha256 differs from the lock's never gets there.
-
-    Args:
-        cache: Folder of Ivy's unfinished downloads and its log.
+def wanted(jars_dir: Path, groups: Sequence[str]) -> list[Jar]:
+    """Return the groups' jars in the lock's order.
 
     Raises:
-        JarError: a jar cannot be fetched, or has the wrong sha256; names jar, group and log.
+        JarError: the lock has no such group; names those that it has.
     """
-    wanted = _wanted(jars_dir, groups)
-    for group in dict.fromkeys(jar.group for jar in wanted):
-        jars = [jar for jar in wanted if jar.group == group and _problem(jars_dir, jar)]
-        if jars:
-            try:
-                _fetch_group(jars_dir, jars, java_home, cache, say)
-            except OSError as error:
-                what = f"{error.strerror} ({error.filename})"
-                raise JarError(
-                    f"cannot fetch group {group}: {what}; check that path and its permissions"
-                ) from error
-    return verify(jars_dir, groups)
-
-
-def _wanted(jars_dir: Path, groups: Sequence[str]) -> list[Jar]:
     lock = read_lock(jars_dir / "jars.lock")
     for group in groups:
         if group not in lock:
@@ -112,58 +81,25 @@ def _wanted(jars_dir: Path, groups: Sequence[str]) -> list[Jar]:
     return [jar for group in dict.fromkeys(groups) for jar in lock[group]]
 
 
-def _problem(jars_dir: Path, jar: Jar) -> str | None:
+def problem(jars_dir: Path, jar: Jar) -> str | None:
+    """Return what is wrong with a jar's file, or None: it is missing, or its sha256 differs."""
     path = jars_dir / jar.group / jar.file
     if not path.is_file():
         return f"missing jar {path} of group {jar.group}"
-    got = _sha256(path)
+    got = sha256(path)
     if got != jar.sha256:
         return f"altered jar {path} of group {jar.group}: sha256 {got}, jars.lock has {jar.sha256}"
     return None
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """Return a file's sha256 in hex.
+
+    Raises:
+        JarError: the file cannot be read.
+    """
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise JarError(f"cannot read {path} ({error.strerror}); make it readable") from error
-
-
-def _fetch_group(
-    jars_dir: Path, jars: list[Jar], java_home: Path, cache: Path, say: Callable[[str], object]
-) -> None:
-    started, size, group = time.monotonic(), 0.0, jars_dir / jars[0].group
-    for folder in (cache, group):
-        folder.mkdir(parents=True, exist_ok=True)
-    # Beside the target, so that the last step is one atomic rename.
-    with tempfile.TemporaryDirectory(dir=group, prefix=".fetch-") as name:
-        stage = Path(name)
-        _resolve(jars_dir, jars, stage, java_home, cache)
-        for jar in jars:
-            path = stage / jar.file
-            got, megabytes = _sha256(path), path.stat().st_size / 1e6
-            # Do not keep it in the cache: it would be a duplicate, or the wrong file.
-            shutil.rmtree(cache.joinpath(*jar.coordinate.split(":")[:2]), ignore_errors=True)
-            if got != jar.sha256:
-                raise JarError(
-                    f"refused {jar.coordinate} of group {jar.group}: sha256 {got}, jars.lock has "
-                    f"{jar.sha256}; another file was served: check the mirror or the proxy"
-                )
-            path.replace(group / jar.file)
-            say(f"{jar.group}: {jar.file}, {megabytes:.1f} MB")
-            size += megabytes
-    seconds = time.monotonic() - started
-    say(f"{group.name}: {len(jars)} fetched and verified, {size:.1f} MB in {seconds:.1f} s")
-
-
-def _resolve(jars_dir: Path, jars: list[Jar], stage: Path, java_home: Path, cache: Path) -> None:
-    settings, names = jars_dir / "ivysettings.xml", [jar.coordinate for jar in jars]
-    failure = resolve(names, stage, settings=settings, java_home=java_home, cache=cache)
-    if failure:
-        by_hand = next(jar.file for jar in jars if jar.coordinate == failure.missing[0])
-        raise JarError(
-            f"cannot fetch {', '.join(failure.missing)} of group {jars[0].group}: "
-            f"{failure.reason} (log: {cache / 'ivy.log'}); check network and proxy, "
-            f"or copy {by_hand} into {jars_dir / jars[0].group} by hand"
-        )

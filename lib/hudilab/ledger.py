@@ -54,7 +54,7 @@ class BatchLedger:
     step as the rows (`stamp`), and before each write the newest of these stamps is compared with
     the checkpoint (`done`). A replaced driver can no longer commit: the new one records itself as
     the checkpoint's owner and rolls back what the old one was writing, and each write checks the
-    owner again after Hudi has announced the commit (`fenced`). Source: Hudi 1.2.0
+    owner again after Hudi has announced the commit (`fenced`). Source: Hudi 1.2
     `hoodie.datasource.write.commitmeta.key.prefix`.
 
     Args:
@@ -62,7 +62,7 @@ class BatchLedger:
             that returns it; it is called, and the result compared, for every batch.
         batches: The length of a bounded stream.
         shared: Other streams or jobs may write to the table at the same time; set it in all of
-            them. Streams do not tidy a shared table, because Hudi 1.2.0 loses rows when two
+            them. Streams do not tidy a shared table, because Hudi 1.2 loses rows when two
             writers merge files at the same time: run one separate job for it
             (`CALL run_clustering`).
         lock: Options of a Hudi lock provider, for shared tables; the default on a local disk is

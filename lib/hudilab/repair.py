@@ -16,7 +16,7 @@ def rewrite_buckets(spark: SparkSession, spec: TableSpec, place: Place) -> int:
     For a table that SQL wrote to, or that was clustered, without the bucket index: reads stay
     right, but every upsert fails. Stop its streams first. One commit replaces all files, so readers
     see either the old ones or the new ones; time travel reaches as far back as before. Source:
-    Hudi 1.2.0 `insert_overwrite_table`.
+    Hudi 1.2 `insert_overwrite_table`.
     """
     table = spark.read.format("hudi").load(place.table)
     rows = table.drop(*(name for name in table.columns if name.startswith("_hoodie_")))

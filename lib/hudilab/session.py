@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -17,12 +18,12 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from hudilab.config import Settings, read_options
-from hudilab.drivers import note_driver
 from hudilab.errors import ServiceError, SessionError
 from hudilab.jars import verify
 from hudilab.java import complaint, find_java, spark_home
 from hudilab.master import Master, authentication, check_room, executor_folders, find_master
 from hudilab.paths import local_path, make_home
+from hudilab.private import private_folder, write_private
 from hudilab.s3 import older_names, spark_settings
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "environment",
     "log_file",
     "needed",
+    "note_driver",
     "open_session",
     "overlay",
     "session_settings",
@@ -84,7 +86,7 @@ def session_settings(settings: Settings, jars: Sequence[Path]) -> dict[str, str]
     path = os.pathsep.join(map(str, jars))
     asked = {"spark.driver.extraClassPath": path, **overlay(settings)}
     asked |= {} if settings.is_local else spark_settings(settings)
-    return asked | _cluster(settings, path, asked) if settings.runtime == "DOCKER" else asked
+    return asked | _cluster(settings, path, asked) if settings.on_cluster else asked
 
 
 def _cluster(settings: Settings, path: str, asked: Mapping[str, str]) -> dict[str, str]:
@@ -161,7 +163,7 @@ def open_session(
     if SparkContext._gateway is None:
         (settings.home / "logs").mkdir(parents=True, exist_ok=True)
         os.environ |= environment(settings, app, asked)
-    if settings.runtime == "DOCKER":
+    if settings.on_cluster:
         check_cluster(settings, asked)
     with _output_to(log_file()):
         session = _start(settings, app, asked)
@@ -173,7 +175,7 @@ def open_session(
     if late := [jar.name for jar in jars if str(jar) not in loaded]:
         session.stop()
         raise SessionError(f"this kernel's Java runs without {', '.join(late)}; restart the kernel")
-    # With the metadata table on, Hudi 1.2.0 compares that table's schema by identity. If the first
+    # With the metadata table on, Hudi 1.2 compares that table's schema by identity. If the first
     # thing a new JVM does is compact it (every tenth commit), a different schema object is cached
     # and the commit fails with "Index 7 out of bounds". Loading this class caches the right one.
     jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload")
@@ -231,6 +233,12 @@ def _create(builder: SparkSession.Builder, settings: Settings) -> SparkSession:
         pid = cast(Any, spark._jvm).java.lang.ProcessHandle.current().pid()
         note_driver(settings.home, app, pid, log)
     return spark
+
+
+def note_driver(home: Path, app: str, pid: int, log: str) -> None:
+    """Record an application's JVM process id and log file in `<home>/submitted`."""
+    folder = private_folder(home / "submitted")
+    write_private(folder / f"{app}.json", json.dumps({"pid": pid, "log": log}))
 
 
 def _file(settings: Settings) -> Path:

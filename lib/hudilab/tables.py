@@ -32,7 +32,7 @@ _FILTER = "hoodie.parquet.bloom.filter.enabled"
 _ASYNC = "hoodie.datasource.compaction.async.enable"
 _LOSES = f"{_WRITE}streaming.ignore.failed.batch"
 
-# Every option name that Hudi 1.2.0 accepts for a field of TableSpec.
+# Every option name that Hudi 1.2 accepts for a field of TableSpec.
 _SPELLINGS = {
     "name": ["hoodie.table.name", f"{_WRITE}table.name"],
     "table_type": ["hoodie.table.type", f"{_WRITE}table.type"],
@@ -89,7 +89,7 @@ class TableSpec:
         operation: bulk_insert, insert or upsert.
         buckets: For upserts: use the bucket index with this number of file groups per partition,
             fixed for the table's life. None: Hudi's SIMPLE index, which reads the keys of all
-            files. Source: Hudi 1.2.0 `hoodie.index.type`.
+            files. Source: Hudi 1.2 `hoodie.index.type`.
 
     Raises:
         TableError: Fields are invalid; the message lists every problem.
@@ -234,7 +234,7 @@ def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[
 def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return write options for a table that several streams or jobs write to at the same time.
 
-    Source: Hudi 1.2.0 `hoodie.write.concurrency.mode`.
+    Source: Hudi 1.2 `hoodie.write.concurrency.mode`.
 
     Args:
         table: The table's URI.

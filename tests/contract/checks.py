@@ -12,7 +12,8 @@ import nbformat
 from nbformat import NotebookNode
 
 from hudilab.errors import LabError
-from hudilab.parameters import check_sizes, defaults
+from hudilab.lessons.sizes import check_sizes
+from hudilab.operations.parameters import defaults
 
 MAX_LINES, MEDIAN_LINES = 15, 4
 GOLDEN = {"keep_output", "nbval-check-output"}

@@ -35,7 +35,7 @@ def tool(*command: str, home: Path | None = None) -> subprocess.CompletedProcess
 
 
 def hudilab(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    start = "from hudilab.cli import main; main()"
+    start = "from hudilab.operations.cli import main; main()"
     command = [sys.executable, "-c", start, "run", *arguments, "--out", str(home / "out")]
     env = os.environ | {"HUDILAB_HOME": str(home / "home"), "RUNTIME_ENV": "", "IS_LOCAL": ""}
     return subprocess.run(

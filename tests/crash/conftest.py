@@ -10,8 +10,8 @@ import pytest
 from crash.proxy import Proxy, running_proxy
 
 from hudilab.config import load_settings
-from hudilab.services.process import free_port
-from hudilab.services.s3 import S3Server, running_s3
+from hudilab.operations.services.process import free_port
+from hudilab.operations.services.s3 import S3Server, running_s3
 
 
 @pytest.fixture

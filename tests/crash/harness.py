@@ -28,9 +28,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from hudilab.config import Settings
 from hudilab.errors import LabError
 from hudilab.ledger import BatchLedger
+from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import Place, locate
 from hudilab.session import open_session
-from hudilab.sources import sensor_readings, sensor_stream
 from hudilab.storage import exists
 from hudilab.streams import drain
 from hudilab.tables import TableSpec
@@ -76,11 +76,7 @@ class Case:
     @property
     def spec(self) -> TableSpec:
         upsert = self.operation == "upsert"
-        return TableSpec(
-            name="readings",
-            record_key=("sensor_id", "reading_id"),
-            partition=("sensor_id",),
-            ordering="measurement_time",
+        return readings_table(
             table_type=self.table_type,
             operation=self.operation,
             buckets=1 if upsert else None,

@@ -19,8 +19,8 @@ from crash.harness import Lab, open_on_s3, try_state
 from crash.proxy import running_proxy
 
 from hudilab.config import load_settings
-from hudilab.services.process import free_port
-from hudilab.services.s3 import running_s3
+from hudilab.operations.services.process import free_port
+from hudilab.operations.services.s3 import running_s3
 
 
 def main(name: str, writer: str, where: str, which: str) -> None:

@@ -7,15 +7,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from crash.harness import ROWS, Trap, rows_of_hudi_rs
 from crash.proxy import Proxy
+from programs import wait_beside
 
-from hudilab.services.s3 import S3Server
+from hudilab.operations.services.s3 import S3Server
 
 DRIVER = Path(__file__).with_name("driver.py")
 PATIENCE = 600  # seconds; a start takes ten on an idle machine
@@ -78,11 +78,8 @@ class Chain:
 
     def kill_at(self, point: Point) -> None:
         trap, driver = Trap(self.proxy, point.kind, point.nth, late=point.late), self.start()
-        ends = time.monotonic() + PATIENCE
         try:
-            while not trap.sprung.wait(0.1):
-                assert driver.poll() is None, driver.communicate()[1][-3000:]
-                assert time.monotonic() < ends, f"{point} did not come in {PATIENCE} s"
+            wait_beside(driver, trap.sprung.is_set, PATIENCE, str(point))
         finally:
             kill(driver)
             trap.remove()

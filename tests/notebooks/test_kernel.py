@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,8 @@ import pytest
 from jupyter_client import KernelManager
 from jupyter_client.blocking import BlockingKernelClient
 from nbformat import NotebookNode
+
+from hudilab.operations.waiting import wait_for
 
 PROJECT = Path(__file__).resolve().parents[2]
 CELLS = nbformat.read(PROJECT / "notebooks" / "02_write_hudi_stream.ipynb", as_version=4).cells
@@ -81,10 +82,7 @@ def test_run_all_after_the_stop_button_and_once_more(kernel: Kernel, tmp_path: P
     kernel.run_all(CODE[:stream], **slow)
     kernel.client.execute(CODE[stream].source)
     note = tmp_path / "warehouse" / "_checkpoints" / "lessons" / "sensor_readings" / "commits" / "0"
-    ends = time.monotonic() + PATIENCE
-    while not note.exists():
-        assert time.monotonic() < ends, "the first batch was not committed"
-        time.sleep(0.1)
+    wait_for(note.exists, PATIENCE, "the first batch's commit")
     kernel.manager.interrupt_kernel()
     reply = kernel.client.get_shell_msg(timeout=PATIENCE)
     assert reply["content"]["ename"] == "KeyboardInterrupt"

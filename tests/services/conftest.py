@@ -11,11 +11,11 @@ import pytest
 from services.programs import SECRET, USER, Programs
 
 from hudilab.config import Settings, load_settings
-from hudilab.kafka import Access
-from hudilab.services.cluster import stop_cluster
-from hudilab.services.history import stop_history
-from hudilab.services.kafka import Broker, running_broker, stop_broker
-from hudilab.services.s3 import S3Server, running_s3, stop_s3
+from hudilab.lessons.kafka import Access
+from hudilab.operations.services.cluster import stop_cluster
+from hudilab.operations.services.history import stop_history
+from hudilab.operations.services.kafka import Broker, running_broker, stop_broker
+from hudilab.operations.services.s3 import S3Server, running_s3, stop_s3
 
 
 @pytest.fixture(scope="session")

@@ -14,12 +14,12 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from services.programs import SECRET, USER
 
-from hudilab import kafka as clients
 from hudilab.config import Settings, load_settings
 from hudilab.errors import KafkaError, ServiceError
 from hudilab.jars import verify
 from hudilab.java import find_java
-from hudilab.kafka import (
+from hudilab.lessons import kafka as clients
+from hudilab.lessons.kafka import (
     PLAIN,
     Access,
     _done,
@@ -31,10 +31,10 @@ from hudilab.kafka import (
     produce,
     topic_rows,
 )
-from hudilab.prices import Message, messages
-from hudilab.services import process
-from hudilab.services.files import properties
-from hudilab.services.kafka import Broker, start_broker
+from hudilab.lessons.prices import Message, messages
+from hudilab.operations.services import process
+from hudilab.operations.services.files import properties
+from hudilab.operations.services.kafka import Broker, start_broker
 
 PATIENCE = 15  # seconds, for every refusal
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from hudilab.config import Settings
 from hudilab.errors import JarError, ServiceError
-from hudilab.kafka import (
+from hudilab.lessons.kafka import (
     Access,
     _offsets,
     check_topics,
@@ -25,10 +25,10 @@ from hudilab.kafka import (
     produce,
     topic_rows,
 )
-from hudilab.prices import messages
-from hudilab.services import kafka as kafka_service
-from hudilab.services import process
-from hudilab.services.kafka import find_broker, running_broker, start_broker, stop_broker
+from hudilab.lessons.prices import messages
+from hudilab.operations.services import kafka as kafka_service
+from hudilab.operations.services import process
+from hudilab.operations.services.kafka import find_broker, running_broker, start_broker, stop_broker
 
 
 def test_a_restart_keeps_data_and_address(alone: Settings) -> None:

@@ -24,26 +24,24 @@ from contract import checks
 
 from hudilab.config import Settings, load_settings
 from hudilab.errors import ServiceError, SessionError
-from hudilab.kafka import Access, create_topics, produce, topic_rows
+from hudilab.lessons.kafka import Access, create_topics, produce, topic_rows
+from hudilab.lessons.prices import messages
 from hudilab.master import (
     Master,
-    application_rows,
     authentication,
     check_room,
     find_master,
-    kill,
     own_master,
-    worker_rows,
 )
-from hudilab.prices import messages
-from hudilab.services import cluster as service
-from hudilab.services import process
-from hudilab.services.cluster import Cluster, find_cluster, start_cluster, stop_cluster
-from hudilab.services.history import find_history, start_history, stop_history
-from hudilab.services.s3 import S3Server, running_s3
+from hudilab.operations.applications import application_rows, kill, worker_rows
+from hudilab.operations.services import cluster as service
+from hudilab.operations.services import process
+from hudilab.operations.services.cluster import Cluster, find_cluster, start_cluster, stop_cluster
+from hudilab.operations.services.history import find_history, start_history, stop_history
+from hudilab.operations.services.s3 import S3Server, running_s3
+from hudilab.operations.submit import find_job
+from hudilab.operations.waiting import wait_for
 from hudilab.session import check_cluster, session_settings
-from hudilab.submit import find_job
-from hudilab.waiting import wait_for
 
 PROJECT = Path(__file__).resolve().parents[2]
 WRITER = PROJECT / "tests" / "spark" / "writer.py"

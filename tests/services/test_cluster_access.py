@@ -21,12 +21,13 @@ import psutil
 import pytest
 
 from hudilab.config import Settings, load_settings
-from hudilab.drivers import end_driver, find_driver
 from hudilab.errors import ServiceError
-from hudilab.master import Master, application_rows, authentication, kill, open_directly
-from hudilab.services import cluster as service
-from hudilab.services.cluster import Cluster, running_cluster, start_cluster
-from hudilab.waiting import wait_for
+from hudilab.master import Master, authentication, open_directly
+from hudilab.operations.applications import application_rows, kill
+from hudilab.operations.drivers import end_driver, find_driver
+from hudilab.operations.services import cluster as service
+from hudilab.operations.services.cluster import Cluster, running_cluster, start_cluster
+from hudilab.operations.waiting import wait_for
 
 PROJECT = Path(__file__).resolve().parents[2]
 GUEST = Path(__file__).with_name("guest.py")

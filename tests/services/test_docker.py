@@ -20,7 +20,8 @@ import yaml
 
 from hudilab.jars import verify
 from hudilab.java import find_java
-from hudilab.services.process import free_port
+from hudilab.operations.services.process import free_port
+from hudilab.operations.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRY = ROOT / "docker" / "entrypoint.sh"
@@ -97,10 +98,9 @@ def test_a_worker_registers_and_history_is_shown(start: Start, tmp_path: Path) -
         SPARK_WORKER_WEBUI_PORT=str(worker),
     )
     wait(second, worker, tmp_path / "worker.log")
-    ends = time.monotonic() + 60
-    while not (workers := json.loads(get(master, "/json/")[1])["workers"]):
-        assert time.monotonic() < ends, (tmp_path / "worker.log").read_text()[-2000:]
-        time.sleep(0.2)
+    log = tmp_path / "worker.log"
+    wait_for(lambda: json.loads(get(master, "/json/")[1])["workers"], 60, "a worker", f"see {log}")
+    workers = json.loads(get(master, "/json/")[1])["workers"]
     assert [(one["cores"], one["memory"], one["state"]) for one in workers] == [(1, 512, "ALIVE")]
     wait(other, history, tmp_path / "history.log")
     assert get(history, "/api/v1/applications") == (200, b"[ ]")

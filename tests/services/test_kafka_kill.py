@@ -15,8 +15,8 @@ from services.programs import Programs
 
 from hudilab.commits import Commits
 from hudilab.config import Settings
-from hudilab.kafka import Access, create_topics, produce, topic_rows
-from hudilab.prices import messages, prices, read_prices
+from hudilab.lessons.kafka import Access, create_topics, produce, topic_rows
+from hudilab.lessons.prices import messages, prices, read_prices
 from hudilab.session import open_session
 
 TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}

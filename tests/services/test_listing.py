@@ -11,7 +11,7 @@ from pathlib import Path
 
 import boto3
 
-from hudilab.services.s3 import S3Server
+from hudilab.operations.services.s3 import S3Server
 
 FOLDERS = 20
 PROGRAM = """

@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from hudilab.config import Settings
-from hudilab.kafka import Access
-from hudilab.services import process
-from hudilab.services.kafka import Broker
+from hudilab.lessons.kafka import Access
+from hudilab.operations.services import process
+from hudilab.operations.services.kafka import Broker
 
 # One JVM for the driver and one for its executor, as on a cluster.
 PROGRAM = """

@@ -19,10 +19,10 @@ import psutil
 import pytest
 
 from hudilab.config import Settings, load_settings
-from hudilab.kafka import create_topics, produce, topic_rows
-from hudilab.prices import messages
-from hudilab.services.kafka import Broker, running_broker
-from hudilab.services.s3 import S3Server, running_s3
+from hudilab.lessons.kafka import create_topics, produce, topic_rows
+from hudilab.lessons.prices import messages
+from hudilab.operations.services.kafka import Broker, running_broker
+from hudilab.operations.services.s3 import S3Server, running_s3
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
 

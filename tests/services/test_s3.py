@@ -14,11 +14,12 @@ from urllib.request import urlopen
 
 import psutil
 import pytest
+from programs import wait_beside
 from spark.test_kill import Run, survive
 
 from hudilab.config import Settings, load_settings
-from hudilab.services import process
-from hudilab.services.s3 import S3Server, start_s3
+from hudilab.operations.services import process
+from hudilab.operations.services.s3 import S3Server, start_s3
 
 LOCAL = load_settings(env={})
 
@@ -61,11 +62,7 @@ class OnS3(Run):
 
     def until(self, batches: int, running: subprocess.Popen[str], seconds: float = 120) -> None:
         """Wait until so many batches are done."""
-        ends = time.monotonic() + seconds
-        while self.batches_done() < batches:
-            assert running.poll() is None, running.communicate()
-            assert time.monotonic() < ends, f"no batch {batches} in {seconds} s"
-            time.sleep(0.05)
+        wait_beside(running, lambda: self.batches_done() >= batches, seconds, f"batch {batches}")
 
 
 def exact(result: dict[str, object], run: Run) -> None:

@@ -26,13 +26,13 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from hudilab.config import Settings
-from hudilab.doctor import run_checks
 from hudilab.errors import JarError, S3Error, ServiceError
 from hudilab.jars import verify
 from hudilab.java import find_java
+from hudilab.operations.doctor import run_checks
+from hudilab.operations.services import process
+from hudilab.operations.services.s3 import S3Server, find_s3, running_s3, start_s3, stop_s3
 from hudilab.s3 import check_warehouse, spark_settings, storage_options
-from hudilab.services import process
-from hudilab.services.s3 import S3Server, find_s3, running_s3, start_s3, stop_s3
 from hudilab.session import open_session
 from hudilab.storage import prepare
 
@@ -199,7 +199,7 @@ def test_the_command_starts_shows_and_stops_it(alone: Settings) -> None:
 
     def hudilab(*arguments: str) -> tuple[int, str, str]:
         done = subprocess.run(
-            [sys.executable, "-c", "from hudilab.cli import main; main()", *arguments],
+            [sys.executable, "-c", "from hudilab.operations.cli import main; main()", *arguments],
             env=os.environ | {"HUDILAB_HOME": str(alone.home)},
             capture_output=True,
             text=True,

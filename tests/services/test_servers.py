@@ -7,9 +7,10 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import psutil
@@ -17,36 +18,36 @@ import pytest
 
 from hudilab.config import Settings, load_settings
 from hudilab.errors import ServiceError
-from hudilab.services import cluster, history, kafka, process, s3
+from hudilab.operations import services
+from hudilab.operations.services import process
+from hudilab.operations.waiting import wait_for
 
 # A blank, an umlaut, an apostrophe and a comma: Java's and SQL's own syntax, and a name.
 HOME = "o'brien, jürgen's home"
 
 
 class Kind(NamedTuple):
-    """A server's functions, and what the command is told."""
+    """A server's functions, and the options that make it small."""
 
     name: str
     start: Callable[..., Any]
     find: Callable[[Settings], Any]
     stop: Callable[[Settings], int | None]
-    address: Callable[[Any], str]
-    options: tuple[str, ...] = ()
+    options: dict[str, Any]
 
 
-def small(settings: Settings, **more: Any) -> cluster.Cluster:
-    return cluster.start_cluster(settings, workers=1, cores=1, memory="512m", **more)
+SMALL = {"cluster": {"workers": 1, "cores": 1, "memory": "512m"}}
 
 
-SMALL = ("--workers", "1", "--cores", "1", "--memory", "512m")
-KINDS = [
-    Kind("kafka", kafka.start_broker, kafka.find_broker, kafka.stop_broker, lambda s: s.bootstrap),
-    Kind("s3", s3.start_s3, s3.find_s3, s3.stop_s3, lambda s: s.endpoint),
-    Kind("cluster", small, cluster.find_cluster, cluster.stop_cluster, lambda s: s.master, SMALL),
-    Kind(
-        "history", history.start_history, history.find_history, history.stop_history, lambda s: s.ui
-    ),
-]
+def kind_of(name: str) -> Kind:
+    """Return the kind of a server that is registered; its module has one function start_..."""
+    module, functions = import_module(f"{services.__name__}.{name}"), services.service(name)
+    (start,) = (getattr(module, one) for one in module.__all__ if one.startswith("start_"))
+    options = SMALL.get(name, {})
+    return Kind(name, partial(start, **options), functions.find, functions.stop, options)
+
+
+KINDS = [kind_of(name) for name in services.NAMES]
 
 
 @pytest.fixture(scope="module", params=KINDS, ids=lambda kind: kind.name)
@@ -64,20 +65,19 @@ def home(kind: Kind, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setti
 
 def command(kind: Kind, settings: Settings, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", "from hudilab.cli import main; main()", "services", *words],
+        [
+            sys.executable,
+            "-c",
+            "from hudilab.operations.cli import main; main()",
+            "services",
+            *words,
+        ],
         env=os.environ | {"HUDILAB_HOME": str(settings.home)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-def until(done: Callable[[], bool], seconds: float = 60) -> None:
-    ends = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < ends, f"not after {seconds} s"
-        time.sleep(0.02)
 
 
 def has_open(pid: int, path: str) -> bool:
@@ -88,9 +88,11 @@ def test_two_starts_at_once_are_one_server(kind: Kind, home: Settings) -> None:
     home.home.mkdir()
     folder = home.home / "services" / kind.name
     with process.starting(folder):
-        both = [command(kind, home, "start", kind.name, *kind.options) for _ in range(2)]
+        options = [text for key, value in kind.options.items() for text in (f"--{key}", str(value))]
+        both = [command(kind, home, "start", kind.name, *options) for _ in range(2)]
         for one in both:
-            until(lambda one=one: has_open(one.pid, str(folder / "starting")))
+            name = str(folder / "starting")
+            wait_for(lambda pid=one.pid, name=name: has_open(pid, name), 60, "the second starter")
         assert kind.find(home) is None
     said = [one.communicate(timeout=120) for one in both]
     assert [one.returncode for one in both] == [0, 0], said
@@ -103,7 +105,7 @@ def test_two_starts_at_once_are_one_server(kind: Kind, home: Settings) -> None:
 def test_a_second_start_finds_the_first(kind: Kind, home: Settings) -> None:
     server = kind.start(home)
     assert kind.start(home) == server == kind.find(home)
-    port = int(kind.address(server).rpartition(":")[2])
+    port = int(server.address.rpartition(":")[2])
     assert kind.start(home, port=port) == server
 
 
@@ -144,9 +146,11 @@ def test_a_restart_keeps_the_address_and_a_killed_one_is_none(kind: Kind, home: 
     first = kind.start(home)
     assert kind.stop(home) == first.pid
     again = kind.start(home)
-    assert kind.address(again) == kind.address(first)
+    assert again.address == first.address
     psutil.Process(again.pid).kill()
-    until(lambda: kind.find(home) is None, 10)  # dead, and not waited for by its parent
+    wait_for(
+        lambda: kind.find(home) is None, 10, "its end"
+    )  # dead, and not waited for by its parent
     kind.stop(home)  # a cluster's workers
 
 
@@ -174,7 +178,7 @@ def test_a_port_that_was_taken_meanwhile_is_left(
         monkeypatch.setattr(process, "choose_port", lambda *a: next(chosen, None) or choose(*a))
         server = kind.start(home)
     assert next(chosen, None) is None
-    assert kind.address(server).rpartition(":")[2] != str(port)
+    assert server.address.rpartition(":")[2] != str(port)
     assert kind.stop(home) == server.pid
 
 

@@ -23,12 +23,12 @@ from services.programs import SECRET, USER, Programs
 from hudilab.config import Settings
 from hudilab.errors import KafkaError, StreamError
 from hudilab.jobs.stock_prices import run
-from hudilab.kafka import Access, create_topics, produce, topic_rows
-from hudilab.prices import Message, messages, outgoing, prices, read_prices
-from hudilab.services.kafka import Broker, start_broker, stop_broker
+from hudilab.lessons.kafka import Access, create_topics, produce, topic_rows
+from hudilab.lessons.prices import Message, messages, outgoing, prices, read_prices
+from hudilab.operations.services.kafka import Broker, start_broker, stop_broker
+from hudilab.operations.waiting import wait_for
 from hudilab.session import open_session
 from hudilab.streams import drain
-from hudilab.waiting import wait_for
 
 TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
 KEY = b'{"ticker":"IBM"}'
@@ -129,9 +129,7 @@ def test_from_the_producer_to_topic_and_table(
 def test_ctrl_c_leaves_no_round_half_sent(programs: Programs, kafka: Access) -> None:
     sender = programs.start("hudilab.jobs.stock_producer", "--wait-seconds", "0.2")
     try:
-        ends = time.monotonic() + 60
-        while topic_rows(kafka, ["stocks-in"])["end"].sum() < 34 and time.monotonic() < ends:
-            time.sleep(0.05)
+        wait_for(lambda: topic_rows(kafka, ["stocks-in"])["end"].sum() >= 34, 60, "34 messages")
         sender.send_signal(signal.SIGINT)
         out, err = sender.communicate(timeout=30)
     finally:

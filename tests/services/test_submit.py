@@ -11,8 +11,8 @@ from hudilab.config import Settings
 from hudilab.jars import verify
 from hudilab.java import find_java
 from hudilab.jobs import stock_prices
-from hudilab.kafka import Access, create_topics, produce, topic_rows
-from hudilab.prices import messages
+from hudilab.lessons.kafka import Access, create_topics, produce, topic_rows
+from hudilab.lessons.prices import messages
 
 TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
 

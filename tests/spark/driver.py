@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 from hudilab.config import load_settings
 from hudilab.errors import StreamError
 from hudilab.ledger import BatchLedger
+from hudilab.lessons.sources import readings_table, sensor_stream
 from hudilab.session import open_session
-from hudilab.sources import sensor_stream
 from hudilab.storage import prepare
 from hudilab.streams import drain
 from hudilab.tables import TableSpec
@@ -28,14 +28,8 @@ SIZES = {"rows": 80, "batches": 4, "sensors": 2, "seed": 3}
 
 
 def spec(operation: str) -> TableSpec:
-    return TableSpec(
-        name="readings",
-        record_key=("sensor_id", "reading_id"),
-        partition=("sensor_id",),
-        ordering="measurement_time",
-        operation=operation,
-        buckets=1 if operation == "upsert" else None,
-    )
+    buckets = 1 if operation == "upsert" else None
+    return readings_table(operation=operation, buckets=buckets)
 
 
 def wait(folder: Path, point: str) -> None:

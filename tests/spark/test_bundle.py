@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -17,12 +18,12 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from hudilab.bundle import GROUPS, JAR, NOT_DEPLOYED
 from hudilab.config import load_settings
 from hudilab.jars import read_lock, verify
 from hudilab.java import find_java
-from hudilab.services.s3 import running_s3
-from hudilab.sources import sensor_readings
+from hudilab.lessons.sources import sensor_readings
+from hudilab.operations.bundle import GROUPS, JAR, NOT_DEPLOYED
+from hudilab.operations.services.s3 import running_s3
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK = Path(pyspark.__file__).parent
@@ -30,7 +31,7 @@ BUILD = """
 import os, sys
 os.umask(int(sys.argv[1], 8))
 from pathlib import Path
-from hudilab.bundle import build_bundle
+from hudilab.operations.bundle import build_bundle
 from hudilab.config import load_settings
 print(build_bundle(load_settings(), Path(sys.argv[2])))
 """
@@ -90,7 +91,11 @@ def test_the_manifest_names_every_part(built: Path) -> None:
     left = {name for name in pinned if name.startswith(NOT_DEPLOYED)}
     assert len(left) == 1
     assert manifest["jars"] == {k: v for k, v in pinned.items() if k not in left}
-    assert (manifest["python"], manifest["java"], manifest["spark"]) == ("3.11", "17", "3.5.7")
+    assert (manifest["python"], manifest["java"], manifest["spark"]) == (
+        "3.11",
+        "17",
+        version("pyspark"),
+    )
     wanted = {"pydantic", "pydantic_core", "typer", "tqdm", "confluent-kafka"}
     assert wanted <= manifest["packages"].keys()
 

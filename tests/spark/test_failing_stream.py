@@ -11,8 +11,8 @@ from spark.driver import spec
 
 from hudilab.errors import StreamError
 from hudilab.ledger import BatchLedger
+from hudilab.lessons.sources import sensor_readings
 from hudilab.paths import Place, locate
-from hudilab.sources import sensor_readings
 from hudilab.streams import run_until_end
 
 

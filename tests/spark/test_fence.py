@@ -6,19 +6,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from programs import wait_beside
 from pyspark.sql import SparkSession
 from spark.driver import POINTS, SIZES, spec
 
 from hudilab.commits import Commits
 from hudilab.config import load_settings
 from hudilab.ledger import BatchLedger
+from hudilab.lessons.sources import sensor_readings, sensor_stream
 from hudilab.paths import Place
-from hudilab.sources import sensor_readings, sensor_stream
 from hudilab.storage import prepare
 from hudilab.streams import drain
 
@@ -34,11 +34,7 @@ SAID = {
 
 
 def await_file(file: Path, process: subprocess.Popen[str], seconds: float = 180) -> None:
-    ends = time.monotonic() + seconds
-    while not file.exists():
-        assert process.poll() is None, process.communicate()[1][-3000:]
-        assert time.monotonic() < ends, f"no {file.name} after {seconds} s"
-        time.sleep(0.05)
+    wait_beside(process, file.exists, seconds, file.name)
 
 
 def replace_driver(spark: SparkSession, place: Place, operation: str) -> None:

@@ -19,8 +19,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from hudilab.errors import JarError
-from hudilab.jars import fetch, verify
+from hudilab.jars import verify
 from hudilab.java import find_java
+from hudilab.operations.fetch import fetch
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN, CLASSIFIED = "org.demo:plain:1.0", "org.demo:plain:1.0:tests"

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from hudilab.sources import sensor_readings
-from hudilab.waiting import wait_for
+from hudilab.lessons.sources import sensor_readings
+from hudilab.operations.waiting import wait_for
 
 
 def job(home: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:

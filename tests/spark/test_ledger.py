@@ -15,18 +15,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from hudilab.commits import Commits
 from hudilab.errors import StreamError, TableError
 from hudilab.ledger import BatchLedger
+from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
+from hudilab.lessons.timeline import data_files, instants
 from hudilab.paths import Place, local_path, locate
-from hudilab.sources import sensor_readings, sensor_stream
 from hudilab.streams import drain
-from hudilab.tables import TableSpec
-from hudilab.timeline import data_files, instants
 
-SPEC = TableSpec(
-    name="readings",
-    record_key=("sensor_id", "reading_id"),
-    partition=("sensor_id",),
-    ordering="measurement_time",
-)
+SPEC = readings_table()
 SIZES = {"sensors": 2, "seed": 1}
 SOURCE = {"rows": 40, "batches": 2, **SIZES}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from hudilab.prices import KEPT_BYTES, outgoing, read_prices
+from hudilab.lessons.prices import KEPT_BYTES, outgoing, read_prices
 
 KEY = b'{"ticker":"IBM"}'
 VALUE = b'{"event_time":"2026-01-01T09:00:00.123","ticker":"IBM","price":99.50}'

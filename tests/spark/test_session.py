@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from hudilab.config import load_settings
+from hudilab.config import load_settings, project_root
 from hudilab.errors import JarError, SessionError
+from hudilab.jars import read_lock
 from hudilab.session import describe, log_file, open_session
 
 
@@ -64,9 +66,10 @@ def test_the_log_is_a_file_and_nothing_else(spark: SparkSession) -> None:
 
 def test_describe_names_what_is_loaded(spark: SparkSession) -> None:
     lines = describe(spark).splitlines()
-    assert lines[0] == "Spark 3.5.7 on local[*]"
+    assert lines[0] == f"Spark {version('pyspark')} on local[*]"
     assert lines[1].startswith("Java  17.")
-    assert lines[2] == "Hudi  hudi-spark3.5-bundle_2.12-1.2.0.jar"
+    core = read_lock(project_root() / "jars" / "jars.lock")["core"]
+    assert lines[2] == f"Hudi  {core[0].file}"
     assert lines[3].startswith("UI    http://127.0.0.1:")
     assert lines[4] == f"log   {log_file()}"
 

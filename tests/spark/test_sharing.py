@@ -18,18 +18,13 @@ from spark.merge import merge
 from hudilab.commits import SERVICES, Commits
 from hudilab.errors import StreamError, TableError
 from hudilab.ledger import BatchLedger
+from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import Place, local_path, locate
 from hudilab.repair import rewrite_buckets
-from hudilab.sources import sensor_readings, sensor_stream
 from hudilab.streams import drain
 from hudilab.tables import TableSpec, read_properties
 
-APPENDS = TableSpec(
-    name="readings",
-    record_key=("sensor_id", "reading_id"),
-    partition=("sensor_id",),
-    ordering="measurement_time",
-)
+APPENDS = readings_table()
 UPSERTS = replace(APPENDS, operation="upsert", buckets=1)
 LOGS = replace(UPSERTS, table_type="MERGE_ON_READ")
 SIZES = {"sensors": 2, "seed": 5}

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from xxhash import xxh64_intdigest
 
-from hudilab.sources import sensor_readings, sensor_stream
+from hudilab.lessons.sources import sensor_readings, sensor_stream
 from hudilab.streams import drain
 
 SEEDS = (0, 42, -5, 2**40)

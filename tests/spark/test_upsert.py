@@ -11,6 +11,7 @@ import pytest
 from hudi import HudiTableBuilder
 from pyspark.sql import SparkSession
 
+from hudilab.lessons.sources import readings_table
 from hudilab.tables import TableSpec
 
 SCHEMA = "reading_id bigint, sensor_id int, temperature decimal(6,2), measurement_time timestamp"
@@ -44,15 +45,7 @@ def read_elsewhere(table: Path) -> list[tuple[int, int, str]]:
 def test_the_newest_reading_of_a_key_stays(
     spark: SparkSession, tmp_path: Path, table_type: str, buckets: int | None
 ) -> None:
-    spec = TableSpec(
-        name="readings",
-        record_key=("sensor_id", "reading_id"),
-        partition=("sensor_id",),
-        ordering="measurement_time",
-        table_type=table_type,
-        operation="upsert",
-        buckets=buckets,
-    )
+    spec = readings_table(table_type=table_type, operation="upsert", buckets=buckets)
     table = tmp_path / "readings"
     first = [(1, 10, "1.00", 5), (2, 10, "2.00", 5), (3, 11, "3.00", 5)]
     write(spark, spec, table, [*first, (1, 10, "1.50", 7), (1, 10, "1.25", 6)])  # thrice in a batch

@@ -11,23 +11,16 @@ import sys
 
 from hudilab.config import load_settings
 from hudilab.ledger import BatchLedger
+from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.session import open_session
-from hudilab.sources import sensor_readings, sensor_stream
 from hudilab.storage import prepare
 from hudilab.streams import drain
-from hudilab.tables import TableSpec
 
 
 def main(table_type: str, rows: int, batches: int) -> None:
     settings = load_settings()
     place = prepare(settings)
-    spec = TableSpec(
-        name=settings.table_name,
-        record_key=("sensor_id", "reading_id"),
-        partition=("sensor_id",),
-        ordering="measurement_time",
-        table_type=table_type,
-    )
+    spec = readings_table(name=settings.table_name, table_type=table_type)
     spark = open_session(settings, app="writer")
     sizes = {"sensors": 5, "seed": 7}
     readings = sensor_stream(spark, rows_per_batch=-(-rows // batches), rows=rows, **sizes)

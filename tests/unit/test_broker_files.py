@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import uuid
 
-from hudilab.services.kafka import _new_id
+from hudilab.operations.services.kafka import _new_id
 
 RESERVED = {number.to_bytes(16) for number in range(100)}  # Kafka keeps the first hundred
 

@@ -13,10 +13,10 @@ from zipfile import ZipFile
 
 import pytest
 
-from hudilab import bundle, cli
-from hudilab.bundle import build_bundle, merge_jars
 from hudilab.config import Settings, load_settings
 from hudilab.errors import BundleError, ConfigError
+from hudilab.operations import bundle, cli
+from hudilab.operations.bundle import build_bundle, merge_jars
 
 
 def java(version: int, rest: bytes = b"") -> bytes:
@@ -129,8 +129,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     settings = load_settings(env={})
     shutil.copytree(settings.conf_dir, tmp_path / "conf")
     one = jar(tmp_path / "one.jar", **{"a/A.class": java(8)})
-    lock = bundle.read_lock(settings.project / "jars" / "jars.lock")
-    count = sum(len(lock[group]) for group in bundle.GROUPS)
+    count = len(bundle.wanted(settings.project / "jars", bundle.GROUPS))
     monkeypatch.setattr(bundle, "verify", lambda *_: [tmp_path / f"{n}.jar" for n in range(count)])
     for number in range(count):
         shutil.copy(one, tmp_path / f"{number}.jar")

@@ -13,9 +13,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from hudilab import cli
-from hudilab.cli import join_pairs
-from hudilab.waiting import wait_for
+from hudilab.operations import cli
+from hudilab.operations.cli import join_pairs
+from hudilab.operations.waiting import wait_for
 
 PARAMETERS = 'rows = 5\nbatches = 2\nsensors = 1\nseed = 42\ntrigger_seconds = 0.0\nrun_id = ""'
 THERE = "the parameters there: batches, rows, run_id, seed, sensors, trigger_seconds"

@@ -7,12 +7,20 @@ import os
 import tempfile
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from hudilab import config
-from hudilab.config import Consumer, Producer, RunOptions, Settings, load_settings, project_root
+from hudilab.config import (
+    Consumer,
+    Producer,
+    RunOptions,
+    Runtime,
+    Settings,
+    load_settings,
+    project_root,
+)
 from hudilab.errors import ConfigError
 
 SECRET = "wJalrXUtnFEMI/K7MDENG"
@@ -213,6 +221,16 @@ def test_a_runtime_s_own_file_repeats_nothing_of_the_base_file(runtime: str) -> 
     assert overlay.keys() <= base.keys()
 
 
+@pytest.mark.parametrize("runtime", get_args(Runtime))
+def test_the_spark_settings_say_whether_a_cluster_does_the_work(runtime: str) -> None:
+    assert load_settings(runtime, {}).on_cluster == (runtime == "DOCKER")
+
+
+def test_a_runtime_without_spark_settings_is_no_cluster(tmp_path: Path) -> None:
+    write(tmp_path, [group()])
+    assert not load(tmp_path, "DOCKER").on_cluster
+
+
 def test_other_groups_and_a_byte_order_mark_are_allowed(tmp_path: Path) -> None:
     groups = [group("kinesis.config", {"topic.name": ""}), group("spark.other", {})]
     write(tmp_path, "\ufeff" + json.dumps([*groups, group()]))
@@ -391,13 +409,14 @@ def test_runtime_and_is_local(
         (
             "",
             {"RUNTIME_ENV": "KDA"},
-            "RUNTIME_ENV='KDA' is not a runtime; set it to LOCAL, DOCKER or AWS, or leave it empty",
+            "RUNTIME_ENV='KDA' is not a runtime; "
+            "set it to one of LOCAL, DOCKER, AWS, or leave it empty",
         ),
         (
             "cloud",
             {"RUNTIME_ENV": "AWS"},
             "parameter runtime='cloud' is not a runtime; "
-            "set it to LOCAL, DOCKER or AWS, or leave it empty",
+            "set it to one of LOCAL, DOCKER, AWS, or leave it empty",
         ),
         (
             "",
@@ -454,7 +473,8 @@ def test_a_bad_environment_is_refused(
 def test_environment_and_file_are_reported_in_one_error(tmp_path: Path) -> None:
     file = write(tmp_path, [group(properties={**GOOD, "table.name": ""})])
     assert refusal(tmp_path, IS_LOCAL="flase", RUNTIME_ENV="KDA", HUDILAB_HOME="x") == (
-        "RUNTIME_ENV='KDA' is not a runtime; set it to LOCAL, DOCKER or AWS, or leave it empty; "
+        "RUNTIME_ENV='KDA' is not a runtime; "
+        "set it to one of LOCAL, DOCKER, AWS, or leave it empty; "
         "IS_LOCAL='flase' is not a boolean; set it to true or false, or unset it; "
         "HUDILAB_HOME='x' is a relative path; give an absolute one; "
         f"{file}: group 'HudiTable0': key 'table.name' is empty; correct the file"

@@ -14,10 +14,10 @@ import botocore.session
 import pytest
 from botocore.validate import ParamValidator
 
-from hudilab import cli
 from hudilab.config import Settings, load_settings
-from hudilab.deploy import job_run, permissions, trust
 from hudilab.errors import BundleError
+from hudilab.operations import cli
+from hudilab.operations.deploy import job_run, permissions, trust
 
 ROOT = Path(__file__).resolve().parents[2]
 ID, ACCOUNT, TO = "00abcdef12345678", "123456789012", "s3://deployments/hudilab/1"

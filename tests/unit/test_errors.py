@@ -6,7 +6,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from hudilab import errors
-from hudilab.runner import NotebookFailed
+from hudilab.operations.runner import NotebookFailed
 
 FAMILY = [getattr(errors, name) for name in errors.__all__]
 

@@ -9,8 +9,8 @@ import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from hudilab.java import find_java
+from hudilab.operations.services.files import properties
 from hudilab.private import write_private
-from hudilab.services.files import properties
 
 LINES = {
     "plain": "value",

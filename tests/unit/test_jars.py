@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from hudilab.errors import JarError
-from hudilab.jars import Jar, fetch, read_lock, verify
+from hudilab.jars import Jar, read_lock, verify
+from hudilab.operations.fetch import fetch
 
 ROOT = Path(__file__).resolve().parents[2]
 A, B, C = "org.one:a:1.0", "org.two:b_2.12:2.0:tests", "org.three:c:3"
@@ -33,8 +34,11 @@ def jars_dir(tmp_path: Path) -> Path:
 
 def test_the_lock_of_the_lab() -> None:
     lock = read_lock(ROOT / "jars" / "jars.lock")
-    core = ["hudi-spark3.5-bundle_2.12-1.2.0.jar", "hadoop-bare-naked-local-fs-0.1.0.jar"]
-    assert [jar.file for jar in lock["core"]] == core
+    core = [jar.coordinate.rpartition(":")[0] for jar in lock["core"]]
+    assert core == [
+        "org.apache.hudi:hudi-spark3.5-bundle_2.12",
+        "com.globalmentor:hadoop-bare-naked-local-fs",
+    ]
     assert sorted(lock) == [
         "broker",
         "core",

@@ -9,7 +9,7 @@ import pytest
 
 from hudilab.config import Consumer
 from hudilab.errors import KafkaError
-from hudilab.kafka import Access, access, password
+from hudilab.lessons.kafka import Access, access, password
 
 SECRET = 'pa"ss\\word'
 GROUP = {

@@ -10,7 +10,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from hudilab.errors import ParameterError
-from hudilab.parameters import check_sizes, defaults, parse
+from hudilab.lessons.sizes import check_sizes
+from hudilab.operations.parameters import defaults, parse
 
 KNOWN = {"rows": 5, "share": 0.5, "name": "a", "quick": True}
 NAMES = "the parameters there: name, quick, rows, share"

@@ -19,7 +19,7 @@ mpl.use("Agg")
 
 from matplotlib import pyplot as plt
 
-from hudilab.plots import (
+from hudilab.lessons.plots import (
     batch_durations,
     file_sizes,
     price_lines,

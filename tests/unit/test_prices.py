@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pandas as pd
 
-from hudilab import parameters
-from hudilab.prices import TICKERS, messages, prices
+from hudilab.lessons import sizes
+from hudilab.lessons.prices import TICKERS, messages, prices
 
 
 def test_a_price_depends_on_seed_and_number_only() -> None:
@@ -26,7 +26,7 @@ def test_the_first_prices_of_seed_42_stay_what_they_are() -> None:
 def test_each_ticker_has_one_price_a_second_of_its_own() -> None:
     frame = prices(17 * 600, seed=1)
     assert set(frame["ticker"]) == set(TICKERS)
-    assert len(TICKERS) == parameters.TICKERS
+    assert len(TICKERS) == sizes.TICKERS
     assert not frame.duplicated(["ticker", "event_time"]).any()
     seconds = frame["event_time"].dt.floor("s").groupby(frame["ticker"]).nunique()
     assert set(seconds) == {600}

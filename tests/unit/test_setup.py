@@ -20,9 +20,12 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from hudilab.java import fits
+from hudilab.operations.bundle import NEEDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+ASKED = [*PROJECT["dependencies"], *EXTRAS["kafka"], *EXTRAS["s3"], *EXTRAS["lab"]]
 RUNTIME = (ROOT / "requirements.lock").read_text()
 DEV = (ROOT / "requirements-dev.lock").read_text()
 TARGETS = {"help", "setup", "setup-dev", "run", "lab", "test", "test-deep"}
@@ -72,15 +75,20 @@ def problems(requirements: list[str], lock: str) -> list[str]:
 
 
 def test_the_lock_pins_every_direct_dependency() -> None:
-    assert len(PROJECT["dependencies"]) > 10
+    assert len(ASKED) > 20
     assert len(entries(RUNTIME)) > 100
-    assert problems(PROJECT["dependencies"], RUNTIME) == []
+    assert problems(ASKED, RUNTIME) == []
+
+
+def test_a_job_needs_no_more_than_the_bundle_has() -> None:
+    """The bundle brings all but pyspark, which is the platform's."""
+    for_jobs = [*PROJECT["dependencies"], *EXTRAS["kafka"], *EXTRAS["s3"]]
+    assert {Requirement(text).name for text in for_jobs} == {"pyspark", *NEEDS}
 
 
 def test_the_dev_lock_pins_every_direct_dependency() -> None:
-    dev = PROJECT["optional-dependencies"]["dev"]
-    assert len(dev) > 5
-    assert problems([*PROJECT["dependencies"], *dev], DEV) == []
+    assert len(EXTRAS["dev"]) > 5
+    assert problems([*ASKED, *EXTRAS["dev"]], DEV) == []
 
 
 def test_the_dev_lock_is_the_lock_and_more() -> None:

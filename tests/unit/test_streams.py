@@ -1,4 +1,4 @@
-"""The root cause of real failures: the texts in samples/ are Spark 3.5.7's and Hudi 1.2.0's own."""
+"""The root cause of real failures: the texts in samples/ are Spark 3.5's and Hudi 1.2's own."""
 
 from __future__ import annotations
 

@@ -11,11 +11,11 @@ from zipfile import ZipFile
 import psutil
 import pytest
 
-from hudilab import submit as module
 from hudilab.config import Settings, load_settings
-from hudilab.drivers import end_driver
 from hudilab.errors import BundleError, SessionError
-from hudilab.submit import submit
+from hudilab.operations import submit as module
+from hudilab.operations.drivers import end_driver
+from hudilab.operations.submit import submit
 
 
 @pytest.fixture

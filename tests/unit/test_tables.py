@@ -33,7 +33,7 @@ OPTIONS = {
     "hoodie.clean.automatic": "false",
 }
 MERGER = "hoodie.write.record.merge.custom.implementation.classes"
-# Lines of a hoodie.properties that Hudi 1.2.0 wrote for SPEC.
+# Lines of a hoodie.properties that Hudi 1.2 wrote for SPEC.
 PROPERTIES = {
     "hoodie.table.keygenerator.type": "COMPLEX",
     "hoodie.table.type": "COPY_ON_WRITE",

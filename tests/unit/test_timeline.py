@@ -1,4 +1,4 @@
-"""Instants and data files from the names that Hudi 1.2.0 really wrote (table version 9)."""
+"""Instants and data files from the names that Hudi 1.2 really wrote (table version 9)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hudilab.timeline import DataFile, Instant, parse_file, parse_instants
+from hudilab.lessons.timeline import DataFile, Instant, parse_file, parse_instants
 
 AT = "20261121035706985"
 END = "20261121035710605"

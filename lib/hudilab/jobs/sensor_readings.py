@@ -20,15 +20,15 @@ from hudilab.commits import Commits
 from hudilab.config import load_settings
 from hudilab.jobs import one_line
 from hudilab.ledger import BatchLedger
-from hudilab.parameters import check_sizes
+from hudilab.lessons.sizes import check_sizes
+from hudilab.lessons.sources import readings_table, sensor_stream
 from hudilab.paths import Place
 from hudilab.session import open_session
-from hudilab.sources import sensor_stream
 from hudilab.storage import exists, prepare
 from hudilab.streams import drain, stop_on_signal
 from hudilab.tables import TableSpec
 
-__all__ = ["run", "table_spec", "write"]
+__all__ = ["run", "write"]
 
 
 def run(
@@ -53,7 +53,7 @@ def run(
     check_sizes(**sizes, trigger_seconds=trigger_seconds)
     settings = load_settings(runtime)
     place = prepare(settings, run_id=run_id, database=database)
-    spec = table_spec(place, table_type)  # raises for an unknown table type
+    spec = readings_table(name=place.name, table_type=table_type)
     spark = open_session(settings, app="sensor_readings")
     try:
         write(spark, place, spec, sizes, trigger_seconds)
@@ -67,21 +67,6 @@ def run(
         spark.stop()
     return (
         f"hudilab: rows={rows_there} commits={commits} partitions={partitions} table={place.table}"
-    )
-
-
-def table_spec(place: Place, table_type: str = "COPY_ON_WRITE") -> TableSpec:
-    """Return the table of notebook 02.
-
-    Raises:
-        TableError: The table type is unknown.
-    """
-    return TableSpec(
-        name=place.name,
-        record_key=("sensor_id", "reading_id"),
-        partition=("sensor_id",),
-        ordering="measurement_time",
-        table_type=table_type,
     )
 
 

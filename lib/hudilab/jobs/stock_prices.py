@@ -8,7 +8,7 @@ the topic gets each one at least once. With `--available-now` the job ends by it
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -18,10 +18,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from hudilab.config import load_settings
 from hudilab.errors import KafkaError, StreamError
 from hudilab.jobs import one_line
-from hudilab.kafka import TopicIdentity, access, check_topics, present
 from hudilab.ledger import BatchLedger
+from hudilab.lessons.kafka import TopicIdentity, access, check_topics, present
+from hudilab.lessons.prices import KEY, ORDERING, outgoing, read_prices
 from hudilab.paths import Place
-from hudilab.prices import KEY, ORDERING, outgoing, read_prices
 from hudilab.session import open_session
 from hudilab.storage import prepare
 from hudilab.streams import run_until_end, stop_on_signal
@@ -76,24 +76,28 @@ def run(
     rows = spark.table(consumer.table_name)
     topic = TopicIdentity(spark, reader, consumer.topic_name)
     ledger = BatchLedger(spark, table_spec(place), place, topic)
-    trigger: dict[str, Any] = {"processingTime": f"{trigger_seconds} seconds"}
-    if available_now:
-        trigger = {"availableNow": True}
     to_topic = (
         outgoing(rows, producer.topic_name, producer.dead_letter_topic_name)
         .writeStream.format("kafka")
         .options(**writer.spark_options())
         .option("checkpointLocation", place.checkpoint_of("to_topic"))
-        .trigger(**trigger)
     )
     to_table = (
         rows.where("reason IS NULL")
         .select(*KEY, "price", "topic", "partition", ORDERING)
         .writeStream.foreachBatch(_previewed(ledger, settings.runtime == "LOCAL"))
         .option("checkpointLocation", place.checkpoint)
-        .trigger(**trigger)
     )
-    queries = [to_topic.start(), to_table.start()]
+    trigger: dict[str, Any] = {"processingTime": f"{trigger_seconds} seconds"}
+    if available_now:
+        trigger = {"availableNow": True}
+    queries = [one.trigger(**trigger).start() for one in (to_topic, to_table)]
+    _await_end(queries, consumer.topic_name)
+    return queries
+
+
+def _await_end(queries: Sequence[StreamingQuery], topic: str) -> None:
+    """Run the streams to their end; raise KafkaError if unread messages were deleted."""
     try:
         with stop_on_signal() as asked:
             run_until_end(queries, asked)
@@ -102,10 +106,9 @@ def run(
         if gone is None:
             raise
         raise KafkaError(
-            f"unread messages of topic {consumer.topic_name!r} were deleted ({gone[0]}); keep them "
+            f"unread messages of topic {topic!r} were deleted ({gone[0]}); keep them "
             "longer (retention.ms), and resume without them with --no-fail-on-data-loss"
         ) from None
-    return queries
 
 
 def _previewed(ledger: BatchLedger, shown: bool) -> Callable[[DataFrame, int], None]:

@@ -17,8 +17,8 @@ from tqdm import tqdm
 from hudilab.config import load_settings
 from hudilab.errors import ConfigError
 from hudilab.jobs import one_line
-from hudilab.kafka import Sender, Sent, access, check_topics, present
-from hudilab.prices import TICKERS, messages
+from hudilab.lessons.kafka import Sender, Sent, access, check_topics, present
+from hudilab.lessons.prices import TICKERS, messages
 from hudilab.streams import stop_on_signal
 
 __all__ = ["run"]

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from hudilab.config import Settings, read_options
+import typer
+
+from hudilab.config import Settings, load_settings, read_options
 from hudilab.jars import verify
 from hudilab.master import ADDRESS, open_directly, read_address
+from hudilab.operations.services import process, spark
 from hudilab.paths import local_path
 from hudilab.private import private_folder
 from hudilab.s3 import spark_settings
-from hudilab.services import process, spark
 
 __all__ = ["History", "find_history", "start_history", "stop_history"]
 
@@ -34,6 +37,11 @@ class History:
     events: str
     pid: int
     log: Path
+
+    @property
+    def address(self) -> str:
+        """Return what clients connect to."""
+        return self.ui
 
     def describe(self) -> str:
         """Return one line: where it listens, what it shows, and where it logs."""
@@ -121,3 +129,14 @@ def _has_looked(ui: str) -> bool:
             return b"last-updated" in page.read()
     except OSError:  # not ready yet
         return False
+
+
+def command(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one, 18080 first.")] = 0,
+    events: Annotated[str, typer.Option(help="Folder of event logs; else the lab's own.")] = "",
+) -> None:
+    """Start Spark's history server, for applications that have ended."""
+    print(start_history(load_settings(), events, port=port).describe())
+
+
+SERVICE = process.Service(command, find_history, stop_history)

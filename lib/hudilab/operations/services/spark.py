@@ -8,9 +8,9 @@ from pathlib import Path
 
 from hudilab.java import complaint, find_java, spark_home
 from hudilab.master import CONF
+from hudilab.operations.services import process
 from hudilab.private import write_private
 from hudilab.s3 import older_names
-from hudilab.services import process
 
 __all__ = ["launch", "why", "write_conf"]
 

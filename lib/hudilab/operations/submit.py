@@ -15,20 +15,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
+from hudilab import jobs
 from hudilab.config import Settings, read_options, run_options
-from hudilab.drivers import note_driver
 from hudilab.errors import BundleError, SessionError, WaitError
 from hudilab.jars import verify
-from hudilab.kafka import Access
+from hudilab.lessons.kafka import Access
 from hudilab.master import Master, authentication, find_master, own_master
+from hudilab.operations.waiting import wait_for
 from hudilab.private import private_folder, write_private
-from hudilab.session import check_cluster, environment, needed, session_settings
+from hudilab.session import check_cluster, environment, needed, note_driver, session_settings
 from hudilab.streams import root_cause
-from hudilab.waiting import wait_for
 
 __all__ = ["Submitted", "find_job", "master_of", "submit", "submit_and_wait"]
 
-JOBS = Path(__file__).with_name("jobs")
+JOBS = Path(jobs.__file__).parent
 PATIENCE = 90.0  # seconds for a session and its first executor
 BRIEFLY = 15.0  # seconds in which a broken program should fail
 
@@ -88,7 +88,7 @@ def submit(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    patience = BRIEFLY if job.endswith(".py") and settings.runtime != "DOCKER" else PATIENCE
+    patience = BRIEFLY if job.endswith(".py") and not settings.on_cluster else PATIENCE
     with suppress(WaitError):  # the job is still waiting for something; it has not failed
         wait_for(lambda: _begun(job, log) or driver.poll() is not None, patience, job)
     if found := _begun(job, log):
@@ -144,7 +144,7 @@ def master_of(settings: Settings) -> Master:
         ServiceError: there is none, or nothing listens at its address.
     """
     named = os.environ.get("SPARK_MASTER_URL", "").strip()
-    if settings.runtime == "DOCKER":
+    if settings.on_cluster:
         named = session_settings(settings, ())["spark.master"]
     return find_master(named or own_master(settings.home), settings.home)
 
@@ -165,7 +165,7 @@ def _command(
         asked["spark.jars"] = str(root / run.jarfile)
         file, words = root / run.python, [job, *words]
     asked["spark.sql.warehouse.dir"] = str(settings.home / "spark-warehouse")
-    if settings.runtime == "DOCKER":
+    if settings.on_cluster:
         check_cluster(settings, asked)
     env = _environment(settings, title, asked)
     if not bundle:  # a bundle brings its own package

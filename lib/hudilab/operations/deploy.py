@@ -8,7 +8,7 @@ from typing import Any
 
 from hudilab.config import Settings, read_options, run_options
 from hudilab.errors import BundleError
-from hudilab.kafka import Access
+from hudilab.lessons.kafka import Access
 from hudilab.paths import rewrite_scheme
 
 __all__ = ["job_run", "permissions", "trust"]
@@ -51,18 +51,7 @@ def job_run(
     run, root = run_options(settings), to.rstrip("/")
     arguments = shlex.split(run.arguments)
     endless = run.job == "stock_prices" and "--available-now" not in arguments
-    archives, interpreter = [f"{root}/{BUNDLE}#bundle"], python
-    if python.startswith("s3://"):
-        archives.append(f"{python}#environment")
-        interpreter = "./environment/bin/python"
-    properties = _spark_properties(settings) | {
-        "spark.jars": f"{root}/{run.jarfile}",
-        "spark.archives": ",".join(archives),
-        "spark.emr-serverless.driverEnv.RUNTIME_ENV": "AWS",
-        "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON": interpreter,
-        "spark.emr-serverless.driverEnv.PYSPARK_PYTHON": interpreter,
-        "spark.executorEnv.PYSPARK_PYTHON": interpreter,
-    }
+    properties = _spark_properties(settings) | _of_the_bundle(root, run.jarfile, python)
     request: dict[str, Any] = {
         "applicationId": application_id,
         "executionRoleArn": role_arn,
@@ -93,6 +82,22 @@ def job_run(
     return request | ({"retryPolicy": {"maxFailedAttemptsPerHour": 5}} if endless else {})
 
 
+def _of_the_bundle(root: str, jarfile: str, python: str) -> dict[str, str]:
+    """Return the Spark settings that name the bundle's jar and archive, and the Python to use."""
+    archives, interpreter = [f"{root}/{BUNDLE}#bundle"], python
+    if python.startswith("s3://"):
+        archives.append(f"{python}#environment")
+        interpreter = "./environment/bin/python"
+    return {
+        "spark.jars": f"{root}/{jarfile}",
+        "spark.archives": ",".join(archives),
+        "spark.emr-serverless.driverEnv.RUNTIME_ENV": "AWS",
+        "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON": interpreter,
+        "spark.emr-serverless.driverEnv.PYSPARK_PYTHON": interpreter,
+        "spark.executorEnv.PYSPARK_PYTHON": interpreter,
+    }
+
+
 def permissions(
     settings: Settings, *, account: str, to: str, cluster_arn: str = ""
 ) -> dict[str, Any]:
@@ -109,14 +114,31 @@ def permissions(
     _refuse(problems)
     aws = _partition(settings, **({"cluster_arn": cluster_arn} if cluster_arn else {}))
     bucket, prefix = _warehouse(settings)
-    warehouse = f"arn:{aws}:s3:::{bucket}/{prefix}"
     code = f"arn:{aws}:s3:::{to.removeprefix('s3://').rstrip('/')}"
     logs = f"arn:{aws}:logs:{settings.aws_region}:{account}:log-group"
     statements = [
+        *_on_the_warehouse(f"arn:{aws}:s3:::{bucket}", prefix),
+        _allow("ReadBundle", ["s3:GetObject"], [f"{code}/*"]),
+        _allow("WriteLogs", ["s3:PutObject"], [f"{code}/logs/*"]),
+        _allow("FindLogGroups", ["logs:DescribeLogGroups"], [f"{logs}:*"]),
+        _allow(
+            "WriteLogStreams",
+            ["logs:DescribeLogStreams", "logs:CreateLogStream", "logs:PutLogEvents"],
+            [f"{logs}:{LOG_GROUP}:*"],
+        ),
+    ]
+    if cluster:
+        statements += _topics(settings, cluster_arn)
+    return {"Version": "2012-10-17", "Statement": statements}
+
+
+def _on_the_warehouse(bucket: str, prefix: str) -> list[dict[str, Any]]:
+    warehouse = f"{bucket}/{prefix}"
+    return [
         _allow(
             "ListWarehouse",
             ["s3:ListBucket"],
-            [f"arn:{aws}:s3:::{bucket}"],
+            [bucket],
             # IfExists: reading a missing object needs this right too (S3 answers 403 instead of
             # 404 without it), and such a request has no prefix.
             {"StringLikeIfExists": {"s3:prefix": [prefix, f"{prefix}/*"]}},
@@ -134,22 +156,7 @@ def permissions(
         ),
         # Hadoop checks for a file at the warehouse's path before it creates the folder.
         _allow("FindWarehouse", ["s3:GetObject"], [warehouse]),
-        _allow("ReadBundle", ["s3:GetObject"], [f"{code}/*"]),
-        _allow("WriteLogs", ["s3:PutObject"], [f"{code}/logs/*"]),
-        _allow(
-            "FindLogGroups",
-            ["logs:DescribeLogGroups"],
-            [f"{logs}:*"],
-        ),
-        _allow(
-            "WriteLogStreams",
-            ["logs:DescribeLogStreams", "logs:CreateLogStream", "logs:PutLogEvents"],
-            [f"{logs}:{LOG_GROUP}:*"],
-        ),
     ]
-    if cluster:
-        statements += _topics(settings, cluster_arn)
-    return {"Version": "2012-10-17", "Statement": statements}
 
 
 def trust(*, account: str) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from papermill.exceptions import PapermillExecutionError
 
 from hudilab.config import Settings
 from hudilab.errors import LabError, ParameterError, PathError
-from hudilab.parameters import check_sizes, defaults, parse
+from hudilab.lessons.sizes import check_sizes
+from hudilab.operations.parameters import defaults, parse
 from hudilab.private import private_folder
 from hudilab.streams import root_cause
 

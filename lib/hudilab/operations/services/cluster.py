@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import Annotated, Any
 
 import psutil
+import typer
 
-from hudilab.config import Settings
-from hudilab.drivers import end_driver, find_driver
+from hudilab.config import Settings, load_settings
 from hudilab.errors import ServiceError
 from hudilab.master import (
     ADDRESS,
@@ -21,12 +21,12 @@ from hudilab.master import (
     USUAL_UI_PORT,
     WORK,
     Master,
-    ids_running,
     megabytes,
     read_address,
-    worker_rows,
 )
-from hudilab.services import process, spark
+from hudilab.operations.applications import ids_running, worker_rows
+from hudilab.operations.drivers import end_driver, find_driver
+from hudilab.operations.services import process, spark
 
 __all__ = ["Cluster", "find_cluster", "running_cluster", "start_cluster", "stop_cluster"]
 
@@ -63,6 +63,11 @@ class Cluster:
     cores: int
     memory: int
     log: Path
+
+    @property
+    def address(self) -> str:
+        """Return what clients connect to."""
+        return self.master
 
     def describe(self) -> str:
         """Return one line: where it listens, how large it is, and where it logs."""
@@ -238,3 +243,18 @@ def _wait(ready: Callable[[], bool], started: Sequence[process.Launched], what: 
     logs = ", ".join(str(server.log) for server in started)
     late = f"the cluster has not got {what} after {PATIENCE:.0f} s; see {logs}, and start again"
     process.wait_until(ready, started, why=spark.why, late=late, patience=PATIENCE)
+
+
+def command(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one, 7077 first.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="How many.")] = 2,
+    cores: Annotated[int, typer.Option(min=1, help="Of each worker.")] = 2,
+    memory: Annotated[str, typer.Option(help="Of each worker: 512m, 2g.")] = "2g",
+) -> None:
+    """Start a Spark standalone cluster."""
+    found = start_cluster(load_settings(), workers=workers, cores=cores, memory=memory, port=port)
+    print(found.describe())
+    print(f"export RUNTIME_ENV=DOCKER SPARK_MASTER_URL={found.master}")
+
+
+SERVICE = process.Service(command, find_cluster, stop_cluster)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-__all__ = ["FIRST_SENSOR", "START_MS", "sensor_readings", "sensor_stream"]
+from hudilab.tables import TableSpec
+
+__all__ = ["FIRST_SENSOR", "START_MS", "readings_table", "sensor_readings", "sensor_stream"]
 
 FIRST_SENSOR = 10
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
@@ -41,6 +45,24 @@ def sensor_stream(
     )
     bounded = source if rows is None else source.where(F.col("value") < rows)
     return _columns(bounded, F.col("value"), sensors, seed)
+
+
+def readings_table(**fields: Any) -> TableSpec:
+    """Return the table of notebook 02: readings are appended, each sensor has a partition.
+
+    Args:
+        fields: Fields of TableSpec with other values than there.
+
+    Raises:
+        TableError: These fields make no table.
+    """
+    usual: dict[str, Any] = {
+        "name": "sensor_readings",
+        "record_key": ("sensor_id", "reading_id"),
+        "partition": ("sensor_id",),
+        "ordering": "measurement_time",
+    }
+    return TableSpec(**usual | fields)
 
 
 def _columns(source: DataFrame, number: Column, sensors: int, seed: int) -> DataFrame:

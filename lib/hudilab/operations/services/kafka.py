@@ -7,6 +7,7 @@ import ipaddress
 import os
 import re
 import secrets
+import shlex
 import subprocess
 import uuid
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AdminClient,
@@ -27,14 +30,23 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from hudilab.config import Settings
+from hudilab.config import Settings, load_settings
 from hudilab.errors import KafkaError, ServiceError
 from hudilab.jars import verify
 from hudilab.java import complaint, find_java
-from hudilab.kafka import CLIENT, PLAIN, SCRAM, Access, jaas, read_access
+from hudilab.lessons.kafka import (
+    CLIENT,
+    PLAIN,
+    SCRAM,
+    Access,
+    create_topics,
+    jaas,
+    password,
+    read_access,
+)
+from hudilab.operations.services import process
+from hudilab.operations.services.files import properties
 from hudilab.private import write_private
-from hudilab.services import process
-from hudilab.services.files import properties
 
 __all__ = ["Broker", "find_broker", "running_broker", "start_broker", "stop_broker"]
 
@@ -42,6 +54,31 @@ NAME, HOST, USER = "kafka", process.HOST, "hudilab"
 USUAL_PORT = 9092
 LEAST_FREE = 100_000_000  # bytes; Kafka creates 10 MB index files for each partition
 PATIENCE = 60.0
+PARTITIONS = 3  # of each topic that the settings name
+ONE_NODE = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "log.dirs": "data",
+    # A misspelt topic is an error, not a new topic.
+    "auto.create.topics.enable": "false",
+    # There is only one broker, so one replica.
+    **dict.fromkeys(
+        (
+            "default.replication.factor",
+            "offsets.topic.replication.factor",
+            "offsets.topic.num.partitions",
+            "transaction.state.log.replication.factor",
+            "transaction.state.log.num.partitions",
+            "transaction.state.log.min.isr",
+            "min.insync.replicas",
+        ),
+        "1",
+    ),
+    "group.initial.rebalance.delay.ms": "0",
+    # After a kill -9, the next start waits until the old session has expired.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+}
 
 
 @dataclass(frozen=True)
@@ -57,6 +94,11 @@ class Broker:
     pid: int
     log: Path
     ca: Path | None = None
+
+    @property
+    def address(self) -> str:
+        """Return what clients connect to."""
+        return self.bootstrap
 
     def describe(self) -> str:
         """Return one line: where it listens, with which protocol, and where it logs."""
@@ -116,8 +158,8 @@ def start_broker(
         return port in (0, _port(there.bootstrap)) and bool(users) == bool(there.ca)
 
     broker = process.start(folder, lambda: find_broker(settings), fits, begin)
-    for user, password in (users or {}).items():
-        _add_user(broker.access(), user, password)
+    for name, secret in (users or {}).items():
+        _add_user(broker.access(), name, secret)
     return broker
 
 
@@ -198,12 +240,20 @@ def _write_properties(folder: Path, ports: Mapping[str, int]) -> None:
         secret = read_access(folder).password or ""
     except KafkaError:
         secret = secrets.token_hex(20)
+    lines = ONE_NODE | _listeners(ports) | _logins(ports, secret)
+    if "USERS" in ports:
+        _make_certificates(folder)
+    write_private(folder / "server.properties", properties(lines))
+    lab = f"{HOST}:{ports['LAB']}"
+    client = Access(lab, "SASL_PLAINTEXT", USER, secret, mechanism=PLAIN).spark_options()
+    client = {key.removeprefix("kafka."): value for key, value in client.items()}
+    write_private(folder / CLIENT, properties(client))
+
+
+def _listeners(ports: Mapping[str, int]) -> dict[str, str]:
     address = {name: f"{name}://{HOST}:{port}" for name, port in ports.items()}
-    controller, lab = f"{HOST}:{ports['CONTROLLER']}", f"{HOST}:{ports['LAB']}"
-    lines = {
-        "process.roles": "broker,controller",
-        "node.id": "1",
-        "controller.quorum.voters": f"1@{controller}",
+    return {
+        "controller.quorum.voters": f"1@{HOST}:{ports['CONTROLLER']}",
         "listeners": ",".join(address.values()),
         "advertised.listeners": ",".join(address[name] for name in ports if name != "CONTROLLER"),
         "inter.broker.listener.name": "LAB",
@@ -214,33 +264,16 @@ def _write_properties(folder: Path, ports: Mapping[str, int]) -> None:
         ),
         "sasl.mechanism.inter.broker.protocol": PLAIN,
         "sasl.mechanism.controller.protocol": PLAIN,
-        "log.dirs": "data",
-        # A misspelt topic is an error, not a new topic.
-        "auto.create.topics.enable": "false",
-        # There is only one broker, so one replica.
-        **dict.fromkeys(
-            (
-                "default.replication.factor",
-                "offsets.topic.replication.factor",
-                "offsets.topic.num.partitions",
-                "transaction.state.log.replication.factor",
-                "transaction.state.log.num.partitions",
-                "transaction.state.log.min.isr",
-                "min.insync.replicas",
-            ),
-            "1",
-        ),
-        "group.initial.rebalance.delay.ms": "0",
-        # After a kill -9, the next start waits until the old session has expired.
-        "broker.session.timeout.ms": "3000",
-        "broker.heartbeat.interval.ms": "500",
     }
+
+
+def _logins(ports: Mapping[str, int], secret: str) -> dict[str, str]:
     login = jaas(PLAIN, USER, secret, f' user_{USER}="{secret}"')
+    lines = {}
     for name in ("listener.name.lab", "listener.name.controller"):
         lines[f"{name}.sasl.enabled.mechanisms"] = PLAIN
         lines[f"{name}.plain.sasl.jaas.config"] = login
     if "USERS" in ports:
-        _make_certificates(folder)
         lines |= {
             "listener.name.users.sasl.enabled.mechanisms": SCRAM,
             f"listener.name.users.{SCRAM.lower()}.sasl.jaas.config": (
@@ -249,10 +282,7 @@ def _write_properties(folder: Path, ports: Mapping[str, int]) -> None:
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": "server.pem",
         }
-    write_private(folder / "server.properties", properties(lines))
-    client = Access(lab, "SASL_PLAINTEXT", USER, secret, mechanism=PLAIN).spark_options()
-    client = {key.removeprefix("kafka."): value for key, value in client.items()}
-    write_private(folder / CLIENT, properties(client))
+    return lines
 
 
 def _write_logging(folder: Path) -> None:
@@ -387,3 +417,26 @@ def _unsigned(
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=3650))
     )
+
+
+def command(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one, 9092 first.")] = 0,
+    user: Annotated[
+        str, typer.Option(help="Ask for TLS and this user; password: KAFKA_PASSWORD[_FILE].")
+    ] = "",
+) -> None:
+    """Start a Kafka broker, and create the settings' topics."""
+    settings = load_settings()
+    secret = password(os.environ) if user else None
+    broker = start_broker(settings, port=port, users={user: secret} if secret else None)
+    print(broker.describe())
+    client = broker.access()
+    topics = [group.topic_name for group in (settings.consumer, settings.producer) if group]
+    topics += [settings.producer.dead_letter_topic_name] if settings.producer else []
+    create_topics(client, dict.fromkeys(topics, PARTITIONS))
+    print(f"topics: {', '.join(topics) or 'none'}; export BOOTSTRAP_SERVERS={broker.bootstrap}")
+    tools = f"--bootstrap-server {client.servers} --command-config"
+    print(f"Kafka's own tools: {tools} {shlex.quote(str(broker.client_file))}")
+
+
+SERVICE = process.Service(command, find_broker, stop_broker)

@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import psutil
 
+from hudilab.config import Settings
 from hudilab.errors import ServiceError
 from hudilab.locks import LOCK, STARTING, find
 from hudilab.private import private_folder
@@ -28,6 +29,8 @@ __all__ = [
     "JVM",
     "Launched",
     "PortTaken",
+    "Server",
+    "Service",
     "check_disk",
     "choose_port",
     "find",
@@ -57,11 +60,29 @@ class PortTaken(ServiceError):
 class Server(Protocol):
     """A running server."""
 
+    @property
+    def address(self) -> str:
+        """Return what its clients connect to: host:port, or a URL."""
+
     def describe(self) -> str:
         """Return one line: where it listens and logs."""
 
 
 S = TypeVar("S", bound=Server)
+
+
+class Service(NamedTuple):
+    """What `hudilab services` can do with a server.
+
+    Attributes:
+        command: the function behind `hudilab services start NAME`; its parameters are the options.
+        find: returns the server that runs in the settings' home, or None.
+        stop: stops it and keeps its data; returns its process id, or None if none was running.
+    """
+
+    command: Callable[..., None]
+    find: Callable[[Settings], Server | None]
+    stop: Callable[[Settings], int | None]
 
 
 class Launched(NamedTuple):

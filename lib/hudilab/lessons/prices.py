@@ -100,14 +100,28 @@ def read_prices(source: DataFrame, max_bytes: int = MAX_BYTES) -> DataFrame:
     told = source.withColumn("told", F.from_json(value, shape)).withColumn(
         "fields", F.json_object_keys(value)
     )
-    price = F.col("told.price").cast("decimal(10,2)")
     pattern = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z?$"
-    moment = F.when(
-        F.col("told.event_time").rlike(pattern),
-        F.expr("try_cast(told.event_time AS TIMESTAMP)"),
-    )
-    ticker = F.col("told.ticker")
-    checks: list[tuple[Column, str | Column]] = [
+    parsed = {
+        "event_time": F.when(
+            F.col("told.event_time").rlike(pattern),
+            F.expr("try_cast(told.event_time AS TIMESTAMP)"),
+        ),
+        "ticker": F.col("told.ticker"),
+        "price": F.col("told.price").cast("decimal(10,2)"),
+    }
+    checks = _checks(key, **parsed, max_bytes=max_bytes)
+    reason = F.coalesce(*(F.when(wrong, _text(why)) for wrong, why in checks))
+    rows = told.withColumn("reason", reason)
+    for name, column in parsed.items():
+        rows = rows.withColumn(name, F.when(F.col("reason").isNull(), column))
+    return rows.drop("told", "fields")
+
+
+def _checks(
+    key: Column, *, event_time: Column, ticker: Column, price: Column, max_bytes: int
+) -> list[tuple[Column, str | Column]]:
+    """Return what is wrong with a message, in the order of the checks, and the reason to give."""
+    return [
         (F.col("value").isNull(), "value is null"),
         (F.col("key").isNull(), "key is null"),
         (
@@ -123,7 +137,7 @@ def read_prices(source: DataFrame, max_bytes: int = MAX_BYTES) -> DataFrame:
             (~F.array_contains("fields", name), f"field {name} is missing")
             for name in ("event_time", "ticker", "price")
         ),
-        (moment.isNull(), "event_time is not a time like 2026-01-01T00:00:00.000"),
+        (event_time.isNull(), "event_time is not a time like 2026-01-01T00:00:00.000"),
         (~F.coalesce(ticker.rlike("^[A-Z][A-Z0-9.-]{0,9}$"), F.lit(False)), "ticker is not one"),
         # Spark reads the texts "NaN" and "Infinity" as numbers.
         (
@@ -139,14 +153,6 @@ def read_prices(source: DataFrame, max_bytes: int = MAX_BYTES) -> DataFrame:
             "key does not name the value's ticker",
         ),
     ]
-    reason = F.coalesce(*(F.when(wrong, _text(why)) for wrong, why in checks))
-    return (
-        told.withColumn("reason", reason)
-        .withColumn("event_time", F.when(F.col("reason").isNull(), moment))
-        .withColumn("ticker", F.when(F.col("reason").isNull(), ticker))
-        .withColumn("price", F.when(F.col("reason").isNull(), price))
-        .drop("told", "fields")
-    )
 
 
 def outgoing(

@@ -16,15 +16,25 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
 from pathlib import Path
+from typing import get_args
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from packaging.requirements import Requirement
 
-from hudilab.config import RUN_GROUP, Settings, load_settings, read_options, run_options
+import hudilab
+from hudilab.config import (
+    RUN_GROUP,
+    Runtime,
+    Settings,
+    load_settings,
+    read_options,
+    run_options,
+)
 from hudilab.errors import BundleError
-from hudilab.jars import read_lock, verify
+from hudilab.jars import verify, wanted
 from hudilab.jobs import JOBS
 
 __all__ = ["JAR", "build_bundle", "merge_jars"]
@@ -70,24 +80,13 @@ def build_bundle(settings: Settings, out: Path | None = None) -> str:
     """
     out = (out or settings.project / "dist" / "hudilab-bundle.zip").absolute()
     runtimes = _load_runtimes(settings)
-    parts = _settings_files(settings)
-    package = Path(__file__).parent
-    for file in sorted([*package.rglob("*.py"), package / "py.typed"]):
-        parts[f"package/hudilab/{file.relative_to(package).as_posix()}"] = file.read_bytes()
-    parts["main.py"] = (package / "jobs" / "main.py").read_bytes()
+    parts = _settings_files(settings) | _package()
     versions, files = _site_packages(NEEDS)
     parts |= {f"package/site-packages/{name}": data for name, data in files.items()}
-    lock = read_lock(settings.project / "jars" / "jars.lock")
-    jars = {
-        path: jar
-        for path, jar in zip(
-            verify(settings.project / "jars", GROUPS),
-            [jar for group in GROUPS for jar in lock[group]],
-            strict=True,
-        )
-        if not jar.coordinate.startswith(NOT_DEPLOYED)
-    }
-    parts[JAR] = merge_jars(list(jars))
+    jars = wanted(settings.project / "jars", GROUPS)
+    paths = dict(zip(jars, verify(settings.project / "jars", GROUPS), strict=True))
+    jars = [jar for jar in jars if not jar.coordinate.startswith(NOT_DEPLOYED)]
+    parts[JAR] = merge_jars([paths[jar] for jar in jars])
     for one in runtimes:
         _check_run(one, parts)
     manifest = {
@@ -98,11 +97,29 @@ def build_bundle(settings: Settings, out: Path | None = None) -> str:
         "java": str(JAVA),
         "spark": version("pyspark"),
         "packages": versions,
-        "jars": {jar.coordinate: jar.sha256 for jar in jars.values()},
+        "jars": {jar.coordinate: jar.sha256 for jar in jars},
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in sorted(parts.items())},
     }
     parts["MANIFEST.json"] = (json.dumps(manifest, indent=2) + "\n").encode()
     whole = _zip(parts)
+    _write(out, whole)
+    sha256 = hashlib.sha256(whole).hexdigest()
+    return f"hudilab: bundle={out} files={len(parts)} bytes={len(whole)} sha256={sha256}"
+
+
+def _package() -> dict[str, bytes]:
+    """Return what a job runs: the package without the folder that runs the lab."""
+    package = Path(hudilab.__file__).parent
+    files = [file for file in package.rglob("*.py") if package / "operations" not in file.parents]
+    parts = {
+        f"package/hudilab/{file.relative_to(package).as_posix()}": file.read_bytes()
+        for file in sorted([*files, package / "py.typed"])
+    }
+    return parts | {"main.py": (package / "jobs" / "main.py").read_bytes()}
+
+
+def _write(out: Path, whole: bytes) -> None:
+    """Replace the zip in one step, so that a failure leaves the older one."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         half = out.with_name(f".{out.name}.{os.getpid()}")
@@ -110,8 +127,6 @@ def build_bundle(settings: Settings, out: Path | None = None) -> str:
         half.replace(out)
     except OSError as error:
         raise BundleError(f"cannot write {out} ({error.strerror}); choose another --out") from None
-    sha256 = hashlib.sha256(whole).hexdigest()
-    return f"hudilab: bundle={out} files={len(parts)} bytes={len(whole)} sha256={sha256}"
 
 
 def merge_jars(jars: Sequence[Path]) -> bytes:
@@ -125,47 +140,60 @@ def merge_jars(jars: Sequence[Path]) -> bytes:
         BundleError: two jars have a file of the same name with different bytes (the class path
             order would decide which one wins), or a class needs a Java later than 17.
     """
-    found: dict[str, tuple[Path, bytes]] = {}
-    services: dict[str, dict[str, None]] = {}
-    where: dict[str, tuple[ZipFile, ZipInfo]] = {}
-    many = False
+    merged = _Merged()
     with ExitStack() as stack:
         for jar in jars:
-            archive = stack.enter_context(ZipFile(jar))
-            switched_on = _multi_release(archive)
-            for entry in archive.infolist():
-                name = entry.filename
-                if entry.is_dir() or _left_out(name, switched_on):
-                    continue
-                data = archive.read(entry)
-                if name.startswith(_SERVICES):
-                    lines = (line.partition("#")[0].strip() for line in data.decode().splitlines())
-                    services.setdefault(name, {}).update(dict.fromkeys(filter(None, lines)))
-                    continue
-                if _LICENSE.fullmatch(name):
-                    name = f"META-INF/licenses/{jar.stem}/{name}"
-                _check_class(jar, name, data)
-                digest = hashlib.sha256(data).digest()
-                first, known = found.setdefault(name, (jar, digest))
-                if known != digest:
-                    raise BundleError(
-                        f"{name} is in {first.name} and, with other bytes, in {jar.name}; "
-                        "leave one of the two jars out of the groups in jars/jars.lock"
-                    )
-                where.setdefault(name, (archive, entry))
-                many = many or bool(_VERSION.match(name))
+            merged.add(jar, stack.enter_context(ZipFile(jar)))
+        return merged.write()
+
+
+@dataclass
+class _Merged:
+    """Files by their name in the merged jar: jar, hash and place of each; lines of services."""
+
+    first: dict[str, tuple[Path, bytes]] = field(default_factory=dict)
+    where: dict[str, tuple[ZipFile, ZipInfo]] = field(default_factory=dict)
+    services: dict[str, dict[str, None]] = field(default_factory=dict)
+
+    def add(self, jar: Path, archive: ZipFile) -> None:
+        """Add a jar's files; `archive` stays open until `write` has read them."""
+        switched_on = _multi_release(archive)
+        for entry in archive.infolist():
+            name = entry.filename
+            if entry.is_dir() or _left_out(name, switched_on):
+                continue
+            data = archive.read(entry)
+            if name.startswith(_SERVICES):
+                lines = (line.partition("#")[0].strip() for line in data.decode().splitlines())
+                self.services.setdefault(name, {}).update(dict.fromkeys(filter(None, lines)))
+                continue
+            if _LICENSE.fullmatch(name):
+                name = f"META-INF/licenses/{jar.stem}/{name}"
+            _check_class(jar, name, data)
+            digest = hashlib.sha256(data).digest()
+            first, known = self.first.setdefault(name, (jar, digest))
+            if known != digest:
+                raise BundleError(
+                    f"{name} is in {first.name} and, with other bytes, in {jar.name}; "
+                    "leave one of the two jars out of the groups in jars/jars.lock"
+                )
+            self.where.setdefault(name, (archive, entry))
+
+    def write(self) -> bytes:
+        """Return the merged jar."""
         merged = io.BytesIO()
         with ZipFile(merged, "w") as target:
             head = "Manifest-Version: 1.0\r\nCreated-By: hudilab\r\n"
-            head += "Multi-Release: true\r\n" if many else ""
+            head += "Multi-Release: true\r\n" if any(map(_VERSION.match, self.where)) else ""
             _add(target, _MANIFEST, f"{head}\r\n".encode())
-            for name in sorted([*where, *services]):
-                if name in services:
-                    _add(target, name, "".join(f"{line}\n" for line in services[name]).encode())
+            for name in sorted([*self.where, *self.services]):
+                if name in self.services:
+                    lines = self.services[name]
+                    _add(target, name, "".join(f"{line}\n" for line in lines).encode())
                 else:
-                    archive, entry = where[name]
+                    archive, entry = self.where[name]
                     _add(target, name, archive.read(entry))
-    return merged.getvalue()
+        return merged.getvalue()
 
 
 def _multi_release(archive: ZipFile) -> bool:
@@ -278,7 +306,7 @@ def _secrets(file: Path, defaults: Path) -> Iterator[str]:
 def _load_runtimes(settings: Settings) -> list[Settings]:
     """Load every runtime's settings, so that errors show up here and not on the platform."""
     home = {"HUDILAB_CONF": str(settings.conf_dir), "HUDILAB_HOME": str(settings.home)}
-    return [load_settings(runtime, home) for runtime in ("LOCAL", "DOCKER", "AWS")]
+    return [load_settings(runtime, home) for runtime in get_args(Runtime)]
 
 
 def _check_run(one: Settings, parts: Mapping[str, bytes]) -> None:

@@ -1,0 +1,49 @@
+"""Check the sizes of a stream of generated rows before it starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hudilab.errors import ParameterError
+
+__all__ = ["TICKERS", "check_sizes"]
+
+TICKERS = 17  # as many as `prices` has
+
+
+def check_sizes(
+    *,
+    rows: Any,
+    batches: Any,
+    sensors: Any = 1,
+    tickers: Any = 1,
+    seed: Any = 0,
+    trigger_seconds: Any = 0,
+) -> None:
+    """Raise ParameterError, with all problems at once, for sizes that no stream can have."""
+    problems = []
+    for name, value, least in (
+        ("rows", rows, 1),
+        ("batches", batches, 1),
+        ("sensors", sensors, 1),
+        ("tickers", tickers, 1),
+        ("seed", seed, None),
+    ):
+        if isinstance(value, bool) or not isinstance(value, int):
+            problems.append(f"{name}={value!r} is not a whole number")
+        elif least is not None and value < least:
+            problems.append(f"{name}={value} is less than {least}")
+        elif abs(value) >= 2**63 or (name == "sensors" and value > 1_000_000):
+            problems.append(f"{name}={value} is too large for its column")
+        elif name == "tickers" and value > TICKERS:
+            problems.append(f"tickers={value} is more than the {TICKERS} that there are")
+    if isinstance(trigger_seconds, bool) or not isinstance(trigger_seconds, int | float):
+        problems.append(f"trigger_seconds={trigger_seconds!r} is not a number")
+    elif not 0 <= trigger_seconds < float("inf"):
+        problems.append(f"trigger_seconds={trigger_seconds} is not 0 or a positive number")
+    if not problems and batches > rows:
+        problems.append(f"batches={batches} is more than rows={rows}, so some would be empty")
+    if problems:
+        raise ParameterError(
+            f"{'; '.join(problems)}; change it in the parameters cell or with -p NAME VALUE"
+        )

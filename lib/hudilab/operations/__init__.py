@@ -1,0 +1,1 @@
+"""What runs the lab: jars, checks, notebooks, servers, submitting, bundling and deploying."""
