@@ -27,7 +27,9 @@ from hudilab.private import private_folder, write_private
 from hudilab.s3 import older_names, spark_settings
 
 __all__ = [
+    "ARCHIVE",
     "check_cluster",
+    "class_path",
     "describe",
     "environment",
     "log_file",
@@ -36,8 +38,11 @@ __all__ = [
     "open_session",
     "overlay",
     "session_settings",
+    "with_archive",
 ]
 
+# The archive of Spark's and Hudi's classes, in jars/; `hudilab jars core` makes it.
+ARCHIVE = Path("core", "classes.jsa")
 # Settings with a matching name never go on a command line.
 SECRET = re.compile(r"(?i)secret|password|token|access[.]?key")
 EXECUTOR_PATIENCE = 60.0  # seconds
@@ -84,9 +89,19 @@ def needed(settings: Settings, groups: Sequence[str] = ("core",)) -> list[str]:
 def session_settings(settings: Settings, jars: Sequence[Path]) -> dict[str, str]:
     """Return the runtime's Spark settings beyond conf/spark-defaults.conf, without side effects."""
     path = os.pathsep.join(map(str, jars))
-    asked = {"spark.driver.extraClassPath": path, **overlay(settings)}
+    asked = {"spark.driver.extraClassPath": class_path(jars), **overlay(settings)}
     asked |= {} if settings.is_local else spark_settings(settings)
     return asked | _cluster(settings, path, asked) if settings.on_cluster else asked
+
+
+def class_path(jars: Sequence[Path]) -> str:
+    """Return a JVM's class path: group core, then Spark's own jars, then those of other groups.
+
+    So every session's begins alike, which is what an archive of classes asks for.
+    """
+    core = [str(jar) for jar in jars if jar.parent.name == "core"]
+    others = [str(jar) for jar in jars if jar.parent.name != "core"]
+    return os.pathsep.join([*core, str(spark_home() / "jars" / "*"), *others])
 
 
 def _cluster(settings: Settings, path: str, asked: Mapping[str, str]) -> dict[str, str]:
@@ -370,9 +385,21 @@ def environment(settings: Settings, app: str, asked: Mapping[str, str]) -> dict[
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
     }
     found |= older_names()
+    found["SPARK_SUBMIT_OPTS"] = with_archive(
+        os.environ.get("SPARK_SUBMIT_OPTS", ""), settings.project / "jars" / ARCHIVE
+    )
     if settings.runtime == "LOCAL" or asked.get("spark.driver.host") == "127.0.0.1":
         found["SPARK_LOCAL_IP"] = "127.0.0.1"
     return found
+
+
+def with_archive(options: str, archive: Path) -> str:
+    """Return a JVM's options with those that use the archive, unless there is none."""
+    if "SharedArchiveFile" in options or not archive.is_file() or os.pathsep in str(archive):
+        return options
+    quoted = str(archive).replace("\\", "\\\\").replace('"', '\\"')
+    # A JVM that cannot use it, another Java's or another class path's, says nothing and goes on.
+    return f'{options} -Xshare:auto -Xlog:cds=off "-XX:SharedArchiveFile={quoted}"'.strip()
 
 
 @contextmanager

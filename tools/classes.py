@@ -1,0 +1,61 @@
+"""List the classes that Spark and Hudi load in jars/classes.txt.gz, for the archive of classes.
+
+Run it when Spark's, Hudi's or Java's version changes; an old list works, but helps less.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "jars" / "classes.txt.gz"
+# What lessons do: an appended stream, an upserted and compacted table, queries, a procedure.
+TRAINING = """
+from hudilab import BatchLedger, drain, load_settings, open_session, prepare, sensor_stream
+from hudilab.lessons.sources import readings_table
+
+settings = load_settings()
+spark = open_session(settings, app="classes")
+sizes = {"sensors": 3, "seed": 1, "rows": 600}
+upsert = {"operation": "upsert", "buckets": 1}
+tables = {
+    "appended": readings_table(name="appended"),
+    "copied": readings_table(name="copied", **upsert),
+    "merged": readings_table(name="merged", table_type="MERGE_ON_READ", **upsert),
+}
+for name, spec in tables.items():
+    place = prepare(settings, table=name)
+    ledger = BatchLedger(spark, spec, place, sizes, 12)
+    rows = sensor_stream(spark, rows_per_batch=50, **sizes).writeStream
+    query = rows.foreachBatch(ledger.write_batch).option("checkpointLocation", place.checkpoint)
+    drain(query.start(), batches=12, deadline=300)
+    print(spark.read.format("hudi").load(place.table).count())
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{place.table}'")
+    print(spark.sql(f"SELECT sensor_id, count(*) FROM {name} GROUP BY 1 ORDER BY 1").toPandas())
+    spark.sql(f"CALL show_commits(table => '{name}')").show()
+"""
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as home:
+        found = Path(home, "classes.txt")
+        options = f"-XX:DumpLoadedClassList={found} -Xshare:auto -XX:SharedArchiveFile={home}/none"
+        env = os.environ | {"HUDILAB_HOME": home, "SPARK_SUBMIT_OPTS": options, "RUNTIME_ENV": ""}
+        subprocess.run([sys.executable, "-c", TRAINING], env=env, check=True)
+        lines = {line for line in found.read_text().splitlines() if not line.startswith("#")}
+    # Classes that another class loader read from a file have its path in their line.
+    names = sorted(
+        (line for line in lines if "source:" not in line), key=lambda x: (x[0] == "@", x)
+    )
+    text = "\n".join(names) + "\n"
+    OUT.write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))
+    print(f"{OUT.relative_to(ROOT)}: {len(names)} lines, {OUT.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()
