@@ -28,6 +28,7 @@ from hudilab.s3 import older_names, spark_settings
 
 __all__ = [
     "ARCHIVE",
+    "archive_options",
     "check_cluster",
     "class_path",
     "describe",
@@ -38,7 +39,6 @@ __all__ = [
     "open_session",
     "overlay",
     "session_settings",
-    "with_archive",
 ]
 
 # The archive of Spark's and Hudi's classes, in jars/; `hudilab jars core` makes it.
@@ -88,10 +88,9 @@ def needed(settings: Settings, groups: Sequence[str] = ("core",)) -> list[str]:
 
 def session_settings(settings: Settings, jars: Sequence[Path]) -> dict[str, str]:
     """Return the runtime's Spark settings beyond conf/spark-defaults.conf, without side effects."""
-    path = os.pathsep.join(map(str, jars))
     asked = {"spark.driver.extraClassPath": class_path(jars), **overlay(settings)}
     asked |= {} if settings.is_local else spark_settings(settings)
-    return asked | _cluster(settings, path, asked) if settings.on_cluster else asked
+    return asked | _cluster(settings, asked) if settings.on_cluster else asked
 
 
 def class_path(jars: Sequence[Path]) -> str:
@@ -104,13 +103,16 @@ def class_path(jars: Sequence[Path]) -> str:
     return os.pathsep.join([*core, str(spark_home() / "jars" / "*"), *others])
 
 
-def _cluster(settings: Settings, path: str, asked: Mapping[str, str]) -> dict[str, str]:
+def _cluster(settings: Settings, asked: Mapping[str, str]) -> dict[str, str]:
     """Return what executors in other processes need, here or on a machine set up the same way."""
     master = os.environ.get("SPARK_MASTER_URL", "").strip() or asked.get("spark.master", "")
     found = {
         "spark.master": master,
         # Not spark.jars: executors would load Hudi in a different class loader from Spark's.
-        "spark.executor.extraClassPath": path,
+        "spark.executor.extraClassPath": asked["spark.driver.extraClassPath"],
+        "spark.executor.extraJavaOptions": _with_archive(
+            asked.get("spark.executor.extraJavaOptions", ""), settings.project / "jars" / ARCHIVE
+        ),
         "spark.executorEnv.HUDI_CONF_DIR": str(settings.conf_dir),
         "spark.executorEnv.PYTHONPATH": str(Path(__file__).resolve().parents[1]),
     }
@@ -385,7 +387,7 @@ def environment(settings: Settings, app: str, asked: Mapping[str, str]) -> dict[
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
     }
     found |= older_names()
-    found["SPARK_SUBMIT_OPTS"] = with_archive(
+    found["SPARK_SUBMIT_OPTS"] = _with_archive(
         os.environ.get("SPARK_SUBMIT_OPTS", ""), settings.project / "jars" / ARCHIVE
     )
     if settings.runtime == "LOCAL" or asked.get("spark.driver.host") == "127.0.0.1":
@@ -393,13 +395,19 @@ def environment(settings: Settings, app: str, asked: Mapping[str, str]) -> dict[
     return found
 
 
-def with_archive(options: str, archive: Path) -> str:
-    """Return a JVM's options with those that use the archive, unless there is none."""
-    if "SharedArchiveFile" in options or not archive.is_file() or os.pathsep in str(archive):
-        return options
-    quoted = str(archive).replace("\\", "\\\\").replace('"', '\\"')
-    # A JVM that cannot use it, another Java's or another class path's, says nothing and goes on.
-    return f'{options} -Xshare:auto -Xlog:cds=off "-XX:SharedArchiveFile={quoted}"'.strip()
+def archive_options(archive: Path) -> list[str]:
+    """Return the JVM options that use the archive of classes; none if there is no archive."""
+    if not archive.is_file() or os.pathsep in str(archive):
+        return []
+    # A JVM that cannot use it, another Java's or another class path's, starts silently without.
+    return ["-Xshare:auto", "-Xlog:cds=off", f"-XX:SharedArchiveFile={archive}"]
+
+
+def _with_archive(options: str, archive: Path) -> str:
+    """Return a line of JVM options with those that use the archive, each quoted for Spark."""
+    added = [] if "SharedArchiveFile" in options else archive_options(archive)
+    escaped = [one.replace("\\", "\\\\").replace('"', '\\"') for one in added]
+    return " ".join([options, *(f'"{one}"' for one in escaped)]).strip()
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from contract import checks
 
 from hudilab.config import Settings, load_settings
 from hudilab.errors import ServiceError, SessionError
+from hudilab.java import spark_home
 from hudilab.lessons.kafka import Access, create_topics, produce, topic_rows
 from hudilab.lessons.prices import messages
 from hudilab.master import (
@@ -41,7 +42,7 @@ from hudilab.operations.services.history import find_history, start_history, sto
 from hudilab.operations.services.s3 import S3Server, running_s3
 from hudilab.operations.submit import find_job
 from hudilab.operations.waiting import wait_for
-from hudilab.session import check_cluster, session_settings
+from hudilab.session import ARCHIVE, check_cluster, session_settings
 
 PROJECT = Path(__file__).resolve().parents[2]
 WRITER = PROJECT / "tests" / "spark" / "writer.py"
@@ -159,8 +160,9 @@ def test_workers_that_do_not_register_are_named(
 ) -> None:
     start = service._start_master
 
-    def start_and_lock(folder: Path, *others: object) -> None:
-        start(folder, *others)  # type: ignore[arg-type]
+    def start_and_lock(settings: Settings, *others: object) -> None:
+        start(settings, *others)  # type: ignore[arg-type]
+        folder = settings.home / "services" / "cluster"
         secret = "spark.authenticate true\nspark.authenticate.secret another\n"
         (folder / "conf" / "spark-defaults.conf").write_text(secret)
 
@@ -360,7 +362,10 @@ def test_executors_are_told_where_credentials_are_and_never_one(
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/a/file")
     asked = session_settings(docker(settings), [Path("/a.jar"), Path("/b.jar")])
     assert asked["spark.master"] == "spark://127.0.0.1:7"
-    assert asked["spark.executor.extraClassPath"] == "/a.jar:/b.jar"
+    assert asked["spark.executor.extraClassPath"] == f"{spark_home()}/jars/*:/a.jar:/b.jar"
+    assert asked["spark.executor.extraJavaOptions"].startswith("-Duser.timezone=UTC ")
+    archive = settings.project / "jars" / ARCHIVE
+    assert asked["spark.executor.extraJavaOptions"].endswith(f' "-XX:SharedArchiveFile={archive}"')
     assert asked["spark.executorEnv.PYTHONPATH"] == str(PROJECT / "lib")
     assert asked["spark.executorEnv.AWS_PROFILE"] == "lab"
     assert asked["spark.executorEnv.AWS_SHARED_CREDENTIALS_FILE"] == "/a/file"
@@ -623,10 +628,10 @@ def test_a_bundle_is_submitted(env: dict[str, str], settings: Settings, tmp_path
     conf = dict(events["SparkListenerEnvironmentUpdate"]["Spark Properties"])
     assert conf["spark.jars"].endswith(f"{root}/lib/hudilab-dependencies.jar")
     assert conf["spark.app.name"] == "sensor_readings"
-    # No jar of the checkout but what a platform has of its own.
+    # No jar of the checkout but what a platform has of its own, beside Spark's.
     for side in ("driver", "executor"):
         path = conf[f"spark.{side}.extraClassPath"].split(os.pathsep)
-        assert {Path(one).parent.name for one in path} == {"s3"}
+        assert {Path(one).parent.name for one in path} == {"jars", "s3"}
 
 
 class Writer:

@@ -9,7 +9,7 @@ import pytest
 
 from hudilab.java import Java, find_java
 from hudilab.operations.archive import CLASSES, make_archive
-from hudilab.session import ARCHIVE, class_path, with_archive
+from hudilab.session import ARCHIVE, _with_archive, archive_options, class_path
 
 CORE = "/jars/core/hudi.jar"
 
@@ -26,19 +26,20 @@ def test_core_and_spark_come_first_on_every_class_path() -> None:
 )
 def test_a_jvm_is_pointed_to_the_archive(tmp_path: Path, folder: str, quoted: str) -> None:
     archive = tmp_path / folder / "classes.jsa"
-    assert with_archive("-Xss4m", archive) == "-Xss4m"
+    assert (archive_options(archive), _with_archive("-Xss4m", archive)) == ([], "-Xss4m")
     archive.parent.mkdir()
     archive.touch()
-    given = with_archive("-Xss4m", archive)
-    assert given == (
-        f'-Xss4m -Xshare:auto -Xlog:cds=off "-XX:SharedArchiveFile={tmp_path}/{quoted}/classes.jsa"'
-    )
-    assert with_archive(given, archive) == given
+    options = ["-Xshare:auto", "-Xlog:cds=off", f"-XX:SharedArchiveFile={archive}"]
+    assert archive_options(archive) == options
+    given = _with_archive("-Xss4m", archive)
+    last = f'"-XX:SharedArchiveFile={tmp_path}/{quoted}/classes.jsa"'
+    assert given == f'-Xss4m "-Xshare:auto" "-Xlog:cds=off" {last}'
+    assert _with_archive(given, archive) == given
 
 
 def test_a_colon_in_the_path_would_name_two_archives(tmp_path: Path) -> None:
     (tmp_path / "a:b").touch()
-    assert with_archive("", tmp_path / "a:b") == ""
+    assert archive_options(tmp_path / "a:b") == []
 
 
 @pytest.fixture

@@ -105,7 +105,7 @@ def _start(settings: Settings, folder: Path, port: int, asked: dict[str, Any]) -
     if running is None:
         process.refuse_second(folder)
         stop_cluster(settings)  # stop workers that outlived their master
-        process.retry(folder, lambda: _start_master(folder, port, dict(asked)))
+        process.retry(folder, lambda: _start_master(settings, port, dict(asked)))
     else:
         if asked.items() - read_address(folder).items() or port not in (0, _port(running.master)):
             raise ServiceError(
@@ -113,7 +113,7 @@ def _start(settings: Settings, folder: Path, port: int, asked: dict[str, Any]) -
                 f"stop it with: hudilab services stop {NAME}"
             )
     try:
-        _start_workers(folder)
+        _start_workers(settings)
     except BaseException:
         stop_cluster(settings)
         raise
@@ -196,7 +196,8 @@ def _port(url: str) -> int:
     return int(url.rpartition(":")[2])
 
 
-def _start_master(folder: Path, port: int, about: dict[str, Any]) -> None:
+def _start_master(settings: Settings, port: int, about: dict[str, Any]) -> None:
+    folder = settings.home / "services" / NAME
     last = {"url": ":0", "ui": ":0"} | read_address(folder)
     rpc = process.choose_port(port, _port(last["url"]), USUAL_PORT)
     ui = process.choose_port(0, _port(last["ui"]), USUAL_UI_PORT)
@@ -207,7 +208,7 @@ def _start_master(folder: Path, port: int, about: dict[str, Any]) -> None:
     about |= {"url": f"spark://{HOST}:{rpc}", "ui": f"http://{HOST}:{ui}"}
     (folder / ADDRESS).write_text(json.dumps(about), encoding="utf-8")
     arguments = ["--host", HOST, "--port", str(rpc), "--webui-port", str(ui)]
-    server = spark.launch(folder, "master.Master", arguments, conf, folder / "master.log")
+    server = spark.launch(settings, folder, "master.Master", arguments, conf, folder / "master.log")
     try:
         _wait(lambda: all(map(process.in_use, (rpc, ui))), [server], "a master")
     except BaseException:
@@ -215,8 +216,9 @@ def _start_master(folder: Path, port: int, about: dict[str, Any]) -> None:
         raise
 
 
-def _start_workers(folder: Path) -> None:
+def _start_workers(settings: Settings) -> None:
     """Start all missing workers at once, and wait until the master lists every worker as alive."""
+    folder = settings.home / "services" / NAME
     about, conf = read_address(folder), folder / CONF
     started = []
     for number in range(1, about["workers"] + 1):
@@ -227,7 +229,7 @@ def _start_workers(folder: Path) -> None:
             arguments += ["--webui-port", "0", about["url"]]
             mine.mkdir(exist_ok=True)
             log = mine / "worker.log"
-            started.append(spark.launch(mine, "worker.Worker", arguments, conf, log))
+            started.append(spark.launch(settings, mine, "worker.Worker", arguments, conf, log))
     master = Master(about["url"], about["ui"])
 
     def all_there() -> bool:

@@ -71,7 +71,9 @@ def start_history(settings: Settings, events: str = "", *, port: int = 0) -> His
         about = {"ui": f"http://{HOST}:{address}", "events": events}
         jars, log = _write_conf(settings, folder, events, address), folder / "history.log"
         (folder / ADDRESS).write_text(json.dumps(about), encoding="utf-8")
-        server = spark.launch(folder, "history.HistoryServer", [], folder / "conf", log, jars)
+        server = spark.launch(
+            settings, folder, "history.HistoryServer", [], folder / "conf", log, jars
+        )
         late = f"the history server does not answer at {about['ui']} after {PATIENCE:.0f} s"
         late += f"; see {log}, and start again"
         process.wait_until(

@@ -6,11 +6,14 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from hudilab.config import Settings
+from hudilab.jars import verify
 from hudilab.java import complaint, find_java, spark_home
 from hudilab.master import CONF
 from hudilab.operations.services import process
 from hudilab.private import write_private
 from hudilab.s3 import older_names
+from hudilab.session import ARCHIVE, archive_options, class_path
 
 __all__ = ["launch", "why", "write_conf"]
 
@@ -40,6 +43,7 @@ def write_conf(folder: Path, defaults: str) -> Path:
 
 
 def launch(
+    settings: Settings,
     folder: Path,
     kind: str,
     arguments: Sequence[str],
@@ -48,10 +52,11 @@ def launch(
     jars: Sequence[Path] = (),
 ) -> process.Launched:
     """Start a class of `org.apache.spark.deploy` on loopback, with `jars` on its class path."""
-    home = find_java().home
-    path = os.pathsep.join(map(str, (conf, *jars, spark_home() / "jars" / "*")))
+    home, known = find_java().home, settings.project / "jars"
+    # It begins like a session's: both start from one archive of classes.
+    path = f"{class_path([*verify(known, ['core']), *jars])}{os.pathsep}{conf}"
     # No retry on other ports: if the port has been taken in the meantime, fail.
-    flags = [*process.JVM, "-Dspark.port.maxRetries=0"]
+    flags = [*process.JVM, *archive_options(known / ARCHIVE), "-Dspark.port.maxRetries=0"]
     command = [str(home / "bin" / "java"), *flags, "-cp", path, f"org.apache.spark.deploy.{kind}"]
     # Executors inherit it: leave out what is meant for a driver, or for another Spark.
     ours = ("SPARK_", "PYSPARK_", "HUDILAB_", "KAFKA_PASSWORD")
