@@ -97,6 +97,8 @@ class Run:
                 to = None if self._at_once else file
                 # The golden cells run as users run them.
                 env = {"HUDILAB_HOME": home} | ({} if name == CURRICULUM else SHORT)
+                # As in an activated environment: remedies name `hudilab` without its path.
+                env["PATH"] = os.pathsep.join((f"{sys.prefix}/bin", os.environ.get("PATH", "")))
                 code = self._wait([sys.executable, "-m", *command, *reported], env, to)
             self.found[name] = parts(report)
             printed = log.read_text(encoding="utf-8", errors="replace")

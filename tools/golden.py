@@ -59,6 +59,8 @@ def executed(path: Path) -> NotebookNode:
     nb = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as home:
         env = {name: value for name, value in os.environ.items() if name not in UNSET}
+        # As in an activated environment: remedies name `hudilab` without its path.
+        env["PATH"] = os.pathsep.join((f"{sys.prefix}/bin", env.get("PATH", "")))
         client = NotebookClient(
             nb,
             kernel_name="python3",

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import shutil
+import sys
+from contextlib import suppress
+from pathlib import Path
+
 __all__ = [
     "BundleError",
     "ConfigError",
@@ -17,11 +24,33 @@ __all__ = [
     "StreamError",
     "TableError",
     "WaitError",
+    "as_typed",
 ]
+
+_COMMAND = re.compile(
+    r"\bhudilab (?=(?:apps|bundle|deploy|doctor|inspect|jars|kill|run|services|submit)\b)"
+)
+
+
+def as_typed(text: str) -> str:
+    """Return a text with the lab's commands as they must be typed here.
+
+    That is `hudilab` if the shell finds it, else its path in the virtual environment.
+    """
+    tool = Path(sys.prefix, "bin", "hudilab")
+    if shutil.which("hudilab") or not tool.is_file():
+        return text
+    with suppress(OSError, ValueError):
+        tool = tool.relative_to(Path.cwd())
+    return _COMMAND.sub(lambda _: f"{shlex.quote(str(tool))} ", text)
 
 
 class LabError(Exception):
     """What went wrong, where, and what to do about it, in one line."""
+
+    def __str__(self) -> str:
+        """Return the line, with the lab's commands as they must be typed here."""
+        return as_typed(super().__str__())
 
     def _render_traceback_(self) -> list[str]:
         # IPython shows these lines instead of a stack trace: the text already says what to do.

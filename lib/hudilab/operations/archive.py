@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from hudilab.errors import as_typed
 from hudilab.java import Java, complaint, spark_home
 from hudilab.session import ARCHIVE, class_path
 
@@ -58,7 +59,7 @@ def make_archive(jars_dir: Path, core: Sequence[Path], java: Java) -> str | None
 
 
 def _without(problem: str) -> str:
-    return (
+    return as_typed(
         f"core: Java cannot archive classes ({problem}); sessions work, and start some seconds "
         "later; try again with: hudilab jars core"
     )

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 
 from hudilab.config import Settings, load_settings, project_root
-from hudilab.errors import ConfigError, LabError
+from hudilab.errors import ConfigError, LabError, as_typed
 from hudilab.jars import read_lock, verify
 from hudilab.java import find_java, java_home_problem
 from hudilab.operations.applications import worker_rows
@@ -184,7 +184,7 @@ def _kafka(settings: Settings) -> Check:
     try:
         socket.create_connection((host.strip("[]"), int(port)), 1).close()
     except OSError:
-        remedy = "notebook 07 starts its own; for the jobs: hudilab services start kafka"
+        remedy = as_typed("notebook 07 starts its own; for the jobs: hudilab services start kafka")
         return Check("kafka", False, False, f"nobody listens at {servers}", remedy)
     return Check("kafka", True, False, f"{servers} is there", "")
 
