@@ -66,22 +66,11 @@ def test_a_notebook_runs_alone(tmp_path: Path, name: str) -> None:
     assert (tmp_path / "out dir" / f"{name}.html").stat().st_size > 100_000
 
 
-@pytest.mark.parametrize(
-    "table_type", [pytest.param("COPY_ON_WRITE", marks=pytest.mark.deep), "MERGE_ON_READ"]
-)
+@pytest.mark.deep
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_write_and_inspect_with_other_sizes(tmp_path: Path, table_type: str) -> None:
-    done = hudilab(
-        tmp_path,
-        "run",
-        *sorted(TOGETHER),
-        *SIZES,
-        "-p",
-        "run_id",
-        "t1",
-        "-p",
-        "table_type",
-        table_type,
-    )
+    more = ("-p", "run_id", "t1", "-p", "table_type", table_type)
+    done = hudilab(tmp_path, "run", *sorted(TOGETHER), *SIZES, *more)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines()[-1] == (
         "hudilab: rows=1234 commits=4 partitions=3 "
@@ -92,14 +81,17 @@ def test_write_and_inspect_with_other_sizes(tmp_path: Path, table_type: str) -> 
 
 def test_inspect_leaves_a_table_of_other_parameters_alone(tmp_path: Path) -> None:
     """And 02 makes a commit for every batch, also when the last ones are empty."""
-    sizes = ("-p", "rows", "11", "-p", "batches", "8")
-    done = hudilab(tmp_path, "run", *sorted(TOGETHER), *sizes)
+    lessons = tmp_path / "warehouse" / "run-t1" / "lessons"
+    more = ("-p", "run_id", "t1", "-p", "table_type", "MERGE_ON_READ")
+    sizes = ("-p", "rows", "11", "-p", "batches", "8", "-p", "sensors", "3", "-p", "seed", "-5")
+    done = hudilab(tmp_path, "run", *sorted(TOGETHER), *sizes, *more)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "hudilab: rows=11 commits=8 " in done.stdout.splitlines()[-1]
+    assert done.stdout.splitlines()[-1] == (
+        f"hudilab: rows=11 commits=8 partitions=3 table=file://{lessons}/sensor_readings"
+    )
     assert "reading the table of notebook 02: " in inspected(tmp_path)
-    lessons = tmp_path / "warehouse" / "lessons"
     before = files(lessons)
-    done = hudilab(tmp_path, "run", "03", "-p", "rows", "10", "-p", "batches", "6")
+    done = hudilab(tmp_path, "run", "03", "-p", "rows", "10", "-p", "batches", "6", *more)
     assert done.returncode == 0, done.stderr[-2000:]
     assert f"reading a table of its own: file://{lessons}/sensor_readings_03" in inspected(tmp_path)
     own = {name for name in files(lessons) if name.startswith("sensor_readings_03/")}
