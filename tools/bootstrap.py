@@ -29,7 +29,7 @@ class SetupError(Exception):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Make .venv from the lock.")
-    parser.add_argument("--dev", action="store_true", help="what `make test` needs, too")
+    parser.add_argument("--dev", action="store_true", help="also install what `make test` needs")
     arguments = parser.parse_args()
     home = Path(os.environ.get("HUDILAB_HOME") or ROOT / ".lab")
     try:
@@ -39,7 +39,7 @@ def main() -> int:
         print(f"setup: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nsetup: interrupted; the next run starts .venv anew", file=sys.stderr)
+        print("\nsetup: interrupted; run it again to rebuild .venv", file=sys.stderr)
         return 130
     return 0
 
@@ -49,8 +49,8 @@ def check_python(version: tuple[int, ...], executable: str) -> None:
     if tuple(version) != (3, 11):
         found = ".".join(map(str, version))
         raise SetupError(
-            f"needs Python 3.11, and {executable} is {found}: "
-            "install Python 3.11 and run make PYTHON=/path/to/python3.11 ..."
+            f"Python 3.11 is required, but {executable} is {found}; install Python 3.11 and run: "
+            "make PYTHON=/path/to/python3.11 ..."
         )
 
 
@@ -114,7 +114,7 @@ class Setup:
         return stamp if here and there else {}
 
     def create(self) -> None:
-        with self.step("an empty environment"):
+        with self.step("creating .venv"):
             shutil.rmtree(self.venv, ignore_errors=True)
             # Also when this Python is that of the environment just removed.
             python = getattr(sys, "_base_executable", sys.executable)
@@ -124,13 +124,13 @@ class Setup:
         lock = self.root / ("requirements-dev.lock" if self.dev else "requirements.lock")
         network = "check network, proxy and disk space, then try again"
         # pyspark comes as source. Built in isolation it would fetch build tools without a hash.
-        with self.step("build tools"), tempfile.TemporaryDirectory() as name:
+        with self.step("installing build tools"), tempfile.TemporaryDirectory() as name:
             tools = Path(name, "build-tools.lock")
             tools.write_text(requirement_blocks(lock.read_text("utf-8"), BUILD_TOOLS), "utf-8")
             self.pip(["--require-hashes", "-r", str(tools)], network)
-        with self.step(f"packages of {lock.name}"):
+        with self.step(f"installing packages of {lock.name}"):
             self.pip(["--require-hashes", "--no-build-isolation", "-r", str(lock)], network)
-        with self.step("hudilab itself"):
+        with self.step("installing hudilab"):
             self.pip(["--no-deps", "--no-build-isolation", "-e", str(self.root)], "see the log")
 
     def pip(self, arguments: list[str], remedy: str) -> None:
@@ -147,12 +147,12 @@ class Setup:
             )
         if done.returncode:
             print(flush=True)
-            raise SetupError(f"{self.cause(command)}: {remedy} (log: {self.log})")
+            raise SetupError(f"{self.cause(command)}; {remedy} (log: {self.log})")
 
     def cause(self, command: list[str]) -> str:
         text = self.told().rpartition("\n$ ")[2]
         if "DO NOT MATCH THE HASHES" in text:
-            return "a download differs from its hash in the lock and was refused"
+            return "a download does not match its hash in the lock and was rejected"
         errors = re.findall(r"^\s*(?:ERROR|Error): *(.+?)\.?$", text, re.MULTILINE)
         return errors[0] if errors else f"{' '.join(command[:4])} failed"
 

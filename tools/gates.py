@@ -131,12 +131,12 @@ class Run:
 def main(*given: str) -> int:
     """The exit code of the first gate that fails, else 0."""
     parser = argparse.ArgumentParser(prog="gates.py", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="only those that need no Java")
-    parser.add_argument("--gate", choices=[*GATES], help="only this one")
-    parser.add_argument("--lesson", help="only this notebook: the first letters of its name")
+    parser.add_argument("--quick", action="store_true", help="run only the gates that need no Java")
+    parser.add_argument("--gate", choices=[*GATES], help="run only this gate")
+    parser.add_argument("--lesson", help="run only the notebook whose name starts with this")
     asked, arguments = parser.parse_known_args(given)
     if arguments and not asked.gate:
-        parser.error(f"{' '.join(arguments)} is for one gate: say which, with --gate NAME")
+        parser.error(f"{' '.join(arguments)} applies to one gate; choose it with --gate NAME")
     # A shell starts background jobs with SIGINT ignored; the gates would inherit that and run on.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     begun = time.monotonic()
@@ -145,7 +145,9 @@ def main(*given: str) -> int:
         found = [path for path in lessons if path.name.startswith(asked.lesson)]
         if len(found) != 1:
             names = ", ".join(path.stem for path in lessons)
-            parser.error(f"{len(found)} notebooks begin with {asked.lesson!r}; choose of {names}")
+            parser.error(
+                f"{len(found)} notebooks start with {asked.lesson!r}; choose one of: {names}"
+            )
         GATES[CURRICULUM] = (*PYTEST, *GOLDEN, str(found[0].relative_to(ROOT)))
         asked.gate = CURRICULUM
     if asked.gate:
@@ -161,7 +163,7 @@ def main(*given: str) -> int:
         curriculum = sum(seconds for seconds, _ in run.found[CURRICULUM])
         notebooks = len(list((ROOT / "notebooks").glob("*.ipynb")))
         print(f"\nthe curriculum: {notebooks} notebooks run in {curriculum:.0f} s")
-    print("\nslowest of all parts:")
+    print("\nslowest tests and cells:")
     print("\n".join(slowest([part for found in run.found.values() for part in found])))
     print(f"\nhudilab: {len(run.found)} gates passed in {time.monotonic() - begun:.0f} s")
     return 0

@@ -48,7 +48,8 @@ def rewrite(path: Path) -> bool:
     nb = stripped(executed(path))
     if problems := list(unkept(nb)):
         raise LabError(
-            f"{path.name} is left as it was: {'; '.join(problems)}; print facts that no run changes"
+            f"{path.name} was not rewritten: {'; '.join(problems)}; print only facts that are the "
+            "same in every run"
         )
     nbformat.write(nb, path)
     return path.read_bytes() != before
@@ -75,7 +76,7 @@ def executed(path: Path) -> NotebookNode:
         except (CellExecutionError, DeadKernelError) as error:
             text = f"{error.ename}: {error.evalue}" if hasattr(error, "ename") else "kernel killed"
             raise LabError(
-                f"{path.name} is left as it was: {root_cause(text)}; mend the notebook"
+                f"{path.name} was not rewritten: {root_cause(text)}; fix the notebook"
             ) from error
     return nb
 

@@ -48,15 +48,15 @@ def update(lessons: Path, folder: Path) -> Iterator[str]:
             if there in ("", now, made.get(lesson.name)):
                 if there != now:
                     _replace(copy, lesson.read_bytes())
-                    yield f"{copy}: {'the lesson has changed, copied anew' if there else 'copied'}"
+                    yield f"{copy}: {'updated to the new lesson' if there else 'copied'}"
                 made[lesson.name] = now
             elif made.get(lesson.name) != now:
-                yield f"{copy}: your copy is kept; the lesson has changed, to get it: rm '{copy}'"
+                yield f"{copy}: your changed copy is kept; to get the new lesson: rm '{copy}'"
         _replace(notes, json.dumps(made, indent=1).encode())
     except OSError as error:
         raise PathError(
             f"cannot write {error.filename} ({error.strerror}); "
-            "make it writable, or set HUDILAB_HOME to a directory that is"
+            "make it writable, or set HUDILAB_HOME to a writable directory"
         ) from None
 
 

@@ -84,7 +84,7 @@ class Commits:
                 if time.monotonic() > ends:
                     raise StreamError(
                         f"another writer has been writing to {self._table} for {PATIENCE:.0f} s "
-                        f"(instant {min(left)}); stop it, and start this stream again"
+                        f"(instant {min(left)}); stop it, then restart this stream"
                     )
                 time.sleep(1)
         finally:
@@ -105,7 +105,7 @@ class Commits:
         if [one for one in list_files(self._spark, self._table) if one.path != PROPERTIES]:
             raise StreamError(
                 f"the table {self._table} has files, but its {PROPERTIES} is missing or empty; "
-                "restore that file from a copy, or delete table and checkpoint together"
+                "restore that file from a backup, or delete the table and the checkpoint together"
             )
         fs.delete(path, True)
 
@@ -166,8 +166,8 @@ class Commits:
         file = f"{self._table}/.hoodie/timeline/{name}"
         return StreamError(
             f"the commit {instant.requestedTime()} of {self._table} is damaged: its file is empty "
-            "or cut off, as a power cut leaves it, so nobody knows what it wrote; delete that file "
-            f"and start again, and Hudi rolls the commit back: {file}"
+            "or truncated, as after a power failure, so what it wrote is unknown; delete that "
+            f"file and start again, and Hudi rolls the commit back: {file}"
         )
 
 

@@ -52,7 +52,7 @@ _BOOLEANS = {
 _FILE = "application_properties.json"
 _GROUP = "HudiTable0"
 RUN_GROUP = "spark.run.options"
-_WANTED = {"string_type": "text", "dict_type": "an object", "model_type": "an object"}
+_WANTED = {"string_type": "a string", "dict_type": "an object", "model_type": "an object"}
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _override(env: Mapping[str, str], problems: list[str]) -> dict[str, str]:
     try:
         return {"bootstrap_servers": _servers(servers)} if servers else {}
     except PydanticCustomError as error:
-        remedy = "correct it, or unset it: the file's servers are used then"
+        remedy = "fix it, or unset it to use the servers in the settings file"
         problems.append(f"BOOTSTRAP_SERVERS={servers!r} {error.message()}; {remedy}")
         return {}
 
@@ -156,8 +156,8 @@ def project_root(env: Mapping[str, str] | None = None) -> Path:
     if conf := (os.environ if env is None else env).get("HUDILAB_CONF"):
         return Path(conf).parent
     raise ConfigError(
-        "hudilab is not installed from a checkout, so there is no conf directory beside it; "
-        f"set HUDILAB_CONF to the directory that holds {_FILE}"
+        "hudilab is not installed from a checkout, so it has no conf directory; set HUDILAB_CONF "
+        f"to the directory that contains {_FILE}"
     )
 
 
@@ -194,9 +194,11 @@ def _directory(name: str, default: Path, env: Mapping[str, str], problems: list[
     path = Path(env[name])
     # A kernel and the command that starts it may have different working directories.
     if not path.is_absolute():
-        problems.append(f"{name}={str(path)!r} is a relative path; give an absolute one")
+        problems.append(f"{name}={str(path)!r} is a relative path; use an absolute path")
     elif not path.is_dir() if _is_there(path) else name == "HUDILAB_CONF":
-        problems.append(f"{name}={str(path)!r} is not a directory; name one, or unset it")
+        problems.append(
+            f"{name}={str(path)!r} is not a directory; set it to a directory, or unset it"
+        )
     return path
 
 
@@ -206,7 +208,7 @@ def _is_there(path: Path) -> bool:
 
 def _not_padded(value: str) -> str:
     if value != value.strip():
-        raise PydanticCustomError("padded", "starts or ends with a blank")
+        raise PydanticCustomError("padded", "has leading or trailing whitespace")
     return value
 
 
@@ -216,7 +218,9 @@ def _no_credentials(value: str) -> str:
     host = rest.split("/", 1)[0]
     named = "@" in rest and (":" in host or "@" in host)
     if named if scheme else re.match(r"(?!file:)[^/]+:[^/]+@", value):
-        raise PydanticCustomError("secret", "holds credentials, which belong in the AWS chain")
+        raise PydanticCustomError(
+            "secret", "contains credentials, which belong in the AWS credential chain"
+        )
     return value
 
 
@@ -228,7 +232,9 @@ _Place = Annotated[_Text, AfterValidator(_no_credentials)]
 def _catalog(value: str) -> str:
     # Spark sets a delegate on the session catalog only; in any other, Hudi's delegate is null.
     if value != "spark_catalog":
-        raise PydanticCustomError("catalog", "is not 'spark_catalog', the only one for Hudi's SQL")
+        raise PydanticCustomError(
+            "catalog", "is not 'spark_catalog', the only catalog that Hudi's SQL supports"
+        )
     return value
 
 
@@ -258,7 +264,9 @@ _Servers = Annotated[_Text, AfterValidator(_servers)]
 
 def _topic(value: str) -> str:
     if not re.fullmatch(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", value):
-        raise PydanticCustomError("topic", "is not a topic's name (letters, digits, '.', '_', '-')")
+        raise PydanticCustomError(
+            "topic", "is not a valid topic name (letters, digits, '.', '_', '-')"
+        )
     return value
 
 
@@ -318,7 +326,7 @@ def _words(value: str) -> str:
         shlex.split(value)
     except ValueError as error:
         raise PydanticCustomError(
-            "words", "is not a command line ({why})", {"why": str(error).rstrip(".").lower()}
+            "words", "is not a valid command line ({why})", {"why": str(error).rstrip(".").lower()}
         ) from None
     return value
 
@@ -354,8 +362,8 @@ def run_options(settings: Settings, otherwise: str = "") -> RunOptions:
     """
     if settings.run is None:
         raise ConfigError(
-            f"no group {RUN_GROUP!r} in {settings.source}; "
-            f"add it with the keys python, jarfile, job{otherwise}"
+            f"group {RUN_GROUP!r} is missing from {settings.source}; "
+            f"add it with the keys python, jarfile and job{otherwise}"
         )
     return settings.run
 
@@ -428,15 +436,13 @@ def _read_groups(
         for number, entry in enumerate(entries, 1):
             _check_entry(entry, f"entry {number}", file, merged, groups, found)
         here = Counter(name for entry in entries if (name := _name_and_properties(entry)[0]))
-        found += [f"group {name!r} is there {n} times" for name, n in here.items() if n > 1]
+        found += [f"group {name!r} appears {n} times" for name, n in here.items() if n > 1]
         problems += [f"{label} {unreadable}"] if unreadable else []
-        problems += (
-            [f"{label}: {'; '.join(dict.fromkeys(found))}; correct the file"] if found else []
-        )
+        problems += [f"{label}: {'; '.join(dict.fromkeys(found))}; fix the file"] if found else []
         names |= dict.fromkeys(here)
     if _GROUP not in names and not any(unreadable for *_, unreadable in parsed):
         told = [name if name.isprintable() else repr(name) for name in names]
-        there = f"groups there: {', '.join(told) or 'none'}"
+        there = f"groups found: {', '.join(told) or 'none'}"
         remedy = f"add it with the keys {', '.join(_keys(_Table))}"
         problems.append(f"no group {_GROUP!r} in {' or '.join(labels)}; {there}; {remedy}")
     return groups, merged.origins
@@ -475,30 +481,30 @@ def _parse(source: Path) -> tuple[list[Any], str]:
     try:
         groups = json.loads(source.read_text("utf-8-sig"), object_pairs_hook=_Object)
     except FileNotFoundError:
-        return [], f"is missing; create it with group {_GROUP!r}, or set HUDILAB_CONF"
+        return [], f"does not exist; create it with group {_GROUP!r}, or set HUDILAB_CONF"
     except OSError as error:
         return [], f"cannot be read ({error.strerror}); make it a readable file"
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
-        return [], f"is not JSON ({error.msg}, {place}); correct it there"
+        return [], f"is not valid JSON ({error.msg}, {place}); fix the syntax"
     except UnicodeDecodeError as error:
-        return [], f"is not UTF-8 text (byte {error.start}); save it as UTF-8"
+        return [], f"is not valid UTF-8 (byte {error.start}); save it as UTF-8"
     except (RecursionError, ValueError):
         return (
             [],
-            "is nested too deep or holds too long a number; write a plain list of groups",
+            "is nested too deeply or contains too long a number; write a plain list of groups",
         )
     if isinstance(groups, list):
         return groups, ""
     remedy = 'write [{"PropertyGroupId": "HudiTable0", "PropertyMap": {...}}]'
-    return [], f"holds {_kind(groups)}, not a list of groups; {remedy}"
+    return [], f"contains {_kind(groups)}, not a list of groups; {remedy}"
 
 
 def _kind(value: object) -> str:
     kinds = {
         dict: "an object",
         list: "a list",
-        str: "text",
+        str: "a string",
         bool: "a boolean",
         type(None): "null",
     }
@@ -524,7 +530,7 @@ def _complaint(where: str, detail: ErrorDetails, keys: list[str]) -> str:
     key, kind = str(detail["loc"][-1]) if detail["loc"] else "", detail["type"]
     subject = f"{where}: key {key!r}" if key else where
     if kind == "missing":
-        return f"{where} lacks key {key!r}"
+        return f"{where} has no key {key!r}"
     if kind == "extra_forbidden":
         lower = {known.lower(): known for known in keys}
         near = get_close_matches(key.lower(), lower, 1, 0.75)
@@ -533,7 +539,7 @@ def _complaint(where: str, detail: ErrorDetails, keys: list[str]) -> str:
     if kind in _WANTED:
         return f"{subject} is {_kind(detail['input'])}, not {_WANTED[kind]}"
     if kind == "string_pattern_mismatch":
-        return f"{subject} is not a plain name (letters, digits and _, no digit first)"
+        return f"{subject} is not a valid name (letters, digits and _, not starting with a digit)"
     if kind == "literal_error":
-        return f"{subject} should be {detail['ctx']['expected']}"
+        return f"{subject} must be {detail['ctx']['expected']}"
     return f"{subject} {'is empty' if kind == 'string_too_short' else detail['msg']}"

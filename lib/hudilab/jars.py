@@ -45,11 +45,15 @@ def read_lock(lock: Path) -> dict[str, list[Jar]]:
     groups: dict[str, list[Jar]] = {}
     for group, table in tables.items():
         if not isinstance(table, dict):
-            raise JarError(f"{lock}: {group!r} is not in a group; put it below a line like [core]")
+            raise JarError(
+                f"{lock}: {group!r} is not in a group; put it below a group line such as [core]"
+            )
         for coordinate, sha256 in table.items():
             if not _COORDINATE.fullmatch(coordinate) or not _SHA256.fullmatch(str(sha256)):
                 shape = '"organisation:name:version[:classifier]" = "<sha256, 64 hex digits>"'
-                raise JarError(f"{lock}: bad entry {coordinate!r} in group {group}; write {shape}")
+                raise JarError(
+                    f"{lock}: invalid entry {coordinate!r} in group {group}; write it as {shape}"
+                )
         groups[group] = [Jar(group, coordinate, sha256) for coordinate, sha256 in table.items()]
     return groups
 
@@ -77,7 +81,9 @@ def wanted(jars_dir: Path, groups: Sequence[str]) -> list[Jar]:
     for group in groups:
         if group not in lock:
             there = ", ".join(lock) or "none"
-            raise JarError(f"no group {group!r} in {jars_dir / 'jars.lock'}; groups there: {there}")
+            raise JarError(
+                f"no group {group!r} in {jars_dir / 'jars.lock'}; available groups: {there}"
+            )
     return [jar for group in dict.fromkeys(groups) for jar in lock[group]]
 
 
@@ -88,7 +94,10 @@ def problem(jars_dir: Path, jar: Jar) -> str | None:
         return f"missing jar {path} of group {jar.group}"
     got = sha256(path)
     if got != jar.sha256:
-        return f"altered jar {path} of group {jar.group}: sha256 {got}, jars.lock has {jar.sha256}"
+        return (
+            f"altered jar {path} of group {jar.group}: sha256 is {got}, jars.lock expects "
+            f"{jar.sha256}"
+        )
     return None
 
 

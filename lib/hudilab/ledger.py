@@ -38,8 +38,8 @@ CONFLICTS = (
 )
 TRIES = 10  # attempts to write a batch that loses to another writer
 SERVICES_FAILED = (
-    "hudilab: batch {} is committed; the table services after it failed, as they do when another "
-    "writer runs them at the same time, and the next batch runs them again: {}"
+    "hudilab: batch {} is committed, but the table services after it failed, as they do when "
+    "another writer runs them at the same time; the next batch runs them again: {}"
 )
 
 
@@ -94,9 +94,9 @@ class BatchLedger:
         self._options = spec.write_options(extra)
         if shared and tidy_every is not None:
             raise TableError(
-                f"tidy_every={tidy_every} in a shared table: Hudi loses rows when two writers "
-                "merge files at the same time; leave tidy_every out, and merge files in one job "
-                "of its own, with CALL run_clustering"
+                f"tidy_every={tidy_every} is not allowed for a shared table: Hudi loses rows when "
+                "two writers merge files at the same time; leave out tidy_every, and merge files "
+                "in one separate job, with CALL run_clustering"
             )
         self._ask, self._tidy_every = source, TIDY_EVERY if tidy_every is None else tidy_every
         self._shared = shared
@@ -154,7 +154,9 @@ class BatchLedger:
         indexes, and admit other writers if the table is shared.
         """
         if not self._stamp:
-            raise StreamError("stamp() knows no batch yet; call done() first, as write_batch does")
+            raise StreamError(
+                "stamp() was called before done(); call done() first, as write_batch does"
+            )
         prefix = {"hoodie.datasource.write.commitmeta.key.prefix": PREFIX, BATCH: str(batch_id)}
         return prefix | self._stamp | self._kept | self._sharing
 
@@ -260,8 +262,8 @@ class BatchLedger:
             return str(json.loads(read_text(self._spark, file))["id"])
         except (ValueError, KeyError, TypeError):
             raise StreamError(
-                f"the checkpoint file {file} is damaged; restore it from a copy, "
-                "or delete table and checkpoint together and start again"
+                f"the checkpoint file {file} is damaged; restore it from a backup, or delete the "
+                "table and the checkpoint together and start again"
             ) from None
 
     def _last_done(self) -> int:
@@ -276,8 +278,9 @@ class BatchLedger:
         differences = self._spec.conflicts(read_properties(read_text(self._spark, file)))
         if differences:
             raise TableError(
-                f"the table at {self._place.table} is another one: {'; '.join(differences)}; "
-                "use the table's own settings, or another table.name or run_id"
+                f"the existing table {self._place.table} differs from its TableSpec: "
+                f"{'; '.join(differences)}; use the table's own settings, or another table.name or "
+                "run_id"
             )
 
 

@@ -85,7 +85,7 @@ class Rules:
     def __init__(self, table: str, place: str, batches: int | None, shared: bool) -> None:
         self._table, self._place = table, place
         self._batches, self._shared = batches, shared
-        self._both = "delete table and checkpoint together, or use another run_id"
+        self._both = "delete the table and the checkpoint together, or use another run_id"
 
     def find(
         self, query: str | None, commits: Iterable[Commit]
@@ -129,8 +129,9 @@ class Rules:
             return False
         if batch > last:
             raise StreamError(
-                f"the table was set back while the stream was running: {self._table} holds batches "
-                f"up to {last}, and batch {batch} is next; restore the table, or {self._both}"
+                "the table was restored to an earlier state while the stream was running: "
+                f"{self._table} has batches up to {last}, but batch {batch} is next; restore the "
+                f"table, or {self._both}"
             )
         if batch < last or newest is None:
             raise StreamError(FENCED.format(self._place))
@@ -145,8 +146,9 @@ class Rules:
         if not done <= mine.batch <= done + 1:
             older = "table" if mine.batch < done else "checkpoint"
             raise StreamError(
-                f"the {older} was set back: {self._table} holds batches up to {mine.batch}, "
-                f"{self._place} up to {done}; restore both from the same moment, or {self._both}"
+                f"the {older} was restored to an earlier state: {self._table} has batches up to "
+                f"{mine.batch}, {self._place} up to {done}; restore both from the same point in "
+                f"time, or {self._both}"
             )
         if checkpoint.planned.get(mine.batch, mine.covers) != mine.covers:
             raise self._set_back(mine.batch)
@@ -159,9 +161,9 @@ class Rules:
 
     def _set_back(self, batch: int) -> StreamError:
         return StreamError(
-            f"batch {batch} in {self._table} holds other offsets of the source than batch {batch} "
-            f"of the checkpoint {self._place}: the checkpoint was set back or copied; restore both "
-            f"from the same moment, or {self._both}"
+            f"batch {batch} in {self._table} has other source offsets than batch {batch} of the "
+            f"checkpoint {self._place}: the checkpoint was restored to an earlier state or copied; "
+            f"restore both from the same point in time, or {self._both}"
         )
 
     def _refuse_newer_streams(self, newer: list[Commit]) -> None:
@@ -177,7 +179,7 @@ class Rules:
         if done >= 0:
             raise StreamError(
                 f"the checkpoint {self._place} belongs to another table or run: {self._table} "
-                f"holds none of its {done + 1} batches; use its own table, or {self._both}"
+                f"has none of its {done + 1} batches; use the table it belongs to, or {self._both}"
             )
         if self._shared or not commits:
             return
@@ -189,8 +191,9 @@ class Rules:
                 "BatchLedger of both"
             )
         raise StreamError(
-            f"the table {self._table} holds rows that no stream wrote, and {self._place} is a new "
-            "checkpoint; use another table, or pass shared=True to BatchLedger to add to these rows"
+            f"the table {self._table} contains rows that no stream wrote, and {self._place} is a "
+            "new checkpoint; use another table, or pass shared=True to BatchLedger to add to "
+            "these rows"
         )
 
     def _done(self, checkpoint: Checkpoint) -> int:

@@ -68,12 +68,12 @@ def find_master(url: str, home: Path, env: Mapping[str, str] | None = None) -> M
         if not (word.isdecimal() and 0 < int(word) < 65536):
             raise ServiceError(
                 f"SPARK_MASTER_WEBUI_PORT={word!r} is not a port; "
-                f"set it to the port of the master's web UI, or unset it: {USUAL_UI_PORT}"
+                f"set it to the port of the master's web UI, or unset it to use {USUAL_UI_PORT}"
             )
         return Master(url, f"http://{host}:{word}")
     raise ServiceError(
-        f"no Spark master listens at {url} ({why}); start one with: hudilab services start "
-        "cluster, or correct SPARK_MASTER_URL"
+        f"no Spark master is listening at {url} ({why}); fix SPARK_MASTER_URL, or start a cluster "
+        "with: hudilab services start cluster"
     )
 
 
@@ -86,8 +86,8 @@ def own_master(home: Path) -> str:
     url = read_address(_folder(home)).get("url")
     if url is None:
         raise ServiceError(
-            "no cluster was started here and SPARK_MASTER_URL is not set; "
-            "set it, or start one with: hudilab services start cluster"
+            "SPARK_MASTER_URL is not set and no cluster has been started here; set it, or start a "
+            "cluster with: hudilab services start cluster"
         )
     return str(url)
 
@@ -142,7 +142,7 @@ def _addresses(url: str) -> Iterator[tuple[str, int]]:
         ):
             raise ServiceError(
                 f"SPARK_MASTER_URL={url!r} is not spark://host:port; "
-                "correct it, or unset it: spark.master of the settings is used then"
+                "fix it, or unset it to use spark.master from the settings"
             )
         yield host, int(port)
 
@@ -165,8 +165,8 @@ def ask(master: Master) -> dict[str, Any]:
     known = {port for _, port in _addresses(master.url)}
     if int(str(said.get("url", "")).rpartition(":")[2] or 0) not in known:
         raise ServiceError(
-            f"the web UI at {master.ui} is that of {said.get('url', 'something else')}, not of "
-            f"{master.url}; correct SPARK_MASTER_URL, or SPARK_MASTER_WEBUI_PORT"
+            f"the web UI at {master.ui} belongs to {said.get('url', 'something else')}, not to "
+            f"{master.url}; fix SPARK_MASTER_URL or SPARK_MASTER_WEBUI_PORT"
         )
     return said
 
@@ -182,7 +182,7 @@ def check_room(master: Master, conf: Mapping[str, str]) -> None:
     """
     memory = megabytes(conf.get("spark.executor.memory", "1g"), "spark.executor.memory")
     cores = int(conf.get("spark.executor.cores", "1"))
-    need = f"an executor of {memory} MB and {cores} cores (spark.executor.memory, .cores)"
+    need = f"an executor with {memory} MB and {cores} cores (spark.executor.memory, .cores)"
     # A session stopped a moment ago may take a moment to release its resources.
     ends = time.monotonic() + PATIENCE
     while True:
@@ -196,8 +196,9 @@ def check_room(master: Master, conf: Mapping[str, str]) -> None:
         time.sleep(0.2)
     holders = ", ".join(f"{one['id']} ({one['name']})" for one in said["activeapps"])
     raise ServiceError(
-        f"no worker of {master.url} has {need} free, they are held by {holders or 'drivers'}; "
-        "wait, end one with hudilab kill ID, or start the cluster with more workers"
+        f"no worker of {master.url} has room for {need}, all resources are held by "
+        f"{holders or 'drivers'}; wait, kill an application with: hudilab kill ID, or start the "
+        "cluster with more workers"
     )
 
 
@@ -206,14 +207,14 @@ def _refuse_too_small(
 ) -> None:
     if not workers:
         raise ServiceError(
-            f"the master {master.url} has no worker that is alive; "
-            "start one, on this machine with: hudilab services start cluster"
+            f"the master {master.url} has no live worker; start one, on this machine with: hudilab "
+            "services start cluster"
         )
     if not any(one["memory"] >= memory and one["cores"] >= cores for one in workers):
         there = ", ".join(f"{one['memory']} MB and {one['cores']} cores" for one in workers)
         raise ServiceError(
-            f"no worker of {master.url} can hold {need}, they have {there}; ask for less in "
-            "spark-defaults.conf, or start the cluster with more (--memory, --cores)"
+            f"no worker of {master.url} is large enough for {need}, they have {there}; request "
+            "less in spark-defaults.conf, or start the cluster with more (--memory, --cores)"
         )
 
 
@@ -225,5 +226,5 @@ def megabytes(text: str, name: str) -> int:
     """
     found = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
     if not found:
-        raise ServiceError(f"{name}={text!r} is not an amount of memory; write it like 512m or 2g")
+        raise ServiceError(f"{name}={text!r} is not a memory size; use a value such as 512m or 2g")
     return int(int(found[1]) * _UNITS[found[2]])

@@ -52,8 +52,8 @@ class Place:
         """
         if not _NAME.fullmatch(stream):
             raise PathError(
-                f"stream={stream!r} cannot name a checkpoint; "
-                "use letters, digits and _, no digit first"
+                f"stream={stream!r} is not a valid checkpoint name; use letters, digits and _, not "
+                "starting with a digit"
             )
         return f"{self.checkpoint}-{stream}"
 
@@ -79,7 +79,7 @@ def locate(
     notices: list[str] = []
     if is_local and local_path(uri) is None:
         uri = _file_uri(str(home / "warehouse"))
-        notices.append(f"IS_LOCAL is true: warehouse.path is not used, the warehouse is {uri}")
+        notices.append(f"IS_LOCAL is true: warehouse.path is ignored, the warehouse is {uri}")
     elif not is_local and local_path(uri) is not None:
         raise PathError(
             "warehouse.path is a local path but IS_LOCAL is false; "
@@ -104,18 +104,18 @@ def rewrite_scheme(uri: str, home: Path | None = None) -> str:
     scheme, host, path = _split(uri)
     if not uri.strip() or not uri.isprintable():
         raise PathError(
-            "warehouse.path is empty or has control characters; "
+            "warehouse.path is empty or contains control characters; "
             "set it to s3://<bucket>/<prefix> or a local path"
         )
     if scheme not in (*_S3, "file", ""):
         raise PathError(
-            f"warehouse.path has the unknown scheme {scheme!r}; "
+            f"warehouse.path has an unknown scheme, {scheme!r}; "
             "use s3://, s3n://, s3a://, file:// or a local path"
         )
     if scheme in _S3:
         if not _BUCKET.fullmatch(host):
             raise PathError(
-                "warehouse.path names no bucket (3 to 63 of a-z, 0-9, '.' and '-'); "
+                "warehouse.path has no valid bucket name (3 to 63 of a-z, 0-9, '.' and '-'); "
                 "write it as s3://<bucket>/<prefix>"
             )
         return f"s3a://{host}{path.rstrip('/')}"
@@ -123,7 +123,7 @@ def rewrite_scheme(uri: str, home: Path | None = None) -> str:
         raise PathError("warehouse.path has a host in its file URI; write it as file:///<path>")
     local = Path(path).expanduser() if path.startswith("~/") else Path(path)
     if not local.is_absolute() and home is None:
-        raise PathError("warehouse.path is relative; give an absolute path")
+        raise PathError("warehouse.path is a relative path; use an absolute path")
     return _file_uri(str(home / local if home else local))
 
 
@@ -158,14 +158,14 @@ def check_writable(place: Place, home: Path | None = None) -> None:
             if home and of_home:
                 raise _no_home(home, error) from None
             raise PathError(
-                f"warehouse.path: cannot write in {deepest} ({error.strerror}); "
-                "make it writable, or set warehouse.path to a directory that is"
+                f"warehouse.path: cannot write to {deepest} ({error.strerror}); "
+                "make it writable, or set warehouse.path to a writable directory"
             ) from None
         if home and of_home:
             raise _no_home(home, FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)))
         raise PathError(
-            f"warehouse.path: {deepest} is in the way, a directory is needed there; "
-            "move it, or set warehouse.path to another directory"
+            f"warehouse.path: {deepest} exists but is not a directory; move it, or set "
+            "warehouse.path to another directory"
         )
 
 
@@ -184,8 +184,8 @@ def make_home(home: Path) -> None:
 
 def _no_home(home: Path, error: OSError) -> PathError:
     return PathError(
-        f"the lab's home {home} cannot be written ({error.strerror}); "
-        "make it writable, or set HUDILAB_HOME to a folder that is"
+        f"cannot write to the lab's home {home} ({error.strerror}); "
+        "make it writable, or set HUDILAB_HOME to a writable folder"
     )
 
 
@@ -204,7 +204,7 @@ def _file_uri(path: str) -> str:
     # normpath keeps two leading slashes, which would read as a host; Path has no equivalent.
     path = "/" + os.path.normpath(path).lstrip("/")
     if path == "/":
-        raise PathError("warehouse.path is the root of the disk; name a directory below it")
+        raise PathError("warehouse.path is the root directory; set it to a directory below")
     return f"file://{path}"
 
 
@@ -212,11 +212,11 @@ def _check_names(database: str, table: str, run_id: str) -> None:
     for key, name in (("database.name", database), ("table.name", table)):
         if not _NAME.fullmatch(name) or name == _CHECKPOINTS:
             raise PathError(
-                f"{key}={name!r} cannot name a directory of the lab; "
-                f"use letters, digits and _, no digit first, and not {_CHECKPOINTS}"
+                f"{key}={name!r} is not a valid name; use letters, digits and _, not starting with "
+                f"a digit, and not {_CHECKPOINTS}"
             )
     if run_id and not _RUN_ID.fullmatch(run_id):
         raise PathError(
-            f"parameter run_id={run_id!r} cannot name a directory; use 1 to 64 of letters, "
-            "digits, '_', '-' and '.', with no '.' or '_' first and no '..'"
+            f"parameter run_id={run_id!r} is not a valid directory name; use 1 to 64 letters, "
+            "digits, '_', '-' and '.', not starting with '.' or '_', and without '..'"
         )

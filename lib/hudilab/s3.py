@@ -40,7 +40,9 @@ def endpoint() -> str:
         if value := os.environ.get(name, "").strip():
             if re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?/?", value):
                 return value.rstrip("/")
-            raise S3Error(f"{name} is not http(s)://host[:port]; correct it, or unset it for AWS")
+            raise S3Error(
+                f"{name} is not http(s)://host[:port]; fix it, or unset it to use Amazon S3"
+            )
     return ""
 
 
@@ -72,7 +74,7 @@ def storage_options(settings: Settings) -> dict[str, str]:
 
     keys = boto3.Session().get_credentials()
     if keys is None:
-        raise S3Error(f"no credentials for S3; set {_CHAIN}")
+        raise S3Error(f"no S3 credentials found; set {_CHAIN}")
     frozen = keys.get_frozen_credentials()
     options = {
         "aws_access_key_id": frozen.access_key,
@@ -130,7 +132,10 @@ def _unknown_to_spark(keys: Any) -> str:
     if keys is None or keys.method in _SHARED:
         return ""
     if keys.method not in _OF_A_FILE:
-        return f"Python's client gets its keys by {keys.method!r}, a way that Spark's does not know"
+        return (
+            f"Python's client gets its keys from {keys.method!r}, which Spark's client does not "
+            "support"
+        )
     from botocore.configloader import raw_config_parse
 
     named, home = os.environ.get("AWS_SHARED_CREDENTIALS_FILE"), Path("~/.aws").expanduser()
@@ -153,7 +158,7 @@ def _same_region(answer: Any, region: str, where: str) -> None:
 
 def _elsewhere(actual: str, region: str) -> str:
     there = f"the bucket is in {actual}" if actual else "the bucket is in another region"
-    return f"{there}, aws.region is {region}; correct aws.region in application_properties.json"
+    return f"{there}, but aws.region is {region}; fix aws.region in application_properties.json"
 
 
 def _refused(answer: Any, step: str, region: str) -> str:
@@ -164,22 +169,25 @@ def _refused(answer: Any, step: str, region: str) -> str:
         actual = answer["Error"].get("Region") or headers.get("x-amz-bucket-region", "")
         return _elsewhere(actual, region)
     if code == "NoSuchBucket":
-        return "there is no such bucket; create it, or correct warehouse.path"
+        return "the bucket does not exist; create it, or fix warehouse.path"
     if code == "InvalidAccessKeyId":
-        return f"the access key is unknown there; correct {_CHAIN}"
+        return f"the access key is unknown; fix {_CHAIN}"
     if code == "SignatureDoesNotMatch":
-        return f"the secret key is not that of the access key; correct {_CHAIN}"
+        return f"the secret key does not match the access key; fix {_CHAIN}"
     if code in ("ExpiredToken", "InvalidToken", "TokenRefreshRequired"):
-        return f"the session token is not valid any more ({code}); sign in again"
+        return f"the session token is invalid or has expired ({code}); sign in again"
     if code == "RequestTimeTooSkewed":
-        return f"the clock of this machine is wrong{_skew(headers)}; set it, then try again"
+        return f"this machine's clock is wrong{_skew(headers)}; set it, then try again"
     if code in ("AccessDenied", "403"):
-        return f"the key may not {step} there ({code}); allow it {_MAY[step]}"
+        return f"the key is not allowed to {step} ({code}); grant it {_MAY[step]}"
     if step == "list" or code in ("500", "503", "InternalError", "ServiceUnavailable", "SlowDown"):
         return (
-            f"it cannot {step} ({code}); try again, or correct AWS_ENDPOINT_URL_S3 if it is no S3"
+            f"the server failed to {step} ({code}); try again, or fix AWS_ENDPOINT_URL_S3 if it is "
+            "not S3"
         )
-    return f"it refuses to {step} ({code}); allow {_MAY[step]}, or name another warehouse.path"
+    return (
+        f"the server refused to {step} ({code}); grant {_MAY[step]}, or use another warehouse.path"
+    )
 
 
 def _skew(headers: Any) -> str:
@@ -197,18 +205,20 @@ def _unreached(error: Exception) -> str:
     if kind == "ProfileNotFound":
         file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")
         profile = os.environ.get("AWS_PROFILE", "default")
-        return (
-            f"no profile {profile!r} in {file}; correct AWS_PROFILE or AWS_SHARED_CREDENTIALS_FILE"
-        )
+        return f"no profile {profile!r} in {file}; fix AWS_PROFILE or AWS_SHARED_CREDENTIALS_FILE"
     if "Credential" in kind:
-        return f"there are no credentials, or not all of them; set {_CHAIN}"
+        return f"credentials are missing or incomplete; set {_CHAIN}"
     if kind == "SSLError" and "CERTIFICATE_VERIFY_FAILED" in text:
-        return "its certificate is not trusted; set AWS_CA_BUNDLE to the authority's PEM file"
+        return (
+            "the server's certificate is not trusted; set AWS_CA_BUNDLE to the PEM file of its CA"
+        )
     if kind == "SSLError":
-        return "it speaks no TLS; write http:// instead of https:// in AWS_ENDPOINT_URL_S3"
+        return (
+            "the server does not use TLS; write http:// instead of https:// in AWS_ENDPOINT_URL_S3"
+        )
     if kind in ("EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError"):
         return (
-            f"nobody answers ({kind}); "
-            "start it (on this machine: hudilab services start s3), or correct AWS_ENDPOINT_URL_S3"
+            f"the server does not answer ({kind}); "
+            "start it (on this machine: hudilab services start s3), or fix AWS_ENDPOINT_URL_S3"
         )
-    return f"what answers there is not S3 ({kind}); correct AWS_ENDPOINT_URL_S3"
+    return f"the server is not an S3 server ({kind}); fix AWS_ENDPOINT_URL_S3"

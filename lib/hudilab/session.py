@@ -75,8 +75,8 @@ def overlay(settings: Settings) -> dict[str, str]:
     file = _file(settings)
     if not file.is_file():
         raise SessionError(
-            f"RUNTIME_ENV={settings.runtime} has no Spark settings: {file} is missing; "
-            "write spark.master and what else this runtime needs into it, or use RUNTIME_ENV=LOCAL"
+            f"RUNTIME_ENV={settings.runtime} has no Spark settings: {file} does not exist; create "
+            "it with spark.master and whatever else this runtime needs, or use RUNTIME_ENV=LOCAL"
         )
     return read_options(file)
 
@@ -191,7 +191,9 @@ def open_session(
     loaded = str(jvm.java.lang.System.getProperty("java.class.path")).split(os.pathsep)
     if late := [jar.name for jar in jars if str(jar) not in loaded]:
         session.stop()
-        raise SessionError(f"this kernel's Java runs without {', '.join(late)}; restart the kernel")
+        raise SessionError(
+            f"this kernel's JVM was started without {', '.join(late)}; restart the kernel"
+        )
     # With the metadata table on, Hudi 1.2 compares that table's schema by identity. If the first
     # thing a new JVM does is compact it (every tenth commit), a different schema object is cached
     # and the commit fails with "Index 7 out of bounds". Loading this class caches the right one.
@@ -242,9 +244,9 @@ def _create(builder: SparkSession.Builder, settings: Settings) -> SparkSession:
         if active := SparkContext._active_spark_context:
             active.stop()
         raise SessionError(
-            f"the Spark master has not accepted the application, see the log {log}; if the "
-            "cluster asks for a secret, set spark.authenticate true and "
-            f"spark.authenticate.secret in {_file(settings)}"
+            f"the Spark master did not accept the application, see the log {log}; if the cluster "
+            "requires a secret, set spark.authenticate true and spark.authenticate.secret in "
+            f"{_file(settings)}"
         )
     if log:
         pid = cast(Any, spark._jvm).java.lang.ProcessHandle.current().pid()
@@ -275,7 +277,7 @@ def _submitted(settings: Settings, app: str) -> SparkSession:
     if missing:
         raise SessionError(
             f"spark-submit started without the lab's Spark settings ({', '.join(missing)}); "
-            f"name them with --properties-file {defaults}, or export SPARK_CONF_DIR as its folder"
+            f"pass --properties-file {defaults}, or set SPARK_CONF_DIR to its folder"
         )
     jvm: Any = spark._jvm
     # Only this class loader sees jars given with --jars.
@@ -285,7 +287,7 @@ def _submitted(settings: Settings, app: str) -> SparkSession:
     except Py4JError:
         raise SessionError(
             "spark-submit started without Hudi on its class path; "
-            "name the jars of jars/core with --driver-class-path, or the bundle's jar with --jars"
+            "pass the jars in jars/core with --driver-class-path, or the bundle's jar with --jars"
         ) from None
     if not jvm.java.lang.System.getenv("HUDI_CONF_DIR"):
         # Hudi did not read its defaults itself: a platform that starts the JVM rarely sets this.
@@ -329,11 +331,11 @@ def _await_executor(spark: SparkSession, settings: Settings) -> None:
         first = tried[0]
         # A JVM that cannot start says why on stdout.
         words = [(first / name).read_text("utf-8", "replace") for name in ("stderr", "stdout")]
-        said = f"one said: {complaint(''.join(words))}; see {first}"
+        said = f"the first one failed: {complaint(''.join(words))}; see {first}"
     spark.stop()
     raise SessionError(
-        f"no executor of {app} starts at {context.master}; {said}, "
-        f"and correct spark.executor.* in {_file(settings)}"
+        f"no executor of {app} started at {context.master}; {said}, "
+        f"and fix spark.executor.* in {_file(settings)}"
     )
 
 
@@ -364,8 +366,8 @@ def _refuse_other(spark: SparkSession, asked: Mapping[str, str]) -> None:
         added = key.endswith("extraJavaOptions") and str(live).endswith(value)
         if live != value and not added:
             raise SessionError(
-                f"a Spark session is running with {key}={live}, and {value} is asked for; "
-                "stop it with spark.stop(), or restart the kernel when the class path differs"
+                f"a Spark session is already running with {key}={live}, not {value}; stop it with "
+                "spark.stop(), or restart the kernel if the class path differs"
             )
 
 

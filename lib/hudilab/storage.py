@@ -78,8 +78,8 @@ def reset(spark: SparkSession, settings: Settings, place: Place) -> None:
     """
     if place.database != LESSONS:
         raise TableError(
-            f"{place.table} is not a lesson's table, so it is not deleted; lessons use "
-            f'prepare(settings, database="{LESSONS}")'
+            f"{place.table} was not deleted: it is not a lesson's table; "
+            f'lessons use prepare(settings, database="{LESSONS}")'
         )
     for query in spark.streams.active:
         query.stop()
@@ -87,12 +87,12 @@ def reset(spark: SparkSession, settings: Settings, place: Place) -> None:
     foreign = settings.runtime == "AWS" or not (settings.is_local or endpoint())
     if there and foreign:
         raise TableError(
-            f"{there[0]} exists, and a lesson deletes nothing in a warehouse on AWS; "
-            "give the run a run_id of its own: -p run_id NAME"
+            f"{there[0]} already exists, and lessons delete nothing in a warehouse on AWS; use a "
+            "new run_id: -p run_id NAME"
         )
     for uri in (place.table, place.checkpoint):
         fs, path = _open(spark, uri)
-        print("reset" if fs.delete(path, True) else "not there yet", uri)
+        print("reset" if fs.delete(path, True) else "nothing to reset at", uri)
 
 
 def read_text(spark: SparkSession, uri: str) -> str:

@@ -82,8 +82,8 @@ def _await_batch(
                 raise StreamError(_end(query, done, batches))
             if time.monotonic() > ends:
                 raise StreamError(
-                    f"{_of(done, batches)} were done after {deadline:g} s; raise the deadline and "
-                    "start again: the stream resumes from its checkpoint"
+                    f"only {_of(done, batches)} finished within {deadline:g} s; raise the deadline "
+                    "and start again: the stream resumes from its checkpoint"
                 )
             time.sleep(0.05)
 
@@ -124,7 +124,7 @@ def _report_failures(
         if query not in known and not query.isActive and query.exception():
             found[query] = _end(query, _batches_done(query), None)
             if any(other.isActive for other in queries):
-                print(f"hudilab: {found[query]}; the other stream runs on", file=sys.stderr)
+                print(f"hudilab: {found[query]}; the other stream keeps running", file=sys.stderr)
     return found
 
 

@@ -55,26 +55,26 @@ _SPELLINGS = {
 _OWNED = {key: f"set TableSpec.{field}" for field, keys in _SPELLINGS.items() for key in keys} | {
     f"{_WRITE}hive_style_partitioning": "leave it out: partitions are always column=value",
     "hoodie.table.timeline.timezone": "leave it out: instants are always UTC",
-    _ASYNC: "leave it out: compaction beside the stream can keep the JVM from exiting",
-    _LOSES: "leave it out: it loses the rows of a failed batch silently",
+    _ASYNC: "leave it out: compaction alongside the stream can keep the JVM from exiting",
+    _LOSES: "leave it out: it silently loses the rows of a failed batch",
 }
 # Option -> its purpose, in the order in which readers meet them.
 _WHY = {
-    "hoodie.table.name": "The table's name, kept in hoodie.properties.",
+    "hoodie.table.name": "The table's name, stored in hoodie.properties.",
     f"{_WRITE}table.type": "A commit rewrites files (copy), or logs changes (merge on read).",
     f"{_WRITE}recordkey.field": "The columns that make a row unique.",
     f"{_WRITE}partitionpath.field": "One directory for each value; empty: no partitions.",
     f"{_WRITE}hive_style_partitioning": "Directories are named column=value.",
-    "hoodie.table.ordering.fields": "Of two rows with one key an upsert keeps the greater one.",
-    f"{_WRITE}operation": "How a batch goes in: inserts add rows, upsert looks keys up first.",
+    "hoodie.table.ordering.fields": "Of two rows with one key, an upsert keeps the greater one.",
+    f"{_WRITE}operation": "How a batch is written: inserts add rows, upserts look up keys first.",
     "hoodie.table.timeline.timezone": "Instants read the same on every machine.",
-    _ASYNC: "No compaction beside the stream: it can keep the JVM from exiting.",
-    _INLINE: "Logs are merged into base files between two batches instead.",
-    _CLEAN: "Appends supersede no file: nothing is to be cleaned, or looked for.",
-    _MERGER: "Rows are compared as Spark has them, not as Avro: a fifth less time.",
-    "hoodie.index.type": "A row's file follows from its key: none is opened to look the key up.",
-    _BUCKETS: "File groups a partition has, for good: as many as its keys are spread over.",
-    _FILTER: "The bucket says where a key is: no file needs a filter of its keys.",
+    _ASYNC: "No compaction alongside the stream: it can keep the JVM from exiting.",
+    _INLINE: "Logs are merged into base files between batches instead.",
+    _CLEAN: "Appends replace no files, so there is nothing to clean or look for.",
+    _MERGER: "Rows are compared in Spark's format, not as Avro: a fifth less time.",
+    "hoodie.index.type": "A row's key determines its file: no file is opened to look up a key.",
+    _BUCKETS: "File groups per partition, fixed for good: its keys are spread over them.",
+    _FILTER: "The bucket tells where a key is: no file needs a filter of its keys.",
 }
 
 
@@ -115,16 +115,16 @@ class TableSpec:
             problems.append(f"operation={self.operation!r} is not one of {', '.join(_OPERATIONS)}")
         if self.operation == "upsert" and not problems and self.ordering in self.record_key:
             problems.append(
-                f"ordering={self.ordering} is part of record_key, so two rows of one key are "
-                "always equal in it and an older row can win; order by a column outside the key"
+                f"ordering={self.ordering} is part of record_key, so two rows with the same key "
+                "always tie and an older row can win; order by a column outside the key"
             )
         if self.buckets is not None:
             if type(self.buckets) is not int or self.buckets < 1:
-                problems.append(f"buckets={self.buckets!r} is not a number from 1 on")
+                problems.append(f"buckets={self.buckets!r} is not a whole number of 1 or more")
             if self.operation != "upsert":
-                problems.append(f"buckets are for upsert, operation is {self.operation}")
+                problems.append(f"buckets need operation=upsert, but operation is {self.operation}")
         if problems:
-            raise TableError(f"TableSpec: {'; '.join(problems)}; correct these fields")
+            raise TableError(f"invalid TableSpec: {'; '.join(problems)}; fix these fields")
 
     def write_options(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the spec's options and `extra`, all text, for `.format("hudi").options(**...)`.
@@ -137,10 +137,10 @@ class TableSpec:
         for key, value in (extra or {}).items():
             if not isinstance(key, str):
                 kind = type(key).__name__
-                problems.append(f"option {key!r} is of type {kind}; write its name as text")
+                problems.append(f"option {key!r} is of type {kind}; write its name as a string")
             elif not isinstance(value, str):
                 kind = type(value).__name__
-                problems.append(f"option {key!r} has a value of type {kind}; write it as text")
+                problems.append(f"option {key!r} has a value of type {kind}; write it as a string")
             elif remedy := _OWNED.get(key.strip().lower()):
                 problems.append(f"option {key!r} belongs to the spec; {remedy}")
         if problems:
@@ -193,7 +193,7 @@ class TableSpec:
             ("time zone", have.get("timeline.timezone", "UTC"), "UTC"),
         ]
         return [
-            f"{what}: table has {_plain(there) or 'none'}, asked {asked or 'none'}"
+            f"{what}: the table has {_plain(there) or 'none'}, the spec has {asked or 'none'}"
             for what, there, asked in rows
             if _plain(there) != asked
         ]
@@ -247,7 +247,7 @@ def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[s
     """
     if lock is None and not table.startswith("file:"):
         raise TableError(
-            f"{table} is on an object store, where Hudi's lock file protects nothing; pass lock= "
+            f"{table} is on an object store, where Hudi's lock file is not safe; pass lock= "
             "with the options of a lock provider, for example {'hoodie.write.lock.provider': "
             "'org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider', ...}, or, for "
             "streams of one driver, {'hoodie.write.lock.provider': "
@@ -286,7 +286,9 @@ def _plain(value: str | None) -> str:
 def _name_problem(field: str, value: object) -> list[str]:
     if isinstance(value, str) and _NAME.fullmatch(value):
         return []
-    return [f"{field}={value!r} is not a plain name (letters, digits and _, no digit first)"]
+    return [
+        f"{field}={value!r} is not a valid name (letters, digits and _, not starting with a digit)"
+    ]
 
 
 def _columns_problems(field: str, columns: object) -> list[str]:

@@ -90,8 +90,8 @@ BROKEN: list[tuple[str, Change, str]] = [
     (
         "parameters",
         replace(PARAMETERS, "= 5", "= 5 + 5"),
-        "99_sample.ipynb: line 1 of the parameters cell is not NAME = number, text, True or False; "
-        "move other code to another cell",
+        "99_sample.ipynb: line 1 of the parameters cell is not NAME = number, string, True or "
+        "False; move other code to another cell",
     ),
     ("parameters", replace(PARAMETERS, "sensors = 1", "sensors = 0"), SIZES),
     ("parameters", replace(PARAMETERS, "run_id", "name"), 'no parameter run_id = ""'),

@@ -56,7 +56,7 @@ def test_the_query_finds_errors_and_nothing_else() -> None:
     samples = ROOT / "tests" / "unit" / "samples"
     python = (samples / "stream_python.txt").read_text("utf-8").splitlines()
     errors = [
-        "hudilab: no broker answers (b-1:9098: timed out); correct bootstrap.servers",
+        "hudilab: no broker answers (b-1:9098: timed out); fix bootstrap.servers",
         "Traceback (most recent call last):",
         "ModuleNotFoundError: No module named 'x'",
         "pyspark.errors.exceptions.captured.AnalysisException: [TABLE_NOT_FOUND] x",

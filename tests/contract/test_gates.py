@@ -148,7 +148,7 @@ def test_run_of_a_notebook_whose_kernel_dies(tmp_path: Path) -> None:
     done = hudilab(tmp_path, str(BAD / "dies.ipynb"))
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith(
-        "hudilab: dies.ipynb: its kernel was killed; free memory, or give fewer rows; see the log "
+        "hudilab: dies.ipynb: the kernel was killed; free memory, or use fewer rows; see the log "
     )
     assert "Traceback (most" not in done.stderr
     assert (tmp_path / "out" / "dies.ipynb").is_file()

@@ -69,8 +69,8 @@ def test_it_refuses_to_keep(
     assert golden.main([str(path)]) == 1
     cell = "cell 'print(\"sum\", rows + batches)'"
     assert capsys.readouterr().err == (
-        f"golden: sample.ipynb is left as it was: {cell} {problem}; "
-        "print facts that no run changes\n"
+        f"golden: sample.ipynb was not rewritten: {cell} {problem}; print only facts that are the "
+        "same in every run\n"
     )
     assert path.read_bytes() == before
 
@@ -82,11 +82,13 @@ def test_a_notebook_that_fails_is_left_as_it_was(
     before = path.read_bytes()
     assert golden.main([str(path)]) == 1
     error = capsys.readouterr().err
-    start = "golden: sample.ipynb is left as it was: "
-    assert error == f"{start}AssertionError: not six; mend the notebook\n"
+    start = "golden: sample.ipynb was not rewritten: "
+    assert error == f"{start}AssertionError: not six; fix the notebook\n"
     assert path.read_bytes() == before
 
 
 def test_an_unknown_notebook_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert golden.main(["09_none"]) == 1
-    assert capsys.readouterr().err.startswith("golden: no notebook '09_none'; give a path, or one")
+    assert capsys.readouterr().err.startswith(
+        "golden: notebook '09_none' does not exist; give a path, or one"
+    )

@@ -61,27 +61,28 @@ def test_the_right_user_gets_in(client: Access) -> None:
 
 def test_a_wrong_password(client: Access) -> None:
     text = refusal(replace(client, password="wrong horse"))
-    assert text.startswith(f"{client.servers} refuses user 'lab' (SASL authentication error: ")
-    assert text.endswith("; correct sasl.username, or the password in KAFKA_PASSWORD")
+    assert text.startswith(f"{client.servers} rejected user 'lab' (SASL authentication error: ")
+    assert text.endswith("; fix sasl.username, or the password in KAFKA_PASSWORD")
     assert "wrong horse" not in text
 
 
 def test_a_certificate_that_is_not_trusted(client: Access) -> None:
     text = refusal(replace(client, ca=None))
     assert text.startswith(f"the certificate of {client.servers} is not trusted (SSL handshake")
-    assert text.endswith("; set ssl.ca.location to the PEM file of the authority that signed it")
+    assert text.endswith("; set ssl.ca.location to the PEM file of the CA that signed it")
 
 
 def test_a_plain_client_on_the_tls_port(client: Access) -> None:
     assert refusal(Access(client.servers)) == (
-        f"{client.servers} speaks TLS only; set security.protocol to SASL_SSL, or to SSL"
+        f"{client.servers} accepts only TLS; set security.protocol to SASL_SSL or SSL"
     )
 
 
 def test_a_client_without_a_login(kafka: Access) -> None:
     assert refusal(Access(kafka.servers)) == (
-        f"{kafka.servers} is no broker, or lets nobody in without a login (no answer); the lab's "
-        "own: set HUDILAB_HOME to its home; another: set security.protocol and sasl.username"
+        f"{kafka.servers} is not a Kafka broker, or requires a login (no answer); for the lab's "
+        "own broker, set HUDILAB_HOME to its home, for any other, set security.protocol and "
+        "sasl.username"
     )
 
 
@@ -123,8 +124,8 @@ def test_a_damaged_file_of_the_broker_is_named(alone: Settings) -> None:
     with pytest.raises(KafkaError) as caught:
         access(alone.consumer, {})
     assert str(caught.value) == (
-        f"{folder}/client.properties does not say how to get in; the next start writes it anew: "
-        "hudilab services stop kafka && hudilab services start kafka"
+        f"cannot read servers and login from {folder}/client.properties; restart the broker to "
+        "rewrite it: hudilab services stop kafka && hudilab services start kafka"
     )
 
 
@@ -137,7 +138,7 @@ def test_a_second_user_is_added_to_a_running_broker(secure: Broker, client: Acce
     start_broker(home, users={"second": "new secret"})
     check_topics(replace(client, username="second", password="new secret"))
     text = refusal(replace(client, username="second", password="another secret"))
-    assert text.startswith(f"{client.servers} refuses user 'second' (")
+    assert text.startswith(f"{client.servers} rejected user 'second' (")
 
 
 def test_the_lab_gets_into_a_broker_of_users_by_a_listener_of_its_own(secure: Broker) -> None:
@@ -145,10 +146,12 @@ def test_the_lab_gets_into_a_broker_of_users_by_a_listener_of_its_own(secure: Br
     assert own.servers != secure.bootstrap
     assert (own.protocol, own.mechanism) == ("SASL_PLAINTEXT", "PLAIN")
     check_topics(own)
-    assert refusal(Access(own.servers)).startswith(f"{own.servers} is no broker, or lets nobody ")
+    assert refusal(Access(own.servers)).startswith(
+        f"{own.servers} is not a Kafka broker, or requires "
+    )
     # And users do not get in there.
     mixed = replace(own, username=USER, password=SECRET)
-    assert refusal(mixed).startswith(f"{own.servers} refuses user 'lab' (")
+    assert refusal(mixed).startswith(f"{own.servers} rejected user 'lab' (")
 
 
 def test_kafkas_own_tools_get_in(settings: Settings, broker: Broker) -> None:
@@ -170,7 +173,7 @@ def test_a_broker_that_hangs_is_said(
     broker: Broker, kafka: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_topics(kafka, {"hangs": 1})
-    again = "look whether the broker runs (hudilab services status kafka), and try again"
+    again = "check that the broker is running (hudilab services status kafka), then try again"
     admin = AdminClient(kafka.client_options())
     part = {TopicPartition("hangs", 0): OffsetSpec.latest()}
     _offsets(admin, part)
@@ -179,10 +182,12 @@ def test_a_broker_that_hangs_is_said(
         monkeypatch.setattr(clients, "PATIENCE", 0.5)
         with pytest.raises(KafkaError) as caught:
             _done(admin.create_topics([NewTopic("late", 1, 1)]))
-        assert str(caught.value) == f"topic 'late': no answer in time; {again}"
+        assert str(caught.value) == f"topic 'late': the request timed out; {again}"
         with pytest.raises(KafkaError) as caught:
             _offsets(admin, part)
-        assert str(caught.value) == f"no offsets of 'hangs': no answer in time; {again}"
+        assert str(caught.value) == (
+            f"cannot list the offsets of 'hangs': the request timed out; {again}"
+        )
     finally:
         os.kill(broker.pid, signal.SIGCONT)
         monkeypatch.undo()
@@ -191,13 +196,13 @@ def test_a_broker_that_hangs_is_said(
 
 def test_a_tls_client_on_the_plain_port(kafka: Access) -> None:
     assert refusal(Access(kafka.servers, "SSL")) == (
-        f"{kafka.servers} speaks no TLS; set security.protocol to PLAINTEXT"
+        f"{kafka.servers} does not use TLS; set security.protocol to PLAINTEXT"
     )
 
 
 def test_a_certificate_file_that_is_not_there(client: Access) -> None:
     assert refusal(replace(client, ca="/no/such/ca.pem")) == (
-        "ssl.ca.location /no/such/ca.pem is not a file; correct the name"
+        "ssl.ca.location /no/such/ca.pem is not a file; fix the path"
     )
 
 
@@ -206,22 +211,24 @@ def test_nobody_listens() -> None:
     text = refusal(Access(address))
     assert text.startswith(f"no broker answers at {address} (Connect to ")
     assert "Connection refused" in text
-    assert text.endswith("; start one with: hudilab services start kafka, or set BOOTSTRAP_SERVERS")
+    assert text.endswith(
+        "; set BOOTSTRAP_SERVERS, or start a broker with: hudilab services start kafka"
+    )
 
 
 def test_nobody_listens_for_iam_either() -> None:
     assert refusal(Access("127.0.0.1:9098")) == (
-        "no broker answers (127.0.0.1:9098: Connection refused); correct bootstrap.servers, "
-        "or open the way to it: network, security group"
+        "no broker answers (127.0.0.1:9098: Connection refused); fix bootstrap.servers, or allow "
+        "access to it (network, security group)"
     )
 
 
 def test_an_unknown_topic(kafka: Access) -> None:
     create_topics(kafka, {"known": 1})
     text = refusal(kafka, "known", "unknown", "missing")
-    assert text.startswith(f"no topic 'unknown', 'missing' at {kafka.servers}; topics there: ")
-    assert "known" in text.partition("topics there: ")[2]
-    assert text.endswith("; create it, or correct topic.name")
+    assert text.startswith(f"no topic 'unknown', 'missing' at {kafka.servers}; available topics: ")
+    assert "known" in text.partition("available topics: ")[2]
+    assert text.endswith("; create it, or fix topic.name")
 
 
 def test_a_topic_with_other_partitions_is_refused(kafka: Access) -> None:
@@ -230,7 +237,7 @@ def test_a_topic_with_other_partitions_is_refused(kafka: Access) -> None:
     with pytest.raises(KafkaError) as caught:
         create_topics(kafka, {"two": 3})
     assert str(caught.value) == (
-        "topic 'two' has 2 partitions and 3 are asked for; delete it, or use another name"
+        "topic 'two' has 2 partitions, expected 3; delete it, or use another name"
     )
 
 
@@ -246,14 +253,14 @@ def test_a_message_that_the_broker_refuses_is_counted(kafka: Access) -> None:
     with pytest.raises(KafkaError) as caught:
         produce(kafka, "sizes", [*messages(3, seed=1), Message(b"k", b"x" * 2_000_000)])
     assert str(caught.value).startswith(
-        "3 of 4 messages were acknowledged by topic 'sizes': Unable to produce message: "
+        "only 3 of 4 messages were acknowledged by topic 'sizes': Unable to produce message: "
         "Broker: Message size too large; "
     )
     assert topic_rows(kafka, ["sizes"])["end"].sum() == 3
 
 
 def test_a_running_broker_does_not_become_secure(settings: Settings, broker: Broker) -> None:
-    with pytest.raises(ServiceError, match="other settings are asked for"):
+    with pytest.raises(ServiceError, match="already running with other settings"):
         start_broker(settings, users={USER: SECRET})
 
 

@@ -73,7 +73,7 @@ def test_a_full_disk_is_named(alone: Settings, monkeypatch: pytest.MonkeyPatch) 
         start_broker(alone)
     folder = alone.home / "services" / "kafka"
     assert str(caught.value) == (
-        f"only 5 MB are free for Kafka's data in {folder}, 100 MB are needed; "
+        f"only 5 MB are free for Kafka's data in {folder}, but 100 MB are needed; "
         "free space, or set HUDILAB_HOME"
     )
 
@@ -93,7 +93,7 @@ def test_a_broker_that_ends_says_why(alone: Settings) -> None:
     meta.write_text(meta.read_text().replace("node.id=1", "node.id=7"))
     with pytest.raises(ServiceError) as caught:
         start_broker(alone)
-    assert str(caught.value).startswith("Kafka ended with code 1: ")
+    assert str(caught.value).startswith("Kafka exited with code 1: ")
     assert "node" in str(caught.value)
     assert str(caught.value).endswith(f"; see {alone.home}/services/kafka/kafka.log")
     assert find_broker(alone) is None
@@ -107,7 +107,7 @@ def test_a_format_that_is_refused_says_why(
         start_broker(alone)
     log = alone.home / "services" / "kafka" / "kafka.log"
     assert str(caught.value) == (
-        "Kafka ended with code 1: kafka-storage: error: argument --cluster-id/-t: "
+        "Kafka exited with code 1: kafka-storage: error: argument --cluster-id/-t: "
         f"expected one argument; see {log}"
     )
     assert "usage: kafka-storage format" in log.read_text()

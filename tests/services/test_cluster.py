@@ -100,8 +100,8 @@ def test_a_worker_that_was_killed_comes_back(alone: Settings) -> None:
     with pytest.raises(ServiceError) as caught:
         check_room(master, {})
     assert str(caught.value) == (
-        f"the master {first.master} has no worker that is alive; "
-        "start one, on this machine with: hudilab services start cluster"
+        f"the master {first.master} has no live worker; start one, on this machine with: hudilab "
+        "services start cluster"
     )
     again = start_cluster(alone, workers=1)
     assert again.pid == first.pid
@@ -125,8 +125,8 @@ def test_a_second_cluster_is_refused(alone: Settings) -> None:
         with pytest.raises(ServiceError) as caught:
             start_cluster(alone, **{"workers": 1, **other})  # type: ignore[arg-type]
         assert str(caught.value) == (
-            f"{running.describe()} is running and other settings are asked for; "
-            "stop it with: hudilab services stop cluster"
+            f"{running.describe()} is already running with other settings; stop it with: hudilab "
+            "services stop cluster"
         )
     assert find_cluster(alone) == running
 
@@ -134,8 +134,8 @@ def test_a_second_cluster_is_refused(alone: Settings) -> None:
 @pytest.mark.parametrize(
     ("memory", "said"),
     [
-        ("100m", "100 MB a worker are too few for an executor; give --memory 512m or more"),
-        ("plenty", "--memory='plenty' is not an amount of memory; write it like 512m or 2g"),
+        ("100m", "100 MB per worker is too little for an executor; use --memory 512m or more"),
+        ("plenty", "--memory='plenty' is not a memory size; use a value such as 512m or 2g"),
     ],
 )
 def test_an_amount_of_memory_that_cannot_be(alone: Settings, memory: str, said: str) -> None:
@@ -150,8 +150,8 @@ def test_more_memory_than_the_machine_has_is_refused(alone: Settings) -> None:
     with pytest.raises(ServiceError) as caught:
         start_cluster(alone, workers=3, memory=f"{there}m")
     assert str(caught.value) == (
-        f"3 workers of {there} MB are more than the {there} MB of this machine; "
-        "give fewer --workers or less --memory"
+        f"3 workers with {there} MB each need more than the {there} MB of this machine; use fewer "
+        "--workers or less --memory"
     )
 
 
@@ -171,8 +171,8 @@ def test_workers_that_do_not_register_are_named(
     with pytest.raises(ServiceError) as caught:
         start_cluster(alone, workers=1)
     assert str(caught.value) == (
-        "the cluster has not got all 1 workers after 6 s; "
-        f"see {alone.home}/services/cluster/worker-1/worker.log, and start again"
+        "the cluster did not start all 1 workers within 6 s; "
+        f"see {alone.home}/services/cluster/worker-1/worker.log, then start again"
     )
     assert find_cluster(alone) is None
 
@@ -181,7 +181,7 @@ def test_a_process_that_ends_says_why(alone: Settings, monkeypatch: pytest.Monke
     monkeypatch.setattr(service.process, "JVM", ("-XX:+NoSuchFlag",))
     with pytest.raises(ServiceError) as caught:
         start_cluster(alone)
-    assert str(caught.value).startswith("Spark's master ended with code 1: Error: ")
+    assert str(caught.value).startswith("Spark's master exited with code 1: Error: ")
     assert str(caught.value).endswith(f"; see {alone.home}/services/cluster/master.log")
     assert find_cluster(alone) is None
 
@@ -253,16 +253,19 @@ def test_the_command_shows_it(settings: Settings, cluster: Cluster) -> None:
         (
             "127.0.0.1:7077",
             "SPARK_MASTER_URL='127.0.0.1:7077' is not spark://host:port; "
-            "correct it, or unset it: spark.master of the settings is used then",
+            "fix it, or unset it to use spark.master from the settings",
         ),
         ("spark://127.0.0.1", "SPARK_MASTER_URL='spark://127.0.0.1' is not spark://host:port; "),
         ("spark://h:99999", "SPARK_MASTER_URL='spark://h:99999' is not spark://host:port; "),
         (
             "spark://127.0.0.1:1",
-            "no Spark master listens at spark://127.0.0.1:1 (Connection refused); start one with: "
-            "hudilab services start cluster, or correct SPARK_MASTER_URL",
+            "no Spark master is listening at spark://127.0.0.1:1 (Connection refused); fix "
+            "SPARK_MASTER_URL, or start a cluster with: hudilab services start cluster",
         ),
-        ("spark://no.such.host.invalid:7077", "no Spark master listens at spark://no.such.host"),
+        (
+            "spark://no.such.host.invalid:7077",
+            "no Spark master is listening at spark://no.such.host",
+        ),
     ],
 )
 def test_a_master_that_is_not_there(
@@ -285,8 +288,8 @@ def test_what_listens_there_is_another_thing(
     with pytest.raises(SessionError) as caught:
         check_cluster(docker(settings), session_settings(docker(settings), ()))
     assert str(caught.value) == (
-        f"the web UI at {cluster.ui} is that of {cluster.master}, not of "
-        f"spark://127.0.0.1:{ui}; correct SPARK_MASTER_URL, or SPARK_MASTER_WEBUI_PORT"
+        f"the web UI at {cluster.ui} belongs to {cluster.master}, not to spark://127.0.0.1:{ui}; "
+        "fix SPARK_MASTER_URL or SPARK_MASTER_WEBUI_PORT"
     )
     with socket.socket() as silent:  # listens, and never answers
         silent.bind(("127.0.0.1", 0))
@@ -314,9 +317,10 @@ def test_executors_that_no_worker_can_hold(master: Master) -> None:
         with pytest.raises(ServiceError) as caught:
             check_room(master, conf)
         assert str(caught.value) == (
-            f"no worker of {master.url} can hold an executor of {what} (spark.executor.memory, "
-            ".cores), they have 2048 MB and 2 cores, 2048 MB and 2 cores; ask for less in "
-            "spark-defaults.conf, or start the cluster with more (--memory, --cores)"
+            f"no worker of {master.url} is large enough for an executor with {what} "
+            "(spark.executor.memory, .cores), they have 2048 MB and 2 cores, 2048 MB and 2 cores; "
+            "request less in spark-defaults.conf, or start the cluster with more (--memory, "
+            "--cores)"
         )
     check_room(master, {"spark.executor.memory": "2g", "spark.executor.cores": "2"})
 
@@ -325,7 +329,7 @@ def test_an_id_that_is_not_running(master: Master, settings: Settings) -> None:
     with pytest.raises(ServiceError) as caught:
         kill(master, "app-1", settings.home)
     assert str(caught.value).startswith(f"no application or driver 'app-1' at {master.url}; ")
-    assert str(caught.value).endswith("; hudilab apps lists all")
+    assert str(caught.value).endswith("; list all with: hudilab apps")
 
 
 def test_no_master_for_the_commands(tmp_path: Path) -> None:
@@ -333,23 +337,25 @@ def test_no_master_for_the_commands(tmp_path: Path) -> None:
         done = hudilab({"HUDILAB_HOME": str(tmp_path)}, *command)
         assert (done.returncode, done.stderr) == (
             1,
-            "hudilab: no cluster was started here and SPARK_MASTER_URL is not set; "
-            "set it, or start one with: hudilab services start cluster\n",
+            "hudilab: SPARK_MASTER_URL is not set and no cluster has been started here; set it, "
+            "or start a cluster with: hudilab services start cluster\n",
         )
     home = {"HUDILAB_HOME": str(tmp_path), "SPARK_MASTER_URL": "spark://127.0.0.1:1"}
     done = hudilab(home, "apps")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("hudilab: no Spark master listens at spark://127.0.0.1:1 (")
+    assert done.stderr.startswith("hudilab: no Spark master is listening at spark://127.0.0.1:1 (")
 
 
 def test_a_job_that_is_not_there() -> None:
     with pytest.raises(SessionError) as caught:
         find_job("stok_prices")
-    assert str(caught.value).startswith("no job 'stok_prices'; give a Python file, or one of: ")
+    assert str(caught.value).startswith(
+        "unknown job 'stok_prices'; give a Python file, or one of: "
+    )
     assert "stock_prices" in str(caught.value)
     done = hudilab({}, "submit", "stok_prices", "-p", "is", "the job's own")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("hudilab: no job 'stok_prices'; ")
+    assert done.stderr.startswith("hudilab: unknown job 'stok_prices'; ")
 
 
 def test_executors_are_told_where_credentials_are_and_never_one(
@@ -441,7 +447,7 @@ def test_a_job_that_ends_before_it_begins_says_why(env: dict[str, str], tmp_path
     done = hudilab(env, "submit", "--detach", str(tmp_path / "broken.py"))
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(
-        f"hudilab: {tmp_path}/broken.py ended with code 1: ValueError: nothing to do; see the log "
+        f"hudilab: {tmp_path}/broken.py exited with code 1: ValueError: nothing to do; see the log "
     )
 
 
@@ -490,8 +496,8 @@ def test_an_application_that_has_ended_is_in_the_history(
     with pytest.raises(ServiceError) as caught:
         start_history(settings, elsewhere)
     assert str(caught.value) == (
-        f"{running.describe()} is running and other settings are asked for; "
-        "stop it with: hudilab services stop history"
+        f"{running.describe()} is already running with other settings; stop it with: hudilab "
+        "services stop history"
     )
     down = hudilab(mine, "services", "stop", "history")
     assert down.stdout == f"history stopped, process {running.pid}\n"
@@ -499,8 +505,9 @@ def test_an_application_that_has_ended_is_in_the_history(
     with pytest.raises(ServiceError) as caught:
         start_history(settings, "s3a://hudilab/nothing")
     assert str(caught.value) == (
-        "Spark's history ended with code 1: Caused by: java.io.FileNotFoundException: No such file "
-        f"or directory: s3a://hudilab/nothing; see {settings.home}/services/history/history.log"
+        "Spark's history exited with code 1: Caused by: java.io.FileNotFoundException: No such "
+        "file or directory: s3a://hudilab/nothing; see "
+        f"{settings.home}/services/history/history.log"
     )
     assert find_history(settings) is None
     log = next(one for one in events.iterdir() if '"doctor"' in one.read_text()[:100_000])
@@ -528,7 +535,7 @@ def test_executors_with_another_python(env: dict[str, str], tmp_path: Path) -> N
     assert done.returncode == 1
     assert "[PYTHON_VERSION_MISMATCH]" in found["worker python"]["found"]
     assert found["worker python"]["remedy"] == (
-        "give driver and workers the same Python and package: set PYSPARK_PYTHON"
+        "run driver and workers with the same Python and package: set PYSPARK_PYTHON"
     )
 
 
@@ -549,9 +556,9 @@ def test_executors_that_do_not_start(
         told = f"{check['found']}; {check['remedy']}"
     work = f"{settings.home}/services/cluster/worker-[12]/work"
     assert re.search(
-        rf"no executor of (app-\S+) starts at {env['SPARK_MASTER_URL']}; one said: "
-        rf"Multiple garbage collectors selected; see {work}/\1/[01], "
-        rf"and correct spark.executor.\* in {file}\n?$",
+        rf"no executor of (app-\S+) started at {env['SPARK_MASTER_URL']}; the first one failed: "
+        rf"Multiple garbage collectors selected; see {work}/\1/[01], and fix spark.executor.\* in "
+        rf"{file}\n?$",
         told,
     ), told
 
@@ -560,7 +567,7 @@ def test_a_run_without_its_cluster_ends_at_once(env: dict[str, str]) -> None:
     started = time.monotonic()
     done = hudilab(env | {"SPARK_MASTER_URL": "spark://127.0.0.1:1"}, "run", "02", "--out", "/tmp")
     assert done.returncode == 1
-    assert "SessionError: no Spark master listens at spark://127.0.0.1:1 (" in done.stderr
+    assert "SessionError: no Spark master is listening at spark://127.0.0.1:1 (" in done.stderr
     assert time.monotonic() - started < 40  # with the kernel's start
 
 
@@ -713,16 +720,16 @@ def test_submitted_listed_killed_and_resumed(
     with pytest.raises(ServiceError) as caught:
         check_room(master, {"spark.executor.memory": "1500m"})
     assert str(caught.value) == (
-        f"no worker of {master.url} has an executor of 1500 MB and 1 cores "
-        f"(spark.executor.memory, .cores) free, they are held by {id} (writer); wait, end one "
-        "with hudilab kill ID, or start the cluster with more workers"
+        f"no worker of {master.url} has room for an executor with 1500 MB and 1 cores "
+        f"(spark.executor.memory, .cores), all resources are held by {id} (writer); wait, kill an "
+        "application with: hudilab kill ID, or start the cluster with more workers"
     )
     killed = hudilab(env, "kill", id)
     assert killed.stdout == f"{id} has ended, its state is FINISHED\n", killed.stderr
     assert not driver.is_running() or driver.status() == psutil.STATUS_ZOMBIE
     again = hudilab(env, "kill", id)
     assert again.returncode == 1
-    assert again.stderr.startswith(f"hudilab: {id} has ended already (FINISHED) at {master.url}; ")
+    assert again.stderr.startswith(f"hudilab: {id} has already ended (FINISHED) at {master.url}; ")
     done = writer.commits()
     assert 2 <= done < writer.batches
     assert rows_of(writer.table) == (done * 100, done * 100)

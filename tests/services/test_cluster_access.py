@@ -281,14 +281,14 @@ def test_a_cluster_of_somebody_else(
         with pytest.raises(ServiceError) as caught:
             kill(master, id, home.home)
         assert str(caught.value) == (
-            f"{id} was not started from {home.home}, and so its process is not known; "
-            "end it where it runs: Ctrl-C, or spark.stop() in its notebook"
+            f"{id} was not started from {home.home}, so its process is unknown; stop it where it "
+            "was started: press Ctrl-C, or call spark.stop() in its notebook"
         )
         with pytest.raises(ServiceError) as caught:
             kill(master, id, tmp_path)
         assert str(caught.value) == (
-            f"waited 10 s for the end of {id}, in vain; look at {master.ui}; "
-            "spark.ui.killEnabled must not be false there"
+            f"timed out after 10 s waiting for {id} to end; see {master.ui}, and check that "
+            "spark.ui.killEnabled is not false there"
         )
         assert state(master, id) in ("RUNNING", "WAITING")
         done = hudilab(env, "kill", id)
@@ -316,8 +316,8 @@ def test_without_its_secret_the_lab_says_what_is_missing(cluster: Cluster, tmp_p
         check=False,
     )
     assert re.fullmatch(
-        "hudilab.errors.SessionError: the Spark master has not accepted the application, see the "
-        rf"log {tmp_path}/logs/\S+\.log; if the cluster asks for a secret, set spark.authenticate "
+        "hudilab.errors.SessionError: the Spark master did not accept the application, see the "
+        rf"log {tmp_path}/logs/\S+\.log; if the cluster requires a secret, set spark.authenticate "
         rf"true and spark.authenticate.secret in {PROJECT}/conf/docker/spark-defaults.conf",
         done.stderr.splitlines()[-1],
     ), done.stderr

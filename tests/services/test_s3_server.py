@@ -155,8 +155,8 @@ def test_a_file_without_keys_is_named(alone: Settings) -> None:
     with pytest.raises(ServiceError) as caught:
         start_s3(alone)
     assert str(caught.value) == (
-        f"{file} does not hold the keys of profile hudilab; "
-        "delete it, and new ones are made at the next start"
+        f"{file} does not contain the keys of profile hudilab; delete it, and the next start "
+        "creates new ones"
     )
 
 
@@ -170,8 +170,7 @@ def test_a_server_that_ends_says_why(alone: Settings, monkeypatch: pytest.Monkey
         with pytest.raises(ServiceError) as caught:
             start_s3(alone, port=other.getsockname()[1])
     assert str(caught.value) == (
-        "the port of S3 was taken by another program meanwhile; "
-        f"start again; see {folder / 's3.log'}"
+        f"another program took the S3 server's port; start again (log: {folder / 's3.log'})"
     )
     assert find_s3(alone) is None
 
@@ -183,7 +182,8 @@ def test_a_folder_that_cannot_be_made_is_named(alone: Settings) -> None:
     with pytest.raises(ServiceError) as caught:
         start_s3(alone)
     assert str(caught.value) == (
-        f"cannot use {data} for the objects of S3 (File exists); set HUDILAB_HOME"
+        f"cannot use {data} for the objects of S3 (File exists); "
+        "set HUDILAB_HOME to a writable folder"
     )
 
 
@@ -279,8 +279,8 @@ def test_the_jars_are_missing(remote: Settings, tmp_path: Path) -> None:
 
 def test_the_bucket_is_missing(remote: Settings, used: S3Server) -> None:
     assert refusal(remote, "s3a://nobodys/warehouse") == (
-        f"bucket 'nobodys' at {used.endpoint}: there is no such bucket; "
-        "create it, or correct warehouse.path"
+        f"bucket 'nobodys' at {used.endpoint}: the bucket does not exist; create it, or fix "
+        "warehouse.path"
     )
 
 
@@ -288,8 +288,8 @@ def test_nobody_listens(remote: Settings, monkeypatch: pytest.MonkeyPatch) -> No
     url = f"http://127.0.0.1:{process.free_port()}"
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", url)
     text = (
-        f"bucket 'hudilab' at {url}: nobody answers (EndpointConnectionError); start it "
-        "(on this machine: hudilab services start s3), or correct AWS_ENDPOINT_URL_S3"
+        f"bucket 'hudilab' at {url}: the server does not answer (EndpointConnectionError); start "
+        "it (on this machine: hudilab services start s3), or fix AWS_ENDPOINT_URL_S3"
     )
     assert refusal(remote) == text
     with pytest.raises(S3Error, match=re.escape(text)):
@@ -299,7 +299,7 @@ def test_nobody_listens(remote: Settings, monkeypatch: pytest.MonkeyPatch) -> No
 def test_it_listens_and_never_answers(remote: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        assert ": nobody answers (ReadTimeoutError); start it " in refusal(remote)
+        assert ": the server does not answer (ReadTimeoutError); start it " in refusal(remote)
 
 
 def test_https_where_http_is_spoken(
@@ -308,15 +308,15 @@ def test_https_where_http_is_spoken(
     url = used.endpoint.replace("http://", "https://")
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", url)
     assert refusal(remote) == (
-        f"bucket 'hudilab' at {url}: it speaks no TLS; "
-        "write http:// instead of https:// in AWS_ENDPOINT_URL_S3"
+        f"bucket 'hudilab' at {url}: the server does not use TLS; write http:// instead of "
+        "https:// in AWS_ENDPOINT_URL_S3"
     )
 
 
 def test_an_endpoint_that_is_none(remote: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "user:secret@127.0.0.1:9000")
     assert refusal(remote) == (
-        "AWS_ENDPOINT_URL_S3 is not http(s)://host[:port]; correct it, or unset it for AWS"
+        "AWS_ENDPOINT_URL_S3 is not http(s)://host[:port]; fix it, or unset it to use Amazon S3"
     )
 
 
@@ -328,15 +328,15 @@ def test_no_credentials(
         monkeypatch.setenv(name, none)
     assert refusal(remote) == (
         f"bucket 'hudilab' at {used.endpoint}: no profile 'hudilab' in {none}; "
-        "correct AWS_PROFILE or AWS_SHARED_CREDENTIALS_FILE"
+        "fix AWS_PROFILE or AWS_SHARED_CREDENTIALS_FILE"
     )
     monkeypatch.delenv("AWS_PROFILE")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     assert refusal(remote) == (
-        f"bucket 'hudilab' at {used.endpoint}: there are no credentials, or not all of them; "
-        "set AWS_PROFILE and AWS_SHARED_CREDENTIALS_FILE, or AWS_ACCESS_KEY_ID and its secret"
+        f"bucket 'hudilab' at {used.endpoint}: credentials are missing or incomplete; set "
+        "AWS_PROFILE and AWS_SHARED_CREDENTIALS_FILE, or AWS_ACCESS_KEY_ID and its secret"
     )
-    with pytest.raises(S3Error, match=r"^no credentials for S3; set AWS_PROFILE and "):
+    with pytest.raises(S3Error, match=r"^no S3 credentials found; set AWS_PROFILE and "):
         storage_options(remote)
 
 
@@ -347,11 +347,11 @@ def test_keys_that_are_refused(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDNOBODY")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
     text = refusal(remote)
-    assert text.startswith(f"bucket 'hudilab' at {used.endpoint}: the access key is unknown there")
+    assert text.startswith(f"bucket 'hudilab' at {used.endpoint}: the access key is unknown")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", access)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-this-one")
     wrong = refusal(remote)
-    assert ": the secret key is not that of the access key; correct AWS_PROFILE and " in wrong
+    assert ": the secret key does not match the access key; fix AWS_PROFILE and " in wrong
     for one in (text, wrong):
         assert not any(word in one for word in (secret, access, "not-this-one", "AKIDNOBODY"))
 
@@ -387,7 +387,7 @@ def test_a_clock_that_is_an_hour_ahead() -> None:
     )
     said = done.stderr.splitlines()[-1]
     found = re.fullmatch(
-        r"hudilab\.errors\.S3Error: bucket 'hudilab' at \S+: the clock of this machine is wrong, "
+        r"hudilab\.errors\.S3Error: bucket 'hudilab' at \S+: this machine's clock is wrong, "
         r"(\d+) s ahead; set it, then try again",
         said,
     )
@@ -418,8 +418,8 @@ def test_a_server_that_is_read_only(
         monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", credentials)
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{port}")
         assert refusal(remote) == (
-            f"bucket 'hudilab' at http://127.0.0.1:{port}: it refuses to write (NotImplemented); "
-            "allow s3:PutObject, or name another warehouse.path"
+            f"bucket 'hudilab' at http://127.0.0.1:{port}: the server refused to write "
+            "(NotImplemented); grant s3:PutObject, or use another warehouse.path"
         )
     finally:
         server.kill()
@@ -473,8 +473,8 @@ def answers(monkeypatch: pytest.MonkeyPatch, remote: Settings) -> Iterator[Calla
 
 
 ELSEWHERE = (
-    "the bucket is in eu-west-1, aws.region is us-east-1; "
-    "correct aws.region in application_properties.json"
+    "the bucket is in eu-west-1, but aws.region is us-east-1; fix aws.region in "
+    "application_properties.json"
 )
 IN_EUROPE = {"x-amz-bucket-region": "eu-west-1"}
 REFUSALS: dict[str, tuple[dict[str, Answer], str]] = {
@@ -496,27 +496,27 @@ REFUSALS: dict[str, tuple[dict[str, Answer], str]] = {
     "followed to its region": ({"GET": (200, LISTED, IN_EUROPE)}, ELSEWHERE),
     "may not list": (
         {"GET": (403, as_documented("AccessDenied"), {})},
-        "the key may not list there (AccessDenied); allow it s3:ListBucket",
+        "the key is not allowed to list (AccessDenied); grant it s3:ListBucket",
     ),
     "may not write": (
         {"GET": (200, LISTED, {}), "PUT": (403, as_documented("AccessDenied"), {})},
-        "the key may not write there (AccessDenied); allow it s3:PutObject",
+        "the key is not allowed to write (AccessDenied); grant it s3:PutObject",
     ),
     "may not delete": (
         {"GET": (200, LISTED, {}), "DELETE": (403, as_documented("AccessDenied"), {})},
-        "the key may not delete there (AccessDenied); allow it s3:DeleteObject",
+        "the key is not allowed to delete (AccessDenied); grant it s3:DeleteObject",
     ),
     "token": (
         {"GET": (400, as_documented("ExpiredToken"), {})},
-        "the session token is not valid any more (ExpiredToken); sign in again",
+        "the session token is invalid or has expired (ExpiredToken); sign in again",
     ),
     "no S3 at all": (
         {"GET": (200, "Welcome!", {"content-type": "text/html"})},
-        "it cannot list (500); try again, or correct AWS_ENDPOINT_URL_S3 if it is no S3",
+        "the server failed to list (500); try again, or fix AWS_ENDPOINT_URL_S3 if it is not S3",
     ),
     "a page that is not there": (
         {"GET": (404, "<html>Not found</html>", {"content-type": "text/html"})},
-        "it cannot list (404); try again, or correct AWS_ENDPOINT_URL_S3 if it is no S3",
+        "the server failed to list (404); try again, or fix AWS_ENDPOINT_URL_S3 if it is not S3",
     ),
 }
 
@@ -537,8 +537,8 @@ def test_the_doctor_says_the_same(
     monkeypatch.setenv("IS_LOCAL", "false")
     (check,) = [one for one in run_checks(with_spark=False) if one.name == "warehouse"]
     assert check.line() == (
-        f"FAIL warehouse      bucket 'nobodys' at {used.endpoint}: there is no such bucket; "
-        "create it, or correct warehouse.path"
+        f"FAIL warehouse      bucket 'nobodys' at {used.endpoint}: the bucket does not exist; "
+        "create it, or fix warehouse.path"
     )
     (jars,) = [one for one in run_checks(with_spark=False) if one.name == "jars"]
     assert "hadoop-aws-3.3.4.jar" in jars.found

@@ -114,8 +114,8 @@ def test_another_port_than_the_running_one_is_refused(kind: Kind, home: Settings
     with pytest.raises(ServiceError) as caught:
         kind.start(home, port=process.free_port())
     assert str(caught.value) == (
-        f"{server.describe()} is running and other settings are asked for; "
-        f"stop it with: hudilab services stop {kind.name}"
+        f"{server.describe()} is already running with other settings; stop it with: hudilab "
+        f"services stop {kind.name}"
     )
     assert kind.find(home) == server
 
@@ -161,7 +161,7 @@ def test_a_port_in_use_is_named(kind: Kind, home: Settings) -> None:
         with pytest.raises(ServiceError) as caught:
             kind.start(home, port=port)
     assert str(caught.value) == (
-        f"port {port} is in use; choose another with --port, or none for a free one"
+        f"port {port} is in use; choose another with --port, or leave out --port to get a free one"
     )
     assert kind.find(home) is None
 
@@ -195,8 +195,8 @@ def test_a_server_that_cannot_be_seen_is_not_touched(
         with pytest.raises(ServiceError) as caught:
             kind.start(home)
     assert str(caught.value) == (
-        f"{kind.name} is running already in {folder}, and not as a process of yours; "
-        "stop it as its owner, or set HUDILAB_HOME to a folder of your own"
+        f"{kind.name} is already running in {folder}, but the process is not yours; stop it as its "
+        "owner, or set HUDILAB_HOME to a folder of your own"
     )
     assert {file: file.read_bytes() for file in folder.iterdir() if file.is_file()} == files
 
@@ -210,8 +210,8 @@ def test_a_starter_that_hangs_is_named(kind: Kind, home: Settings) -> None:
     ):
         pass
     assert str(caught.value) == (
-        f"another program has been starting {kind.name} in {folder} for 0 s; "
-        "end it, and start again"
+        f"another program has been starting {kind.name} in {folder} for 0 s; stop that program, "
+        "then start again"
     )
 
 

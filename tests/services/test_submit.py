@@ -64,8 +64,8 @@ def test_without_the_lab_s_spark_settings_it_is_refused(settings: Settings, kafk
     assert (
         "hudilab: spark-submit started without the lab's Spark settings (spark.serializer, "
         "spark.kryo.registrator, spark.sql.extensions, spark.sql.catalog.spark_catalog, "
-        "spark.sql.session.timeZone); name them with --properties-file "
-        f"{settings.conf_dir}/spark-defaults.conf, or export SPARK_CONF_DIR as its folder"
+        "spark.sql.session.timeZone); pass --properties-file "
+        f"{settings.conf_dir}/spark-defaults.conf, or set SPARK_CONF_DIR to its folder"
     ) in done.stdout  # spark-submit sends both streams there
 
 

@@ -247,14 +247,14 @@ def test_it_is_found_where_a_platform_unpacks_an_archive(platform: Platform) -> 
     platform.root.rename(platform.home / "bundle")
     files = ":".join(map(str, sorted((SPARK / "python" / "lib").glob("*.zip"))))
     done = platform.run(str(platform.python), alone, "copy", PYTHONPATH=files)
-    assert done.stdout.startswith("hudilab: no job 'copy'; jobs there: ")
+    assert done.stdout.startswith("hudilab: unknown job 'copy'; use one of: ")
 
 
 def test_what_cannot_run_is_one_line(platform: Platform) -> None:
     done = platform.main("copy")
     assert (done.returncode, done.stdout) == (
         1,
-        "hudilab: no job 'copy'; jobs there: sensor_readings, stock_prices; name one\n",
+        "hudilab: unknown job 'copy'; use one of: sensor_readings, stock_prices\n",
     )
     file = platform.root / "MANIFEST.json"
     manifest = json.loads(file.read_text("utf-8"))
@@ -262,7 +262,7 @@ def test_what_cannot_run_is_one_line(platform: Platform) -> None:
     done = platform.main("sensor_readings")
     assert done.returncode == 1
     assert done.stdout.startswith("hudilab: the bundle is for Python 3.12 on ")
-    assert done.stdout.endswith("to one that fits, or build the bundle with this one\n")
+    assert done.stdout.endswith("to a matching Python, or rebuild the bundle with this one\n")
     assert done.stdout.count("\n") == 1
 
 

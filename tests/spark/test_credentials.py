@@ -110,14 +110,14 @@ def test_what_the_preflight_says_is_what_spark_finds(
     assert where == "bucket 'bucket' at http://127.0.0.1:9"
     assert "HIDDEN" not in text
     if wrong == "sso":
-        why = "Python's client gets its keys by 'sso', a way that Spark's does not know"
+        why = "Python's client gets its keys from 'sso', which Spark's client does not support"
         assert text == why + REMEDY
     elif wrong:
         file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE", str(home / ".aws" / "credentials"))
         why = f"profile 'x' is not in {file}, and Spark's client reads no other file"
         assert text == why + REMEDY
     else:
-        assert text.startswith("nobody answers (EndpointConnectionError); ")
+        assert text.startswith("the server does not answer (EndpointConnectionError); ")
     assert java_finds_keys(home, monkeypatch) == (not wrong)
 
 

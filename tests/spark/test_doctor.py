@@ -67,5 +67,5 @@ def test_a_worker_with_another_python(tmp_path: Path) -> None:
     found = checks["worker python"]["found"]
     assert "[PYTHON_VERSION_MISMATCH] Python in worker has different version (3, 10)" in found
     assert checks["worker python"]["remedy"] == (
-        "give driver and workers the same Python and package: set PYSPARK_PYTHON"
+        "run driver and workers with the same Python and package: set PYSPARK_PYTHON"
     )

@@ -44,7 +44,7 @@ def test_the_healthy_stream_runs_on_to_its_end(
     told = str(caught.value)
     assert told.startswith("the stream ended after 0 batches: ")
     assert told.endswith("; fix the cause and start again: the stream resumes from its checkpoint")
-    assert f"hudilab: {told}; the other stream runs on" in capsys.readouterr().err
+    assert f"hudilab: {told}; the other stream keeps running" in capsys.readouterr().err
     table = spark.read.format("hudi").load(runs.table).select(rows.columns)
     assert rows.exceptAll(table).count() == table.exceptAll(rows).count() == 0
 

@@ -119,8 +119,8 @@ def test_another_file_than_the_lock_s_is_refused_and_not_kept(lab: Lab) -> None:
         with pytest.raises(JarError) as caught:
             lab.fetch()
         assert str(caught.value) == (
-            f"refused {PLAIN} of group demo: sha256 {got}, jars.lock has {expected}; "
-            "another file was served: check the mirror or the proxy"
+            f"rejected {PLAIN} of group demo: sha256 is {got}, jars.lock expects {expected}; "
+            "the server sent a different file: check the mirror or the proxy"
         )
         assert lab.files() == []
         assert not list(lab.cache.rglob("*.jar"))

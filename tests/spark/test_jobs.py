@@ -90,12 +90,16 @@ REMEDY = "change it in the parameters cell or with -p NAME VALUE"
         (
             ["--table-type", "MOR"],
             {},
-            "TableSpec: table_type='MOR' is not one of COPY_ON_WRITE, MERGE_ON_READ; "
-            "correct these fields",
+            "invalid TableSpec: table_type='MOR' is not one of COPY_ON_WRITE, MERGE_ON_READ; fix "
+            "these fields",
         ),
         (["--runtime", "cloud"], {}, "parameter runtime='cloud' is not a runtime; set it to LOCAL"),
         ([], {"IS_LOCAL": "x"}, "IS_LOCAL='x' is not a boolean; set it to true or false"),
-        (["--run-id", "../x"], {}, "parameter run_id='../x' cannot name a directory; use 1 to 64"),
+        (
+            ["--run-id", "../x"],
+            {},
+            "parameter run_id='../x' is not a valid directory name; use 1 to 64",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_line_and_nothing_is_written(

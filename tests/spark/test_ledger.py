@@ -128,17 +128,17 @@ def test_checkpoint_lost(spark: SparkSession, place: Place) -> None:
     assert refusal(spark, place) == (
         f"the table {place.table} was written by a stream whose checkpoint is not at "
         f"{place.checkpoint}, so this run would write its rows again; restore that checkpoint, or "
-        "delete table and checkpoint together, or use another run_id; if both streams write to the "
-        "table, pass shared=True to the BatchLedger of both"
+        "delete the table and the checkpoint together, or use another run_id; if both streams "
+        "write to the table, pass shared=True to the BatchLedger of both"
     )
 
 
 def test_table_lost(spark: SparkSession, place: Place) -> None:
     shutil.rmtree(folder(place.table))
     assert refusal(spark, place) == (
-        f"the checkpoint {place.checkpoint} belongs to another table or run: {place.table} holds "
-        "none of its 2 batches; use its own table, or delete table and checkpoint together, or "
-        "use another run_id"
+        f"the checkpoint {place.checkpoint} belongs to another table or run: {place.table} has "
+        "none of its 2 batches; use the table it belongs to, or delete the table and the "
+        "checkpoint together, or use another run_id"
     )
 
 
@@ -156,7 +156,7 @@ def test_checkpoint_of_another_source(spark: SparkSession, place: Place) -> None
         f"the checkpoint {place.checkpoint} belongs to a run with "
         '{"batches": 2, "rows": 40, "seed": 1, "sensors": 2}, but this run has '
         '{"batches": 2, "rows": 40, "seed": 2, "sensors": 2}; use the same source and '
-        "parameters, or delete table and checkpoint together, or use another run_id"
+        "parameters, or delete the table and the checkpoint together, or use another run_id"
     )
 
 
@@ -189,9 +189,9 @@ def test_a_start_after_a_merge_of_files_finds_the_last_batch(
 def test_checkpoint_set_back(spark: SparkSession, place: Place) -> None:
     shutil.rmtree(folder(place.checkpoint) / "commits")
     assert refusal(spark, place) == (
-        f"the checkpoint was set back: {place.table} holds batches up to 1, {place.checkpoint} up "
-        "to -1; restore both from the same moment, or delete table and checkpoint together, or "
-        "use another run_id"
+        f"the checkpoint was restored to an earlier state: {place.table} has batches up to 1, "
+        f"{place.checkpoint} up to -1; restore both from the same point in time, or delete the "
+        "table and the checkpoint together, or use another run_id"
     )
 
 
@@ -202,9 +202,9 @@ def test_table_set_back(spark: SparkSession, place: Place) -> None:
         if newest in file.name:
             file.unlink()
     assert refusal(spark, place) == (
-        f"the table was set back: {place.table} holds batches up to 0, {place.checkpoint} up to 1;"
-        " restore both from the same moment, or delete table and checkpoint together, or use "
-        "another run_id"
+        f"the table was restored to an earlier state: {place.table} has batches up to 0, "
+        f"{place.checkpoint} up to 1; restore both from the same point in time, or delete the "
+        "table and the checkpoint together, or use another run_id"
     )
 
 
@@ -237,9 +237,10 @@ def test_a_checkpoint_set_back_by_one_batch_that_plans_another_one(
     offsets.with_name(".1.crc").unlink()
     offsets.write_text(offsets.read_text().replace(":40,", ":60,"))
     assert refusal(spark, place) == (
-        f"batch 1 in {place.table} holds other offsets of the source than batch 1 of the "
-        f"checkpoint {place.checkpoint}: the checkpoint was set back or copied; restore both from "
-        "the same moment, or delete table and checkpoint together, or use another run_id"
+        f"batch 1 in {place.table} has other source offsets than batch 1 of the checkpoint "
+        f"{place.checkpoint}: the checkpoint was restored to an earlier state or copied; restore "
+        "both from the same point in time, or delete the table and the checkpoint together, or "
+        "use another run_id"
     )
 
 
@@ -251,7 +252,7 @@ def test_a_checkpoint_set_back_by_one_batch_that_is_planned_anew(
     readings = sensor_stream(spark, rows_per_batch=30, rows=40, **SIZES)
     other = readings.writeStream.foreachBatch(ledger.write_batch)
     query = other.option("checkpointLocation", place.checkpoint).start()
-    with pytest.raises(StreamError, match=r"batch 1 in .* holds other offsets of the source than"):
+    with pytest.raises(StreamError, match=r"batch 1 in .* has other source offsets than"):
         drain(query, batches=2, deadline=120)
     assert rows(spark, place) == 40
     assert len(instants(spark, place.table)) == 2
@@ -279,7 +280,7 @@ def test_a_bounded_stream_that_lost_its_last_batch(spark: SparkSession, place: P
     for file in timeline.iterdir():
         if newest in file.name:
             file.unlink()
-    with pytest.raises(StreamError, match=r"holds batches up to 0, and batch \d+ is next"):
+    with pytest.raises(StreamError, match=r"has batches up to 0, but batch \d+ is next"):
         run(spark, place)
 
 
@@ -305,8 +306,9 @@ def test_a_table_with_rows_of_others(spark: SparkSession, place: Place) -> None:
     batch = sensor_readings(spark, 10, **SIZES)
     batch.write.format("hudi").options(**SPEC.write_options()).mode("append").save(place.table)
     assert refusal(spark, place) == (
-        f"the table {place.table} holds rows that no stream wrote, and {place.checkpoint} is a new "
-        "checkpoint; use another table, or pass shared=True to BatchLedger to add to these rows"
+        f"the table {place.table} contains rows that no stream wrote, and {place.checkpoint} is a "
+        "new checkpoint; use another table, or pass shared=True to BatchLedger to add to these "
+        "rows"
     )
     BatchLedger(spark, SPEC, place, SOURCE, 2, shared=True)
 
@@ -325,8 +327,9 @@ def test_a_table_that_vanishes_while_the_stream_runs(spark: SparkSession, tmp_pa
     with pytest.raises(StreamError) as caught:
         drain(query.option("checkpointLocation", place.checkpoint).start(), batches=2, deadline=99)
     assert (
-        f"the table was set back while the stream was running: {place.table} holds batches up to "
-        "-1, and batch 1 is next; restore the table, or delete table and checkpoint together"
+        f"the table was restored to an earlier state while the stream was running: {place.table} "
+        "has batches up to -1, but batch 1 is next; restore the table, or delete the table and "
+        "the checkpoint together"
     ) in str(caught.value)
     assert not folder(place.table).exists()
 
@@ -351,7 +354,7 @@ def test_a_table_that_has_lost_its_properties(spark: SparkSession, place: Place)
         run(spark, place)
     assert (
         f"the table {place.table} has files, but its .hoodie/hoodie.properties is missing or "
-        "empty; restore that file from a copy, or delete table and checkpoint together"
+        "empty; restore that file from a backup, or delete the table and the checkpoint together"
     ) in str(caught.value)
 
 
@@ -367,9 +370,9 @@ def test_a_commit_whose_file_a_power_cut_left_empty(spark: SparkSession, place: 
     crash_before_last_note(place)
     newest = empty_last_commit(place)
     assert refusal(spark, place) == (
-        f"the commit {newest.name[:17]} of {place.table} is damaged: its file is empty or cut off, "
-        "as a power cut leaves it, so nobody knows what it wrote; delete that file and start "
-        f"again, and Hudi rolls the commit back: {place.table}/.hoodie/timeline/{newest.name}"
+        f"the commit {newest.name[:17]} of {place.table} is damaged: its file is empty or "
+        "truncated, as after a power failure, so what it wrote is unknown; delete that file and "
+        f"start again, and Hudi rolls the commit back: {place.table}/.hoodie/timeline/{newest.name}"
     )
     newest.unlink()
     run(spark, place)
@@ -381,7 +384,7 @@ def test_a_commit_whose_file_is_cut_off(spark: SparkSession, place: Place) -> No
     crash_before_last_note(place)
     newest = empty_last_commit(place)
     newest.write_bytes(b"Obj\x01\x04\x16avro.codec")
-    assert "is damaged: its file is empty or cut off" in refusal(spark, place)
+    assert "is damaged: its file is empty or truncated" in refusal(spark, place)
 
 
 def test_checkpoint_damaged(spark: SparkSession, place: Place) -> None:
@@ -389,8 +392,8 @@ def test_checkpoint_damaged(spark: SparkSession, place: Place) -> None:
     (metadata.parent / ".metadata.crc").unlink()
     metadata.write_text("{}", encoding="utf-8")
     assert refusal(spark, place) == (
-        f"the checkpoint file {place.checkpoint}/metadata is damaged; restore it from a copy, or "
-        "delete table and checkpoint together and start again"
+        f"the checkpoint file {place.checkpoint}/metadata is damaged; restore it from a backup, or "
+        "delete the table and the checkpoint together and start again"
     )
 
 
@@ -399,16 +402,16 @@ def test_checkpoint_damaged(spark: SparkSession, place: Place) -> None:
     [
         (
             {"record_key": ("sensor_id",)},
-            "record key: table has sensor_id,reading_id, asked sensor_id",
+            "record key: the table has sensor_id,reading_id, the spec has sensor_id",
         ),
         (
             {"table_type": "MERGE_ON_READ"},
-            "type: table has COPY_ON_WRITE, asked MERGE_ON_READ",
+            "type: the table has COPY_ON_WRITE, the spec has MERGE_ON_READ",
         ),
-        ({"partition": ()}, "partition: table has sensor_id, asked none"),
+        ({"partition": ()}, "partition: the table has sensor_id, the spec has none"),
         (
             {"ordering": "reading_id"},
-            "ordering: table has measurement_time, asked reading_id",
+            "ordering: the table has measurement_time, the spec has reading_id",
         ),
     ],
 )
@@ -416,8 +419,8 @@ def test_another_table_is_there(
     spark: SparkSession, place: Place, changes: dict[str, object], difference: str
 ) -> None:
     assert refusal(spark, place, spec=replace(SPEC, **changes)) == (
-        f"the table at {place.table} is another one: {difference}; use the table's own settings, "
-        "or another table.name or run_id"
+        f"the existing table {place.table} differs from its TableSpec: {difference}; use the "
+        "table's own settings, or another table.name or run_id"
     )
 
 
@@ -447,6 +450,6 @@ def test_drain_says_when_the_deadline_has_passed(spark: SparkSession, tmp_path: 
     with pytest.raises(StreamError) as caught:
         drain(stream.trigger(processingTime="1 hour").start(), batches=9, deadline=3)
     assert str(caught.value) == (
-        "1 of 9 batches were done after 3 s; raise the deadline and start again: "
+        "only 1 of 9 batches finished within 3 s; raise the deadline and start again: "
         "the stream resumes from its checkpoint"
     )

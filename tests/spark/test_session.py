@@ -98,8 +98,8 @@ def test_other_static_settings_are_refused(spark: SparkSession, tmp_path: Path) 
     with pytest.raises(SessionError) as caught:
         open_session(replace(load_settings(), conf_dir=tmp_path))
     assert str(caught.value) == (
-        "a Spark session is running with spark.master=local[*], and local[1] is asked for; "
-        "stop it with spark.stop(), or restart the kernel when the class path differs"
+        "a Spark session is already running with spark.master=local[*], not local[1]; stop it "
+        "with spark.stop(), or restart the kernel if the class path differs"
     )
 
 
@@ -107,8 +107,9 @@ def test_a_runtime_without_settings_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SessionError) as caught:
         open_session(replace(load_settings(), runtime="AWS", conf_dir=tmp_path))
     assert str(caught.value) == (
-        f"RUNTIME_ENV=AWS has no Spark settings: {tmp_path}/aws/spark-defaults.conf is missing; "
-        "write spark.master and what else this runtime needs into it, or use RUNTIME_ENV=LOCAL"
+        f"RUNTIME_ENV=AWS has no Spark settings: {tmp_path}/aws/spark-defaults.conf does not "
+        "exist; create it with spark.master and whatever else this runtime needs, or use "
+        "RUNTIME_ENV=LOCAL"
     )
 
 
@@ -160,6 +161,6 @@ def test_jars_that_a_running_java_does_not_have(tmp_path: Path) -> None:
         check=False,
     )
     assert done.stderr.splitlines()[-1] == (
-        "hudilab.errors.SessionError: this kernel's Java runs without "
+        "hudilab.errors.SessionError: this kernel's JVM was started without "
         "aws-msk-iam-auth-2.3.9-all.jar; restart the kernel"
     )

@@ -133,8 +133,8 @@ def test_a_service_that_loses_to_another_writers_ends_no_stream(
     drain(start(spark, APPENDS, place, 2, shared=True, batches=2), batches=2, deadline=300)
     said = [line for line in capsys.readouterr().err.splitlines() if "is committed" in line]
     assert [line.partition("hudilab: ")[2] for line in said] == [
-        f"batch {number} is committed; the table services after it failed, as they do when "
-        "another writer runs them at the same time, and the next batch runs them again: "
+        f"batch {number} is committed, but the table services after it failed, as they do when "
+        "another writer runs them at the same time; the next batch runs them again: "
         "java.io.IOException: Could not delete instant"
         for number in (0, 1)
     ]
@@ -149,9 +149,9 @@ def test_a_shared_table_is_not_tidied_by_its_streams(spark: SparkSession, place:
     with pytest.raises(TableError) as caught:
         BatchLedger(spark, APPENDS, place, {}, shared=True, tidy_every=5)
     assert str(caught.value) == (
-        "tidy_every=5 in a shared table: Hudi loses rows when two writers merge files at the same "
-        "time; leave tidy_every out, and merge files in one job of its own, with CALL "
-        "run_clustering"
+        "tidy_every=5 is not allowed for a shared table: Hudi loses rows when two writers merge "
+        "files at the same time; leave out tidy_every, and merge files in one separate job, with "
+        "CALL run_clustering"
     )
 
 
@@ -175,8 +175,8 @@ def test_a_table_on_an_object_store_is_shared_with_a_lock_of_the_callers_only(
     with pytest.raises(TableError) as caught:
         BatchLedger(spark, APPENDS, place, {}, shared=True)
     assert str(caught.value).startswith(
-        "s3a://bucket/w/lab/t is on an object store, where Hudi's lock file protects nothing; pass "
-        "lock= with the options of a lock provider"
+        "s3a://bucket/w/lab/t is on an object store, where Hudi's lock file is not safe; "
+        "pass lock= with the options of a lock provider"
     )
 
 

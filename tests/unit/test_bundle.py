@@ -105,8 +105,8 @@ def test_two_versions_of_a_file_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(BundleError) as caught:
         merge_jars([one, two])
     assert str(caught.value) == (
-        f"{name} is in one.jar and, with other bytes, in two.jar; "
-        "leave one of the two jars out of the groups in jars/jars.lock"
+        f"{name} is in one.jar and, with different contents, in two.jar; remove one of the two "
+        "jars from the groups in jars/jars.lock"
     )
 
 
@@ -115,8 +115,8 @@ def test_a_class_for_a_later_java_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BundleError) as caught:
         merge_jars([one])
     assert str(caught.value) == (
-        "a/A.class in one.jar is for Java 21, the platform has 17; "
-        "name an older version of the jar in jars/jars.lock"
+        "a/A.class in one.jar requires Java 21, but the platform has 17; use an older version of "
+        "the jar in jars/jars.lock"
     )
 
 
@@ -159,19 +159,19 @@ WHERE = "{conf}/application_properties.json: group 'spark.run.options': "
             {"python": "other.py", "jarfile": "lib/x.jar", "job": "copy"},
             BundleError,
             WHERE
-            + "key 'python' names 'other.py', which is not in the bundle (there: main.py); "
+            + "key 'python' names 'other.py', which is not in the bundle (available: main.py); "
             + WHERE
-            + "key 'jarfile' names 'lib/x.jar', which is not in the bundle (there: "
+            + "key 'jarfile' names 'lib/x.jar', which is not in the bundle (available: "
             "lib/hudilab-dependencies.jar); "
             + WHERE
-            + "key 'job' names 'copy', which is not in the bundle (there: "
-            "sensor_readings, stock_prices); correct it",
+            + "key 'job' names 'copy', which is not in the bundle (available: sensor_readings, "
+            "stock_prices); fix the settings",
         ),
         (
             {"job": None},
             ConfigError,
-            "{conf}/aws/application_properties.json: group 'spark.run.options' lacks key "
-            "'python'; group 'spark.run.options' lacks key 'jarfile'; correct the file",
+            "{conf}/aws/application_properties.json: group 'spark.run.options' has no key "
+            "'python'; group 'spark.run.options' has no key 'jarfile'; fix the file",
         ),
     ],
 )
@@ -192,7 +192,7 @@ def test_the_file_that_a_bad_run_option_comes_from_is_named(project: Settings) -
     )
     assert refusal(project) == (
         f"{file}: group 'spark.run.options': key 'job' names 'copy', which is not in the bundle "
-        "(there: sensor_readings, stock_prices); correct it"
+        "(available: sensor_readings, stock_prices); fix the settings"
     )
 
 
@@ -229,7 +229,7 @@ def test_a_secret_is_not_bundled(project: Settings, name: str, line: str, key: s
         groups.append({"PropertyGroupId": "mine", "PropertyMap": {key: "HIDDEN"}})
         file.write_text(json.dumps(groups))
     assert refusal(project) == (
-        f"{file} sets {key}, and a bundle holds no secrets; "
+        f"{file} sets {key}, but a bundle must not contain secrets; "
         "remove it: credentials come from the platform's role"
     )
 
@@ -250,8 +250,8 @@ def test_a_file_that_nobody_expects_is_not_bundled(project: Settings, name: str)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("HIDDEN\n")
     assert refusal(project) == (
-        f"{file} is none of the settings that a bundle takes (application_properties.json, "
-        "spark-defaults.conf, hudi-defaults.conf, log4j2.properties of conf, conf/docker and "
+        f"{file} is not one of the settings files of a bundle (application_properties.json, "
+        "spark-defaults.conf, hudi-defaults.conf, log4j2.properties in conf, conf/docker and "
         f"conf/aws); move it out of {project.conf_dir}"
     )
 
@@ -272,20 +272,20 @@ def test_what_stays_here_may_be_anything(project: Settings) -> None:
 def test_what_is_a_secret_must_be_known(project: Settings) -> None:
     file = project.conf_dir / "spark-defaults.conf"
     file.write_text(file.read_text().replace("spark.redaction.regex", "# "))
-    lacking = f"{file} lacks spark.redaction.regex, which tells secrets apart; add it"
+    lacking = f"{file} does not set spark.redaction.regex, which defines what is a secret; add it"
     assert refusal(project) == lacking
     file.unlink()
     assert refusal(project) == lacking
     file.write_text("spark.redaction.regex (?i\n")
     assert refusal(project).startswith(
-        f"{file}: spark.redaction.regex is not a regular expression ("
+        f"{file}: spark.redaction.regex is not a valid regular expression ("
     )
 
 
 def test_an_altered_or_missing_package_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with pytest.raises(BundleError, match="the package no-such-thing is not installed; run: make"):
+    with pytest.raises(BundleError, match="package no-such-thing is not installed; run: make"):
         bundle._site_packages(["no-such-thing"])
     site = tmp_path / "thing-1.dist-info"
     site.mkdir()

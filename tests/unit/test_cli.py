@@ -18,7 +18,7 @@ from hudilab.operations.cli import join_pairs
 from hudilab.operations.waiting import wait_for
 
 PARAMETERS = 'rows = 5\nbatches = 2\nsensors = 1\nseed = 42\ntrigger_seconds = 0.0\nrun_id = ""'
-THERE = "the parameters there: batches, rows, run_id, seed, sensors, trigger_seconds"
+THERE = "available parameters: batches, rows, run_id, seed, sensors, trigger_seconds"
 REMEDY = "change it in the parameters cell or with -p NAME VALUE"
 started: list[str] | None = None
 
@@ -67,21 +67,21 @@ def hudilab(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-p", "row", "5"], f"nb.ipynb: no parameter 'row'; {THERE}"),
+        (["-p", "row", "5"], f"nb.ipynb: unknown parameter 'row'; {THERE}"),
         (["-p", "rows", "ten"], f"nb.ipynb: rows='ten' is not a whole number; {THERE}"),
         (["-p", "rows"], f"nb.ipynb: rows='' is not a whole number; {THERE}"),
-        (["-p"], f"nb.ipynb: no parameter ''; {THERE}"),
+        (["-p"], f"nb.ipynb: unknown parameter ''; {THERE}"),
         (["-p", "rows", "5", "-p", "rows=6"], f"nb.ipynb: rows is given twice; {THERE}"),
         (["-p", "rows", "-1"], f"rows=-1 is less than 1; {REMEDY}"),
         (["-p", "rows", "0"], f"rows=0 is less than 1; {REMEDY}"),
         (["-p", "sensors", "0"], f"sensors=0 is less than 1; {REMEDY}"),
         (
             ["-p", "batches", "6"],
-            f"batches=6 is more than rows=5, so some would be empty; {REMEDY}",
+            f"batches=6 is more than rows=5, so some batches would be empty; {REMEDY}",
         ),
         (
             ["--parameter", "rows", "1"],
-            f"batches=2 is more than rows=1, so some would be empty; {REMEDY}",
+            f"batches=2 is more than rows=1, so some batches would be empty; {REMEDY}",
         ),
         (
             ["-p", "trigger_seconds", "-1"],
@@ -90,7 +90,7 @@ def hudilab(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         (
             ["-p", "rows", "x", "-p", "seed", "y", "-p", "z", "1"],
             "nb.ipynb: rows='x' is not a whole number; seed='y' is not a whole number; "
-            f"no parameter 'z'; {THERE}",
+            f"unknown parameter 'z'; {THERE}",
         ),
     ],
 )
@@ -119,7 +119,9 @@ def test_an_unknown_notebook(
         code = hudilab(monkeypatch, "run", str(sample), "09_none")
     error = capsys.readouterr().err
     assert code == 1
-    assert error.startswith("hudilab: no notebook '09_none'; give a path, or one of: 00_check_you")
+    assert error.startswith(
+        "hudilab: notebook '09_none' does not exist; give a path, or one of: 00"
+    )
     assert error.count("\n") == 1
     assert "02_write_hudi_stream, 03_inspect_table" in error
     assert processes == []
@@ -146,7 +148,7 @@ def test_a_setting_that_is_wrong_is_one_line_too(
         ),
         (
             "nb.ipynb/x",
-            "cannot make {parent}/nb.ipynb/x: Not a directory; "
+            "cannot create {parent}/nb.ipynb/x: Not a directory; "
             "choose another --out or HUDILAB_HOME",
         ),
     ],
@@ -244,7 +246,7 @@ def test_a_cell_that_takes_too_long(sample: Path) -> None:
     assert "Traceback" not in error
     last = error.splitlines()[-1]
     assert last.startswith(
-        f"hudilab: slow.ipynb: cell 1 was not done in 2 s: {SLOW[0]!r}; "
+        f"hudilab: slow.ipynb: cell 1 did not finish within 2 s: {SLOW[0]!r}; "
         f"raise the limit with --timeout SECONDS (0: no limit); see the log {home}/home/logs/"
     )
     assert last.endswith(f" and the executed notebook {home}/home/executed/slow.ipynb")

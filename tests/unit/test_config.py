@@ -50,7 +50,7 @@ RUN = {
     "arguments": "--rows 5000 --batches 5",
 }
 KEYS = "catalog.name, warehouse.path, database.name, table.name, aws.region"
-REMEDY = "; correct the file"
+REMEDY = "; fix the file"
 
 
 def group(name: Any = "HudiTable0", properties: Any = None) -> dict[str, Any]:
@@ -183,22 +183,21 @@ def test_each_problem_names_the_file_that_it_comes_from(tmp_path: Path) -> None:
         ],
     )
     assert refusal(tmp_path, "AWS") == (
-        f"{base}: group 'HudiTable0': key 'database.name' is not a plain name "
-        "(letters, digits and _, no digit first); group 'HudiTable0' lacks key 'aws.region'"
-        f"{REMEDY}; {overlay}: group 'HudiTable0': key 'warehouse.path' is empty; "
-        "group 'HudiTable0' has an unknown key 'tabel.name' (did you mean 'table.name'?); "
-        "group 'spark.run.options' lacks key 'python'; "
-        "group 'spark.run.options' lacks key 'jarfile'; "
-        f"group 'HudiTable0' is there 2 times{REMEDY}"
+        f"{base}: group 'HudiTable0': key 'database.name' is not a valid name (letters, digits and "
+        f"_, not starting with a digit); group 'HudiTable0' has no key 'aws.region'{REMEDY}; "
+        f"{overlay}: group 'HudiTable0': key 'warehouse.path' is empty; group 'HudiTable0' has an "
+        "unknown key 'tabel.name' (did you mean 'table.name'?); group 'spark.run.options' has no "
+        "key 'python'; group 'spark.run.options' has no key 'jarfile'; "
+        f"group 'HudiTable0' appears 2 times{REMEDY}"
     )
     overlay.write_text("{")
-    assert f"; {overlay} is not JSON (" in refusal(tmp_path, "AWS")
+    assert f"; {overlay} is not valid JSON (" in refusal(tmp_path, "AWS")
 
 
 def test_a_group_that_neither_file_has(tmp_path: Path) -> None:
     base, overlay = both(tmp_path, [group("a", {})], [group("b", {}), group("a", {})])
     assert refusal(tmp_path, "AWS") == (
-        f"no group 'HudiTable0' in {base} or {overlay}; groups there: a, b; "
+        f"no group 'HudiTable0' in {base} or {overlay}; groups found: a, b; "
         f"add it with the keys {KEYS}"
     )
     base.unlink()
@@ -254,24 +253,27 @@ def test_run_options(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         config.run_options(load(tmp_path), ", or name a job")
     assert str(caught.value) == (
-        f"no group 'spark.run.options' in {file}; "
-        "add it with the keys python, jarfile, job, or name a job"
+        f"group 'spark.run.options' is missing from {file}; "
+        "add it with the keys python, jarfile and job, or name a job"
     )
 
 
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"python": "(none)"}, " lacks key 'python'"),
+        ({"python": "(none)"}, " has no key 'python'"),
         ({"jarfile": ""}, ": key 'jarfile' is empty"),
-        ({"job": "a b"}, ": key 'job' is not a plain name (letters, digits and _, no digit first)"),
-        ({"job": 5}, ": key 'job' is a number, not text"),
+        (
+            {"job": "a b"},
+            ": key 'job' is not a valid name (letters, digits and _, not starting with a digit)",
+        ),
+        ({"job": 5}, ": key 'job' is a number, not a string"),
         ({"python": "/main.py"}, ": key 'python' is not a path inside the bundle"),
         ({"python": "../main.py"}, ": key 'python' is not a path inside the bundle"),
         ({"jarfile": "s3://b/x.jar"}, ": key 'jarfile' is not a path inside the bundle"),
         (
             {"arguments": "--run-id 'a"},
-            ": key 'arguments' is not a command line (no closing quotation)",
+            ": key 'arguments' is not a valid command line (no closing quotation)",
         ),
         ({"jar.file": "x"}, " has an unknown key 'jar.file' (did you mean 'jarfile'?)"),
     ],
@@ -316,7 +318,7 @@ def test_servers_that_are_none(tmp_path: Path, word: str) -> None:
     write(tmp_path, kafka_groups(tmp_path))
     assert refusal(tmp_path, BOOTSTRAP_SERVERS=word) == (
         f"BOOTSTRAP_SERVERS={word!r} is not host:port[,host:port...]; "
-        "correct it, or unset it: the file's servers are used then"
+        "fix it, or unset it to use the servers in the settings file"
     )
     groups = kafka_groups(tmp_path, {**CONSUMER, "bootstrap.servers": word})
     assert file_refusal(tmp_path, groups) == (
@@ -334,15 +336,12 @@ def test_all_that_is_wrong_with_the_groups_is_in_one_text(tmp_path: Path) -> Non
     }
     producer = {k: v for k, v in PRODUCER.items() if k != "topic.name"} | {"topic.nam": "x"}
     assert file_refusal(tmp_path, kafka_groups(tmp_path, consumer, producer)) == (
-        "group 'consumer.config.0': key 'topic.name' is not a topic's name "
-        "(letters, digits, '.', '_', '-'); "
-        "group 'consumer.config.0': key 'security.protocol' should be 'PLAINTEXT', 'SSL' or "
-        "'SASL_SSL'; "
-        "group 'consumer.config.0': key 'startup.mode' should be 'earliest-offset' or "
-        "'latest-offset'; "
-        "group 'consumer.config.0' has an unknown key 'sasl.password'; "
-        "group 'producer.config.0' lacks key 'topic.name'; "
-        "group 'producer.config.0' has an unknown key 'topic.nam' (did you mean 'topic.name'?)"
+        "group 'consumer.config.0': key 'topic.name' is not a valid topic name (letters, digits, "
+        "'.', '_', '-'); group 'consumer.config.0': key 'security.protocol' must be 'PLAINTEXT', "
+        "'SSL' or 'SASL_SSL'; group 'consumer.config.0': key 'startup.mode' must be "
+        "'earliest-offset' or 'latest-offset'; group 'consumer.config.0' has an unknown key "
+        "'sasl.password'; group 'producer.config.0' has no key 'topic.name'; group "
+        "'producer.config.0' has an unknown key 'topic.nam' (did you mean 'topic.name'?)"
     )
 
 
@@ -355,7 +354,7 @@ def test_the_view_of_a_topic_has_a_name_when_none_is_given(tmp_path: Path) -> No
         assert consumer.table_name == name
     unnamed = {key: value for key, value in PRODUCER.items() if key != "table.name"}
     groups = kafka_groups(tmp_path, producer=unnamed)
-    assert file_refusal(tmp_path, groups) == "group 'producer.config.0' lacks key 'table.name'"
+    assert file_refusal(tmp_path, groups) == "group 'producer.config.0' has no key 'table.name'"
 
 
 # --- runtime and IS_LOCAL
@@ -437,27 +436,27 @@ def test_runtime_and_is_local(
         (
             "",
             {"HUDILAB_HOME": "lab"},
-            "HUDILAB_HOME='lab' is a relative path; give an absolute one",
+            "HUDILAB_HOME='lab' is a relative path; use an absolute path",
         ),
         (
             "",
             {"HUDILAB_HOME": "/dev/null"},
-            "HUDILAB_HOME='/dev/null' is not a directory; name one, or unset it",
+            "HUDILAB_HOME='/dev/null' is not a directory; set it to a directory, or unset it",
         ),
         (
             "",
             {"HUDILAB_CONF": "conf"},
-            "HUDILAB_CONF='conf' is a relative path; give an absolute one",
+            "HUDILAB_CONF='conf' is a relative path; use an absolute path",
         ),
         (
             "",
             {"HUDILAB_CONF": "/dev/null"},
-            "HUDILAB_CONF='/dev/null' is not a directory; name one, or unset it",
+            "HUDILAB_CONF='/dev/null' is not a directory; set it to a directory, or unset it",
         ),
         (
             "",
             {"HUDILAB_CONF": "/nowhere/conf"},
-            "HUDILAB_CONF='/nowhere/conf' is not a directory; name one, or unset it",
+            "HUDILAB_CONF='/nowhere/conf' is not a directory; set it to a directory, or unset it",
         ),
     ],
 )
@@ -476,8 +475,8 @@ def test_environment_and_file_are_reported_in_one_error(tmp_path: Path) -> None:
         "RUNTIME_ENV='KDA' is not a runtime; "
         "set it to one of LOCAL, DOCKER, AWS, or leave it empty; "
         "IS_LOCAL='flase' is not a boolean; set it to true or false, or unset it; "
-        "HUDILAB_HOME='x' is a relative path; give an absolute one; "
-        f"{file}: group 'HudiTable0': key 'table.name' is empty; correct the file"
+        "HUDILAB_HOME='x' is a relative path; use an absolute path; "
+        f"{file}: group 'HudiTable0': key 'table.name' is empty; fix the file"
     )
 
 
@@ -515,8 +514,8 @@ def test_outside_a_checkout_conf_must_be_named(
     with pytest.raises(ConfigError) as caught:
         load_settings(env={})
     assert str(caught.value) == (
-        "hudilab is not installed from a checkout, so there is no conf directory beside it; "
-        "set HUDILAB_CONF to the directory that holds application_properties.json"
+        "hudilab is not installed from a checkout, so it has no conf directory; set HUDILAB_CONF "
+        "to the directory that contains application_properties.json"
     )
     write(tmp_path / "here" / "conf", [group()])
     settings = load(tmp_path / "here" / "conf")
@@ -531,15 +530,15 @@ def test_a_file_of_the_project_is_named_relative_to_it(
     with pytest.raises(ConfigError) as caught:
         load_settings(env={})
     assert str(caught.value) == (
-        "conf/application_properties.json is missing; "
-        "create it with group 'HudiTable0', or set HUDILAB_CONF"
+        "conf/application_properties.json does not exist; create it with group 'HudiTable0', or "
+        "set HUDILAB_CONF"
     )
     write(tmp_path / "conf", [group("spark.other", {}), group("a\nb", {})])
     with pytest.raises(ConfigError) as caught:
         load_settings(env={})
     assert str(caught.value) == (
         "no group 'HudiTable0' in conf/application_properties.json; "
-        f"groups there: spark.other, 'a\\nb'; add it with the keys {KEYS}"
+        f"groups found: spark.other, 'a\\nb'; add it with the keys {KEYS}"
     )
 
 
@@ -571,33 +570,33 @@ def test_options_in_every_form_that_spark_reads(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        ("", "is not JSON (Expecting value, line 1 column 1); correct it there"),
+        ("", "is not valid JSON (Expecting value, line 1 column 1); fix the syntax"),
         (
             f'[\n  {{"key": "{SECRET}",}}\n]',
-            "is not JSON (Expecting property name enclosed in double quotes, line 2 column 35); "
-            "correct it there",
+            "is not valid JSON (Expecting property name enclosed in double quotes, line 2 column "
+            "35); fix the syntax",
         ),
         (
             "[" * 100_000,
-            "is nested too deep or holds too long a number; write a plain list of groups",
+            "is nested too deeply or contains too long a number; write a plain list of groups",
         ),
         (
             "9" * 5_000,
-            "is nested too deep or holds too long a number; write a plain list of groups",
+            "is nested too deeply or contains too long a number; write a plain list of groups",
         ),
         (
             '{"HudiTable0": {}}',
-            "holds an object, not a list of groups; "
+            "contains an object, not a list of groups; "
             'write [{"PropertyGroupId": "HudiTable0", "PropertyMap": {...}}]',
         ),
         (
             f'"{SECRET}"',
-            "holds text, not a list of groups; "
+            "contains a string, not a list of groups; "
             'write [{"PropertyGroupId": "HudiTable0", "PropertyMap": {...}}]',
         ),
         (
             "null",
-            "holds null, not a list of groups; "
+            "contains null, not a list of groups; "
             'write [{"PropertyGroupId": "HudiTable0", "PropertyMap": {...}}]',
         ),
     ],
@@ -610,7 +609,7 @@ def test_an_unusable_file_is_refused(tmp_path: Path, content: str, text: str) ->
 def test_a_file_that_is_no_text_or_no_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "application_properties.json"
     file.write_bytes(b'["\xff"]')
-    assert refusal(tmp_path) == f"{file} is not UTF-8 text (byte 2); save it as UTF-8"
+    assert refusal(tmp_path) == f"{file} is not valid UTF-8 (byte 2); save it as UTF-8"
     file.unlink()
     file.mkdir()
     assert refusal(tmp_path) == (f"{file} cannot be read (Is a directory); make it a readable file")
@@ -619,7 +618,7 @@ def test_a_file_that_is_no_text_or_no_file_is_refused(tmp_path: Path) -> None:
 def test_without_any_group_none_is_listed(tmp_path: Path) -> None:
     file = write(tmp_path, [])
     assert refusal(tmp_path) == (
-        f"no group 'HudiTable0' in {file}; groups there: none; add it with the keys {KEYS}"
+        f"no group 'HudiTable0' in {file}; groups found: none; add it with the keys {KEYS}"
     )
 
 
@@ -629,22 +628,23 @@ def test_without_any_group_none_is_listed(tmp_path: Path) -> None:
         (7, "entry 2 is a number, not an object"),
         (True, "entry 2 is a boolean, not an object"),
         ([], "entry 2 is a list, not an object"),
-        ({}, "entry 2 lacks key 'PropertyGroupId'; entry 2 lacks key 'PropertyMap'"),
+        ({}, "entry 2 has no key 'PropertyGroupId'; entry 2 has no key 'PropertyMap'"),
         (group(""), "entry 2: key 'PropertyGroupId' is empty"),
-        (group(None), "entry 2: key 'PropertyGroupId' is null, not text"),
-        (group(["x"]), "entry 2: key 'PropertyGroupId' is a list, not text"),
+        (group(None), "entry 2: key 'PropertyGroupId' is null, not a string"),
+        (group(["x"]), "entry 2: key 'PropertyGroupId' is a list, not a string"),
         (
             {"PropertyGroupId": "a", "propertymaps": {}},
-            "group 'a' lacks key 'PropertyMap'; "
+            "group 'a' has no key 'PropertyMap'; "
             "group 'a' has an unknown key 'propertymaps' (did you mean 'PropertyMap'?)",
         ),
         (group("a", [1]), "group 'a': key 'PropertyMap' is a list, not an object"),
-        (group("a", {"b": 1.5}), "group 'a': key 'b' is a number, not text"),
+        (group("a", {"b": 1.5}), "group 'a': key 'b' is a number, not a string"),
         (
             group("a", {"b": {"c": SECRET}, "d": None}),
-            "group 'a': key 'b' is an object, not text; group 'a': key 'd' is null, not text",
+            "group 'a': key 'b' is an object, not a string; group 'a': key 'd' is null, not a "
+            "string",
         ),
-        (group(), "group 'HudiTable0' is there 2 times"),
+        (group(), "group 'HudiTable0' appears 2 times"),
     ],
 )
 def test_an_entry_of_the_wrong_shape_is_refused(tmp_path: Path, entry: Any, text: str) -> None:
@@ -666,9 +666,9 @@ def test_a_key_given_twice_is_refused(tmp_path: Path) -> None:
 def test_a_broken_entry_and_a_missing_group_are_reported_together(tmp_path: Path) -> None:
     file = write(tmp_path, [3, group("a", {"b": 1})])
     assert refusal(tmp_path) == (
-        f"{file}: entry 1 is a number, not an object; group 'a': key 'b' is a number, not text; "
-        f"correct the file; no group 'HudiTable0' in {file}; groups there: a; "
-        f"add it with the keys {KEYS}"
+        f"{file}: entry 1 is a number, not an object; group 'a': key 'b' is a number, not a "
+        f"string; fix the file; no group 'HudiTable0' in {file}; groups found: a; add it with the "
+        f"keys {KEYS}"
     )
 
 
@@ -677,7 +677,7 @@ def test_a_broken_entry_and_a_missing_group_are_reported_together(tmp_path: Path
 
 @pytest.mark.parametrize("key", GOOD)
 def test_every_key_is_mandatory_and_not_empty(tmp_path: Path, key: str) -> None:
-    assert table_refusal(tmp_path, **{key: "(none)"}) == f"group 'HudiTable0' lacks key '{key}'"
+    assert table_refusal(tmp_path, **{key: "(none)"}) == f"group 'HudiTable0' has no key '{key}'"
     assert table_refusal(tmp_path, **{key: ""}) == f"group 'HudiTable0': key '{key}' is empty"
 
 
@@ -695,7 +695,7 @@ def test_every_key_is_mandatory_and_not_empty(tmp_path: Path, key: str) -> None:
 )
 def test_every_key_is_text(tmp_path: Path, key: str, value: Any, kind: str) -> None:
     text = table_refusal(tmp_path, **{key: value})
-    assert text == f"group 'HudiTable0': key '{key}' is {kind}, not text"
+    assert text == f"group 'HudiTable0': key '{key}' is {kind}, not a string"
 
 
 @pytest.mark.parametrize("key", ["catalog.name", "database.name", "table.name"])
@@ -704,15 +704,16 @@ def test_every_key_is_text(tmp_path: Path, key: str, value: Any, kind: str) -> N
 )
 def test_names_are_plain(tmp_path: Path, key: str, value: str) -> None:
     assert table_refusal(tmp_path, **{key: value}) == (
-        f"group 'HudiTable0': key '{key}' is not a plain name "
-        "(letters, digits and _, no digit first)"
+        f"group 'HudiTable0': key '{key}' is not a valid name (letters, digits and _, not starting "
+        "with a digit)"
     )
 
 
 @pytest.mark.parametrize("value", ["lake", "SPARK_CATALOG", "default"])
 def test_a_catalog_that_hudi_does_not_work_in(tmp_path: Path, value: str) -> None:
     assert table_refusal(tmp_path, **{"catalog.name": value}) == (
-        "group 'HudiTable0': key 'catalog.name' is not 'spark_catalog', the only one for Hudi's SQL"
+        "group 'HudiTable0': key 'catalog.name' is not 'spark_catalog', the only catalog that "
+        "Hudi's SQL supports"
     )
 
 
@@ -720,7 +721,7 @@ def test_a_catalog_that_hudi_does_not_work_in(tmp_path: Path, value: str) -> Non
 @pytest.mark.parametrize("value", [" ", " x", "x\n", f"{SECRET} "])
 def test_a_padded_text_is_refused(tmp_path: Path, key: str, value: str) -> None:
     text = table_refusal(tmp_path, **{key: value})
-    assert text == f"group 'HudiTable0': key '{key}' starts or ends with a blank"
+    assert text == f"group 'HudiTable0': key '{key}' has leading or trailing whitespace"
 
 
 @pytest.mark.parametrize(
@@ -735,7 +736,8 @@ def test_a_padded_text_is_refused(tmp_path: Path, key: str, value: str) -> None:
 )
 def test_credentials_in_the_warehouse_are_refused(tmp_path: Path, value: str) -> None:
     assert table_refusal(tmp_path, **{"warehouse.path": value}) == (
-        "group 'HudiTable0': key 'warehouse.path' holds credentials, which belong in the AWS chain"
+        "group 'HudiTable0': key 'warehouse.path' contains credentials, which belong in the AWS "
+        "credential chain"
     )
     assert SECRET.replace("/", "") not in refusal(tmp_path)
 
@@ -775,14 +777,10 @@ def test_all_problems_of_a_file_are_in_one_error(tmp_path: Path) -> None:
     }
     content = [group(properties=properties), "x", group("a", {"b": True}), group("a", {})]
     assert file_refusal(tmp_path, content) == (
-        "group 'HudiTable0': key 'catalog.name' is empty; "
-        "group 'HudiTable0': key 'warehouse.path' holds credentials, "
-        "which belong in the AWS chain; "
-        "group 'HudiTable0': key 'database.name' is a number, not text; "
-        "group 'HudiTable0' lacks key 'table.name'; "
-        "group 'HudiTable0' lacks key 'aws.region'; "
-        "group 'HudiTable0' has an unknown key 'tablename' (did you mean 'table.name'?); "
-        "entry 2 is text, not an object; "
-        "group 'a': key 'b' is a boolean, not text; "
-        "group 'a' is there 2 times"
+        "group 'HudiTable0': key 'catalog.name' is empty; group 'HudiTable0': key "
+        "'warehouse.path' contains credentials, which belong in the AWS credential chain; group "
+        "'HudiTable0': key 'database.name' is a number, not a string; group 'HudiTable0' has no "
+        "key 'table.name'; group 'HudiTable0' has no key 'aws.region'; group 'HudiTable0' has an "
+        "unknown key 'tablename' (did you mean 'table.name'?); entry 2 is a string, not an "
+        "object; group 'a': key 'b' is a boolean, not a string; group 'a' appears 2 times"
     )

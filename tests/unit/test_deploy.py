@@ -119,15 +119,15 @@ def test_all_that_is_wrong_is_in_one_error(settings: Settings) -> None:
     with pytest.raises(BundleError) as caught:
         job_run(settings, application_id="A", role_arn="me", to="s3://b", python="python3")
     assert str(caught.value) == (
-        "--application-id is not the application's id, digits and small letters; "
-        "--role-arn is not arn:aws:iam::<account>:role/<name>; --to is not s3://<bucket>/<prefix>; "
-        "--python is not an absolute path in the image, or s3://<bucket>/<name>.tar.gz; correct it"
+        "--application-id is not an application ID (digits and lowercase letters); --role-arn is "
+        "not arn:aws:iam::<account>:role/<name>; --to is not s3://<bucket>/<prefix>; --python is "
+        "not an absolute path in the image, or s3://<bucket>/<name>.tar.gz; fix the command line"
     )
     with pytest.raises(BundleError) as caught:
         permissions(settings, account="1", to=TO, cluster_arn="x")
     assert str(caught.value) == (
-        "--account is not the account's twelve digits; --cluster-arn is not "
-        "arn:aws:kafka:<region>:<account>:cluster/<name>/<id>; correct it"
+        "--account is not an account ID of twelve digits; --cluster-arn is not "
+        "arn:aws:kafka:<region>:<account>:cluster/<name>/<id>; fix the command line"
     )
 
 
@@ -138,8 +138,8 @@ def test_a_warehouse_that_is_not_a_prefix_on_s3(settings: Settings, warehouse: s
         with pytest.raises(BundleError) as caught:
             ask(local)
         assert str(caught.value) == (
-            f"warehouse.path of {settings.source} is not s3://<bucket>/<prefix>; "
-            "set it to one: a prefix of its own can be allowed without the rest of the bucket"
+            f"warehouse.path in {settings.source} is not s3://<bucket>/<prefix>; "
+            "set it to one, so that the role gets access to the prefix and not to the whole bucket"
         )
 
 
@@ -149,8 +149,8 @@ def test_permissions_for_a_cluster_without_iam_servers(settings: Settings) -> No
     with pytest.raises(BundleError) as caught:
         permissions(settings, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
     assert str(caught.value) == (
-        f"bootstrap.servers of {settings.source} are not a cluster's servers for IAM, which "
-        "have port 9098; correct them, or leave --cluster-arn out"
+        f"bootstrap.servers in {settings.source} are not a cluster's IAM servers, which use port "
+        "9098; fix them, or leave out --cluster-arn"
     )
 
 
@@ -270,15 +270,15 @@ def test_a_region_and_arns_that_do_not_go_together(settings: Settings) -> None:
             ask(china)
         texts.append(str(caught.value))
     told = (
-        f"is of partition aws, and aws.region='cn-north-1' of {settings.source} is in aws-cn; "
-        "correct one of the two"
+        f"is in AWS partition aws, but aws.region='cn-north-1' in {settings.source} is in aws-cn; "
+        "fix one of the two"
     )
     assert texts == [f"--role-arn {told}", f"--cluster-arn {told}"]
     nowhere = change(settings, "HudiTable0", **{"aws.region": "narnia-1"})
     with pytest.raises(BundleError) as caught:
         run(nowhere)
     assert str(caught.value) == (
-        f"aws.region='narnia-1' of {settings.source} is no region of AWS; correct it"
+        f"aws.region='narnia-1' in {settings.source} is not an AWS region; fix it"
     )
 
 

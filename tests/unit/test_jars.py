@@ -64,11 +64,17 @@ def test_groups_and_order_are_the_lock_s(jars_dir: Path) -> None:
     ("text", "message"),
     [
         ("[core\n", "cannot read {lock} (Expected ']' at the end of a table declaration"),
-        ('"a:b:1" = "x"\n', "{lock}: 'a:b:1' is not in a group; put it below a line like [core]"),
-        ('[core]\n"a:b" = "x"\n', "{lock}: bad entry 'a:b' in group core; write "),
-        ('[core]\n"a:b:1/../x" = "x"\n', "{lock}: bad entry 'a:b:1/../x' in group core; write "),
-        ('[core]\n"a:b:1" = "abc"\n', "{lock}: bad entry 'a:b:1' in group core; write "),
-        ('[core]\n"a:b:1" = 5\n', "{lock}: bad entry 'a:b:1' in group core; write "),
+        (
+            '"a:b:1" = "x"\n',
+            "{lock}: 'a:b:1' is not in a group; put it below a group line such as [core]",
+        ),
+        ('[core]\n"a:b" = "x"\n', "{lock}: invalid entry 'a:b' in group core; write it as "),
+        (
+            '[core]\n"a:b:1/../x" = "x"\n',
+            "{lock}: invalid entry 'a:b:1/../x' in group core; write it as ",
+        ),
+        ('[core]\n"a:b:1" = "abc"\n', "{lock}: invalid entry 'a:b:1' in group core; write it as "),
+        ('[core]\n"a:b:1" = 5\n', "{lock}: invalid entry 'a:b:1' in group core; write it as "),
     ],
 )
 def test_a_bad_lock_names_the_entry(tmp_path: Path, text: str, message: str) -> None:
@@ -99,7 +105,7 @@ def test_an_unknown_group_lists_the_groups(jars_dir: Path) -> None:
         with pytest.raises(JarError) as caught:
             call(jars_dir, ["core", "kafak"])
         assert str(caught.value) == (
-            f"no group 'kafak' in {jars_dir}/jars.lock; groups there: core, more"
+            f"no group 'kafak' in {jars_dir}/jars.lock; available groups: core, more"
         )
 
 
@@ -118,8 +124,8 @@ def test_an_altered_jar_of_the_same_size(jars_dir: Path) -> None:
     with pytest.raises(JarError) as caught:
         verify(jars_dir, ["core"])
     assert str(caught.value) == (
-        f"altered jar {path} of group core: sha256 {sha256(b'fIrst')}, "
-        f"jars.lock has {sha256(b'first')}; run: hudilab jars core"
+        f"altered jar {path} of group core: sha256 is {sha256(b'fIrst')}, "
+        f"jars.lock expects {sha256(b'first')}; run: hudilab jars core"
     )
 
 

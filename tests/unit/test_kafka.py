@@ -82,8 +82,8 @@ def test_servers_with_port_9098_ask_for_iam(servers: str) -> None:
     with pytest.raises(KafkaError) as caught:
         client.client_options()
     assert str(caught.value) == (
-        f"{servers} asks for IAM, which the Python client does not speak; "
-        "produce with Spark, or name the cluster's SASL/SCRAM servers"
+        f"{servers} requires IAM, which the Python client does not support; produce with Spark, or "
+        "use the cluster's SASL/SCRAM servers"
     )
 
 
@@ -97,15 +97,15 @@ def test_other_servers_do_not_ask_for_iam(servers: str) -> None:
 
 def test_what_is_missing_is_named() -> None:
     assert refusal(None, {}) == (
-        "application_properties.json has no groups for Kafka; "
+        "application_properties.json has no Kafka groups; "
         "add consumer.config.0 and producer.config.0"
     )
     assert refusal(group(security_protocol="SASL_SSL"), {}) == (
-        "security.protocol is SASL_SSL; set sasl.username beside it"
+        "security.protocol is SASL_SSL, but sasl.username is not set; set sasl.username"
     )
     assert refusal(group(security_protocol="SASL_SSL", sasl_username="lab"), {}) == (
-        "security.protocol is SASL_SSL and there is no password; set KAFKA_PASSWORD, "
-        "or KAFKA_PASSWORD_FILE to a file of mode 0600"
+        "security.protocol is SASL_SSL, but no password is set; set KAFKA_PASSWORD, or set "
+        "KAFKA_PASSWORD_FILE to a file of mode 0600"
     )
 
 
@@ -125,10 +125,10 @@ def test_a_password_file_of_mode_0600_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "mode", "said"),
     [
-        (SECRET.encode(), 0o640, " can be read by others (mode 0640); chmod 600 it"),
-        (SECRET.encode(), 0o604, " can be read by others (mode 0604); chmod 600 it"),
+        (SECRET.encode(), 0o640, " is readable by others (mode 0640); restrict it with chmod 600"),
+        (SECRET.encode(), 0o604, " is readable by others (mode 0604); restrict it with chmod 600"),
         (b"\n", 0o600, " is empty; write the password into it"),
-        (b"\xff", 0o600, " cannot be read (not UTF-8 text); correct the name"),
+        (b"\xff", 0o600, " cannot be read (not UTF-8 text); set it to a readable file"),
     ],
 )
 def test_a_password_file_that_cannot_be_used(
@@ -144,8 +144,8 @@ def test_a_password_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(KafkaError) as caught:
         password({"KAFKA_PASSWORD_FILE": f"{tmp_path}/none"})
     assert str(caught.value) == (
-        f"KAFKA_PASSWORD_FILE={tmp_path}/none cannot be read (No such file or directory); "
-        "correct the name"
+        f"KAFKA_PASSWORD_FILE={tmp_path}/none cannot be read (No such file or directory); set it "
+        "to a readable file"
     )
 
 

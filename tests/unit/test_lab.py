@@ -45,9 +45,7 @@ def test_copies_are_the_lessons(lessons: Path, copies: Path) -> None:
 
 def test_a_lesson_that_has_changed_is_copied_anew(lessons: Path, copies: Path) -> None:
     (lessons / "00_a.ipynb").write_text("second edition")
-    assert list(update(lessons, copies)) == [
-        f"{copies}/00_a.ipynb: the lesson has changed, copied anew"
-    ]
+    assert list(update(lessons, copies)) == [f"{copies}/00_a.ipynb: updated to the new lesson"]
     assert texts(copies)["00_a.ipynb"] == "second edition"
     assert list(update(lessons, copies)) == []
 
@@ -60,7 +58,7 @@ def test_a_reader_s_copy_is_never_overwritten(lessons: Path, copies: Path) -> No
         told = list(update(lessons, copies))
         command = f"rm '{copies}/00_a.ipynb'"
         assert told == [
-            f"{copies}/00_a.ipynb: your copy is kept; the lesson has changed, to get it: {command}"
+            f"{copies}/00_a.ipynb: your changed copy is kept; to get the new lesson: {command}"
         ]
         assert texts(copies)["00_a.ipynb"] == "mine"
     subprocess.run(command, shell=True, check=True)
@@ -91,7 +89,7 @@ def test_a_home_that_cannot_be_written_is_one_line(lessons: Path, tmp_path: Path
         list(update(lessons, tmp_path / "file" / "notebooks"))
     assert str(caught.value) == (
         f"cannot write {tmp_path}/file/notebooks (Not a directory); "
-        "make it writable, or set HUDILAB_HOME to a directory that is"
+        "make it writable, or set HUDILAB_HOME to a writable directory"
     )
 
 

@@ -41,13 +41,15 @@ def test_table_and_checkpoint_fit(done: int) -> None:
 
 @pytest.mark.parametrize(("done", "older"), [(2, "checkpoint"), (-1, "checkpoint"), (5, "table")])
 def test_one_of_them_was_set_back(done: int, older: str) -> None:
-    with pytest.raises(StreamError, match=f"^the {older} was set back: <table> holds batches up"):
+    with pytest.raises(
+        StreamError, match=f"^the {older} was restored to an earlier state: <table> has batches up"
+    ):
         RULES.check(checkpoint(done), "{}", stamp(4), [])
 
 
 @pytest.mark.parametrize("done", [3, 4])
 def test_the_newest_batch_is_another_one(done: int) -> None:
-    with pytest.raises(StreamError, match=r"^batch 4 in <table> holds other offsets"):
+    with pytest.raises(StreamError, match=r"^batch 4 in <table> has other source offsets"):
         RULES.check(checkpoint(done, p4="x4"), "{}", stamp(4), [])
 
 
@@ -56,8 +58,13 @@ def test_a_batch_is_skipped_only_if_it_is_the_same() -> None:
     assert RULES.is_written(4, "d4", "{}", stamp(4)) is True
     assert RULES.is_written(0, "d0", "{}", None) is False
     for batch, digest, said in (
-        (4, "x4", "^batch 4 in <table> holds other offsets of the source than batch 4 of the"),
-        (6, "d6", "^the table was set back while the stream was running: <table> holds batches up"),
+        (4, "x4", "^batch 4 in <table> has other source offsets than batch 4 of the"),
+        (
+            6,
+            "d6",
+            "^the table was restored to an earlier state while the stream was running: <table> "
+            "has batches up",
+        ),
         (3, "d3", "^another driver has taken over the checkpoint <checkpoint>; let that one write"),
     ):
         with pytest.raises(StreamError, match=said):
@@ -69,7 +76,10 @@ def test_a_batch_is_skipped_only_if_it_is_the_same() -> None:
 def test_a_bounded_stream_ends_when_its_last_batch_is_there() -> None:
     assert BOUNDED.is_written(3, "d3", "{}", stamp(2)) is True
     assert BOUNDED.is_written(9, "d9", "{}", stamp(2)) is True
-    with pytest.raises(StreamError, match=r"^the table was set back while the stream was running"):
+    with pytest.raises(
+        StreamError,
+        match=r"^the table was restored to an earlier state while the stream was running",
+    ):
         BOUNDED.is_written(3, "d3", "{}", stamp(1))
     BOUNDED.check(checkpoint(7), "{}", stamp(2), [])
 
@@ -78,7 +88,11 @@ def test_another_stream_is_refused_unless_the_table_is_shared() -> None:
     for query, others, said in (
         (MINE, [commit(0, OTHER)], "was written by a stream whose checkpoint is not at"),
         (None, [commit(0, OTHER)], "was written by a stream whose checkpoint is not at"),
-        (None, [Commit("t0", None)], "holds rows that no stream wrote, and <checkpoint> is a new"),
+        (
+            None,
+            [Commit("t0", None)],
+            "contains rows that no stream wrote, and <checkpoint> is a new",
+        ),
     ):
         with pytest.raises(StreamError, match=said):
             RULES.check(checkpoint(-1, query), "{}", None, others)

@@ -14,7 +14,7 @@ from hudilab.lessons.sizes import check_sizes
 from hudilab.operations.parameters import defaults, parse
 
 KNOWN = {"rows": 5, "share": 0.5, "name": "a", "quick": True}
-NAMES = "the parameters there: name, quick, rows, share"
+NAMES = "available parameters: name, quick, rows, share"
 
 
 def notebook(folder: Path, *sources: str) -> Path:
@@ -66,14 +66,15 @@ def test_exactly_one_cell(tmp_path: Path, sources: tuple[str, ...]) -> None:
 )
 def test_anything_but_a_literal_is_refused(tmp_path: Path, line: str) -> None:
     assert refused(defaults, notebook(tmp_path, f"a = 1\n{line}")) == (
-        "nb.ipynb: line 2 of the parameters cell is not NAME = number, text, True or False; "
+        "nb.ipynb: line 2 of the parameters cell is not NAME = number, string, True or False; "
         "move other code to another cell"
     )
 
 
 def test_a_cell_that_is_not_python(tmp_path: Path) -> None:
     assert refused(defaults, notebook(tmp_path, "a = 1\nb = = 2")) == (
-        "nb.ipynb: line 2 of the parameters cell is not Python (invalid syntax); correct it"
+        "nb.ipynb: line 2 of the parameters cell is not valid Python (invalid syntax); fix the "
+        "syntax"
     )
 
 
@@ -82,8 +83,8 @@ def test_a_file_that_is_no_notebook(tmp_path: Path, text: str) -> None:
     path = tmp_path / "nb.ipynb"
     path.write_text(text)
     message = refused(defaults, path)
-    assert message.startswith("nb.ipynb is not a notebook (")
-    assert message.endswith("); repair it")
+    assert message.startswith("nb.ipynb is not a valid notebook (")
+    assert message.endswith("); fix the file")
 
 
 @pytest.mark.parametrize(
@@ -118,8 +119,8 @@ def test_a_text_becomes_the_default_s_type(name: str, text: str, value: object) 
         ("share", "inf", "share='inf' is not a number"),
         ("quick", "1", "quick='1' is not true or false"),
         ("quick", "", "quick='' is not true or false"),
-        ("Rows", "5", "no parameter 'Rows'"),
-        ("", "", "no parameter ''"),
+        ("Rows", "5", "unknown parameter 'Rows'"),
+        ("", "", "unknown parameter ''"),
     ],
 )
 def test_a_text_that_does_not_fit(name: str, text: str, problem: str) -> None:
@@ -129,7 +130,8 @@ def test_a_text_that_does_not_fit(name: str, text: str, problem: str) -> None:
 def test_all_problems_in_one_error() -> None:
     given = [("rows", "5"), ("rows", "6"), ("none", "1"), ("quick", "no")]
     assert refused(parse, given, KNOWN, "nb") == (
-        f"nb: rows is given twice; no parameter 'none'; quick='no' is not true or false; {NAMES}"
+        "nb: rows is given twice; unknown parameter 'none'; quick='no' is not true or false; "
+        f"{NAMES}"
     )
 
 
@@ -154,8 +156,8 @@ def test_sizes_that_a_stream_can_have() -> None:
         ({"batches": 0}, "batches=0 is less than 1"),
         ({"sensors": 0}, "sensors=0 is less than 1"),
         ({"tickers": 0}, "tickers=0 is less than 1"),
-        ({"tickers": 18}, "tickers=18 is more than the 17 that there are"),
-        ({"batches": 11}, "batches=11 is more than rows=10, so some would be empty"),
+        ({"tickers": 18}, "tickers=18 is more than the 17 available"),
+        ({"batches": 11}, "batches=11 is more than rows=10, so some batches would be empty"),
         ({"rows": "ten"}, "rows='ten' is not a whole number"),
         ({"rows": True}, "rows=True is not a whole number"),
         ({"rows": 10.0}, "rows=10.0 is not a whole number"),

@@ -13,20 +13,20 @@ from hudilab.paths import Place, check_writable, local_path, locate, make_home, 
 
 HOME = Path("/home/me/lab")
 NO_BUCKET = (
-    "warehouse.path names no bucket (3 to 63 of a-z, 0-9, '.' and '-'); "
+    "warehouse.path has no valid bucket name (3 to 63 of a-z, 0-9, '.' and '-'); "
     "write it as s3://<bucket>/<prefix>"
 )
 EMPTY = (
-    "warehouse.path is empty or has control characters; "
+    "warehouse.path is empty or contains control characters; "
     "set it to s3://<bucket>/<prefix> or a local path"
 )
 HOST = "warehouse.path has a host in its file URI; write it as file:///<path>"
-ROOT = "warehouse.path is the root of the disk; name a directory below it"
+ROOT = "warehouse.path is the root directory; set it to a directory below"
 
 
 def unknown(scheme: str) -> str:
     return (
-        f"warehouse.path has the unknown scheme '{scheme}'; "
+        f"warehouse.path has an unknown scheme, '{scheme}'; "
         "use s3://, s3n://, s3a://, file:// or a local path"
     )
 
@@ -92,8 +92,8 @@ def test_a_tilde_is_the_users_home(monkeypatch: pytest.MonkeyPatch) -> None:
         ("/", ROOT),
         ("file:///", ROOT),
         ("/a/..", ROOT),
-        ("warehouse", "warehouse.path is relative; give an absolute path"),
-        ("file:", "warehouse.path is relative; give an absolute path"),
+        ("warehouse", "warehouse.path is a relative path; use an absolute path"),
+        ("file:", "warehouse.path is a relative path; use an absolute path"),
     ],
 )
 def test_a_bad_warehouse_is_refused(uri: str, text: str) -> None:
@@ -141,8 +141,8 @@ def test_local_replaces_an_s3_warehouse_and_says_so() -> None:
     place = locate("s3://bucket/w", "lab", "t", is_local=True, home=HOME)
     assert place.table == "file:///home/me/lab/warehouse/lab/t"
     assert place.notices == (
-        "IS_LOCAL is true: warehouse.path is not used, "
-        "the warehouse is file:///home/me/lab/warehouse",
+        "IS_LOCAL is true: warehouse.path is ignored, the warehouse is "
+        "file:///home/me/lab/warehouse",
     )
 
 
@@ -191,8 +191,8 @@ def test_run_ids_that_are_refused(run_id: str) -> None:
     with pytest.raises(PathError) as caught:
         locate("w", "lab", "t", is_local=True, home=HOME, run_id=run_id)
     assert str(caught.value) == (
-        f"parameter run_id={run_id!r} cannot name a directory; use 1 to 64 of letters, "
-        "digits, '_', '-' and '.', with no '.' or '_' first and no '..'"
+        f"parameter run_id={run_id!r} is not a valid directory name; use 1 to 64 letters, digits, "
+        "'_', '-' and '.', not starting with '.' or '_', and without '..'"
     )
 
 
@@ -224,21 +224,20 @@ def test_streams_that_cannot_name_a_checkpoint(stream: str) -> None:
     with pytest.raises(PathError) as caught:
         locate("w", "lab", "t", is_local=True, home=HOME).checkpoint_of(stream)
     assert str(caught.value) == (
-        f"stream={stream!r} cannot name a checkpoint; use letters, digits and _, no digit first"
+        f"stream={stream!r} is not a valid checkpoint name; use letters, digits and _, not "
+        "starting with a digit"
     )
 
 
 @pytest.mark.parametrize("name", ["", "a.b", "a/b", "..", "7up", "a\n", "_checkpoints"])
 def test_names_that_are_refused(name: str) -> None:
-    remedy = "use letters, digits and _, no digit first, and not _checkpoints"
+    remedy = "use letters, digits and _, not starting with a digit, and not _checkpoints"
     with pytest.raises(PathError) as caught:
         locate("w", name, "t", is_local=True, home=HOME)
-    assert str(caught.value) == (
-        f"database.name={name!r} cannot name a directory of the lab; {remedy}"
-    )
+    assert str(caught.value) == (f"database.name={name!r} is not a valid name; {remedy}")
     with pytest.raises(PathError) as caught:
         locate("w", "lab", name, is_local=True, home=HOME)
-    assert str(caught.value) == f"table.name={name!r} cannot name a directory of the lab; {remedy}"
+    assert str(caught.value) == f"table.name={name!r} is not a valid name; {remedy}"
 
 
 @pytest.mark.parametrize("folder", ["plain", "a b", "100%", "a%20b", "#1?"])
@@ -271,8 +270,8 @@ def test_a_directory_that_takes_no_files_is_refused() -> None:
     with pytest.raises(PathError) as caught:
         check_writable(place)
     assert str(caught.value) == (
-        "warehouse.path: cannot write in /proc (No such file or directory); "
-        "make it writable, or set warehouse.path to a directory that is"
+        "warehouse.path: cannot write to /proc (No such file or directory); "
+        "make it writable, or set warehouse.path to a writable directory"
     )
     assert not os.path.lexists("/proc/hudilab")
 
@@ -291,12 +290,12 @@ def test_a_read_only_directory_is_refused() -> None:
         os.seteuid(user)
         folder.rmdir()
     assert str(caught.value) == (
-        f"warehouse.path: cannot write in {folder} (Permission denied); "
-        "make it writable, or set warehouse.path to a directory that is"
+        f"warehouse.path: cannot write to {folder} (Permission denied); "
+        "make it writable, or set warehouse.path to a writable directory"
     )
 
 
-NO_HOME = "make it writable, or set HUDILAB_HOME to a folder that is"
+NO_HOME = "make it writable, or set HUDILAB_HOME to a writable folder"
 
 
 @pytest.mark.parametrize("part", ["", "a/home"])
@@ -310,11 +309,11 @@ def test_a_home_that_cannot_be_written_is_named(tmp_path: Path, part: str) -> No
             with pytest.raises(PathError) as caught:
                 check()
             text = str(caught.value)
-            assert text.startswith(f"the lab's home {home} cannot be written ({why}")
+            assert text.startswith(f"cannot write to the lab's home {home} ({why}")
             assert text.endswith(f"); {NO_HOME}")
     # A warehouse elsewhere is not the home's fault.
     place = locate("/proc/w", "lab", "t", is_local=True, home=tmp_path)
-    with pytest.raises(PathError, match=r"^warehouse\.path: cannot write in /proc "):
+    with pytest.raises(PathError, match=r"^warehouse\.path: cannot write to /proc "):
         check_writable(place, tmp_path)
 
 
@@ -330,8 +329,7 @@ def test_a_read_only_home_is_named() -> None:
         os.seteuid(user)
         home.rmdir()
     assert (
-        str(caught.value)
-        == f"the lab's home {home} cannot be written (Permission denied); {NO_HOME}"
+        str(caught.value) == f"cannot write to the lab's home {home} (Permission denied); {NO_HOME}"
     )
 
 
@@ -356,7 +354,7 @@ def test_a_file_in_the_way_is_refused(tmp_path: Path, where: str, link: bool) ->
     with pytest.raises(PathError) as caught:
         check_writable(place)
     assert str(caught.value) == (
-        f"warehouse.path: {file} is in the way, a directory is needed there; "
-        "move it, or set warehouse.path to another directory"
+        f"warehouse.path: {file} exists but is not a directory; move it, or set warehouse.path to "
+        "another directory"
     )
     assert tree(tmp_path) == before

@@ -51,7 +51,7 @@ def test_what_is_no_endpoint_is_refused_and_not_repeated(
     with pytest.raises(S3Error) as caught:
         endpoint()
     assert str(caught.value) == (
-        f"{name} is not http(s)://host[:port]; correct it, or unset it for AWS"
+        f"{name} is not http(s)://host[:port]; fix it, or unset it to use Amazon S3"
     )
 
 

@@ -188,11 +188,11 @@ def test_one_gate_with_arguments(
     assert "== 1/2 one: timeit -n1 -r1 print(4711)\n4711\n" in capfd.readouterr().out
     with pytest.raises(SystemExit):
         gates.main("-r1", "print(4711)")
-    assert "is for one gate: say which, with --gate NAME" in capfd.readouterr().err
+    assert "applies to one gate; choose it with --gate NAME" in capfd.readouterr().err
     with pytest.raises(SystemExit):
         gates.main("--lesson", "0")
     told = capfd.readouterr().err
-    assert re.search(r"\d+ notebooks begin with '0'; choose of 00_\w+, 01_", told)
+    assert re.search(r"\d+ notebooks start with '0'; choose one of: 00_\w+, 01_", told)
 
 
 def test_gates_come_cheapest_first() -> None:
@@ -278,8 +278,8 @@ def test_another_python_is_refused_with_the_remedy() -> None:
         with pytest.raises(bootstrap.SetupError) as caught:
             bootstrap.check_python(version, "/usr/bin/python3")
         assert str(caught.value) == (
-            f"needs Python 3.11, and /usr/bin/python3 is 3.{version[1]}: "
-            "install Python 3.11 and run make PYTHON=/path/to/python3.11 ..."
+            f"Python 3.11 is required, but /usr/bin/python3 is 3.{version[1]}; install Python 3.11 "
+            "and run: make PYTHON=/path/to/python3.11 ..."
         )
 
 
@@ -290,7 +290,7 @@ def test_what_pip_says_in_another_encoding_is_told(tmp_path: Path) -> None:
     (tmp_path / "said").write_bytes(said.encode("latin-1"))
     with pytest.raises(bootstrap.SetupError) as caught:
         one.call(["sh", "-c", f"cat '{tmp_path}/said'; exit 1"], "try again")
-    told = f"Could not open /home/j\N{REPLACEMENT CHARACTER}rgen/x: try again (log: {one.log})"
+    told = f"Could not open /home/j\N{REPLACEMENT CHARACTER}rgen/x; try again (log: {one.log})"
     assert str(caught.value) == told
     assert one.downloaded() == 2.5
 
@@ -312,6 +312,6 @@ def test_a_failing_pip_is_one_line_and_leaves_no_stamp(checkout: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("setup: Could not find a version that satisfies")
     remedy = "check network, proxy and disk space, then try again"
-    assert done.stderr.endswith(f": {remedy} (log: {home}/logs/setup.log)\n")
+    assert done.stderr.endswith(f"; {remedy} (log: {home}/logs/setup.log)\n")
     assert done.stderr.count("\n") == 1
     assert not (checkout / ".venv" / "hudilab-setup.json").exists()

@@ -31,13 +31,13 @@ def refusal(settings: Settings, bundle: Path, job: str = "sensor_readings") -> s
 
 def test_a_bundle_that_is_none(settings: Settings, tmp_path: Path) -> None:
     bundle = tmp_path / "b.zip"
-    said = f"{bundle} is not a bundle ({{}}); make one with: make bundle".format
+    said = f"{bundle} is not a bundle ({{}}); build one with: make bundle".format
     assert refusal(settings, bundle) == said("No such file or directory")
     bundle.write_text("text")
-    assert refusal(settings, bundle) == said("it is another kind of file")
+    assert refusal(settings, bundle) == said("it is a different kind of file")
     with ZipFile(bundle, "w") as archive:
         archive.writestr("main.py", "")
-    assert refusal(settings, bundle) == said("it is another kind of file")
+    assert refusal(settings, bundle) == said("it is a different kind of file")
     assert not list(settings.home.glob("submitted/*"))
 
 
@@ -45,7 +45,8 @@ def test_a_bundle_runs_its_own_jobs_only(settings: Settings, tmp_path: Path) -> 
     (tmp_path / "mine.py").touch()
     said = refusal(settings, tmp_path / "b.zip", str(tmp_path / "mine.py"))
     assert said == (
-        f"{tmp_path}/mine.py is not in {tmp_path}/b.zip; name a job of the lab, or no bundle"
+        f"{tmp_path}/mine.py is not in {tmp_path}/b.zip; use a job of the lab, or leave out "
+        "--bundle"
     )
 
 
@@ -93,5 +94,5 @@ def test_a_program_that_fails_says_why(
     with pytest.raises(SessionError) as caught:
         submit(settings, str(tmp_path / "broken.py"))
     assert str(caught.value).startswith(
-        f"{tmp_path}/broken.py ended with code 1: ValueError: nothing to do; see the log "
+        f"{tmp_path}/broken.py exited with code 1: ValueError: nothing to do; see the log "
     )

@@ -45,7 +45,7 @@ PROPERTIES = {
     "hoodie.table.recordkey.fields": "sensor_id,reading_id",
     "hoodie.table.ordering.fields": "measurement_time",
 }
-PLAIN = "is not a plain name (letters, digits and _, no digit first)"
+PLAIN = "is not a valid name (letters, digits and _, not starting with a digit)"
 
 
 def spec(**changes: Any) -> TableSpec:
@@ -154,11 +154,11 @@ def test_described_are_all_options_and_each_in_a_sentence(table_type: str, opera
         ("hoodie.table.timeline.timezone", "leave it out: instants are always UTC"),
         (
             "hoodie.datasource.compaction.async.enable",
-            "leave it out: compaction beside the stream can keep the JVM from exiting",
+            "leave it out: compaction alongside the stream can keep the JVM from exiting",
         ),
         (
             "hoodie.datasource.write.streaming.ignore.failed.batch",
-            "leave it out: it loses the rows of a failed batch silently",
+            "leave it out: it silently loses the rows of a failed batch",
         ),
     ],
 )
@@ -194,7 +194,7 @@ def test_a_value_that_is_no_text_is_refused(value: Any, kind: str) -> None:
     with pytest.raises(TableError) as caught:
         SPEC.write_options({"hoodie.a": value, "hoodie.b": "good", "hoodie.table.name": "x"})
     assert str(caught.value) == (
-        f"option 'hoodie.a' has a value of type {kind}; write it as text; "
+        f"option 'hoodie.a' has a value of type {kind}; write it as a string; "
         "option 'hoodie.table.name' belongs to the spec; set TableSpec.name"
     )
 
@@ -202,7 +202,7 @@ def test_a_value_that_is_no_text_is_refused(value: Any, kind: str) -> None:
 def test_an_option_name_that_is_no_text_is_refused() -> None:
     with pytest.raises(TableError) as caught:
         SPEC.write_options({1: "x"})  # type: ignore[dict-item]
-    assert str(caught.value) == "option 1 is of type int; write its name as text"
+    assert str(caught.value) == "option 1 is of type int; write its name as a string"
 
 
 # --- fields
@@ -249,26 +249,29 @@ def test_an_option_name_that_is_no_text_is_refused() -> None:
         ({"name": "../x"}, f"name='../x' {PLAIN}"),
         ({"ordering": ""}, f"ordering='' {PLAIN}"),
         ({"ordering": None}, f"ordering=None {PLAIN}"),
-        ({"operation": "upsert", "buckets": 0}, "buckets=0 is not a number from 1 on"),
-        ({"operation": "upsert", "buckets": True}, "buckets=True is not a number from 1 on"),
-        ({"buckets": 2}, "buckets are for upsert, operation is bulk_insert"),
+        ({"operation": "upsert", "buckets": 0}, "buckets=0 is not a whole number of 1 or more"),
+        (
+            {"operation": "upsert", "buckets": True},
+            "buckets=True is not a whole number of 1 or more",
+        ),
+        ({"buckets": 2}, "buckets need operation=upsert, but operation is bulk_insert"),
     ],
 )
 def test_a_bad_field_is_refused(changes: dict[str, Any], text: str) -> None:
     with pytest.raises(TableError) as caught:
         spec(**changes)
-    assert str(caught.value) == f"TableSpec: {text}; correct these fields"
+    assert str(caught.value) == f"invalid TableSpec: {text}; fix these fields"
 
 
 def test_all_bad_fields_are_in_one_error() -> None:
     with pytest.raises(TableError) as caught:
         TableSpec("a b", (), ("x", "x"), "1", "cow", "replace")
     assert str(caught.value) == (
-        f"TableSpec: name='a b' {PLAIN}; ordering='1' {PLAIN}; "
+        f"invalid TableSpec: name='a b' {PLAIN}; ordering='1' {PLAIN}; "
         "partition=x,x names a column twice; "
         "record_key is empty, name the columns that make a row unique; "
         "table_type='cow' is not one of COPY_ON_WRITE, MERGE_ON_READ; "
-        "operation='replace' is not one of bulk_insert, insert, upsert; correct these fields"
+        "operation='replace' is not one of bulk_insert, insert, upsert; fix these fields"
     )
 
 
@@ -296,7 +299,7 @@ def test_an_older_table_names_its_ordering_precombine() -> None:
     key = "hoodie.table.precombine.field"
     assert SPEC.conflicts({**older, key: "measurement_time"}) == []
     assert SPEC.conflicts({**older, key: "ts"}) == [
-        "ordering: table has ts, asked measurement_time"
+        "ordering: the table has ts, the spec has measurement_time"
     ]
     # Both there: the newer name counts.
     assert SPEC.conflicts({**PROPERTIES, key: "ts"}) == []
@@ -305,26 +308,26 @@ def test_an_older_table_names_its_ordering_precombine() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "text"),
     [
-        ("name", "other", "name: table has other, asked sensor_readings"),
-        ("type", "MERGE_ON_READ", "type: table has MERGE_ON_READ, asked COPY_ON_WRITE"),
+        ("name", "other", "name: the table has other, the spec has sensor_readings"),
+        ("type", "MERGE_ON_READ", "type: the table has MERGE_ON_READ, the spec has COPY_ON_WRITE"),
         (
             "recordkey.fields",
             "sensor_id",
-            "record key: table has sensor_id, asked sensor_id,reading_id",
+            "record key: the table has sensor_id, the spec has sensor_id,reading_id",
         ),
         (
             "recordkey.fields",
             "reading_id,sensor_id",
-            "record key: table has reading_id,sensor_id, asked sensor_id,reading_id",
+            "record key: the table has reading_id,sensor_id, the spec has sensor_id,reading_id",
         ),
-        ("partition.fields", "", "partition: table has none, asked sensor_id"),
+        ("partition.fields", "", "partition: the table has none, the spec has sensor_id"),
         (
             "partition.fields",
             "sensor_id:timestamp",
-            "partition: table has sensor_id:timestamp, asked sensor_id",
+            "partition: the table has sensor_id:timestamp, the spec has sensor_id",
         ),
-        ("ordering.fields", "ts", "ordering: table has ts, asked measurement_time"),
-        ("timeline.timezone", "LOCAL", "time zone: table has LOCAL, asked UTC"),
+        ("ordering.fields", "ts", "ordering: the table has ts, the spec has measurement_time"),
+        ("timeline.timezone", "LOCAL", "time zone: the table has LOCAL, the spec has UTC"),
     ],
 )
 def test_a_difference_is_named(key: str, value: str, text: str) -> None:
@@ -333,22 +336,22 @@ def test_a_difference_is_named(key: str, value: str, text: str) -> None:
 
 def test_plain_directory_names_are_a_difference() -> None:
     plain = {**PROPERTIES, "hoodie.datasource.write.hive_style_partitioning": "false"}
-    assert SPEC.conflicts(plain) == ["hive style: table has false, asked true"]
+    assert SPEC.conflicts(plain) == ["hive style: the table has false, the spec has true"]
 
 
 def test_a_table_without_partitions_against_one_with() -> None:
     assert spec(partition=()).conflicts(PROPERTIES) == [
-        "partition: table has sensor_id, asked none"
+        "partition: the table has sensor_id, the spec has none"
     ]
 
 
 def test_empty_properties_differ_in_everything_that_makes_a_table() -> None:
     assert SPEC.conflicts({}) == [
-        "name: table has none, asked sensor_readings",
-        "type: table has none, asked COPY_ON_WRITE",
-        "record key: table has none, asked sensor_id,reading_id",
-        "partition: table has none, asked sensor_id",
-        "ordering: table has none, asked measurement_time",
+        "name: the table has none, the spec has sensor_readings",
+        "type: the table has none, the spec has COPY_ON_WRITE",
+        "record key: the table has none, the spec has sensor_id,reading_id",
+        "partition: the table has none, the spec has sensor_id",
+        "ordering: the table has none, the spec has measurement_time",
     ]
 
 
@@ -356,8 +359,8 @@ def test_an_upsert_is_not_ordered_by_a_part_of_its_key() -> None:
     with pytest.raises(TableError) as caught:
         spec(operation="upsert", ordering="reading_id")
     assert str(caught.value) == (
-        "TableSpec: ordering=reading_id is part of record_key, so two rows of one key are always "
-        "equal in it and an older row can win; order by a column outside the key; correct these "
+        "invalid TableSpec: ordering=reading_id is part of record_key, so two rows with the same "
+        "key always tie and an older row can win; order by a column outside the key; fix these "
         "fields"
     )
     spec(operation="bulk_insert", ordering="reading_id")  # which compares no rows

@@ -17,8 +17,10 @@ def test_it_asks_until_the_condition_is_true() -> None:
 def test_what_does_not_come_is_named() -> None:
     with pytest.raises(WaitError) as caught:
         wait_for(lambda: False, 0.2, "two commits", "see its log /a.log")
-    assert str(caught.value) == "waited 0.2 s for two commits, in vain; see its log /a.log"
-    with pytest.raises(WaitError, match=r"^waited 0 s for a worker, in vain; see the logs, and "):
+    assert str(caught.value) == "timed out after 0.2 s waiting for two commits; see its log /a.log"
+    with pytest.raises(
+        WaitError, match=r"^timed out after 0 s waiting for a worker; see the logs, then "
+    ):
         wait_for(lambda: False, 0, "a worker")
 
 

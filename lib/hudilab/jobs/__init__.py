@@ -27,7 +27,7 @@ def one_line() -> Iterator[None]:
     except LabError as error:
         text = str(error)
     except (Py4JError, PySparkException) as error:
-        text = f"{root_cause(str(error))}; fix the cause and start again (the log says more)"
+        text = f"{root_cause(str(error))}; fix the cause and start again (see the log for details)"
     else:
         return
     print(f"hudilab: {text}", file=sys.stderr)

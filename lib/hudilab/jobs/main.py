@@ -31,9 +31,9 @@ def use_bundle() -> None:
     here = f"{sys.version_info[0]}.{sys.version_info[1]}", sysconfig.get_platform()
     if made != here:
         sys.exit(
-            f"hudilab: the bundle is for Python {made[0]} on {made[1]}, and this is Python "
+            f"hudilab: the bundle is for Python {made[0]} on {made[1]}, but this is Python "
             f"{here[0]} on {here[1]} ({sys.executable}); set PYSPARK_PYTHON and "
-            "PYSPARK_DRIVER_PYTHON to one that fits, or build the bundle with this one"
+            "PYSPARK_DRIVER_PYTHON to a matching Python, or rebuild the bundle with this one"
         )
     sys.path[:0] = [str(root / "package"), str(root / "package" / "site-packages")]
     os.environ.setdefault("HUDILAB_CONF", str(root / "conf"))
@@ -57,7 +57,7 @@ def main() -> None:
             run = run_options(settings, ", or name a job")
             job, arguments = run.job, shlex.split(run.arguments) + given
         if job not in JOBS:
-            raise ParameterError(f"no job {job!r}; jobs there: {', '.join(JOBS)}; name one")
+            raise ParameterError(f"unknown job {job!r}; use one of: {', '.join(JOBS)}")
     sys.argv[1:] = arguments
     typer.run(import_module(f"hudilab.jobs.{job}").command)
 

@@ -102,19 +102,24 @@ def write(
 
 
 def command(
-    rows: Annotated[int, typer.Option(help="Readings in all.")] = 5_000,
-    batches: Annotated[int, typer.Option(help="Micro-batches, and so commits.")] = 5,
-    sensors: Annotated[int, typer.Option(help="Sensors, and so partitions.")] = 11,
+    rows: Annotated[int, typer.Option(help="Total number of readings.")] = 5_000,
+    batches: Annotated[int, typer.Option(help="Number of micro-batches, and so of commits.")] = 5,
+    sensors: Annotated[int, typer.Option(help="Number of sensors, and so of partitions.")] = 11,
     seed: Annotated[int, typer.Option(help="The same seed gives the same rows.")] = 42,
     table_type: Annotated[
         str, typer.Option(help="COPY_ON_WRITE or MERGE_ON_READ.")
     ] = "COPY_ON_WRITE",
     trigger_seconds: Annotated[
-        float, typer.Option(help="From the start of a micro-batch to the next; 0: at once.")
+        float,
+        typer.Option(help="Seconds from the start of one micro-batch to the next; 0: no wait."),
     ] = 0.0,
-    run_id: Annotated[str, typer.Option(help="A root of its own below the warehouse.")] = "",
-    runtime: Annotated[str, typer.Option(help="RUNTIME_ENV for this run.")] = "",
-    database: Annotated[str, typer.Option(help="Instead of database.name of the settings.")] = "",
+    run_id: Annotated[
+        str, typer.Option(help="Put the tables in run-RUN_ID of the warehouse.")
+    ] = "",
+    runtime: Annotated[str, typer.Option(help="Runtime for this run; overrides RUNTIME_ENV.")] = "",
+    database: Annotated[
+        str, typer.Option(help="Database; overrides database.name in the settings.")
+    ] = "",
 ) -> None:
     """Stream seeded sensor readings into a Hudi table, exactly once."""
     given: dict[str, Any] = locals()

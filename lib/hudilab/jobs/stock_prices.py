@@ -135,14 +135,18 @@ def table_spec(place: Place) -> TableSpec:
 
 
 def command(
-    available_now: Annotated[bool, typer.Option(help="What is there now, then end.")] = False,
+    available_now: Annotated[
+        bool, typer.Option(help="Process the messages available now, then exit.")
+    ] = False,
     trigger_seconds: Annotated[float, typer.Option(help="Seconds between micro-batches.")] = 1.0,
-    rows_per_batch: Annotated[int, typer.Option(help="Messages of a micro-batch, at most.")] = (
-        100_000
-    ),
-    run_id: Annotated[str, typer.Option(help="A root of its own below the warehouse.")] = "",
+    rows_per_batch: Annotated[
+        int, typer.Option(help="Maximum number of messages per micro-batch.")
+    ] = 100_000,
+    run_id: Annotated[
+        str, typer.Option(help="Put the tables in run-RUN_ID of the warehouse.")
+    ] = "",
     fail_on_data_loss: Annotated[
-        bool, typer.Option(help="Stop when offsets are gone that were not read.")
+        bool, typer.Option(help="Stop if unread messages have been deleted.")
     ] = True,
 ) -> None:
     """Stream stock prices to a topic and to a Hudi table."""

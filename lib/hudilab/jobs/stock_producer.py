@@ -28,7 +28,8 @@ def _rounds(env: Mapping[str, str]) -> int | None:
     word = env.get("MAX_RUN", "").strip()
     if word and not (word.lstrip("-").isdecimal() and int(word) >= -1 and int(word) != 0):
         raise ConfigError(
-            f"MAX_RUN={word!r} is not a number of rounds; set it to 1 or more, or to -1 for no end"
+            f"MAX_RUN={word!r} is not a number of rounds; set it to 1 or more, or to -1 to run "
+            "until Ctrl-C"
         )
     return int(word) if word and int(word) > 0 else None
 
@@ -70,9 +71,9 @@ def run(
 
 def command(
     seed: Annotated[int, typer.Option(help="The same seed sends the same prices.")] = 42,
-    wait_seconds: Annotated[float, typer.Option(help="Pause between two rounds.")] = 5.0,
+    wait_seconds: Annotated[float, typer.Option(help="Seconds between rounds.")] = 5.0,
 ) -> None:
-    """Send one price of each of 17 tickers, wait, and again; MAX_RUN rounds, or until Ctrl-C."""
+    """Send rounds of one price for each of 17 tickers: MAX_RUN rounds, or until Ctrl-C."""
     with one_line():
         run(seed=seed, wait_seconds=wait_seconds, env=os.environ)
 

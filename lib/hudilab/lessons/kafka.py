@@ -53,7 +53,7 @@ DELIVERY_MS = 30_000
 SCRAM, PLAIN = "SCRAM-SHA-512", "PLAIN"
 _LOGIN = "org.apache.kafka.common.security"
 _MODULES = {SCRAM: f"{_LOGIN}.scram.ScramLoginModule", PLAIN: f"{_LOGIN}.plain.PlainLoginModule"}
-AGAIN = "look whether the broker runs (hudilab services status kafka), and try again"
+AGAIN = "check that the broker is running (hudilab services status kafka), then try again"
 _IAM = "software.amazon.msk.auth.iam.IAM"
 
 
@@ -104,8 +104,8 @@ class Access:
         """
         if self.iam:
             raise KafkaError(
-                f"{self.servers} asks for IAM, which the Python client does not speak; "
-                "produce with Spark, or name the cluster's SASL/SCRAM servers"
+                f"{self.servers} requires IAM, which the Python client does not support; produce "
+                "with Spark, or use the cluster's SASL/SCRAM servers"
             )
         options: dict[str, Any] = {"bootstrap.servers": self.servers}
         if self.protocol != "PLAINTEXT":
@@ -127,7 +127,7 @@ def present(group: Group | None) -> Group:
     """
     if group is None:
         raise KafkaError(
-            "application_properties.json has no groups for Kafka; "
+            "application_properties.json has no Kafka groups; "
             "add consumer.config.0 and producer.config.0"
         )
     return group
@@ -150,7 +150,9 @@ def access(group: Consumer | Producer | None, env: Mapping[str, str] | None = No
     if protocol != "SASL_SSL":
         return Access(asked.bootstrap_servers, protocol, ca=asked.ssl_ca_location)
     if not asked.sasl_username:
-        raise KafkaError("security.protocol is SASL_SSL; set sasl.username beside it")
+        raise KafkaError(
+            "security.protocol is SASL_SSL, but sasl.username is not set; set sasl.username"
+        )
     secret = password(env)
     return Access(
         asked.bootstrap_servers, protocol, asked.sasl_username, secret, asked.ssl_ca_location
@@ -172,7 +174,7 @@ def read_access(folder: Path) -> Access:
     login = re.search(r'username="(\w+)" password="(\w+)"', text)
     if servers is None or login is None:
         raise KafkaError(
-            f"{file} does not say how to get in; the next start writes it anew: "
+            f"cannot read servers and login from {file}; restart the broker to rewrite it: "
             "hudilab services stop kafka && hudilab services start kafka"
         )
     return Access(servers[1], "SASL_PLAINTEXT", login[1], login[2], mechanism=PLAIN)
@@ -221,8 +223,8 @@ def check_topics(
     if missing:
         there = ", ".join(sorted(found)) or "none"
         raise KafkaError(
-            f"no topic {', '.join(missing)} at {client.servers}; topics there: {there}; "
-            "create it, or correct topic.name"
+            f"no topic {', '.join(missing)} at {client.servers}; available topics: {there}; create "
+            "it, or fix topic.name"
         )
     return found
 
@@ -249,7 +251,7 @@ def create_topics(client: Access, topics: Mapping[str, int], *, afresh: bool = F
     for name, partitions in topics.items():
         if name in there and there[name] != partitions:
             raise KafkaError(
-                f"topic {name!r} has {there[name]} partitions and {partitions} are asked for; "
+                f"topic {name!r} has {there[name]} partitions, expected {partitions}; "
                 "delete it, or use another name"
             )
     if new := [NewTopic(n, p, 1) for n, p in topics.items() if n not in there]:
@@ -317,8 +319,8 @@ class TopicIdentity:
             found = self._admin.describeTopics(names).allTopicNames().get().get(self._topic)
         except Py4JError as error:
             raise KafkaError(
-                f"topic {self._topic!r} at {self._servers} cannot be described "
-                f"({root_cause(str(error))}); correct bootstrap.servers or the topic's name"
+                f"cannot describe topic {self._topic!r} at {self._servers} "
+                f"({root_cause(str(error))}); fix bootstrap.servers or the topic's name"
             ) from None
         id_ = str(found.topicId().toString())
         return {"topic": self._topic, "cluster": cluster, "topic_id": id_}
@@ -387,8 +389,8 @@ class Sender:
         if left or self.sent.refused:
             why = self.sent.refused or "no answer"
             raise KafkaError(
-                f"{self.sent.acknowledged} of {self.sent.given} messages were acknowledged by "
-                f"topic {self._topic!r}: {why}; correct the cause, and send the rest again"
+                f"only {self.sent.acknowledged} of {self.sent.given} messages were acknowledged by "
+                f"topic {self._topic!r}: {why}; fix the cause, then send the rest again"
             )
 
     def _report(self, error: Any, _: Any) -> None:
@@ -415,7 +417,9 @@ def _offsets(admin: AdminClient, asked: dict[TopicPartition, Any]) -> dict[Topic
         except (KafkaException, TimeoutError) as error:
             if time.monotonic() > ends:
                 names = ", ".join(sorted({repr(part.topic) for part in asked}))
-                raise KafkaError(f"no offsets of {names}: {_said(error)}; {AGAIN}") from None
+                raise KafkaError(
+                    f"cannot list the offsets of {names}: {_said(error)}; {AGAIN}"
+                ) from None
             time.sleep(0.1)
 
 
@@ -440,8 +444,8 @@ def password(env: Mapping[str, str]) -> str:
     name = env.get("KAFKA_PASSWORD_FILE", "")
     if not name:
         raise KafkaError(
-            "security.protocol is SASL_SSL and there is no password; set KAFKA_PASSWORD, "
-            "or KAFKA_PASSWORD_FILE to a file of mode 0600"
+            "security.protocol is SASL_SSL, but no password is set; set KAFKA_PASSWORD, or set "
+            "KAFKA_PASSWORD_FILE to a file of mode 0600"
         )
     file = Path(name)
     try:
@@ -450,11 +454,12 @@ def password(env: Mapping[str, str]) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "not UTF-8 text"
         raise KafkaError(
-            f"KAFKA_PASSWORD_FILE={name} cannot be read ({why}); correct the name"
+            f"KAFKA_PASSWORD_FILE={name} cannot be read ({why}); set it to a readable file"
         ) from None
     if mode & 0o077:
         raise KafkaError(
-            f"KAFKA_PASSWORD_FILE={name} can be read by others (mode {mode:04o}); chmod 600 it"
+            f"KAFKA_PASSWORD_FILE={name} is readable by others (mode {mode:04o}); restrict it with "
+            "chmod 600"
         )
     if not word:
         raise KafkaError(f"KAFKA_PASSWORD_FILE={name} is empty; write the password into it")
@@ -463,14 +468,14 @@ def password(env: Mapping[str, str]) -> str:
 
 def _metadata(client: Access, patience: float) -> Any:
     if client.ca and not Path(client.ca).is_file():
-        raise KafkaError(f"ssl.ca.location {client.ca} is not a file; correct the name")
+        raise KafkaError(f"ssl.ca.location {client.ca} is not a file; fix the path")
     heard: list[Code] = []
     # The client logs the same errors that it passes to the callback.
     quiet = {"error_cb": heard.append, "log_level": 0, "reconnect.backoff.max.ms": 500}
     try:
         admin = AdminClient(client.client_options() | quiet)
     except KafkaException as error:
-        raise KafkaError(f"Kafka's client refuses its settings ({error}); correct them") from None
+        raise KafkaError(f"the Kafka client rejected its settings ({error}); fix them") from None
     ends = time.monotonic() + patience
     while True:
         try:
@@ -491,27 +496,28 @@ def _cause(client: Access, heard: Sequence[Code]) -> str:
     said = said.partition(" (after ")[0]
     if error and error.code() == Code._AUTHENTICATION:
         return (
-            f"{client.servers} refuses user {client.username!r} ({said}); "
-            "correct sasl.username, or the password in KAFKA_PASSWORD"
+            f"{client.servers} rejected user {client.username!r} ({said}); fix sasl.username, or "
+            "the password in KAFKA_PASSWORD"
         )
     tls = _speaks_tls(client.servers)
     if client.protocol.endswith("SSL") and tls is False:
-        return f"{client.servers} speaks no TLS; set security.protocol to PLAINTEXT"
+        return f"{client.servers} does not use TLS; set security.protocol to PLAINTEXT"
     if client.protocol == "PLAINTEXT" and tls:
-        return f"{client.servers} speaks TLS only; set security.protocol to SASL_SSL, or to SSL"
+        return f"{client.servers} accepts only TLS; set security.protocol to SASL_SSL or SSL"
     if client.protocol == "PLAINTEXT" and tls is False:
         return (
-            f"{client.servers} is no broker, or lets nobody in without a login ({said}); the lab's "
-            "own: set HUDILAB_HOME to its home; another: set security.protocol and sasl.username"
+            f"{client.servers} is not a Kafka broker, or requires a login ({said}); for the lab's "
+            "own broker, set HUDILAB_HOME to its home, for any other, set security.protocol and "
+            "sasl.username"
         )
     if error and error.code() == Code._SSL:
         return (
             f"the certificate of {client.servers} is not trusted ({said}); "
-            "set ssl.ca.location to the PEM file of the authority that signed it"
+            "set ssl.ca.location to the PEM file of the CA that signed it"
         )
     return (
         f"no broker answers at {client.servers} ({said}); "
-        "start one with: hudilab services start kafka, or set BOOTSTRAP_SERVERS"
+        "set BOOTSTRAP_SERVERS, or start a broker with: hudilab services start kafka"
     )
 
 
@@ -544,8 +550,8 @@ def _connect(servers: str, patience: float) -> None:
         except OSError as error:
             problems.append(f"{server}: {error.strerror or error}")
     raise KafkaError(
-        f"no broker answers ({'; '.join(problems)}); correct bootstrap.servers, "
-        "or open the way to it: network, security group"
+        f"no broker answers ({'; '.join(problems)}); fix bootstrap.servers, or allow access to it "
+        "(network, security group)"
     )
 
 
@@ -559,9 +565,9 @@ def _done(futures: Mapping[str, Any]) -> None:
             done = (Code.TOPIC_ALREADY_EXISTS, Code.UNKNOWN_TOPIC_OR_PART)
             if error.args[0].code() not in done:
                 raise KafkaError(
-                    f"topic {name!r}: {_said(error)}; correct the cause, and start again"
+                    f"topic {name!r}: {_said(error)}; fix the cause, then start again"
                 ) from None
 
 
 def _said(error: KafkaException | TimeoutError) -> str:
-    return "no answer in time" if isinstance(error, TimeoutError) else str(error.args[0].str())
+    return "the request timed out" if isinstance(error, TimeoutError) else str(error.args[0].str())

@@ -138,7 +138,7 @@ def _checks(
             for name in ("event_time", "ticker", "price")
         ),
         (event_time.isNull(), "event_time is not a time like 2026-01-01T00:00:00.000"),
-        (~F.coalesce(ticker.rlike("^[A-Z][A-Z0-9.-]{0,9}$"), F.lit(False)), "ticker is not one"),
+        (~F.coalesce(ticker.rlike("^[A-Z][A-Z0-9.-]{0,9}$"), F.lit(False)), "ticker is invalid"),
         # Spark reads the texts "NaN" and "Infinity" as numbers.
         (
             ~F.coalesce(F.abs("told.price") < float("inf"), F.lit(False)),
@@ -150,7 +150,7 @@ def _checks(
         ),
         (
             ~F.coalesce(F.get_json_object(key, "$.ticker") == ticker, F.lit(False)),
-            "key does not name the value's ticker",
+            "key does not match the value's ticker",
         ),
     ]
 

@@ -36,13 +36,15 @@ def check_sizes(
         elif abs(value) >= 2**63 or (name == "sensors" and value > 1_000_000):
             problems.append(f"{name}={value} is too large for its column")
         elif name == "tickers" and value > TICKERS:
-            problems.append(f"tickers={value} is more than the {TICKERS} that there are")
+            problems.append(f"tickers={value} is more than the {TICKERS} available")
     if isinstance(trigger_seconds, bool) or not isinstance(trigger_seconds, int | float):
         problems.append(f"trigger_seconds={trigger_seconds!r} is not a number")
     elif not 0 <= trigger_seconds < float("inf"):
         problems.append(f"trigger_seconds={trigger_seconds} is not 0 or a positive number")
     if not problems and batches > rows:
-        problems.append(f"batches={batches} is more than rows={rows}, so some would be empty")
+        problems.append(
+            f"batches={batches} is more than rows={rows}, so some batches would be empty"
+        )
     if problems:
         raise ParameterError(
             f"{'; '.join(problems)}; change it in the parameters cell or with -p NAME VALUE"

@@ -67,24 +67,24 @@ def kill(master: Master, id: str, home: Path) -> str:
     """
     state = _state(master, id)
     if state not in _RUNNING:
-        what = f"{id} has ended already ({state})" if state else f"no application or driver {id!r}"
+        what = f"{id} has already ended ({state})" if state else f"no application or driver {id!r}"
         raise ServiceError(
-            f"{what} at {master.url}; running there: {', '.join(ids_running(master)) or 'none'}"
-            "; hudilab apps lists all"
+            f"{what} at {master.url}; running: {', '.join(ids_running(master)) or 'none'}"
+            "; list all with: hudilab apps"
         )
-    remedy = f"look at {master.ui}; spark.ui.killEnabled must not be false there"
+    remedy = f"see {master.ui}, and check that spark.ui.killEnabled is not false there"
     if driver := find_driver(home, id):
         end_driver(driver)
         remedy = f"its driver's process {driver.pid} is gone; see the master's log"
     elif authentication(master.url, home):
         raise ServiceError(
-            f"{id} was not started from {home}, and so its process is not known; "
-            "end it where it runs: Ctrl-C, or spark.stop() in its notebook"
+            f"{id} was not started from {home}, so its process is unknown; stop it where it was "
+            "started: press Ctrl-C, or call spark.stop() in its notebook"
         )
     else:
         _ask_to_end(master, id, remedy)
     try:
-        wait_for(lambda: _state(master, id) not in _RUNNING, 10, f"the end of {id}", remedy)
+        wait_for(lambda: _state(master, id) not in _RUNNING, 10, f"{id} to end", remedy)
     except WaitError as error:
         raise ServiceError(str(error)) from None
     return _state(master, id)
@@ -96,7 +96,7 @@ def _ask_to_end(master: Master, id: str, remedy: str) -> None:
     try:
         open_directly(f"{master.ui}/{kind}/kill/", data, timeout=PATIENCE).close()
     except OSError as error:
-        raise ServiceError(f"{master.url} does not end {id} ({error}); {remedy}") from None
+        raise ServiceError(f"{master.url} did not kill {id} ({error}); {remedy}") from None
 
 
 def _state(master: Master, id: str) -> str:

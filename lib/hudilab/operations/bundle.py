@@ -174,8 +174,8 @@ class _Merged:
             first, known = self.first.setdefault(name, (jar, digest))
             if known != digest:
                 raise BundleError(
-                    f"{name} is in {first.name} and, with other bytes, in {jar.name}; "
-                    "leave one of the two jars out of the groups in jars/jars.lock"
+                    f"{name} is in {first.name} and, with different contents, in {jar.name}; "
+                    "remove one of the two jars from the groups in jars/jars.lock"
                 )
             self.where.setdefault(name, (archive, entry))
 
@@ -216,8 +216,8 @@ def _check_class(jar: Path, name: str, data: bytes) -> None:
     java = int.from_bytes(data[6:8], "big") - 44 if name.endswith(".class") else 0
     if java > JAVA:
         raise BundleError(
-            f"{name} in {jar.name} is for Java {java}, the platform has {JAVA}; "
-            "name an older version of the jar in jars/jars.lock"
+            f"{name} in {jar.name} requires Java {java}, but the platform has {JAVA}; use an older "
+            "version of the jar in jars/jars.lock"
         )
 
 
@@ -233,7 +233,7 @@ def _site_packages(names: Sequence[str]) -> tuple[dict[str, str], dict[str, byte
         try:
             one = distribution(name)
         except PackageNotFoundError:
-            raise BundleError(f"the package {name} is not installed; run: make setup") from None
+            raise BundleError(f"package {name} is not installed; run: make setup") from None
         if one.metadata["Name"].lower() in found:
             continue
         found[one.metadata["Name"].lower()] = one
@@ -271,12 +271,12 @@ def _settings_files(settings: Settings) -> dict[str, bytes]:
         folder = "" if len(name.parts) == 1 else str(name.parent)
         if name.name not in _SETTINGS or folder not in ("", "docker", "aws"):
             raise BundleError(
-                f"{file} is none of the settings that a bundle takes ({', '.join(_SETTINGS)} "
-                f"of conf, conf/docker and conf/aws); move it out of {conf}"
+                f"{file} is not one of the settings files of a bundle ({', '.join(_SETTINGS)} in "
+                f"conf, conf/docker and conf/aws); move it out of {conf}"
             )
         for key in _secrets(file, conf / "spark-defaults.conf"):
             raise BundleError(
-                f"{file} sets {key}, and a bundle holds no secrets; "
+                f"{file} sets {key}, but a bundle must not contain secrets; "
                 "remove it: credentials come from the platform's role"
             )
         files[f"conf/{name.as_posix()}"] = file.read_bytes()
@@ -287,12 +287,14 @@ def _secrets(file: Path, defaults: Path) -> Iterator[str]:
     """Yield the keys that Spark would redact: its own setting decides what is a secret."""
     regex = read_options(defaults).get(_REDACTED) if defaults.is_file() else None
     if not regex:
-        raise BundleError(f"{defaults} lacks {_REDACTED}, which tells secrets apart; add it")
+        raise BundleError(
+            f"{defaults} does not set {_REDACTED}, which defines what is a secret; add it"
+        )
     try:
         secret = re.compile(regex)
     except re.error as error:
         raise BundleError(
-            f"{defaults}: {_REDACTED} is not a regular expression ({error}); correct it"
+            f"{defaults}: {_REDACTED} is not a valid regular expression ({error}); fix it"
         ) from None
     pairs: Iterable[tuple[str, str]] = read_options(file).items() if file.suffix != ".json" else ()
     if file.suffix == ".json":  # load_settings has already validated it
@@ -315,12 +317,12 @@ def _check_run(one: Settings, parts: Mapping[str, bytes]) -> None:
     named = {"python": run.python, "jarfile": run.jarfile, "job": run.job}
     problems = [
         f"{one.origin(RUN_GROUP, key)}: group {RUN_GROUP!r}: key {key!r} names {value!r}, "
-        f"which is not in the bundle (there: {', '.join(known[key])})"
+        f"which is not in the bundle (available: {', '.join(known[key])})"
         for key, value in named.items()
         if value not in (JOBS if key == "job" else parts)
     ]
     if problems:
-        raise BundleError(f"{'; '.join(problems)}; correct it")
+        raise BundleError(f"{'; '.join(problems)}; fix the settings")
 
 
 def _zip(parts: Mapping[str, bytes]) -> bytes:

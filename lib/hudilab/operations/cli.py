@@ -27,9 +27,11 @@ app = typer.Typer(
 
 @app.command()
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON list instead of lines.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON list instead of lines.")
+    ] = False,
 ) -> None:
-    """Check Python, Java, jars, warehouse and a Spark worker; a line a check, with the remedy."""
+    """Check Python, Java, jars, warehouse and Spark; print one line per check, with the remedy."""
     from hudilab.operations.doctor import run_checks
 
     checks = run_checks()
@@ -44,12 +46,12 @@ def doctor(
 
 @app.command()
 def jars(
-    groups: Annotated[list[str] | None, typer.Argument(help="Groups of jars/jars.lock.")] = None,
+    groups: Annotated[list[str] | None, typer.Argument(help="Groups in jars/jars.lock.")] = None,
     archive: Annotated[
-        bool, typer.Option(help="With core: archive its classes, so that JVMs start sooner.")
+        bool, typer.Option(help="With core: archive its classes, so that sessions start sooner.")
     ] = True,
 ) -> None:
-    """Fetch and verify the jars of the given groups (core when none is given)."""
+    """Fetch and verify the jars of the given groups (default: core)."""
     settings = load_settings()
     folder, wanted = settings.project / "jars", groups or ["core"]
     read_lock(folder / "jars.lock")
@@ -66,7 +68,9 @@ def jars(
 
 @app.command()
 def run(
-    notebooks: Annotated[list[str], typer.Argument(help="Paths, or names in notebooks/.")],
+    notebooks: Annotated[
+        list[str], typer.Argument(help="Paths, or names or numbers in notebooks/.")
+    ],
     parameter: Annotated[
         list[str] | None,
         typer.Option("-p", "--parameter", metavar="NAME VALUE", help="Set a notebook parameter."),
@@ -75,7 +79,7 @@ def run(
         Path | None, typer.Option(help="Folder for the executed notebooks and their HTML.")
     ] = None,
     timeout: Annotated[
-        int, typer.Option(min=0, metavar="SECONDS", help="For each cell; 0: no limit.")
+        int, typer.Option(min=0, metavar="SECONDS", help="Time limit per cell; 0: no limit.")
     ] = 3600,
 ) -> None:
     """Run notebooks headless with papermill."""
@@ -89,33 +93,34 @@ def run(
 @app.command()
 def bundle(
     out: Annotated[
-        Path | None, typer.Option(help="The zip to write; dist/hudilab-bundle.zip when not given.")
+        Path | None, typer.Option(help="Zip file to write; default: dist/hudilab-bundle.zip.")
     ] = None,
 ) -> None:
-    """Build what spark-submit needs elsewhere: one jar, the package, settings, in one zip."""
+    """Build a zip to deploy with spark-submit: one jar, the package, and the settings."""
     from hudilab.operations.bundle import build_bundle
 
     print(build_bundle(load_settings(), out))
 
 
 deploy = typer.Typer(
-    help="JSON for the AWS CLI: a job run of EMR Serverless, and its role.", no_args_is_help=True
+    help="Print JSON for the AWS CLI: an EMR Serverless job run, and its role.",
+    no_args_is_help=True,
 )
 app.add_typer(deploy, name="deploy")
-_To = Annotated[str, typer.Option(help="Where the bundle is: s3://bucket/prefix.")]
-_Account = Annotated[str, typer.Option(help="The account's twelve digits.")]
+_To = Annotated[str, typer.Option(help="Location of the bundle: s3://bucket/prefix.")]
+_Account = Annotated[str, typer.Option(help="AWS account ID, twelve digits.")]
 
 
 @deploy.command("job")
 def deploy_job(
-    application_id: Annotated[str, typer.Option(help="Of the EMR Serverless application.")],
-    role_arn: Annotated[str, typer.Option(help="Of the job's role.")],
+    application_id: Annotated[str, typer.Option(help="ID of the EMR Serverless application.")],
+    role_arn: Annotated[str, typer.Option(help="ARN of the job's role.")],
     to: _To,
     python: Annotated[
         str, typer.Option(help="Python 3.11: a path in the image, or s3://.../name.tar.gz.")
     ] = "/usr/bin/python3.11",
 ) -> None:
-    """The request StartJobRun, made of the settings for AWS."""
+    """Print the StartJobRun request, built from the settings for AWS."""
     from hudilab.operations.deploy import job_run
 
     _print(
@@ -133,9 +138,9 @@ def deploy_job(
 def deploy_permissions(
     account: _Account,
     to: _To,
-    cluster_arn: Annotated[str, typer.Option(help="Of the MSK cluster, where there is one.")] = "",
+    cluster_arn: Annotated[str, typer.Option(help="ARN of the MSK cluster, if any.")] = "",
 ) -> None:
-    """The policy of the job's role: no more than the job needs."""
+    """Print the policy of the job's role: only what the job needs."""
     from hudilab.operations.deploy import permissions
 
     settings = load_settings("AWS")
@@ -144,7 +149,7 @@ def deploy_permissions(
 
 @deploy.command("trust")
 def deploy_trust(account: _Account) -> None:
-    """The role's trust policy: EMR Serverless may take it."""
+    """Print the role's trust policy: EMR Serverless may assume it."""
     from hudilab.operations.deploy import trust
 
     _print(trust(account=account))
@@ -154,17 +159,19 @@ def _print(value: object) -> None:
     print(json.dumps(value, indent=2))
 
 
-services = typer.Typer(help="Servers on this machine: start, status, stop.", no_args_is_help=True)
+services = typer.Typer(help="Start, show and stop servers on this machine.", no_args_is_help=True)
 app.add_typer(services, name="services")
 
 
-start = typer.Typer(help="Start a server, and wait until it answers.", no_args_is_help=True)
+start = typer.Typer(help="Start a server and wait until it answers.", no_args_is_help=True)
 services.add_typer(start, name="start")
 
 
 @services.command()
-def status(name: Annotated[Name | None, typer.Argument(help="One of them only.")] = None) -> None:
-    """What runs, a line each; exit code 1 when nothing does."""
+def status(
+    name: Annotated[Name | None, typer.Argument(help="Show only this server.")] = None,
+) -> None:
+    """Show which servers are running; exit code 1 if none is."""
     settings = load_settings()
     found = {one: service(one).find(settings) for one in ([name] if name else NAMES)}
     for one, server in found.items():
@@ -175,36 +182,36 @@ def status(name: Annotated[Name | None, typer.Argument(help="One of them only.")
 
 @services.command()
 def stop(name: Name) -> None:
-    """Stop a server; its data stay."""
+    """Stop a server; its data is kept."""
     pid = service(name).stop(load_settings())
     print(f"{name} was not running" if pid is None else f"{name} stopped, process {pid}")
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def submit(
-    job: Annotated[str, typer.Argument(help="A pipeline of the lab, or a Python file.")],
-    arguments: Annotated[list[str] | None, typer.Argument(help="The job's own.")] = None,
+    job: Annotated[str, typer.Argument(help="A job of the lab, or a Python file.")],
+    arguments: Annotated[list[str] | None, typer.Argument(help="Arguments of the job.")] = None,
     detach: Annotated[
-        bool, typer.Option("--detach", "-d", help="Return when the application has started.")
+        bool, typer.Option("--detach", "-d", help="Return as soon as the application has started.")
     ] = False,
     bundle: Annotated[
-        Path | None, typer.Option(help="Its code and jar, not this folder's: make bundle.")
+        Path | None, typer.Option(help="Run the code and jar of this zip, built by make bundle.")
     ] = None,
 ) -> None:
-    """Run a job with spark-submit where the settings say: on this machine, or on a cluster."""
+    """Run a job with spark-submit, on this machine or on a cluster, as the settings say."""
     from hudilab.operations.submit import submit, submit_and_wait
 
     settings = load_settings()
     if not detach:
         raise typer.Exit(submit_and_wait(settings, job, arguments or (), bundle))
     found = submit(settings, job, arguments or (), bundle)
-    name = found.id or f"{job} runs, its application is not known yet"
+    name = found.id or f"{job} is running, its application is not known yet"
     print(f"{name}, driver's process {found.pid}, log {found.log}")
 
 
 @app.command()
 def apps() -> None:
-    """The cluster's running and finished applications and drivers, the newest first."""
+    """List the cluster's running and finished applications and drivers, newest first."""
     from hudilab.operations.applications import application_rows
     from hudilab.operations.submit import master_of
 
@@ -214,8 +221,10 @@ def apps() -> None:
 
 
 @app.command()
-def kill(id: Annotated[str, typer.Argument(help="As hudilab apps shows it.")]) -> None:
-    """End an application, and wait until its driver is gone."""
+def kill(
+    id: Annotated[str, typer.Argument(help="Application or driver ID, as shown by hudilab apps.")],
+) -> None:
+    """Kill an application and wait until its driver is gone."""
     from hudilab.operations.applications import kill
     from hudilab.operations.submit import master_of
 

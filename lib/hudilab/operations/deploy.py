@@ -176,14 +176,14 @@ def _topics(settings: Settings, cluster: str) -> list[dict[str, Any]]:
     reader, writer = settings.consumer, settings.producer
     if reader is None or writer is None:
         raise BundleError(
-            f"--cluster-arn is given and {settings.source} has no groups for Kafka; "
-            "add consumer.config.0 and producer.config.0"
+            f"--cluster-arn is given, but {settings.source} has no Kafka groups; add "
+            "consumer.config.0 and producer.config.0"
         )
     if not Access(reader.bootstrap_servers).iam:
         file = settings.origin("consumer.config.0", "bootstrap.servers")
         raise BundleError(
-            f"bootstrap.servers of {file} are not a cluster's servers for IAM, which "
-            "have port 9098; correct them, or leave --cluster-arn out"
+            f"bootstrap.servers in {file} are not a cluster's IAM servers, which use port 9098; "
+            "fix them, or leave out --cluster-arn"
         )
 
     def arn(kind: str, name: str) -> str:
@@ -226,14 +226,14 @@ def _partition(settings: Settings, **arns: str) -> str:
         found = str(get_session().get_partition_for_region(settings.aws_region))
     except UnknownRegionError:
         raise BundleError(
-            f"aws.region={settings.aws_region!r} of {file} is no region of AWS; correct it"
+            f"aws.region={settings.aws_region!r} in {file} is not an AWS region; fix it"
         ) from None
     for name, arn in arns.items():
         if (there := arn.split(":")[1]) != found:
             option = f"--{name.replace('_', '-')}"
             raise BundleError(
-                f"{option} is of partition {there}, and aws.region={settings.aws_region!r} "
-                f"of {file} is in {found}; correct one of the two"
+                f"{option} is in AWS partition {there}, but aws.region={settings.aws_region!r} in "
+                f"{file} is in {found}; fix one of the two"
             )
     return found
 
@@ -245,8 +245,8 @@ def _warehouse(settings: Settings) -> tuple[str, str]:
     if place is None:
         file = settings.origin("HudiTable0", "warehouse.path")
         raise BundleError(
-            f"warehouse.path of {file} is not s3://<bucket>/<prefix>; "
-            "set it to one: a prefix of its own can be allowed without the rest of the bucket"
+            f"warehouse.path in {file} is not s3://<bucket>/<prefix>; set it to one, so that the "
+            "role gets access to the prefix and not to the whole bucket"
         )
     return place[1], place[2]
 
@@ -265,11 +265,11 @@ def _spark_properties(settings: Settings) -> dict[str, str]:
 
 
 _SHAPES = {
-    "--application-id": "the application's id, digits and small letters",
+    "--application-id": "an application ID (digits and lowercase letters)",
     "--role-arn": "arn:aws:iam::<account>:role/<name>",
     "--to": "s3://<bucket>/<prefix>",
     "--python": "an absolute path in the image, or s3://<bucket>/<name>.tar.gz",
-    "--account": "the account's twelve digits",
+    "--account": "an account ID of twelve digits",
     "--cluster-arn": "arn:aws:kafka:<region>:<account>:cluster/<name>/<id>",
 }
 
@@ -277,4 +277,4 @@ _SHAPES = {
 def _refuse(options: list[str]) -> None:
     if options:
         told = "; ".join(f"{option} is not {_SHAPES[option]}" for option in options)
-        raise BundleError(f"{told}; correct it")
+        raise BundleError(f"{told}; fix the command line")

@@ -93,7 +93,9 @@ def run_checks(with_spark: bool = True, runtime: str = "") -> list[Check]:
     if with_spark and all(check.ok for check in checks if check.required):
         checks += _spark(settings)
     elif with_spark:
-        checks.append(Check("spark", False, True, "not started", "mend the lines above first"))
+        checks.append(
+            Check("spark", False, True, "not started", "fix the failed checks above first")
+        )
     return checks
 
 
@@ -118,7 +120,7 @@ def _packages() -> Check:
     text, goal = (
         ", ".join(f"{name} {its}" for name, its in one.items()) for one in (found, wanted)
     )
-    return _check("packages", found == wanted, text, f"get {goal}: make setup")
+    return _check("packages", found == wanted, text, f"install {goal}: make setup")
 
 
 def _installed(name: str) -> str:
@@ -138,8 +140,8 @@ def _java() -> Check:
 def _java_home() -> Check:
     problem = java_home_problem()
     if problem is None:
-        return Check("JAVA_HOME", True, True, "unset or fits", "")
-    return Check("JAVA_HOME", False, True, problem, "unset JAVA_HOME, or set it to a Java 17")
+        return Check("JAVA_HOME", True, True, "unset or suitable", "")
+    return Check("JAVA_HOME", False, True, problem, "unset JAVA_HOME, or set it to a Java 17 home")
 
 
 def _port(port: int) -> Check:
@@ -148,7 +150,7 @@ def _port(port: int) -> Check:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:
-            remedy = "Spark's UI takes the next free port; stop the other program to get this one"
+            remedy = "stop the other program, or let Spark's UI use the next free port"
             return Check("UI port", False, False, f"{port} is in use", remedy)
     return Check("UI port", True, False, f"{port} is free", "")
 
@@ -178,15 +180,15 @@ def _warehouse(settings: Settings) -> Check:
 
 def _kafka(settings: Settings) -> Check:
     if settings.consumer is None:
-        return Check("kafka", True, False, "not in the settings", "")
+        return Check("kafka", True, False, "not configured", "")
     servers = settings.consumer.bootstrap_servers
     host, _, port = servers.partition(",")[0].rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), 1).close()
     except OSError:
-        remedy = as_typed("notebook 07 starts its own; for the jobs: hudilab services start kafka")
-        return Check("kafka", False, False, f"nobody listens at {servers}", remedy)
-    return Check("kafka", True, False, f"{servers} is there", "")
+        remedy = "notebook 07 starts its own broker, the jobs need: hudilab services start kafka"
+        return Check("kafka", False, False, f"nothing is listening at {servers}", as_typed(remedy))
+    return Check("kafka", True, False, f"a server is listening at {servers}", "")
 
 
 def _cluster(settings: Settings) -> Check:
@@ -228,7 +230,7 @@ def _worker(spark: SparkSession) -> Check:
 
         return ".".join(map(str, sys.version_info[:2])) + " with hudilab " + hudilab.__version__
 
-    remedy = "give driver and workers the same Python and package: set PYSPARK_PYTHON"
+    remedy = "run driver and workers with the same Python and package: set PYSPARK_PYTHON"
     here = there(None)
     try:
         context = spark.sparkContext

@@ -56,8 +56,8 @@ def end_driver(driver: psutil.Process, patience: float = 15) -> None:
             with suppress(psutil.NoSuchProcess):
                 one.kill()
         ids = ", ".join(str(one.pid) for one in family)
-        remedy = f"see what holds it: ps -o pid,stat,wchan -p {ids.replace(' ', '')}"
-        wait_for(lambda: not _alive(family), patience, f"the end of the processes {ids}", remedy)
+        remedy = f"see what blocks them: ps -o pid,stat,wchan -p {ids.replace(' ', '')}"
+        wait_for(lambda: not _alive(family), patience, f"processes {ids} to end", remedy)
 
 
 def _alive(family: list[psutil.Process]) -> list[psutil.Process]:

@@ -64,8 +64,9 @@ def _fetch_group(
             shutil.rmtree(cache.joinpath(*jar.coordinate.split(":")[:2]), ignore_errors=True)
             if got != jar.sha256:
                 raise JarError(
-                    f"refused {jar.coordinate} of group {jar.group}: sha256 {got}, jars.lock has "
-                    f"{jar.sha256}; another file was served: check the mirror or the proxy"
+                    f"rejected {jar.coordinate} of group {jar.group}: sha256 is {got}, jars.lock "
+                    f"expects {jar.sha256}; the server sent a different file: check the mirror or "
+                    "the proxy"
                 )
             path.replace(group / jar.file)
             say(f"{jar.group}: {jar.file}, {megabytes:.1f} MB")

@@ -23,7 +23,9 @@ def defaults(notebook: Path) -> dict[str, Any]:
         cells = nbformat.read(notebook, as_version=4).cells
     except Exception as error:  # from nbformat, the JSON parser or the disk
         why = str(error).partition("\n")[0][:80]
-        raise ParameterError(f"{notebook.name} is not a notebook ({why}); repair it") from error
+        raise ParameterError(
+            f"{notebook.name} is not a valid notebook ({why}); fix the file"
+        ) from error
     sources = [cell.source for cell in cells if "parameters" in cell.metadata.get("tags", [])]
     if len(sources) != 1:
         raise ParameterError(
@@ -33,8 +35,8 @@ def defaults(notebook: Path) -> dict[str, Any]:
         lines = ast.parse(sources[0]).body
     except SyntaxError as error:
         raise ParameterError(
-            f"{notebook.name}: line {error.lineno} of the parameters cell is not Python "
-            f"({error.msg}); correct it"
+            f"{notebook.name}: line {error.lineno} of the parameters cell is not valid Python "
+            f"({error.msg}); fix the syntax"
         ) from error
     found: dict[str, Any] = {}
     for line in lines:
@@ -42,7 +44,7 @@ def defaults(notebook: Path) -> dict[str, Any]:
         if type(value) not in _TYPES:
             raise ParameterError(
                 f"{notebook.name}: line {line.lineno} of the parameters cell is not NAME = number, "
-                "text, True or False; move other code to another cell"
+                "string, True or False; move other code to another cell"
             )
         found[name] = value
     return found
@@ -65,7 +67,7 @@ def parse(given: Iterable[tuple[str, str]], known: Mapping[str, Any], where: str
     problems = []
     for name, text in given:
         if name not in known:
-            problems.append(f"no parameter {name!r}")
+            problems.append(f"unknown parameter {name!r}")
         elif name in values:
             problems.append(f"{name} is given twice")
         else:
@@ -75,7 +77,7 @@ def parse(given: Iterable[tuple[str, str]], known: Mapping[str, Any], where: str
                 problems.append(f"{name}={text!r} is not {_TYPES[type(known[name])]}")
     if problems:
         raise ParameterError(
-            f"{where}: {'; '.join(problems)}; the parameters there: {', '.join(sorted(known))}"
+            f"{where}: {'; '.join(problems)}; available parameters: {', '.join(sorted(known))}"
         )
     return values
 

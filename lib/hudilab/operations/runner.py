@@ -51,7 +51,7 @@ def find_notebook(name: str, project: Path) -> Path:
         if path.suffix == ".ipynb" and path.is_file():
             return path.resolve()
     there = ", ".join(path.stem for path in numbered)
-    raise ParameterError(f"no notebook {name!r}; give a path, or one of: {there}")
+    raise ParameterError(f"notebook {name!r} does not exist; give a path, or one of: {there}")
 
 
 def run_notebooks(
@@ -94,7 +94,7 @@ def run_notebooks(
             needed.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise PathError(
-                f"cannot make {needed}: {error.strerror}; choose another --out or HUDILAB_HOME"
+                f"cannot create {needed}: {error.strerror}; choose another --out or HUDILAB_HOME"
             ) from None
     results: list[str] = []
     for notebook, one in zip(notebooks, known, strict=True):
@@ -152,12 +152,12 @@ def _run(
 
 def _explain(notebook: Path, failure: _Failure, log: Path, executed: Path, timeout: int) -> str:
     if isinstance(failure, DeadKernelError):
-        what = "its kernel was killed; free memory, or give fewer rows"
+        what = "the kernel was killed; free memory, or use fewer rows"
     elif isinstance(failure, CellTimeoutError):
         cells = nbformat.read(executed, as_version=4).cells
         number, cell = [one for one in enumerate(cells) if _begun(one[1])][-1]
         what = (
-            f"cell {number} was not done in {timeout} s: {_first(cell.source)!r}; "
+            f"cell {number} did not finish within {timeout} s: {_first(cell.source)!r}; "
             "raise the limit with --timeout SECONDS (0: no limit)"
         )
     else:

@@ -57,7 +57,9 @@ def find_job(job: str) -> Path:
     path = Path(job) if job.endswith(".py") else JOBS / f"{job}.py"
     if not path.is_file() or path.stem == "__init__":
         names = sorted(found.stem for found in JOBS.glob("[a-z]*.py"))
-        raise SessionError(f"no job {job!r}; give a Python file, or one of: {', '.join(names)}")
+        raise SessionError(
+            f"unknown job {job!r}; give a Python file, or one of: {', '.join(names)}"
+        )
     return path.resolve()
 
 
@@ -99,7 +101,7 @@ def submit(
         text = log.read_text(encoding="utf-8", errors="replace")
         told = re.findall(r"(?m)^hudilab: (.+)$", text)
         why = told[-1] if told else root_cause(text)
-        raise SessionError(f"{job} ended with code {driver.returncode}: {why}; see the log {log}")
+        raise SessionError(f"{job} exited with code {driver.returncode}: {why}; see the log {log}")
     return Submitted("", driver.pid, log)
 
 
@@ -160,7 +162,9 @@ def _command(
     asked = session_settings(settings, jars)
     if bundle:
         if job.endswith(".py"):
-            raise BundleError(f"{job} is not in {bundle}; name a job of the lab, or no bundle")
+            raise BundleError(
+                f"{job} is not in {bundle}; use a job of the lab, or leave out --bundle"
+            )
         run, root = run_options(settings), _unpack(bundle, settings.home / "submitted")
         asked["spark.jars"] = str(root / run.jarfile)
         file, words = root / run.python, [job, *words]
@@ -218,8 +222,10 @@ def _unpack(bundle: Path, folder: Path) -> Path:
                 if not root.exists():  # else another submit was faster, with the same files
                     raise
     except (OSError, BadZipFile, KeyError) as error:
-        why = getattr(error, "strerror", None) or "it is another kind of file"
-        raise BundleError(f"{bundle} is not a bundle ({why}); make one with: make bundle") from None
+        why = getattr(error, "strerror", None) or "it is a different kind of file"
+        raise BundleError(
+            f"{bundle} is not a bundle ({why}); build one with: make bundle"
+        ) from None
     return root
 
 

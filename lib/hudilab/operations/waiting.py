@@ -14,7 +14,7 @@ def wait_for(
     condition: Callable[[], object],
     seconds: float,
     what: str,
-    remedy: str = "see the logs, and start again",
+    remedy: str = "see the logs, then start again",
 ) -> None:
     """Poll `condition` ten times a second until it is true; its exceptions propagate.
 
@@ -28,5 +28,5 @@ def wait_for(
     ends = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > ends:
-            raise WaitError(f"waited {seconds:g} s for {what}, in vain; {remedy}")
+            raise WaitError(f"timed out after {seconds:g} s waiting for {what}; {remedy}")
         time.sleep(0.1)

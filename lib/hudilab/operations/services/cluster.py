@@ -109,8 +109,8 @@ def _start(settings: Settings, folder: Path, port: int, asked: dict[str, Any]) -
     else:
         if asked.items() - read_address(folder).items() or port not in (0, _port(running.master)):
             raise ServiceError(
-                f"{running.describe()} is running and other settings are asked for; "
-                f"stop it with: hudilab services stop {NAME}"
+                f"{running.describe()} is already running with other settings; stop it with: "
+                f"hudilab services stop {NAME}"
             )
     try:
         _start_workers(settings)
@@ -119,7 +119,7 @@ def _start(settings: Settings, folder: Path, port: int, asked: dict[str, Any]) -
         raise
     if found := find_cluster(settings):
         return found
-    raise ServiceError(f"the master ended as soon as it was ready; see {folder}/master.log")
+    raise ServiceError(f"the master exited as soon as it was ready; see {folder}/master.log")
 
 
 def running_cluster(
@@ -181,14 +181,14 @@ def _worker_folders(folder: Path) -> list[Path]:
 def _check_size(workers: int, memory: int) -> None:
     if memory < LEAST_MEMORY:
         raise ServiceError(
-            f"{memory} MB a worker are too few for an executor; "
-            f"give --memory {LEAST_MEMORY}m or more"
+            f"{memory} MB per worker is too little for an executor; use --memory {LEAST_MEMORY}m "
+            "or more"
         )
     there = psutil.virtual_memory().total // 1024**2
     if workers * memory > there:
         raise ServiceError(
-            f"{workers} workers of {memory} MB are more than the {there} MB of this machine; "
-            "give fewer --workers or less --memory"
+            f"{workers} workers with {memory} MB each need more than the {there} MB of this "
+            "machine; use fewer --workers or less --memory"
         )
 
 
@@ -243,15 +243,17 @@ def _start_workers(settings: Settings) -> None:
 
 def _wait(ready: Callable[[], bool], started: Sequence[process.Launched], what: str) -> None:
     logs = ", ".join(str(server.log) for server in started)
-    late = f"the cluster has not got {what} after {PATIENCE:.0f} s; see {logs}, and start again"
+    late = f"the cluster did not start {what} within {PATIENCE:.0f} s; see {logs}, then start again"
     process.wait_until(ready, started, why=spark.why, late=late, patience=PATIENCE)
 
 
 def command(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one, 7077 first.")] = 0,
-    workers: Annotated[int, typer.Option(min=1, help="How many.")] = 2,
-    cores: Annotated[int, typer.Option(min=1, help="Of each worker.")] = 2,
-    memory: Annotated[str, typer.Option(help="Of each worker: 512m, 2g.")] = "2g",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port; 0 picks 7077 or a free one.")
+    ] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Number of workers.")] = 2,
+    cores: Annotated[int, typer.Option(min=1, help="Cores per worker.")] = 2,
+    memory: Annotated[str, typer.Option(help="Memory per worker: 512m, 2g.")] = "2g",
 ) -> None:
     """Start a Spark standalone cluster."""
     found = start_cluster(load_settings(), workers=workers, cores=cores, memory=memory, port=port)

@@ -74,8 +74,8 @@ def start_history(settings: Settings, events: str = "", *, port: int = 0) -> His
         server = spark.launch(
             settings, folder, "history.HistoryServer", [], folder / "conf", log, jars
         )
-        late = f"the history server does not answer at {about['ui']} after {PATIENCE:.0f} s"
-        late += f"; see {log}, and start again"
+        late = f"the history server did not answer at {about['ui']} within {PATIENCE:.0f} s"
+        late += f"; see {log}, then start again"
         process.wait_until(
             lambda: _has_looked(about["ui"]), [server], why=spark.why, late=late, patience=PATIENCE
         )
@@ -134,10 +134,12 @@ def _has_looked(ui: str) -> bool:
 
 
 def command(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one, 18080 first.")] = 0,
-    events: Annotated[str, typer.Option(help="Folder of event logs; else the lab's own.")] = "",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port; 0 picks 18080 or a free one.")
+    ] = 0,
+    events: Annotated[str, typer.Option(help="Folder of event logs; default: the lab's own.")] = "",
 ) -> None:
-    """Start Spark's history server, for applications that have ended."""
+    """Start Spark's history server, which shows finished applications."""
     print(start_history(load_settings(), events, port=port).describe())
 
 

@@ -187,8 +187,8 @@ def find_broker(settings: Settings) -> Broker | None:
     ports, ca = _read_ports(folder), folder / "ca.pem"
     if "LAB" not in ports:
         raise ServiceError(
-            f"{folder / 'server.properties'} does not say where Kafka listens, and it runs; "
-            "stop it with: hudilab services stop kafka"
+            f"Kafka is running, but {folder / 'server.properties'} does not name its port; stop it "
+            "with: hudilab services stop kafka"
         )
     address = f"{HOST}:{ports.get('USERS', ports['LAB'])}"
     return Broker(address, found.pid, folder / "kafka.log", ca if "USERS" in ports else None)
@@ -345,17 +345,17 @@ def _wait(server: process.Launched, client: Access) -> None:
         except Exception:  # librdkafka's errors: not ready yet
             return False
 
-    late = f"Kafka does not answer at {client.servers} after {PATIENCE:.0f} s"
-    late += f"; see {server.log}, and start again"
+    late = f"Kafka did not answer at {client.servers} within {PATIENCE:.0f} s"
+    late += f"; see {server.log}, then start again"
     process.wait_until(answers, [server], why=_why, late=late, patience=PATIENCE)
 
 
 def _why(text: str, code: int, log: Path) -> str:
     if "No space left on device" in text:
-        return f"the disk of {log.parent} is full; free space, or set HUDILAB_HOME; see {log}"
+        return f"the disk of {log.parent} is full; free space, or set HUDILAB_HOME (log: {log})"
     if "Address already in use" in text:
-        return f"a port of Kafka was taken by another program meanwhile; start again; see {log}"
-    return f"Kafka ended with code {code}: {complaint(text)}; see {log}"
+        return f"another program took one of Kafka's ports; start again (log: {log})"
+    return f"Kafka exited with code {code}: {complaint(text)}; see {log}"
 
 
 def _add_user(client: Access, user: str, password: str) -> None:
@@ -368,7 +368,7 @@ def _add_user(client: Access, user: str, password: str) -> None:
             future.result(PATIENCE)
         except (KafkaException, TimeoutError) as error:
             raise ServiceError(
-                f"Kafka has not taken user {user!r} ({error or 'no answer'}); "
+                f"Kafka did not add user {user!r} ({error or 'no answer'}); "
                 "start it again with the same --user"
             ) from None
 
@@ -420,12 +420,14 @@ def _unsigned(
 
 
 def command(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one, 9092 first.")] = 0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port; 0 picks 9092 or a free one.")
+    ] = 0,
     user: Annotated[
-        str, typer.Option(help="Ask for TLS and this user; password: KAFKA_PASSWORD[_FILE].")
+        str, typer.Option(help="Require TLS and add this user; password: KAFKA_PASSWORD[_FILE].")
     ] = "",
 ) -> None:
-    """Start a Kafka broker, and create the settings' topics."""
+    """Start a Kafka broker and create the topics named in the settings."""
     settings = load_settings()
     secret = password(os.environ) if user else None
     broker = start_broker(settings, port=port, users={user: secret} if secret else None)

@@ -117,13 +117,13 @@ def start(
             there = look()
         elif not fits(there):
             raise ServiceError(
-                f"{there.describe()} is running and other settings are asked for; "
-                f"stop it with: hudilab services stop {folder.name}"
+                f"{there.describe()} is already running with other settings; stop it with: hudilab "
+                f"services stop {folder.name}"
             )
     if there is None:
         raise ServiceError(
-            f"{folder.name} has ended as soon as it answered; see the log in {folder}, "
-            f"and start it again with: hudilab services start {folder.name}"
+            f"{folder.name} exited as soon as it answered; see the log in {folder}, then start it "
+            f"again with: hudilab services start {folder.name}"
         )
     return there
 
@@ -165,7 +165,7 @@ def starting(folder: Path, patience: float = TURN) -> Iterator[None]:
         if not _taken(turn, patience):
             raise ServiceError(
                 f"another program has been starting {folder.name} in {folder} for "
-                f"{patience:.0f} s; end it, and start again"
+                f"{patience:.0f} s; stop that program, then start again"
             )
         yield
 
@@ -243,8 +243,8 @@ def _locked(folder: Path) -> Iterator[int]:
     with _opened(folder, STARTING), _opened(folder, LOCK) as lock:
         if not _taken(lock, DYING):
             raise ServiceError(
-                f"{folder.name} is running already in {folder}, and not as a process of yours; "
-                "stop it as its owner, or set HUDILAB_HOME to a folder of your own"
+                f"{folder.name} is already running in {folder}, but the process is not yours; stop "
+                "it as its owner, or set HUDILAB_HOME to a folder of your own"
             )
         yield lock
 
@@ -257,7 +257,8 @@ def _opened(folder: Path, name: str) -> Iterator[int]:
         descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise ServiceError(
-            f"cannot use {folder} for a server ({error.strerror}); set HUDILAB_HOME"
+            f"cannot use {folder} for a server ({error.strerror}); set HUDILAB_HOME to a writable "
+            "folder"
         ) from None
     try:
         yield descriptor
@@ -290,12 +291,13 @@ def check_disk(folder: Path, what: str, least: int) -> None:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         raise ServiceError(
-            f"cannot use {folder} for {what} ({error.strerror}); set HUDILAB_HOME"
+            f"cannot use {folder} for {what} ({error.strerror}); set HUDILAB_HOME to a writable "
+            "folder"
         ) from None
     if free < least:
         raise ServiceError(
-            f"only {free / 1e6:.0f} MB are free for {what} in {folder}, "
-            f"{least / 1e6:.0f} MB are needed; free space, or set HUDILAB_HOME"
+            f"only {free / 1e6:.0f} MB are free for {what} in {folder}, but {least / 1e6:.0f} MB "
+            "are needed; free space, or set HUDILAB_HOME"
         )
 
 
@@ -332,7 +334,8 @@ def choose_port(port: int, *usual: int) -> int:
     """
     if port and in_use(port):
         raise ServiceError(
-            f"port {port} is in use; choose another with --port, or none for a free one"
+            f"port {port} is in use; choose another with --port, or leave out --port to get a free "
+            "one"
         )
     return port or next((one for one in usual if one and not in_use(one)), 0) or free_port()
 

@@ -179,8 +179,8 @@ def _keys(folder: Path) -> tuple[str, str]:
         return section["aws_access_key_id"], section["aws_secret_access_key"]
     except (OSError, UnicodeDecodeError, ParseError, KeyError):
         raise ServiceError(
-            f"{file} does not hold the keys of profile {PROFILE}; "
-            "delete it, and new ones are made at the next start"
+            f"{file} does not contain the keys of profile {PROFILE}; delete it, and the next start "
+            "creates new ones"
         ) from None
 
 
@@ -236,21 +236,23 @@ def _wait(server: process.Launched, address: str, folder: Path) -> None:
         except (BotoCoreError, ClientError):  # not ready yet
             return False
 
-    late = f"S3Proxy does not answer at {address} after {PATIENCE:.0f} s"
-    late += f"; see {server.log}, and start again"
+    late = f"S3Proxy did not answer at {address} within {PATIENCE:.0f} s"
+    late += f"; see {server.log}, then start again"
     process.wait_until(answers, [server], why=_why, late=late, patience=PATIENCE)
 
 
 def _why(text: str, code: int, log: Path) -> str:
     if "Failed to bind" in text:
-        return f"the port of S3 was taken by another program meanwhile; start again; see {log}"
-    return f"S3Proxy ended with code {code}: {complaint(text)}; see {log}"
+        return f"another program took the S3 server's port; start again (log: {log})"
+    return f"S3Proxy exited with code {code}: {complaint(text)}; see {log}"
 
 
 def command(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one, 9000 first.")] = 0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port; 0 picks 9000 or a free one.")
+    ] = 0,
 ) -> None:
-    """Start an S3 server, with keys and a bucket of its own."""
+    """Start an S3 server with its own keys and bucket."""
     server = start_s3(load_settings(), port=port)
     print(server.describe())
     print("export", *(f"{key}={shlex.quote(value)}" for key, value in server.env().items()))

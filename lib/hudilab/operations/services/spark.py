@@ -75,5 +75,5 @@ def launch(
 def why(text: str, code: int, log: Path) -> str:
     """Return one line on why a Spark server ended: its last error, and where its log is."""
     if "Address already in use" in text:
-        return f"a port of Spark was taken by another program meanwhile; start again; see {log}"
-    return f"Spark's {log.stem} ended with code {code}: {complaint(text)}; see {log}"
+        return f"another program took one of Spark's ports; start again (log: {log})"
+    return f"Spark's {log.stem} exited with code {code}: {complaint(text)}; see {log}"
