@@ -93,7 +93,11 @@ REMEDY = "change it in the parameters cell or with -p NAME VALUE"
             "invalid TableSpec: table_type='MOR' is not one of COPY_ON_WRITE, MERGE_ON_READ; fix "
             "these fields",
         ),
-        (["--runtime", "cloud"], {}, "parameter runtime='cloud' is not a runtime; set it to LOCAL"),
+        (
+            ["--runtime", "cloud"],
+            {},
+            "parameter runtime='cloud' is not a runtime; set it to one of LOCAL",
+        ),
         ([], {"IS_LOCAL": "x"}, "IS_LOCAL='x' is not a boolean; set it to true or false"),
         (
             ["--run-id", "../x"],
