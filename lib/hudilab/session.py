@@ -89,6 +89,7 @@ def needed(settings: Settings, groups: Sequence[str] = ("core",)) -> list[str]:
 def session_settings(settings: Settings, jars: Sequence[Path]) -> dict[str, str]:
     """Return the runtime's Spark settings beyond conf/spark-defaults.conf, without side effects."""
     asked = {"spark.driver.extraClassPath": class_path(jars), **overlay(settings)}
+    asked["spark.sql.defaultCatalog"] = settings.catalog_name
     asked |= {} if settings.is_local else spark_settings(settings)
     return asked | _cluster(settings, asked) if settings.on_cluster else asked
 
@@ -267,7 +268,9 @@ def _file(settings: Settings) -> Path:
 def _submitted(settings: Settings, app: str) -> SparkSession:
     """Return spark-submit's session: it has started the JVM and chosen class path and settings."""
     builder = SparkSession.builder.appName(app)
-    for key, value in ({} if settings.is_local else spark_settings(settings)).items():
+    asked = {} if settings.is_local else spark_settings(settings)
+    asked["spark.sql.defaultCatalog"] = settings.catalog_name
+    for key, value in asked.items():
         builder = builder.config(key, value)
     spark = _create(builder, settings)
     _await_executor(spark, settings)

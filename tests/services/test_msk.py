@@ -78,6 +78,7 @@ def told(settings: Settings, servers: str, *groups: str, **more: str) -> dict[st
     return dict(json.loads(line.removeprefix("TOLD")))
 
 
+@pytest.mark.deep
 def test_without_the_jar_the_class_is_missing(settings: Settings) -> None:
     found = told(settings, f"127.0.0.1:{process.free_port()}")
     for text in (found["driver"], found["executor"]):

@@ -98,12 +98,12 @@ def test_a_stop_in_the_middle_of_anything_loses_nothing(
     assert expected.exceptAll(table).count() == table.exceptAll(expected).count() == 0
 
 
-def test_blanks_and_percent_signs_in_the_path(spark: SparkSession, tmp_path: Path) -> None:
-    place = locate("ware house%20", "lab", "readings", is_local=True, home=tmp_path)
+def test_signs_in_the_path_that_urls_and_sql_know(spark: SparkSession, tmp_path: Path) -> None:
+    place = locate("o'ware house%20", "lab", "readings", is_local=True, home=tmp_path)
     run(spark, place)
     run(spark, place)
     assert rows(spark, place) == 40
-    assert (tmp_path / "ware house%20" / "lab" / "readings" / ".hoodie").is_dir()
+    assert (tmp_path / "o'ware house%20" / "lab" / "readings" / ".hoodie").is_dir()
     assert len(instants(spark, place.table)) == 2
     assert set(data_files(spark, place.table).partition) == {"sensor_id=10", "sensor_id=11"}
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
-from hudilab.storage import FileInfo, list_files
+from hudilab.config import Settings, load_settings
+from hudilab.errors import TableError
+from hudilab.paths import Place, locate
+from hudilab.storage import LESSONS, FileInfo, list_files, reset
 
 
 def test_all_files_are_listed_with_their_sizes(spark: SparkSession, tmp_path: Path) -> None:
@@ -32,3 +38,51 @@ def test_a_folder_that_is_empty_or_not_there_has_no_files(
 ) -> None:
     assert list_files(spark, f"file://{tmp_path}") == []
     assert list_files(spark, f"file://{tmp_path}/nowhere") == []
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return replace(load_settings("LOCAL", {}), home=tmp_path)
+
+
+def written(home: Path, database: str) -> Place:
+    """A place with a file where its table is, and one where its checkpoint is."""
+    place = locate("warehouse", database, "readings", is_local=True, home=home)
+    for uri in (place.table, place.checkpoint):
+        folder = Path(uri.removeprefix("file://"))
+        folder.mkdir(parents=True)
+        (folder / "kept").touch()
+    return place
+
+
+def left(home: Path) -> int:
+    return len(list(home.rglob("kept")))
+
+
+def test_a_lesson_resets_its_own_table(
+    spark: SparkSession, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = written(settings.home, LESSONS)
+    reset(spark, settings, place)
+    assert left(settings.home) == 0
+    assert capsys.readouterr().out == f"reset {place.table}\nreset {place.checkpoint}\n"
+    reset(spark, settings, place)
+    assert capsys.readouterr().out == (
+        f"nothing to reset at {place.table}\nnothing to reset at {place.checkpoint}\n"
+    )
+
+
+def test_a_lesson_resets_no_table_of_a_job(spark: SparkSession, settings: Settings) -> None:
+    place = written(settings.home, "lab")
+    text = f"{place.table} was not deleted: it is not a lesson's table"
+    with pytest.raises(TableError, match=f"^{re.escape(text)}.*lessons"):
+        reset(spark, settings, place)
+    assert left(settings.home) == 2
+
+
+def test_a_lesson_resets_nothing_on_aws(spark: SparkSession, settings: Settings) -> None:
+    place = written(settings.home, LESSONS)
+    text = f"{place.table} already exists"
+    with pytest.raises(TableError, match=f"^{re.escape(text)}.*-p run_id NAME$"):
+        reset(spark, replace(settings, runtime="AWS", is_local=False), place)
+    assert left(settings.home) == 2

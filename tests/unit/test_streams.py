@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
-from hudilab.streams import root_cause
+from hudilab.streams import root_cause, stop_on_signal
 
 SAMPLES = Path(__file__).with_name("samples")
 CAUSES = {
@@ -75,3 +77,13 @@ def test_the_cause_of_short_texts(text: str, cause: str) -> None:
 def test_a_cause_is_one_line_without_tabs(path: Path) -> None:
     assert len(root_cause(path.read_text()).splitlines()) == 1
     assert "\t" not in root_cause(path.read_text())
+
+
+def test_signals_are_collected_and_their_handlers_come_back() -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    with stop_on_signal() as asked:
+        for number in numbers:
+            os.kill(os.getpid(), number)
+    assert asked == list(numbers)
+    assert [signal.getsignal(number) for number in numbers] == before
