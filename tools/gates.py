@@ -95,8 +95,7 @@ class Run:
             reported = ("--junitxml", str(report)) if command[0] == "pytest" else ()
             with log.open("wb") as file:
                 to = None if self._at_once else file
-                # The golden cells run as users run them.
-                env = {"HUDILAB_HOME": home} | ({} if name == CURRICULUM else SHORT)
+                env = {"HUDILAB_HOME": home} | SHORT
                 # As in an activated environment: remedies name `hudilab` without its path.
                 env["PATH"] = os.pathsep.join((f"{sys.prefix}/bin", os.environ.get("PATH", "")))
                 code = self._wait([sys.executable, "-m", *command, *reported], env, to)

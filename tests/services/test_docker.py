@@ -79,6 +79,7 @@ def get(port: int, path: str) -> tuple[int, bytes]:
     return answer.status, answer.read()
 
 
+@pytest.mark.deep
 def test_a_worker_registers_and_history_is_shown(start: Start, tmp_path: Path) -> None:
     rpc, master, worker, history = (free_port() for _ in range(4))
     assert healthy(master) == 1
