@@ -12,6 +12,7 @@ from pathlib import Path
 __all__ = [
     "BundleError",
     "ConfigError",
+    "InspectError",
     "JarError",
     "JavaError",
     "KafkaError",
@@ -83,6 +84,10 @@ class BundleError(LabError):
 
 class TableError(LabError):
     """A table's options contradict the spec or the existing table."""
+
+
+class InspectError(LabError):
+    """A table cannot be looked into: not a table, damaged, not readable, or too new."""
 
 
 class SessionError(LabError):

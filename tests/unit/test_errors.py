@@ -17,7 +17,7 @@ FAMILY = [getattr(errors, name) for name in errors.__all__ if name != "as_typed"
 
 
 def test_all_are_the_lab_s() -> None:
-    assert len(FAMILY) == 14
+    assert len(FAMILY) == 15
     assert all(issubclass(one, errors.LabError) and one.__doc__ for one in FAMILY)
     assert issubclass(NotebookFailed, errors.LabError)
     # No two kinds in one: `except JarError` must not catch a ConfigError.

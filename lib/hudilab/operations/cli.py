@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hudilab.config import load_settings
 from hudilab.errors import LabError
-from hudilab.jars import read_lock
-from hudilab.java import find_java
-from hudilab.operations.fetch import fetch
 from hudilab.operations.services import NAMES, Name, service
+
+if TYPE_CHECKING:
+    from hudilab.config import Settings
 
 app = typer.Typer(
     name="hudilab",
@@ -52,7 +51,11 @@ def jars(
     ] = True,
 ) -> None:
     """Fetch and verify the jars of the given groups (default: core)."""
-    settings = load_settings()
+    from hudilab.jars import read_lock
+    from hudilab.java import find_java
+    from hudilab.operations.fetch import fetch
+
+    settings = _settings()
     folder, wanted = settings.project / "jars", groups or ["core"]
     read_lock(folder / "jars.lock")
     java = find_java()
@@ -86,7 +89,7 @@ def run(
     from hudilab.operations.runner import run_notebooks
 
     pairs = [(name, value) for name, _, value in (text.partition("=") for text in parameter or [])]
-    for line in run_notebooks(notebooks, pairs, load_settings(), out, timeout):
+    for line in run_notebooks(notebooks, pairs, _settings(), out, timeout):
         print(line)
 
 
@@ -99,7 +102,7 @@ def bundle(
     """Build a zip to deploy with spark-submit: one jar, the package, and the settings."""
     from hudilab.operations.bundle import build_bundle
 
-    print(build_bundle(load_settings(), out))
+    print(build_bundle(_settings(), out))
 
 
 deploy = typer.Typer(
@@ -125,7 +128,7 @@ def deploy_job(
 
     _print(
         job_run(
-            load_settings("AWS"),
+            _settings("AWS"),
             application_id=application_id,
             role_arn=role_arn,
             to=to,
@@ -143,7 +146,7 @@ def deploy_permissions(
     """Print the policy of the job's role: only what the job needs."""
     from hudilab.operations.deploy import permissions
 
-    settings = load_settings("AWS")
+    settings = _settings("AWS")
     _print(permissions(settings, account=account, to=to, cluster_arn=cluster_arn))
 
 
@@ -153,6 +156,13 @@ def deploy_trust(account: _Account) -> None:
     from hudilab.operations.deploy import trust
 
     _print(trust(account=account))
+
+
+def _settings(runtime: str = "") -> Settings:
+    """Load the settings now: `hudilab inspect` needs none, and they take longer than a table."""
+    from hudilab.config import load_settings
+
+    return load_settings(runtime)
 
 
 def _print(value: object) -> None:
@@ -172,7 +182,7 @@ def status(
     name: Annotated[Name | None, typer.Argument(help="Show only this server.")] = None,
 ) -> None:
     """Show which servers are running; exit code 1 if none is."""
-    settings = load_settings()
+    settings = _settings()
     found = {one: service(one).find(settings) for one in ([name] if name else NAMES)}
     for one, server in found.items():
         print(server.describe() if server else f"{one} is not running")
@@ -183,7 +193,7 @@ def status(
 @services.command()
 def stop(name: Name) -> None:
     """Stop a server; its data is kept."""
-    pid = service(name).stop(load_settings())
+    pid = service(name).stop(_settings())
     print(f"{name} was not running" if pid is None else f"{name} stopped, process {pid}")
 
 
@@ -201,7 +211,7 @@ def submit(
     """Run a job with spark-submit, on this machine or on a cluster, as the settings say."""
     from hudilab.operations.submit import submit, submit_and_wait
 
-    settings = load_settings()
+    settings = _settings()
     if not detach:
         raise typer.Exit(submit_and_wait(settings, job, arguments or (), bundle))
     found = submit(settings, job, arguments or (), bundle)
@@ -215,7 +225,7 @@ def apps() -> None:
     from hudilab.operations.applications import application_rows
     from hudilab.operations.submit import master_of
 
-    master = master_of(load_settings())
+    master = master_of(_settings())
     rows = application_rows(master)
     print("none" if rows.empty else rows.to_string(index=False))
 
@@ -228,8 +238,56 @@ def kill(
     from hudilab.operations.applications import kill
     from hudilab.operations.submit import master_of
 
-    settings = load_settings()
+    settings = _settings()
     print(f"{id} has ended, its state is {kill(master_of(settings), id, settings.home)}")
+
+
+@app.command()
+def inspect(
+    table: Annotated[str, typer.Argument(help="A path, file://, s3:// or s3a://.")],
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one page that needs no network.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only the health; exit code 1 when a check fails.")
+    ] = False,
+    instant: Annotated[
+        str, typer.Option(metavar="T", help="Everything that one instant's files say.")
+    ] = "",
+    partition: Annotated[
+        str, typer.Option(metavar="PATH", help="The file slices of one partition.")
+    ] = "",
+    since: Annotated[
+        str, typer.Option(metavar="T", help="Instants from then on: an instant, or ISO 8601.")
+    ] = "",
+    archived: Annotated[bool, typer.Option("--archived", help="Archived instants, too.")] = False,
+    count: Annotated[
+        bool, typer.Option("--count", help="Count the rows with hudi-rs; reads the data.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Instants to show.")] = 15,
+    stuck_after: Annotated[
+        int, typer.Option(min=0, metavar="MINUTES", help="Without a sign of life: left behind.")
+    ] = 10,
+) -> None:
+    """See into a Hudi table without a JVM: timeline, files, writers, health; nothing is written."""
+    from hudilab.operations.inspect.command import run
+
+    healthy = run(
+        table,
+        as_json=as_json,
+        html=html,
+        check=check,
+        instant=instant,
+        partition=partition,
+        since=since,
+        archived=archived,
+        count=count,
+        limit=limit,
+        stuck_after=stuck_after * 60.0,
+    )
+    if not healthy:
+        raise typer.Exit(1)
 
 
 def join_pairs(arguments: list[str]) -> list[str]:

@@ -1,0 +1,85 @@
+"""The command `hudilab inspect`: choose what to print."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from hudilab.errors import InspectError
+from hudilab.operations.inspect.inspection import Inspection, inspect
+
+__all__ = ["run"]
+
+
+def run(
+    table: str,
+    *,
+    as_json: bool,
+    html: Path | None,
+    check: bool,
+    instant: str,
+    partition: str,
+    since: str,
+    archived: bool,
+    count: bool,
+    limit: int,
+    stuck_after: float,
+) -> bool:
+    """Print the answer; return False if a check was asked for, and one fails."""
+    found = inspect(
+        table,
+        archived=archived,
+        count=count,
+        since=since,
+        partition=partition,
+        stuck_after=stuck_after,
+    )
+    if html is not None:
+        _write(html, found)
+    if instant:
+        print(json.dumps(found.content(instant), indent=2, ensure_ascii=False))
+    elif as_json:
+        print(json.dumps(_answer(found), indent=2, ensure_ascii=False))
+    elif check:
+        for one in found.report.health:
+            print(one.line())
+    elif html is None:
+        _show(found, limit)
+    return found.is_healthy or not check
+
+
+def _answer(found: Inspection) -> dict[str, object]:
+    answer: dict[str, object] = found.report.as_dict()
+    if found.partition:
+        chosen = next(one for one in found.partitions if one.path == found.partition)
+        slices = [one._asdict() for one in found.slices]
+        answer["partition"] = {**chosen._asdict(), "slices": slices}
+    return answer
+
+
+def _write(file: Path, found: Inspection) -> None:
+    root = found.facts.uri.removeprefix("file://")
+    if file.resolve().is_relative_to(Path(root).resolve()):
+        raise InspectError(
+            f"--html {file} is inside the table, where nothing is ever written; "
+            "choose another place: hudilab inspect TABLE --html FILE"
+        )
+    try:
+        file.write_text(found.to_html(), encoding="utf-8")
+    except OSError as error:
+        raise InspectError(
+            f"cannot write {file}: {error.strerror}; "
+            "choose another place: hudilab inspect TABLE --html FILE"
+        ) from None
+    print(f"wrote {file}", file=sys.stderr)
+
+
+def _show(found: Inspection, limit: int) -> None:
+    from rich.console import Console
+
+    from hudilab.operations.inspect.text import view
+
+    # A file or a pipe has no width: wide enough for every column.
+    console = Console(width=None if sys.stdout.isatty() else 150, highlight=False)
+    console.print(view(found, limit, console.width))

@@ -1,0 +1,216 @@
+"""Judge a table: one check a line, with the remedy."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+
+from hudilab.operations.inspect.model import Event, Health, iso, many, size
+from hudilab.operations.inspect.table import Facts
+from hudilab.operations.inspect.timeline import WRITES
+
+__all__ = ["BATCH", "QUERY", "batches", "check_health"]
+
+QUERY, BATCH = "hudilab.query_id", "hudilab.batch_id"
+TARGET = 125829120  # bytes; Hudi's default of hoodie.parquet.max.file.size
+MERGEABLE = 100  # files that merging would save
+DELTAS = 10  # delta commits without a compaction
+VERSIONS = 40  # commits whose superseded files are still there
+ACTIVE = 100  # completed instants on the active timeline
+RECENT = 50  # commits in which two writers are looked for
+
+_WRITING = ("commit", "deltacommit", "replacecommit")
+
+
+def check_health(facts: Facts, now: datetime, stuck: float) -> list[Health]:
+    """Return all checks, in a fixed order.
+
+    Args:
+        stuck: Seconds without a sign of life after which a pending instant counts as left behind.
+    """
+    return [
+        _small_files(facts),
+        _compaction(facts),
+        _dead_writer(facts, now, stuck),
+        _services(facts, now, stuck),
+        _cleaner(facts),
+        _archive(facts),
+        _two_writers(facts),
+    ]
+
+
+def _name(facts: Facts) -> str:
+    return facts.properties["hoodie.table.name"].replace("'", "")
+
+
+def _small_files(facts: Facts) -> Health:
+    saved = total = 0
+    for one in facts.partitions():
+        sizes = one.base_bytes
+        total += one.small
+        saved += max(0, one.small - max(1, -(-sizes // TARGET)))
+    detail = f"{many(total, 'base file')} of less than 100 MiB, merging would save {saved:,}"
+    if facts.has_buckets():
+        fewest = "set fewer buckets (hoodie.bucket.index.num.buckets) and rewrite the table with"
+        remedy = f"{fewest} hoodie.datasource.write.operation=insert_overwrite_table"
+    else:
+        remedy = f"CALL run_clustering(table => '{_name(facts)}')"
+    return _health("small files", saved < MERGEABLE, detail, remedy)
+
+
+def _compaction(facts: Facts) -> Health:
+    if facts.properties["hoodie.table.type"] != "MERGE_ON_READ":
+        return Health("compaction", True, "not needed: COPY_ON_WRITE has no logs", "")
+    done = sorted((one for one in facts.events if one.is_done), key=_end)
+    last = max((i for i, one in enumerate(done) if one.action == "commit"), default=-1)
+    since = sum(one.action == "deltacommit" for one in done[last + 1 :])
+    logs = sum(one.log_bytes for one in facts.latest())
+    bases = sum(one.base_bytes for one in facts.latest())
+    ratio = f"logs are {logs / bases:.1f} times the base files" if bases else "no base files yet"
+    behind = since > DELTAS and logs > 0
+    detail = f"{many(since, 'delta commit')} since the last compaction, {ratio}"
+    options = "hoodie.compact.inline.max.delta.commits=1"
+    remedy = (
+        f"CALL run_compaction(op => 'scheduleAndExecute', table => '{_name(facts)}', "
+        f"options => '{options}')"
+    )
+    return _health("compaction", not behind, detail, remedy)
+
+
+def _last_sign(facts: Facts, one: Event) -> float:
+    """Return when a pending instant's writer last showed that it was alive."""
+    return max(one.touched, facts.signs.get(one.time, 0.0))
+
+
+def _left(facts: Facts, now: datetime, stuck: float, actions: tuple[str, ...]) -> list[Event]:
+    moment = now.timestamp()
+    return [
+        one
+        for one in facts.events
+        if not one.is_done and one.action in actions and moment - _last_sign(facts, one) > stuck
+    ]
+
+
+def _dead_writer(facts: Facts, now: datetime, stuck: float) -> Health:
+    pending = [one for one in facts.events if not one.is_done and one.action in _WRITING]
+    left = _left(facts, now, stuck, _WRITING)
+    if not left:
+        text = f"pending: {many(len(pending), 'write')}, with signs of life"
+        return Health("dead writer", True, text if pending else "no write is pending", "")
+    first = left[0]
+    detail = (
+        f"left behind: {many(len(left), 'write')}, the oldest is {first.action} {first.time} "
+        f"({first.state}) of {iso(first.requested_at) or first.time}"
+    )
+    return Health(
+        "dead writer",
+        False,
+        detail,
+        "start its writer again, whose next write rolls it back; with "
+        "hoodie.clean.failed.writes.policy=LAZY, a clean does: "
+        f"CALL run_clean(table => '{_name(facts)}')",
+    )
+
+
+_CALLS = {
+    "compaction": "CALL run_compaction(op => 'execute', table => '{}')",
+    "clustering": "CALL run_clustering(table => '{}')",
+    "clean": "CALL run_clean(table => '{}')",
+}
+
+
+def _services(facts: Facts, now: datetime, stuck: float) -> Health:
+    waiting = [one for one in facts.events if not one.is_done and one.action not in _WRITING]
+    actions = tuple({one.action for one in waiting})
+    left = _left(facts, now, stuck, actions)
+    if not left:
+        text = f"pending, not for long: {many(len(waiting), 'table service')}"
+        return Health("services", True, text if waiting else "no table service is pending", "")
+    counts = Counter(one.action for one in left)
+    what = ", ".join(f"{count} {action}" for action, count in sorted(counts.items()))
+    first = left[0]
+    detail = f"pending for long: {what}, the oldest since {iso(first.requested_at) or first.time}"
+    call = _CALLS.get(first.action, "start the writer again, whose next write completes it")
+    return Health("services", False, detail, call.format(_name(facts)))
+
+
+def _end(one: Event) -> tuple[str, str]:
+    return iso(one.completed_at) or one.time, one.time
+
+
+def _cleaner(facts: Facts) -> Health:
+    writes = [one.time for one in facts.events if one.is_done and one.action in WRITES]
+    gone = [one for one in facts.slices if one.ended is not None]
+    ends = [one.ended for one in gone if one.ended is not None]
+    behind = sum(time > min(ends) for time in writes) if ends else 0
+    detail = many(len(gone), "superseded slice")
+    if ends:
+        kept = size(sum(one.bytes for one in gone))
+        detail += f" of {kept}, the oldest superseded {many(behind, 'commit')} ago"
+    return _health(
+        "cleaner",
+        behind <= VERSIONS,
+        detail,
+        f"CALL run_clean(table => '{_name(facts)}', options => 'hoodie.clean.max.commits=1'), and "
+        "set hoodie.clean.automatic=true in the writer",
+    )
+
+
+def _archive(facts: Facts) -> Health:
+    done = sum(one.is_done for one in facts.events)
+    return _health(
+        "archive",
+        done <= ACTIVE,
+        f"{many(done, 'completed instant')} on the active timeline",
+        f"CALL archive_commits(table => '{_name(facts)}'), and set hoodie.archive.automatic=true "
+        "in the writer",
+    )
+
+
+def batches(facts: Facts) -> Iterator[tuple[Event, str, int]]:
+    """Yield the batches of streams, in order of completion: instant, query, number of the batch.
+
+    Known are the stamps of the lab's writer, and those of Hudi's own streaming sink.
+    """
+    events = sorted((*(facts.archived or ()), *facts.events), key=_end)
+    seen: dict[str, int] = {}
+    for one in events:
+        extra = facts.commits[one.time].extra if one.time in facts.commits else {}
+        if QUERY in extra and str(extra.get(BATCH, "")).isdecimal():
+            yield one, extra[QUERY], int(extra[BATCH])
+        elif sink := extra.get("_hudi_streaming_sink_checkpoint"):
+            try:
+                found = {str(key): int(value) for key, value in json.loads(sink).items()}
+            except (ValueError, TypeError, AttributeError):
+                continue
+            # Each commit repeats the last batch of all streams; the one that wrote it has moved on.
+            yield from ((one, key, value) for key, value in found.items() if seen.get(key) != value)
+            seen |= found
+
+
+def _two_writers(facts: Facts) -> Health:
+    recent = list(batches(facts))[-RECENT:]
+    queries = [query for _, query, _ in recent]
+    turns = [query for i, query in enumerate(queries) if i == 0 or queries[i - 1] != query]
+    count = len(set(queries))
+    if count < 2:
+        text = "one stream wrote here" if count else "no stream wrote here"
+        return Health("two writers", True, text, "")
+    # One stream after another takes no lock; the same one twice, with another between, needs it.
+    between = len(turns) > count
+    if not between or facts.locks:
+        why = "with a lock" if between else "one after the other"
+        return Health("two writers", True, f"{count} streams wrote, {why}", "")
+    return Health(
+        "two writers",
+        False,
+        f"{count} streams write by turns, and .hoodie/.heartbeat shows no trace of a lock",
+        "set hoodie.write.concurrency.mode=optimistic_concurrency_control and a "
+        "hoodie.write.lock.provider in both; in the lab: BatchLedger(..., shared=True)",
+    )
+
+
+def _health(check: str, ok: bool, detail: str, remedy: str) -> Health:
+    return Health(check, ok, detail, "" if ok else remedy)

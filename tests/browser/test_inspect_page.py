@@ -1,0 +1,104 @@
+"""The page of `hudilab inspect --html` in a real Chromium, without a network.
+
+Needs a Chromium on PATH (Debian: apt-get install chromium). Screenshots go where those of
+JupyterLab go.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+from unit.handmade import HandMade, at
+
+from hudilab.operations.inspect import inspect
+
+PROJECT = Path(__file__).resolve().parents[2]
+SCREENSHOTS = Path(os.environ.get("HUDILAB_SCREENSHOTS", PROJECT / ".lab" / "screenshots"))
+A, B = "aaaaaaaa-0000-0000-0000-000000000000-0", "bbbbbbbb-0000-0000-0000-000000000000-0"
+
+pytestmark = pytest.mark.deep
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    found = shutil.which("chromium") or shutil.which("google-chrome")
+    assert found, "no Chromium on PATH; install it (Debian: apt-get install chromium)"
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a table with concurrent writes, a compaction, a clean and a pending commit."""
+    folder = tmp_path_factory.mktemp("page")
+    table = HandMade(folder / "t", table__type="MERGE_ON_READ")
+    extra = {"hudilab.query_id": "</script><b>q", "hudilab.batch_id": "0"}
+    table.commit(10, 12, {A: 5, B: 7}, action="deltacommit", extra=extra)
+    table.commit(20, 26, {A: 2}, action="deltacommit", logs=True)
+    table.commit(22, 24, {B: 2}, action="deltacommit", logs=True)
+    table.commit(30, 34, {A: 6}, started="compaction", operation="COMPACT", size=900)
+    table.clean(40, 41, at(20))
+    table.commit(50, None, {A: 1}, action="deltacommit", logs=True)
+    now = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
+    file = folder / "page.html"
+    file.write_text(inspect(str(table.root), now=now).to_html(), encoding="utf-8")
+    return file
+
+
+def opened(browser: Browser, file: Path, width: int, scheme: str) -> tuple[Page, list[str]]:
+    """The page, and what went wrong on it: errors, and requests for anything but itself."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=width < 500
+    )
+    page, wrong = context.new_page(), []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on(
+        "request", lambda asked: wrong.append(asked.url) if asked.url != file.as_uri() else None
+    )
+    page.goto(file.as_uri())
+    return page, wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "scheme"),
+    [("wide", 1400, "light"), ("dark", 1400, "dark"), ("phone", 390, "light")],
+)
+def test_it_is_shown(browser: Browser, page_file: Path, name: str, width: int, scheme: str) -> None:
+    page, wrong = opened(browser, page_file, width, scheme)
+    bars = page.locator("#line rect[data-i]")
+    assert bars.count() == 6
+    assert page.locator("#files rect[data-s]").count() == 3
+    # Two writes that overlap are on two lanes.
+    tops = {bar.get_attribute("y") for bar in bars.all()}
+    assert len(tops) == 4
+    bars.nth(4).tap() if width < 500 else bars.nth(4).hover()
+    told = page.locator("#told").inner_text()
+    assert "deltacommit" in told
+    assert "rows: 2 written" in told
+    before = bars.nth(5).bounding_box()
+    page.get_by_label("Zoom in").click()
+    after = page.locator("#line rect[data-i]").last.bounding_box()
+    assert before != after
+    page.get_by_text("Evenly").click()
+    page.locator("#all > summary").click()
+    page.locator("details.one > summary").last.click()
+    page.get_by_text("</script><b>q").last.wait_for(timeout=5000)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"inspect-{name}.png", full_page=True)
+    assert wrong == []
+
+
+def test_without_colour_each_kind_has_its_letter(browser: Browser, page_file: Path) -> None:
+    page, _ = opened(browser, page_file, 1400, "light")
+    page.get_by_text("Evenly").click()
+    letters = page.locator("#line text.in").all_text_contents()
+    assert sorted(set(letters)) == ["D", "M", "X"]
+    assert "pending" in page.locator("#legend").inner_text()

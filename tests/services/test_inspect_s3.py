@@ -1,0 +1,109 @@
+"""`hudilab inspect` on S3: the same report as on a disk, and each fault by its name."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from services.test_s3 import OnS3
+from unit.handmade import HandMade
+
+from hudilab.errors import InspectError
+from hudilab.operations.inspect import inspect
+from hudilab.operations.services.s3 import S3Server
+
+A = "aaaaaaaa-0000-0000-0000-000000000000-0"
+CHAIN = "AWS_PROFILE and AWS_SHARED_CREDENTIALS_FILE, or AWS_ACCESS_KEY_ID and its secret"
+
+
+@pytest.fixture
+def bucket(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The bucket's folder: the server's objects are plain files."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in s3.env().items():
+        monkeypatch.setenv(name, value)
+    folder = s3.log.parent / "data" / "hudilab"
+    yield folder
+    shutil.rmtree(folder / "looked_at", ignore_errors=True)
+
+
+def tables(bucket: Path) -> HandMade:
+    table = HandMade(bucket / "looked_at" / "lab" / "a table ü")
+    table.commit(10, 12, {A: 5}, extra={"hudilab.query_id": "q", "hudilab.batch_id": "0"})
+    table.commit(20, 22, {A: 6})
+    table.commit(30, None, {A: 7})
+    return table
+
+
+def refusal(uri: str) -> str:
+    with pytest.raises(InspectError) as caught:
+        inspect(uri)
+    return str(caught.value)
+
+
+def test_the_report_is_that_of_the_same_files_on_a_disk(bucket: Path) -> None:
+    table = tables(bucket)
+    uri = "hudilab/looked_at/lab/a table ü"
+    here = inspect(str(table.root)).report.as_dict()
+    here["table"]["uri"] = f"s3://{uri}"
+    assert inspect(f"s3://{uri}/").report.as_dict() == here
+    here["table"]["uri"] = f"s3a://{uri}"
+    assert inspect(f"s3a://{uri}").report.as_dict() == here
+
+
+def test_no_table_and_a_parent_of_tables(bucket: Path) -> None:
+    tables(bucket)
+    parent = "s3://hudilab/looked_at"
+    assert refusal(parent) == (
+        f"{parent} is not a table but holds 1: {parent}/lab/a table ü; "
+        f"choose one: hudilab inspect '{parent}/lab/a table ü'"
+    )
+    assert refusal("s3://hudilab/looked_at/none") == (
+        "s3://hudilab/looked_at/none is not a Hudi table: it has no .hoodie/hoodie.properties; "
+        "give the folder that holds .hoodie: hudilab inspect TABLE"
+    )
+
+
+def test_a_damaged_commit_is_removed_with_the_clients_command(bucket: Path) -> None:
+    table = tables(bucket)
+    file = next(table.timeline.glob("*_*.commit"))
+    file.write_bytes(b"")
+    uri = f"s3://hudilab/looked_at/lab/a table ü/.hoodie/timeline/{file.name}"
+    assert refusal("s3a://hudilab/looked_at/lab/a table ü").endswith(
+        f"let the next write roll the instant back: aws s3 rm '{uri}'"
+    )
+
+
+def test_a_bucket_that_is_not_there(bucket: Path) -> None:
+    assert refusal("s3://nowhere/table") == (
+        "bucket 'nowhere': there is no such bucket; correct the URI: hudilab inspect TABLE"
+    )
+
+
+def test_a_wrong_secret(bucket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret-that-is-not-shown")
+    told = refusal("s3://hudilab/looked_at/lab/a table ü")
+    assert "a-secret" not in told
+    assert told.startswith("bucket 'hudilab': ")
+    assert told.endswith(f"correct {CHAIN}: hudilab inspect TABLE")
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_a_table_that_a_stream_wrote_on_s3(
+    tmp_path: Path, s3: S3Server, bucket: Path, table_type: str
+) -> None:
+    run = OnS3(tmp_path / table_type, s3, batches=6, table_type=table_type)
+    run.finish()
+    properties = next((bucket / table_type).rglob("hoodie.properties"))
+    uri = f"s3://hudilab/{properties.parents[1].relative_to(bucket)}"
+    found = inspect(uri, count=True)
+    assert found.report.table.rows == run.rows
+    assert found.report.writers[0].last_batch == run.batches - 1
+    local = inspect(str(properties.parents[1])).report
+    assert found.report.instants == local.instants
+    assert found.report.table.bytes == local.table.bytes
