@@ -1,10 +1,10 @@
-"""How long `hudilab inspect` takes, and a Spark session for the same answer; prints a table.
+"""Time `hudilab inspect` against a Spark session that gives the same answer; print a table.
 
     .venv/bin/python benchmarks/inspect_speed.py [--rounds 5] [--commits 500] [--folder DIR]
 
-Two tables: five commits written by Spark, and many commits of 20 files each, made of copies of the
-first one's files and commits. Each round starts one process after the other, from nothing to the
-last byte of output: inspect as JSON, as text and as a page, then a Spark session that asks for the
+There are two tables: five commits written by Spark, and many commits of 20 files each, copied from
+the first table's files and commits. Each round runs one process after the other and times it from
+start to exit: inspect as JSON, as text and as a page, then a Spark session that queries the
 timeline, the commits, the latest slices and the number of rows.
 """
 
@@ -23,7 +23,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-FILES = 20  # of a commit
+FILES = 20  # per commit
 
 SPARK = """
 import sys
@@ -51,9 +51,9 @@ spark.stop()
 
 
 def synthesise(model: Path, table: Path, commits: int, files: int = FILES) -> int:
-    """Make a table of copies of a real one's files; return how many rows it has.
+    """Build a table from copies of a real table's files; return its number of rows.
 
-    Names and times in the commits are new; all else is as Hudi wrote it.
+    Names and times in the commits are new; everything else is as Hudi wrote it.
     """
     import fastavro
 
@@ -88,7 +88,7 @@ def synthesise(model: Path, table: Path, commits: int, files: int = FILES) -> in
 
 
 def run(command: list[str], home: Path) -> tuple[float, float, str]:
-    """Run a process; return its seconds, its largest memory in MB and what it printed."""
+    """Run a process; return its seconds, its peak memory in MB and its output."""
     env = os.environ | {"HUDILAB_HOME": str(home)}
     out = home / "out"
     before = time.perf_counter()

@@ -87,7 +87,7 @@ class TableError(LabError):
 
 
 class InspectError(LabError):
-    """A table cannot be looked into: not a table, damaged, not readable, or too new."""
+    """A table cannot be inspected: not a table, damaged, unreadable, or an unsupported version."""
 
 
 class SessionError(LabError):

@@ -58,12 +58,12 @@ def test_no_table_and_a_parent_of_tables(bucket: Path) -> None:
     tables(bucket)
     parent = "s3://hudilab/looked_at"
     assert refusal(parent) == (
-        f"{parent} is not a table but holds 1: {parent}/lab/a table ü; "
+        f"{parent} is not a table but contains 1: {parent}/lab/a table ü; "
         f"choose one: hudilab inspect '{parent}/lab/a table ü'"
     )
     assert refusal("s3://hudilab/looked_at/none") == (
         "s3://hudilab/looked_at/none is not a Hudi table: it has no .hoodie/hoodie.properties; "
-        "give the folder that holds .hoodie: hudilab inspect TABLE"
+        "give the folder that contains .hoodie: hudilab inspect TABLE"
     )
 
 
@@ -73,13 +73,14 @@ def test_a_damaged_commit_is_removed_with_the_clients_command(bucket: Path) -> N
     file.write_bytes(b"")
     uri = f"s3://hudilab/looked_at/lab/a table ü/.hoodie/timeline/{file.name}"
     assert refusal("s3a://hudilab/looked_at/lab/a table ü").endswith(
-        f"let the next write roll the instant back: aws s3 rm '{uri}'"
+        f"the next write rolls the instant back: aws s3 rm '{uri}'"
     )
 
 
 def test_a_bucket_that_is_not_there(bucket: Path) -> None:
     assert refusal("s3://nowhere/table") == (
-        "bucket 'nowhere': there is no such bucket; correct the URI: hudilab inspect TABLE"
+        "cannot read bucket 'nowhere': it does not exist; fix the URI, then try again: "
+        "hudilab inspect TABLE"
     )
 
 
@@ -88,8 +89,8 @@ def test_a_wrong_secret(bucket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret-that-is-not-shown")
     told = refusal("s3://hudilab/looked_at/lab/a table ü")
     assert "a-secret" not in told
-    assert told.startswith("bucket 'hudilab': ")
-    assert told.endswith(f"correct {CHAIN}: hudilab inspect TABLE")
+    assert told.startswith("cannot read bucket 'hudilab': ")
+    assert told.endswith(f"fix {CHAIN}, then try again: hudilab inspect TABLE")
 
 
 @pytest.mark.deep

@@ -109,7 +109,7 @@ def test_the_whole_report(table: HandMade) -> None:
         "health": [
             {
                 "check": "small files",
-                "detail": "2 base files of less than 100 MiB, merging would save 1",
+                "detail": "2 base files under 100 MiB, 1 fewer if merged",
                 **healthy,
             },
             {
@@ -117,11 +117,11 @@ def test_the_whole_report(table: HandMade) -> None:
                 "detail": "not needed: COPY_ON_WRITE has no logs",
                 **healthy,
             },
-            {"check": "dead writer", "detail": "no write is pending", **healthy},
-            {"check": "services", "detail": "no table service is pending", **healthy},
+            {"check": "dead writer", "detail": "no pending writes", **healthy},
+            {"check": "services", "detail": "no pending table services", **healthy},
             {
                 "check": "cleaner",
-                "detail": "1 superseded slice of 100 B, the oldest superseded 0 commits ago",
+                "detail": "1 superseded slice (100 B), the oldest superseded 0 commits ago",
                 **healthy,
             },
             {
@@ -129,7 +129,7 @@ def test_the_whole_report(table: HandMade) -> None:
                 "detail": "2 completed instants on the active timeline",
                 **healthy,
             },
-            {"check": "two writers", "detail": "one stream wrote here", **healthy},
+            {"check": "two writers", "detail": "only one stream wrote to the table", **healthy},
         ],
     }
     assert json.loads(found.to_json()) == found.report.as_dict()
@@ -398,8 +398,9 @@ def test_a_table_that_changes_is_read_again(table: HandMade) -> None:
     with pytest.raises(InspectError) as caught:
         read_facts(store)
     assert str(caught.value) == (
-        f"file://{table.root}/.hoodie/timeline/{at(5)}_{at(6)}.commit vanished while it was read, "
-        "five times: the table changes faster than it can be read; try again: hudilab inspect TABLE"
+        f"file://{table.root}/.hoodie/timeline/{at(5)}_{at(6)}.commit was deleted during the read: "
+        "the table changed in each of five attempts; try again when fewer writers are running: "
+        "hudilab inspect TABLE"
     )
     with pytest.raises(Vanished):
         store.read("none")
@@ -457,7 +458,7 @@ def test_small_files(table: HandMade) -> None:
     assert line(look(table), "small files").startswith("ok ")
     table.commit(20, 22, {"one-more": 1}, size=1)
     assert line(look(table), "small files") == (
-        "FAIL small files    101 base files of less than 100 MiB, merging would save 100; "
+        "FAIL small files    101 base files under 100 MiB, 100 fewer if merged; "
         "CALL run_clustering(table => 'readings')"
     )
 
@@ -466,7 +467,7 @@ def test_small_files_of_a_bucketed_table(table: HandMade) -> None:
     table.commit(10, 12, {f"{i:08}-x": 1 for i in range(101)}, size=1)
     assert look(table).report.table.index == "BUCKET"
     assert line(look(table), "small files").endswith(
-        "; set fewer buckets (hoodie.bucket.index.num.buckets) and rewrite the table with "
+        "; lower hoodie.bucket.index.num.buckets and rewrite the table with "
         "hoodie.datasource.write.operation=insert_overwrite_table"
     )
 
@@ -479,13 +480,13 @@ def test_compaction_is_behind(tmp_path: Path) -> None:
     assert line(look(table), "compaction").startswith("FAIL")
     assert line(look(table), "compaction") == (
         "FAIL compaction     11 delta commits since the last compaction, logs are 10.0 times the "
-        "base files; CALL run_compaction(op => 'scheduleAndExecute', table => 'readings', "
-        "options => 'hoodie.compact.inline.max.delta.commits=1')"
+        "size of the base files; CALL run_compaction(op => 'scheduleAndExecute', "
+        "table => 'readings', options => 'hoodie.compact.inline.max.delta.commits=1')"
     )
     table.commit(40, 41, {A: 6}, started="compaction", operation="COMPACT")
     assert line(look(table), "compaction") == (
         "ok   compaction     0 delta commits since the last compaction, logs are 0.0 times the "
-        "base files"
+        "size of the base files"
     )
 
 
@@ -493,10 +494,10 @@ def test_a_dead_writer(table: HandMade) -> None:
     table.commit(10, 12, {A: 5})
     table.commit(20, None, {B: 5})
     alive = (
-        "ok   dead writer    pending: 1 write, with signs of life",
-        "FAIL dead writer    left behind: 1 write, the oldest is commit "
-        f"{at(20)} (INFLIGHT) of 2026-01-01T00:00:20.000Z; start its writer again, whose next "
-        "write rolls it back; with hoodie.clean.failed.writes.policy=LAZY, a clean does: "
+        "ok   dead writer    1 pending write, still active",
+        f"FAIL dead writer    1 stuck write, oldest: commit {at(20)} (INFLIGHT), pending since "
+        "2026-01-01T00:00:20.000Z; restart its writer, and the next write rolls it back; if "
+        "hoodie.clean.failed.writes.policy=LAZY, run a clean instead: "
         "CALL run_clean(table => 'readings')",
     )
     files = [*table.timeline.iterdir(), *table.root.glob("sensor_id=10/*")]
@@ -527,11 +528,11 @@ def test_a_service_that_waits(tmp_path: Path) -> None:
     for file in table.timeline.iterdir():
         os.utime(file, (NOW.timestamp() - 601,) * 2)
     assert line(look(table), "services") == (
-        "FAIL services       pending for long: 1 compaction, the oldest since "
+        "FAIL services       stuck: 1 compaction, oldest pending since "
         "2026-01-01T00:00:20.000Z; CALL run_compaction(op => 'execute', table => 'readings')"
     )
     assert line(look(table, stuck_after=700), "services") == (
-        "ok   services       pending, not for long: 1 table service"
+        "ok   services       1 pending table service, not stuck"
     )
 
 
@@ -539,11 +540,11 @@ def test_no_cleaner(table: HandMade) -> None:
     for i in range(42):
         table.commit(10 + i, 10 + i, {A: 5})
     assert line(look(table), "cleaner") == (
-        "ok   cleaner        41 superseded slices of 4.0 KiB, the oldest superseded 40 commits ago"
+        "ok   cleaner        41 superseded slices (4.0 KiB), the oldest superseded 40 commits ago"
     )
     table.commit(60, 61, {A: 5})
     assert line(look(table), "cleaner") == (
-        "FAIL cleaner        42 superseded slices of 4.1 KiB, the oldest superseded 41 commits "
+        "FAIL cleaner        42 superseded slices (4.1 KiB), the oldest superseded 41 commits "
         "ago; CALL run_clean(table => 'readings', options => 'hoodie.clean.max.commits=1'), and "
         "set hoodie.clean.automatic=true in the writer"
     )
@@ -569,18 +570,21 @@ def write(table: HandMade, *queries: str) -> None:
 def test_two_writers_without_a_lock(table: HandMade) -> None:
     write(table, "a", "b", "a")
     assert line(look(table), "two writers") == (
-        "FAIL two writers    2 streams write by turns, and .hoodie/.heartbeat shows no trace of a "
-        "lock; set hoodie.write.concurrency.mode=optimistic_concurrency_control and a "
-        "hoodie.write.lock.provider in both; in the lab: BatchLedger(..., shared=True)"
+        "FAIL two writers    2 streams alternate commits, apparently without a lock (no "
+        ".hoodie/.heartbeat); set "
+        "hoodie.write.concurrency.mode=optimistic_concurrency_control and a "
+        "hoodie.write.lock.provider in each writer; in the lab: BatchLedger(..., shared=True)"
     )
     (table.meta / ".heartbeat").mkdir()
-    assert line(look(table), "two writers") == "ok   two writers    2 streams wrote, with a lock"
+    assert line(look(table), "two writers") == (
+        "ok   two writers    2 streams wrote to the table, with a lock"
+    )
 
 
 def test_one_writer_after_the_other_needs_no_lock(table: HandMade) -> None:
     write(table, "a", "a", "b", "b")
     assert line(look(table), "two writers") == (
-        "ok   two writers    2 streams wrote, one after the other"
+        "ok   two writers    2 streams wrote to the table, one after the other"
     )
 
 
@@ -588,7 +592,7 @@ def test_one_writer_after_the_other_needs_no_lock(table: HandMade) -> None:
 
 
 def test_no_table(tmp_path: Path) -> None:
-    ends = "give the folder that holds .hoodie: hudilab inspect TABLE"
+    ends = "give the folder that contains .hoodie: hudilab inspect TABLE"
     assert refusal(tmp_path) == (
         f"file://{tmp_path} is not a Hudi table: it has no .hoodie/hoodie.properties; {ends}"
     )
@@ -600,17 +604,17 @@ def test_no_table(tmp_path: Path) -> None:
         f"{tmp_path}/file is a file; give the table's folder: hudilab inspect TABLE"
     )
     assert refusal("gs://bucket/table") == (
-        "gs:// is no place that can be read here; give a path or a URI of file, s3 or s3a: "
+        "cannot read gs:// URIs; give a path, or a file://, s3:// or s3a:// URI: "
         "hudilab inspect TABLE"
     )
-    assert refusal("s3://") == "s3:// names no bucket; write s3://BUCKET/PATH/OF/THE/TABLE"
+    assert refusal("s3://") == "s3:// has no bucket name; write it as s3://BUCKET/PATH/TO/TABLE"
 
 
 def test_a_parent_of_tables(tmp_path: Path) -> None:
     for name in ("lab/b", "lab/a", "deep/er/still/c"):
         HandMade(tmp_path / name)
     assert refusal(tmp_path) == (
-        f"file://{tmp_path} is not a table but holds 2: {tmp_path}/lab/a, {tmp_path}/lab/b; "
+        f"file://{tmp_path} is not a table but contains 2: {tmp_path}/lab/a, {tmp_path}/lab/b; "
         f"choose one: hudilab inspect '{tmp_path}/lab/a'"
     )
 
@@ -623,7 +627,7 @@ def test_a_parent_of_tables(tmp_path: Path) -> None:
         ("\x00\x01", "lacks hoodie.table.name, hoodie.table.type, hoodie.table.version"),
         (
             "hoodie.table.name=x\nhoodie.table.type=COPY_ON_WRITE\nhoodie.table.version=new\n",
-            "lacks a version",
+            "lacks a valid version",
         ),
     ],
 )
@@ -631,23 +635,20 @@ def test_damaged_properties(table: HandMade, text: str, what: str) -> None:
     file = table.meta / "hoodie.properties"
     file.write_text(text)
     assert refusal(table) == (
-        f"file://{file} {what}: it is damaged; put its copy in its place: "
-        f"cp '{file}.backup' '{file}'"
+        f"file://{file} {what}; restore it from its backup: cp '{file}.backup' '{file}'"
     )
 
 
 def test_another_version(tmp_path: Path) -> None:
     newer = HandMade(tmp_path / "newer", version=10)
     assert refusal(newer) == (
-        f"file://{newer.root} has table version 10, which is newer than 9, the newest that is "
-        "understood here; look at it with the Hudi that wrote it: "
-        "CALL show_timeline(table => 'NAME')"
+        f"file://{newer.root} has table version 10, but inspect supports no version newer than 9; "
+        "use the Hudi release that wrote it: CALL show_timeline(table => 'NAME')"
     )
     older = HandMade(tmp_path / "older", version=5)
     assert refusal(older) == (
-        f"file://{older.root} has table version 5, which is older than 6, the oldest that is "
-        "understood here; upgrade it first: "
-        "CALL upgrade_table(table => 'NAME', to_version => 'SIX')"
+        f"file://{older.root} has table version 5, but inspect supports no version older than 6; "
+        "upgrade the table: CALL upgrade_table(table => 'NAME', to_version => 'SIX')"
     )
 
 
@@ -663,9 +664,9 @@ def test_a_damaged_commit(tmp_path: Path, version: int, damage: str) -> None:
     os.utime(file, (NOW.timestamp(),) * 2)
     what = "is empty" if damage == "empty" else "is damaged"
     assert refusal(table) == (
-        f"the instant's file file://{file} {what}, as a power cut leaves it, so nobody knows what "
-        "it did; restore it from a copy, or delete it and let the next write roll the instant "
-        f"back: rm {file}"
+        f"the timeline file file://{file} {what}, as after a power failure, so what the instant "
+        "wrote is unknown; restore the file from a backup, or delete it, and the next write rolls "
+        f"the instant back: rm {file}"
     )
 
 
@@ -688,13 +689,13 @@ def test_a_damaged_archive(table: HandMade) -> None:
     file = next(history.glob("*.parquet"))
     file.write_bytes(b"PAR1")
     assert refusal(table, archived=True) == (
-        f"the archived timeline's file file://{file} is damaged; restore it from a copy: "
-        "hudilab inspect TABLE"
+        f"the archived timeline's file file://{file} is damaged; restore it from a backup, then "
+        "try again: hudilab inspect TABLE"
     )
     (history / "manifest_1").write_text("{")
     assert refusal(table, archived=True) == (
         f"the archived timeline file://{history} is damaged: its manifest cannot be read; "
-        "restore the folder from a copy: hudilab inspect TABLE"
+        "restore the folder from a backup, then try again: hudilab inspect TABLE"
     )
 
 
@@ -703,10 +704,10 @@ def test_the_archive_of_version_6_is_not_read(tmp_path: Path) -> None:
     table.commit(10, 12, {A: 5})
     (table.meta / "archived").mkdir()
     (table.meta / "archived" / ".commits_.archive.1_1-0-1").write_bytes(b"x")
-    assert "archived instants of table version 6 are not read" in str(look(table))
+    assert "does not support the archived instants of table version 6" in str(look(table))
     assert refusal(table, archived=True) == (
-        f"file://{table.root} keeps archived instants as table version 6 does, which are not read "
-        f"here; look at the active ones: hudilab inspect '{table.root}'"
+        f"file://{table.root} has archived instants in the format of table version 6, which "
+        f"inspect does not support; omit --archived: hudilab inspect '{table.root}'"
     )
 
 
@@ -714,7 +715,7 @@ def test_a_data_file_whose_rows_nobody_tells(table: HandMade) -> None:
     table.commit(10, 12, {A: 5})
     path = table.base(1, B)  # older than the timeline, so committed, and no commit says its rows
     assert refusal(table) == (
-        f"the data file file://{table.root}/{path} is damaged; restore it from a copy, or go back "
+        f"the data file file://{table.root}/{path} is damaged; restore it from a backup, or return "
         "to a savepoint: CALL rollback_to_savepoint(table => 'NAME', instant_time => 'T')"
     )
 
@@ -722,18 +723,18 @@ def test_a_data_file_whose_rows_nobody_tells(table: HandMade) -> None:
 def test_options_that_fit_nothing(table: HandMade) -> None:
     table.commit(10, 12, {A: 5})
     assert refusal(table, since="yesterday") == (
-        "--since 'yesterday' is no time; give an instant or ISO 8601 in UTC: "
+        "--since 'yesterday' is not a time; give an instant or an ISO 8601 time: "
         "hudilab inspect TABLE --since 2026-01-31T12:00:00Z"
     )
     assert refusal(table, partition="x") == (
-        f"file://{table.root} has no partition 'x'; there are sensor_id=10: "
+        f"file://{table.root} has no partition 'x' (it has sensor_id=10); choose one: "
         f"hudilab inspect '{table.root}' --partition 'sensor_id=10'"
     )
     with pytest.raises(InspectError) as caught:
         look(table).content("1")
     assert str(caught.value) == (
-        f"file://{table.root} has no instant '1'; choose one that the table shows or an archived "
-        f"one (--archived): hudilab inspect TABLE --instant {at(10)}"
+        f"file://{table.root} has no instant '1'; choose one from its timeline or, with "
+        f"--archived, an archived one: hudilab inspect TABLE --instant {at(10)}"
     )
 
 
@@ -759,8 +760,8 @@ def test_no_right_to_read(table: HandMade) -> None:
     os.waitpid(child, 0)
     closed.chmod(0o755)
     assert os.read(reader, 4096).decode() == (
-        f"no right to read {closed}; ask its owner for it, or run as a user who may: "
-        "hudilab inspect TABLE"
+        f"cannot read {closed}: permission denied; ask its owner for read access, or run as a "
+        "user who has it: hudilab inspect TABLE"
     )
 
 
@@ -773,8 +774,9 @@ def test_s3_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     }.items():
         monkeypatch.setenv(name, value)
     assert refusal("s3://bucket/table") == (
-        "bucket 'bucket': nobody answers; start it (on this machine: hudilab services start s3), "
-        "or correct AWS_ENDPOINT_URL_S3: hudilab inspect TABLE"
+        "cannot read bucket 'bucket': the server does not answer; start it (on this machine: "
+        "hudilab services start s3), or fix AWS_ENDPOINT_URL_S3, then try again: "
+        "hudilab inspect TABLE"
     )
 
 
@@ -828,15 +830,15 @@ def test_html_goes_anywhere_but_into_the_table(
     table: HandMade, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table.commit(10, 12, {A: 5})
-    place, ends = str(table.root), "choose another place: hudilab inspect TABLE --html FILE"
+    place, ends = str(table.root), "hudilab inspect TABLE --html FILE"
     inside, nowhere = table.root / "page.html", table.root.parent / "none" / "page.html"
     assert hudilab(monkeypatch, place, "--html", str(inside)) == 1
     assert capsys.readouterr().err == (
-        f"hudilab: --html {inside} is inside the table, where nothing is ever written; {ends}\n"
+        f"hudilab: --html {inside} is inside the table's folder; choose a file outside it: {ends}\n"
     )
     assert hudilab(monkeypatch, place, "--html", str(nowhere)) == 1
     assert capsys.readouterr().err == (
-        f"hudilab: cannot write {nowhere}: No such file or directory; {ends}\n"
+        f"hudilab: cannot write {nowhere}: No such file or directory; choose another file: {ends}\n"
     )
     page = table.root.parent / "page.html"
     assert hudilab(monkeypatch, place, "--html", str(page)) == 0
@@ -883,14 +885,14 @@ def test_the_text(
     lines = [text.rstrip() for text in capsys.readouterr().out.splitlines()]
     assert lines[:12] == [
         "table           readings, COPY_ON_WRITE, version 9",
-        f"place           file://{table.root}",
-        "key             sensor_id, reading_id; of two rows with one key the later one wins",
+        f"location        file://{table.root}",
+        "key             sensor_id, reading_id; for duplicate keys, the last write wins",
         "partitioned by  sensor_id",
         "index           not recorded in the table; metadata table: off",
         "services        no archive",
         "rows            5",
         "size            100 B in 1 file, 1 file group",
-        "reach           time travel to 2026-01-01T00:00:10.000Z, "
+        "reach           time travel back to 2026-01-01T00:00:10.000Z, "
         "incremental from 2026-01-01T00:00:10.000Z",
         "written by      stream a, last batch 0 at 2026-01-01T00:00:10.000Z",
         "",

@@ -159,7 +159,7 @@ def deploy_trust(account: _Account) -> None:
 
 
 def _settings(runtime: str = "") -> Settings:
-    """Load the settings now: `hudilab inspect` needs none, and they take longer than a table."""
+    """Load the settings on demand: `hudilab inspect` needs none, and loading them is slow."""
     from hudilab.config import load_settings
 
     return load_settings(runtime)
@@ -244,33 +244,39 @@ def kill(
 
 @app.command()
 def inspect(
-    table: Annotated[str, typer.Argument(help="A path, file://, s3:// or s3a://.")],
-    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+    table: Annotated[str, typer.Argument(help="A path, or a file://, s3:// or s3a:// URI.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write one page that needs no network.")
+        Path | None, typer.Option(metavar="FILE", help="Write a self-contained HTML page.")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Only the health; exit code 1 when a check fails.")
+        bool,
+        typer.Option("--check", help="Print only the health checks; exit code 1 if one fails."),
     ] = False,
     instant: Annotated[
-        str, typer.Option(metavar="T", help="Everything that one instant's files say.")
+        str, typer.Option(metavar="T", help="Print the whole content of one instant's files.")
     ] = "",
     partition: Annotated[
-        str, typer.Option(metavar="PATH", help="The file slices of one partition.")
+        str, typer.Option(metavar="PATH", help="Show the file slices of one partition.")
     ] = "",
     since: Annotated[
-        str, typer.Option(metavar="T", help="Instants from then on: an instant, or ISO 8601.")
+        str, typer.Option(metavar="T", help="Show instants from an instant or ISO 8601 time on.")
     ] = "",
-    archived: Annotated[bool, typer.Option("--archived", help="Archived instants, too.")] = False,
-    count: Annotated[
-        bool, typer.Option("--count", help="Count the rows with hudi-rs; reads the data.")
+    archived: Annotated[
+        bool, typer.Option("--archived", help="Include archived instants.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=1, help="Instants to show.")] = 15,
+    count: Annotated[
+        bool, typer.Option("--count", help="Count the rows with hudi-rs, which reads the data.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Number of instants to show.")] = 15,
     stuck_after: Annotated[
-        int, typer.Option(min=0, metavar="MINUTES", help="Without a sign of life: left behind.")
+        int,
+        typer.Option(
+            min=0, metavar="MINUTES", help="Inactivity after which a pending instant is stuck."
+        ),
     ] = 10,
 ) -> None:
-    """See into a Hudi table without a JVM: timeline, files, writers, health; nothing is written."""
+    """Inspect a Hudi table, read-only and without a JVM: timeline, files, writers, health."""
     from hudilab.operations.inspect.command import run
 
     healthy = run(

@@ -1,4 +1,4 @@
-"""Look into any Hudi table without a JVM: `inspect(table)`, and the command `hudilab inspect`."""
+"""Inspect any Hudi table without a JVM: `inspect(table)`, and the command `hudilab inspect`."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def run(
     limit: int,
     stuck_after: float,
 ) -> bool:
-    """Print the answer; return False if a check was asked for, and one fails."""
+    """Print what the options ask for; return False if `check` is set and a check fails."""
     found = inspect(
         table,
         archived=archived,
@@ -62,15 +62,15 @@ def _write(file: Path, found: Inspection) -> None:
     root = found.facts.uri.removeprefix("file://")
     if file.resolve().is_relative_to(Path(root).resolve()):
         raise InspectError(
-            f"--html {file} is inside the table, where nothing is ever written; "
-            "choose another place: hudilab inspect TABLE --html FILE"
+            f"--html {file} is inside the table's folder; "
+            "choose a file outside it: hudilab inspect TABLE --html FILE"
         )
     try:
         file.write_text(found.to_html(), encoding="utf-8")
     except OSError as error:
         raise InspectError(
             f"cannot write {file}: {error.strerror}; "
-            "choose another place: hudilab inspect TABLE --html FILE"
+            "choose another file: hudilab inspect TABLE --html FILE"
         ) from None
     print(f"wrote {file}", file=sys.stderr)
 
@@ -80,6 +80,6 @@ def _show(found: Inspection, limit: int) -> None:
 
     from hudilab.operations.inspect.text import view
 
-    # A file or a pipe has no width: wide enough for every column.
+    # A file or pipe has no width: use one that fits every column.
     console = Console(width=None if sys.stdout.isatty() else 150, highlight=False)
     console.print(view(found, limit, console.width))

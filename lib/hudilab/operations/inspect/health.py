@@ -1,4 +1,4 @@
-"""Judge a table: one check a line, with the remedy."""
+"""Check a table's health: each check has one line, with the remedy."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ QUERY, BATCH = "hudilab.query_id", "hudilab.batch_id"
 TARGET = 125829120  # bytes; Hudi's default of hoodie.parquet.max.file.size
 MERGEABLE = 100  # files that merging would save
 DELTAS = 10  # delta commits without a compaction
-VERSIONS = 40  # commits whose superseded files are still there
+VERSIONS = 40  # commits for which superseded files may stay
 ACTIVE = 100  # completed instants on the active timeline
-RECENT = 50  # commits in which two writers are looked for
+RECENT = 50  # newest batches, searched for two writers
 
 _WRITING = ("commit", "deltacommit", "replacecommit")
 
@@ -28,7 +28,7 @@ def check_health(facts: Facts, now: datetime, stuck: float) -> list[Health]:
     """Return all checks, in a fixed order.
 
     Args:
-        stuck: Seconds without a sign of life after which a pending instant counts as left behind.
+        stuck: Seconds without activity after which a pending instant counts as stuck.
     """
     return [
         _small_files(facts),
@@ -51,9 +51,9 @@ def _small_files(facts: Facts) -> Health:
         sizes = one.base_bytes
         total += one.small
         saved += max(0, one.small - max(1, -(-sizes // TARGET)))
-    detail = f"{many(total, 'base file')} of less than 100 MiB, merging would save {saved:,}"
+    detail = f"{many(total, 'base file')} under 100 MiB, {saved:,} fewer if merged"
     if facts.has_buckets():
-        fewest = "set fewer buckets (hoodie.bucket.index.num.buckets) and rewrite the table with"
+        fewest = "lower hoodie.bucket.index.num.buckets and rewrite the table with"
         remedy = f"{fewest} hoodie.datasource.write.operation=insert_overwrite_table"
     else:
         remedy = f"CALL run_clustering(table => '{_name(facts)}')"
@@ -68,7 +68,11 @@ def _compaction(facts: Facts) -> Health:
     since = sum(one.action == "deltacommit" for one in done[last + 1 :])
     logs = sum(one.log_bytes for one in facts.latest())
     bases = sum(one.base_bytes for one in facts.latest())
-    ratio = f"logs are {logs / bases:.1f} times the base files" if bases else "no base files yet"
+    ratio = (
+        f"logs are {logs / bases:.1f} times the size of the base files"
+        if bases
+        else "no base files yet"
+    )
     behind = since > DELTAS and logs > 0
     detail = f"{many(since, 'delta commit')} since the last compaction, {ratio}"
     options = "hoodie.compact.inline.max.delta.commits=1"
@@ -80,7 +84,7 @@ def _compaction(facts: Facts) -> Health:
 
 
 def _last_sign(facts: Facts, one: Event) -> float:
-    """Return when a pending instant's writer last showed that it was alive."""
+    """Return when a pending instant's writer was last active."""
     return max(one.touched, facts.signs.get(one.time, 0.0))
 
 
@@ -97,19 +101,19 @@ def _dead_writer(facts: Facts, now: datetime, stuck: float) -> Health:
     pending = [one for one in facts.events if not one.is_done and one.action in _WRITING]
     left = _left(facts, now, stuck, _WRITING)
     if not left:
-        text = f"pending: {many(len(pending), 'write')}, with signs of life"
-        return Health("dead writer", True, text if pending else "no write is pending", "")
+        text = f"{many(len(pending), 'pending write')}, still active"
+        return Health("dead writer", True, text if pending else "no pending writes", "")
     first = left[0]
     detail = (
-        f"left behind: {many(len(left), 'write')}, the oldest is {first.action} {first.time} "
-        f"({first.state}) of {iso(first.requested_at) or first.time}"
+        f"{many(len(left), 'stuck write')}, oldest: {first.action} {first.time} ({first.state}), "
+        f"pending since {iso(first.requested_at) or first.time}"
     )
     return Health(
         "dead writer",
         False,
         detail,
-        "start its writer again, whose next write rolls it back; with "
-        "hoodie.clean.failed.writes.policy=LAZY, a clean does: "
+        "restart its writer, and the next write rolls it back; if "
+        "hoodie.clean.failed.writes.policy=LAZY, run a clean instead: "
         f"CALL run_clean(table => '{_name(facts)}')",
     )
 
@@ -126,13 +130,13 @@ def _services(facts: Facts, now: datetime, stuck: float) -> Health:
     actions = tuple({one.action for one in waiting})
     left = _left(facts, now, stuck, actions)
     if not left:
-        text = f"pending, not for long: {many(len(waiting), 'table service')}"
-        return Health("services", True, text if waiting else "no table service is pending", "")
+        text = f"{many(len(waiting), 'pending table service')}, not stuck"
+        return Health("services", True, text if waiting else "no pending table services", "")
     counts = Counter(one.action for one in left)
     what = ", ".join(f"{count} {action}" for action, count in sorted(counts.items()))
     first = left[0]
-    detail = f"pending for long: {what}, the oldest since {iso(first.requested_at) or first.time}"
-    call = _CALLS.get(first.action, "start the writer again, whose next write completes it")
+    detail = f"stuck: {what}, oldest pending since {iso(first.requested_at) or first.time}"
+    call = _CALLS.get(first.action, "restart the writer, and its next write completes it")
     return Health("services", False, detail, call.format(_name(facts)))
 
 
@@ -148,7 +152,7 @@ def _cleaner(facts: Facts) -> Health:
     detail = many(len(gone), "superseded slice")
     if ends:
         kept = size(sum(one.bytes for one in gone))
-        detail += f" of {kept}, the oldest superseded {many(behind, 'commit')} ago"
+        detail += f" ({kept}), the oldest superseded {many(behind, 'commit')} ago"
     return _health(
         "cleaner",
         behind <= VERSIONS,
@@ -170,9 +174,9 @@ def _archive(facts: Facts) -> Health:
 
 
 def batches(facts: Facts) -> Iterator[tuple[Event, str, int]]:
-    """Yield the batches of streams, in order of completion: instant, query, number of the batch.
+    """Yield the streams' batches in order of completion, as (instant, query, batch number).
 
-    Known are the stamps of the lab's writer, and those of Hudi's own streaming sink.
+    Reads the stamps of the lab's writer and those of Hudi's own streaming sink.
     """
     events = sorted((*(facts.archived or ()), *facts.events), key=_end)
     seen: dict[str, int] = {}
@@ -185,7 +189,7 @@ def batches(facts: Facts) -> Iterator[tuple[Event, str, int]]:
                 found = {str(key): int(value) for key, value in json.loads(sink).items()}
             except (ValueError, TypeError, AttributeError):
                 continue
-            # Each commit repeats the last batch of all streams; the one that wrote it has moved on.
+            # Each commit repeats every stream's last batch; only that of its own stream is new.
             yield from ((one, key, value) for key, value in found.items() if seen.get(key) != value)
             seen |= found
 
@@ -196,19 +200,19 @@ def _two_writers(facts: Facts) -> Health:
     turns = [query for i, query in enumerate(queries) if i == 0 or queries[i - 1] != query]
     count = len(set(queries))
     if count < 2:
-        text = "one stream wrote here" if count else "no stream wrote here"
+        text = "only one stream wrote to the table" if count else "no stream wrote to the table"
         return Health("two writers", True, text, "")
-    # One stream after another takes no lock; the same one twice, with another between, needs it.
+    # Streams that write one after the other need no lock; streams whose commits alternate do.
     between = len(turns) > count
     if not between or facts.locks:
         why = "with a lock" if between else "one after the other"
-        return Health("two writers", True, f"{count} streams wrote, {why}", "")
+        return Health("two writers", True, f"{count} streams wrote to the table, {why}", "")
     return Health(
         "two writers",
         False,
-        f"{count} streams write by turns, and .hoodie/.heartbeat shows no trace of a lock",
+        f"{count} streams alternate commits, apparently without a lock (no .hoodie/.heartbeat)",
         "set hoodie.write.concurrency.mode=optimistic_concurrency_control and a "
-        "hoodie.write.lock.provider in both; in the lab: BatchLedger(..., shared=True)",
+        "hoodie.write.lock.provider in each writer; in the lab: BatchLedger(..., shared=True)",
     )
 
 

@@ -1,4 +1,4 @@
-"""Look into a table: the one entry, for the command and for notebooks."""
+"""Inspect a table: the entry point for both the command and notebooks."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ def inspect(
     stuck_after: float = STUCK,
     now: datetime | None = None,
 ) -> Inspection:
-    """Look into a Hudi table without a JVM; a notebook shows the result as a page.
+    """Inspect a Hudi table without a JVM; a notebook shows the result as a page.
 
     Args:
         table: A path, or a URI of `file`, `s3` or `s3a`; the lab's `place.table` is one.
-        archived: Show the instants of the archived timeline, too.
-        count: Count the rows with hudi-rs where the commits do not tell; this reads the data.
-        since: Show the instants from this time on: an instant, or ISO 8601 (UTC).
-        partition: Show the file slices of this partition, too.
-        stuck_after: Seconds without a sign of life after which a pending instant counts as left
-            behind.
+        archived: Include the instants of the archived timeline.
+        count: Count the rows with hudi-rs, which reads the data; for tables whose commits do not
+            give the number.
+        since: Show only instants from this time on: an instant, or ISO 8601 (UTC).
+        partition: Include the file slices of this partition.
+        stuck_after: Seconds without activity after which a pending instant counts as stuck.
 
     Raises:
-        InspectError: Not a table, damaged, not readable, or newer than table version 9.
+        InspectError: Not a table, damaged, unreadable, or of an unsupported table version.
     """
     store = open_store(table)
     facts = read_facts(store, archived=archived)
     if archived and facts.older_archive:
         raise InspectError(
-            f"{store.uri} keeps archived instants as table version {facts.version} does, which are "
-            f"not read here; look at the active ones: hudilab inspect '{table}'"
+            f"{store.uri} has archived instants in the format of table version {facts.version}, "
+            f"which inspect does not support; omit --archived: hudilab inspect '{table}'"
         )
     begin = _begin(since, facts)
     found = Inspection(store, facts, now or datetime.now(UTC), stuck_after, begin, partition)
@@ -69,7 +69,7 @@ def inspect(
         paths = [one.path for one in found.partitions]
         near = ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")
         raise InspectError(
-            f"{store.uri} has no partition {partition!r}; there are {near or 'none'}: "
+            f"{store.uri} has no partition {partition!r} (it has {near or 'none'}); choose one: "
             f"hudilab inspect '{table}' --partition '{paths[0] if paths else ''}'"
         )
     if count:
@@ -78,7 +78,7 @@ def inspect(
 
 
 class Inspection:
-    """What was found; `report` holds what `--json` prints."""
+    """The result; `report` holds what `--json` prints."""
 
     def __init__(
         self,
@@ -98,25 +98,25 @@ class Inspection:
 
     @cached_property
     def partitions(self) -> list[Partition]:
-        """What the latest slices of each partition hold, by path."""
+        """Totals of each partition's latest slices, by path."""
         return self.facts.partitions()
 
     @property
     def slices(self) -> list[Slice]:
-        """The slices of the chosen partition, or else all of them."""
+        """The slices of the chosen partition; without one, all slices."""
         slices = self.facts.slices
         return [one for one in slices if not self.partition or one.partition == self.partition]
 
     @cached_property
     def events(self) -> list[Event]:
-        """The instants that are shown, newest first."""
+        """The instants to show, newest first."""
         both = (*(self.facts.archived or ()), *self.facts.events)
         shown = (one for one in both if self.since is None or _after(one, self.since))
         return sorted(shown, key=lambda one: (one.time, one.action), reverse=True)
 
     @cached_property
     def report(self) -> Report:
-        """The answer, as the JSON has it."""
+        """The report, with the fields of the JSON."""
         facts = self.facts
         instants = [self.instant(one) for one in self.events]
         pending = [self.instant(one) for one in reversed(facts.events) if not one.is_done]
@@ -139,7 +139,7 @@ class Inspection:
         return all(one.ok for one in self.report.health)
 
     def instant(self, event: Event) -> Instant:
-        """Return an instant with its figures."""
+        """Return an instant with its row counts."""
         commit = self.facts.commits.get(event.time) if event.action in WRITES else None
         if commit is not None and not event.is_done:
             commit = None
@@ -157,22 +157,22 @@ class Inspection:
         )
 
     def content(self, time: str) -> dict[str, Any]:
-        """Return everything that an instant's files say, as plain values.
+        """Return the whole content of an instant's files, as plain values.
 
         Args:
-            time: The instant as its file's name has it, or its time as the report shows it.
+            time: The instant as in its file name, or its time as in the report.
 
         Raises:
-            InspectError: There is no such instant, or its file is damaged.
+            InspectError: The instant does not exist, or its file is damaged.
         """
         facts = self.facts
         both = [*reversed(facts.events), *reversed(facts.archived or ())]
         chosen = [one for one in both if time in (one.time, iso(one.requested_at), one.completed)]
         if not chosen:
             newest = both[0].time if both else ""
-            older = " or an archived one (--archived)" if facts.archived is None else ""
+            older = " or, with --archived, an archived one" if facts.archived is None else ""
             raise InspectError(
-                f"{facts.uri} has no instant {time!r}; choose one that the table shows{older}: "
+                f"{facts.uri} has no instant {time!r}; choose one from its timeline{older}: "
                 f"hudilab inspect TABLE --instant {newest}"
             )
         found: dict[str, Any] = {"instant": chosen[0].time}
@@ -191,7 +191,7 @@ class Inspection:
                 data = self._store.read(path)
             except Vanished:
                 continue
-            # A requested or inflight file is empty where there is nothing to plan.
+            # A requested or inflight file is empty if the action has no plan.
             if data or state == "COMPLETED":
                 where = f"{self._store.uri}/{path}"
                 name = event.action if state == "COMPLETED" else f"{event.action}.{state.lower()}"
@@ -203,7 +203,7 @@ class Inspection:
         return json.dumps(self.report.as_dict(), indent=2, ensure_ascii=False)
 
     def to_html(self) -> str:
-        """Return one page that needs no network; it shows archived instants, too."""
+        """Return one self-contained page, which includes archived instants."""
         from hudilab.operations.inspect.page import page
 
         return page(self._with_archive())
@@ -230,7 +230,7 @@ class Inspection:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of Avro as JSON has it."""
+    """Return an Avro value as plain JSON values."""
     if isinstance(value, dict):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -252,7 +252,7 @@ def _begin(since: str, facts: Facts) -> datetime | None:
         found = datetime.fromisoformat(since)
     except ValueError:
         raise InspectError(
-            f"--since {since!r} is no time; give an instant or ISO 8601 in UTC: "
+            f"--since {since!r} is not a time; give an instant or an ISO 8601 time: "
             "hudilab inspect TABLE --since 2026-01-31T12:00:00Z"
         ) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
@@ -287,7 +287,7 @@ def _table(facts: Facts, partitions: list[Partition]) -> Table:
 
 
 def _index(facts: Facts) -> str | None:
-    """Return the index that the files show; the table's properties do not name a writer's index."""
+    """Return the index that the files reveal; the properties do not record a writer's index."""
     indexes = facts.properties.get("hoodie.table.metadata.partitions", "").split(",")
     if "record_index" in indexes:
         return "RECORD_INDEX"
@@ -295,10 +295,10 @@ def _index(facts: Facts) -> str | None:
 
 
 def _reach(facts: Facts) -> Reach:
-    """Return the oldest instants that queries reach completely.
+    """Return the oldest times for which queries are complete.
 
-    Time travel: the earliest commit that the last clean kept, or the first commit. Where cleans
-    keep versions of files and no commits, the first commit that no deleted file belonged to.
+    Time travel: the earliest commit that the last clean retained, or the first commit. If cleans
+    retain file versions rather than commits: the first commit that needs no deleted file.
     """
     writes = [one for one in facts.events if one.is_done and one.action in WRITES]
     if not writes:
@@ -309,7 +309,7 @@ def _reach(facts: Facts) -> Reach:
     kept = [one for one in writes if one.time >= oldest]
     begin = None
     if kept:
-        # The begin of an incremental query is exclusive, and a time of completion.
+        # The begin of an incremental query is exclusive, and is a completion time.
         begin = kept[0].requested_at
         first = min(one.completed_at for one in kept if one.completed_at)
         ends = (one.completed_at for one in writes if one.time < oldest)
@@ -318,7 +318,7 @@ def _reach(facts: Facts) -> Reach:
 
 
 def _after_deleted(facts: Facts) -> str:
-    """Return the oldest instant at which no file was needed that a clean has deleted."""
+    """Return the oldest instant that needs no file deleted by a clean."""
     kept: dict[tuple[str, str], list[str]] = {}
     for one in facts.slices:
         kept.setdefault((one.partition, one.group), []).append(one.instant)
@@ -339,7 +339,7 @@ def _count(uri: str) -> int:
 
     options, place = {}, uri
     if uri.startswith("file://"):
-        place = uri.removeprefix("file://")  # of a URI, hudi-rs decodes percent signs
+        place = uri.removeprefix("file://")  # hudi-rs percent-decodes URIs, but not paths
     else:
         from hudilab.config import load_settings
         from hudilab.s3 import storage_options
@@ -349,9 +349,8 @@ def _count(uri: str) -> int:
         builder = HudiTableBuilder.from_base_uri(place).with_storage_options(options)
         stream = builder.build().read_stream(HudiReadOptions())
         return sum(batch.num_rows for batch in stream)
-    except Exception as error:  # whatever the engine cannot read
+    except Exception as error:  # any failure of hudi-rs
         why = " ".join(str(error).split())[:200]
         raise InspectError(
-            f"hudi-rs cannot count the rows of {uri}: {why}; leave --count out: "
-            f"hudilab inspect '{uri}'"
+            f"hudi-rs cannot count the rows of {uri}: {why}; omit --count: hudilab inspect '{uri}'"
         ) from None

@@ -1,4 +1,4 @@
-"""What `hudilab inspect` finds: plain values, and the report whose fields are the JSON."""
+"""The results of `hudilab inspect`: plain values, and the report with the fields of the JSON."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Stat(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """The content of a completed commit: what it wrote, replaced and says about its writer."""
+    """The content of a completed commit: what it wrote and replaced, and its extra metadata."""
 
     operation: str
     stats: tuple[Stat, ...]
@@ -51,9 +51,9 @@ class Event:
     """An instant of the timeline.
 
     Attributes:
-        time: As in the file's name, which is what Hudi's procedures take.
-        files: The instant's files below the table: requested, inflight, completed.
-        touched: When a file of it last changed, in seconds since 1970; 0 for an archived one.
+        time: As in the file name, which is the form that Hudi's procedures take.
+        files: Maps a state (requested, inflight, completed) to its file, relative to the table.
+        touched: When one of its files last changed, in seconds since 1970; 0 if archived.
     """
 
     time: str
@@ -75,8 +75,8 @@ class Event:
 class Slice(NamedTuple):
     """A version of a file group: a base file, its logs, or both.
 
-    `rows` is None where only a read of the data would tell; `ended` is the instant whose files
-    superseded it, None for what a snapshot query reads.
+    `rows` is None if only reading the data would give it; `ended` is the instant that superseded
+    the slice, None for a slice that a snapshot query reads.
     """
 
     partition: str
@@ -101,7 +101,7 @@ class Slice(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """What the latest slices of a partition hold."""
+    """Totals of a partition's latest slices."""
 
     path: str
     bytes: int
@@ -133,7 +133,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Instant:
-    """An instant with its figures; they are None where the action writes no rows."""
+    """An instant with its row counts, which are None if the action writes no rows."""
 
     requested: str | None
     completed: str | None
@@ -148,7 +148,7 @@ class Instant:
 
 @dataclass(frozen=True)
 class Writer:
-    """A stream that wrote the table, and its last batch there."""
+    """A stream that wrote to the table, and the number of its last batch."""
 
     query: str
     last_batch: int
@@ -164,7 +164,7 @@ class Reach:
 
 @dataclass(frozen=True)
 class Health:
-    """One check; the remedy is empty when it is ok."""
+    """The result of one check; the remedy is empty if the check is ok."""
 
     check: str
     ok: bool
@@ -179,7 +179,7 @@ class Health:
 
 @dataclass(frozen=True)
 class Report:
-    """The answer; its fields are those of the JSON, in its order."""
+    """The report; it has the fields of the JSON, in the same order."""
 
     table: Table
     instants: tuple[Instant, ...]
@@ -189,8 +189,8 @@ class Report:
     health: tuple[Health, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as the values of its JSON."""
-        # Not dataclasses.asdict, which copies every value: that takes longer than the table.
+        """Return the report as plain values, for JSON."""
+        # Not dataclasses.asdict: it copies every value, which takes longer than reading the table.
         return {
             "table": _plain(self.table),
             "instants": [vars(one) for one in self.instants],
@@ -215,12 +215,12 @@ def iso(moment: datetime | None) -> str | None:
 
 
 def many(count: int, what: str) -> str:
-    """Return a number of things: `1 file`, `2,000 files`."""
+    """Return a count with its noun: `1 file`, `2,000 files`."""
     return f"{count:,} {what}" + ("" if count == 1 else "s")
 
 
 def size(count: float) -> str:
-    """Return a number of bytes for people."""
+    """Return a number of bytes in readable units."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
             break

@@ -1,4 +1,4 @@
-"""Make one self-contained page: no network, no fonts of its own, no library."""
+"""Build one self-contained page: no network, no web fonts, no libraries."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["embedded", "page"]
 
-FILES = 20  # of a commit
-GROUPS = 30  # of a partition
-SLICES = 60  # of a file group
+FILES = 20  # per commit
+GROUPS = 30  # per partition
+SLICES = 60  # per file group
 
 
 def page(found: Inspection) -> str:
@@ -39,17 +39,17 @@ def page(found: Inspection) -> str:
         "about": "".join(
             f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in about(found)
         ),
-        "count": f"{many(len(found.events), 'instant')}, newest first; open one for its files",
-        "made": escape(f"Read by hudilab inspect at {iso(found.now)}; nothing was written."),
+        "count": f"{many(len(found.events), 'instant')}, newest first; expand one to see its files",
+        "made": escape(f"Made by hudilab inspect at {iso(found.now)}, which only reads the table."),
         "data": _json(_data(found)),
     }
     template = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
-    # One pass: a value that looks like a placeholder stays what it is.
+    # One pass, so that a value that looks like a placeholder is not replaced.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], template)
 
 
 def embedded(found: Inspection) -> str:
-    """Return the page in a frame: a notebook's styles and the page's leave each other alone."""
+    """Return the page in a frame, which keeps its styles and the notebook's apart."""
     return (
         f'<iframe srcdoc="{escape(page(found))}" title="Hudi table" '
         'style="width:100%;height:46rem;border:1px solid #8888;border-radius:6px"></iframe>'
@@ -57,7 +57,7 @@ def embedded(found: Inspection) -> str:
 
 
 def _json(value: Any) -> str:
-    """Return JSON that no text in it can end: `</script>` and `<!--` cannot appear."""
+    """Return JSON that is safe in a script element: it cannot contain `</script>` or `<!--`."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
@@ -70,13 +70,13 @@ def _tiles(found: Inspection) -> list[tuple[str, str]]:
     table = found.report.table
     failed = sum(not one.ok for one in found.report.health)
     return [
-        ("rows", "not known" if table.rows is None else f"{table.rows:,}"),
+        ("rows", "unknown" if table.rows is None else f"{table.rows:,}"),
         ("size", size(table.bytes)),
         ("files", f"{table.files:,}"),
         ("file groups", f"{table.file_groups:,}"),
         ("partitions", f"{table.partitions:,}"),
         ("pending", f"{len(found.report.pending):,}"),
-        ("checks that fail", f"{failed}"),
+        ("failed checks", f"{failed}"),
     ]
 
 

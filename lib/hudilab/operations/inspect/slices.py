@@ -1,4 +1,4 @@
-"""Group a table's files into file groups and slices, as Hudi's own view of files does."""
+"""Group a table's files into file groups and slices, as Hudi's file system view does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Files(NamedTuple):
 
 
 def parse_files(entries: Collection[Entry]) -> dict[tuple[str, str], Files]:
-    """Return the data files by (partition, file group); other files are left out."""
+    """Return the data files by (partition, file group); ignore all other files."""
     found: dict[tuple[str, str], Files] = {}
     for entry in entries:
         if entry.path.startswith(".hoodie/"):
@@ -49,19 +49,19 @@ def build_slices(
     older: Mapping[str, str],
     by_completion: bool,
 ) -> list[Slice]:
-    """Return all committed slices, by partition, file group and instant.
+    """Return all committed slices, sorted by partition, file group and instant.
 
-    Files that no completed instant wrote are not part of any, as for a reader.
+    Files that no completed instant wrote are ignored, as readers ignore them.
 
     Args:
         events: The active timeline.
-        replaced: File group to the instant that replaced it, by clustering or an overwrite; its
-            files stay until a clean.
-        compacting: File group to the time of its pending compaction: its newer logs begin a slice
-            that a reader still merges with the one before.
-        older: Times of completion of archived instants.
+        replaced: Maps a file group to the instant that replaced it, by clustering or an overwrite;
+            the files stay until a clean.
+        compacting: Maps a file group to its pending compaction: newer logs start a slice, which
+            readers still merge with the previous one.
+        older: Completion times of archived instants.
         by_completion: A log belongs to the slice that was the newest when the log was completed
-            (layout 2); otherwise to the slice that its name tells (layout 1).
+            (layout 2); otherwise to the slice in the log's name (layout 1).
     """
     wrote = {"commit", "deltacommit", "replacecommit"}
     done = {
@@ -84,7 +84,7 @@ class _View:
         self._by_completion = by_completion
 
     def _is_committed(self, time: str) -> bool:
-        """Return whether an instant is completed: what is older than the timeline always is."""
+        """Return whether an instant is completed: all older than the active timeline are."""
         return time in self._done or time < self._begin
 
     def slices(
@@ -101,7 +101,7 @@ class _View:
             parts.setdefault(self._slice_of(time, sorted(parts)), []).append(entry)
         times = sorted(parts)
         if pending and len(times) > 1 and times[-1] == pending and pending not in bases:
-            # Until the compaction is done, a reader merges the slices before and after its plan.
+            # Until the compaction completes, readers merge the slices before and after its plan.
             parts[times[-2]] += parts.pop(pending)
             times.pop()
         made = []

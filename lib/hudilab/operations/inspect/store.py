@@ -1,4 +1,4 @@
-"""Read a table's files on disk or S3, without a JVM; nothing here can write."""
+"""Read a table's files on disk or S3, without a JVM; this module cannot write."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from hudilab.errors import InspectError
 __all__ = ["PROPERTIES", "Entry", "Store", "Vanished", "open_store", "typed"]
 
 PROPERTIES = ".hoodie/hoodie.properties"
-# Not part of the answer, and large: the table about the table, and markers of a running write.
+# Not needed, and large: among them the metadata table and the markers of running writes.
 SKIPPED = (".hoodie/metadata", ".hoodie/.temp", ".hoodie/.aux", ".hoodie/.schema")
-DEPTH = 3  # folders below the one given in which tables are looked for
+DEPTH = 3  # levels of folders below the given one that are searched for tables
 THREADS = 16
 _MASK = re.compile(r"AWS Error ([A-Z_]+)")
 
 
 class Entry(NamedTuple):
-    """A file: path below the table, size in bytes, last change in seconds since 1970."""
+    """A file: path relative to the table, size in bytes, last change in seconds since 1970."""
 
     path: str
     size: int
@@ -32,11 +32,11 @@ class Entry(NamedTuple):
 
 
 class Vanished(Exception):
-    """A file that was listed is gone: the table changed while it was read."""
+    """A listed file no longer exists: the table changed during the read."""
 
 
 def typed(uri: str, verb: str, *targets: str) -> str:
-    """Return the command for a file as one types it: `rm '/a/b'`, or `aws s3 rm 's3://a/b'`."""
+    """Return the shell command for a file: `rm '/a/b'`, or `aws s3 rm 's3://a/b'`."""
     if uri.startswith("file://"):
         names = [shlex.quote(one.removeprefix("file://")) for one in (uri, *targets)]
         return " ".join([verb, *names])
@@ -45,34 +45,34 @@ def typed(uri: str, verb: str, *targets: str) -> str:
 
 
 class Store(Protocol):
-    """Where a table is."""
+    """Access to a table's files."""
 
     uri: str
 
     def files(self) -> list[Entry]:
-        """Return all files of the table; its timeline is listed before its data."""
+        """Return all files of the table; the timeline is listed before the data."""
 
     def read(self, path: str) -> bytes:
-        """Return a file's content; raise Vanished if there is none."""
+        """Return a file's content; raise Vanished if the file does not exist."""
 
     def read_all(self, paths: Iterable[str]) -> list[bytes]:
-        """Return the contents of files, in their order."""
+        """Return the contents of files, in the same order."""
 
     def open(self, path: str) -> Any:
         """Return what pyarrow opens as a Parquet file."""
 
     def has(self, folder: str) -> bool:
-        """Return whether there is such a folder."""
+        """Return whether a folder exists."""
 
     def tables_below(self) -> list[str]:
-        """Return the tables in the folders below, if this is not one."""
+        """Return the tables in the folders below; for a folder that is not a table itself."""
 
 
 def open_store(table: str) -> Store:
     """Return the store of a path, or of a `file://`, `s3://` or `s3a://` URI.
 
     Raises:
-        InspectError: It is none of them, or no folder.
+        InspectError: The scheme is not supported, or the path is not a folder.
     """
     scheme, mark, rest = table.partition("://")
     if not mark:
@@ -84,8 +84,8 @@ def open_store(table: str) -> Store:
     if scheme in ("s3", "s3a", "s3n"):
         return _S3(table, rest)
     raise InspectError(
-        f"{scheme}:// is no place that can be read here; "
-        "give a path or a URI of file, s3 or s3a: hudilab inspect TABLE"
+        f"cannot read {scheme}:// URIs; "
+        "give a path, or a file://, s3:// or s3a:// URI: hudilab inspect TABLE"
     )
 
 
@@ -156,8 +156,8 @@ def _folders(folder: Path) -> list[Path]:
 
 def _denied(path: str) -> InspectError:
     return InspectError(
-        f"no right to read {path}; ask its owner for it, or run as a user who may: "
-        "hudilab inspect TABLE"
+        f"cannot read {path}: permission denied; ask its owner for read access, or run as a user "
+        "who has it: hudilab inspect TABLE"
     )
 
 
@@ -165,7 +165,7 @@ class _S3:
     def __init__(self, uri: str, rest: str) -> None:
         self.uri, self._root = uri.rstrip("/"), rest.strip("/")
         if not self._root:
-            raise InspectError(f"{uri} names no bucket; write s3://BUCKET/PATH/OF/THE/TABLE")
+            raise InspectError(f"{uri} has no bucket name; write it as s3://BUCKET/PATH/TO/TABLE")
         from pyarrow import fs
 
         from hudilab.s3 import endpoint
@@ -227,7 +227,7 @@ class _S3:
         scheme, bucket = self.uri.partition("://")[0], self._root.partition("/")[0]
         if self._s3.get_file_info(bucket).type == self._fs.FileType.NotFound:
             raise InspectError(
-                f"bucket {bucket!r}: there is no such bucket; correct the URI: "
+                f"cannot read bucket {bucket!r}: it does not exist; fix the URI, then try again: "
                 "hudilab inspect TABLE"
             )
         found, level = [], [self._root]
@@ -240,29 +240,32 @@ class _S3:
         return sorted(f"{scheme}://{path}" for path in found)
 
     def _failed(self, error: OSError) -> InspectError:
-        """Return the error in the lab's words; the SDK's own text may hold keys."""
+        """Return the error in the lab's own words: the SDK's text may contain keys."""
         text = str(error)
         match = _MASK.search(text)
         code = match[1] if match else ""
         bucket = self._root.partition("/")[0]
         chain = "AWS_PROFILE and AWS_SHARED_CREDENTIALS_FILE, or AWS_ACCESS_KEY_ID and its secret"
         if code in ("NO_SUCH_BUCKET", "RESOURCE_NOT_FOUND") or "not found" in text.lower():
-            why = "there is no such bucket; correct the URI"
+            why = "it does not exist; fix the URI"
         elif code == "ACCESS_DENIED" or "HTTP status 403" in text:
-            why = f"access is denied; allow s3:ListBucket and s3:GetObject, or correct {chain}"
+            why = f"access denied; grant s3:ListBucket and s3:GetObject, or fix {chain}"
         elif code in (
             "INVALID_ACCESS_KEY_ID",
             "SIGNATURE_DOES_NOT_MATCH",
             "INVALID_CLIENT_TOKEN_ID",
         ):
-            why = f"the keys are wrong there ({code}); correct {chain}"
+            why = f"the server rejected the access key or its secret ({code}); fix {chain}"
         elif code == "NETWORK_CONNECTION" or "CURL" in text or "curlCode" in text:
             why = (
-                "nobody answers; start it (on this machine: hudilab services start s3), "
-                "or correct AWS_ENDPOINT_URL_S3"
+                "the server does not answer; start it (on this machine: hudilab services start "
+                "s3), or fix AWS_ENDPOINT_URL_S3"
             )
         else:
             why = (
-                f"it cannot be read ({code or 'no code'}); correct AWS_ENDPOINT_URL_S3 and {chain}"
+                f"the request failed ({code or 'no error code'}); "
+                f"check AWS_ENDPOINT_URL_S3 and {chain}"
             )
-        return InspectError(f"bucket {bucket!r}: {why}: hudilab inspect TABLE")
+        return InspectError(
+            f"cannot read bucket {bucket!r}: {why}, then try again: hudilab inspect TABLE"
+        )

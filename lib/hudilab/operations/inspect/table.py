@@ -1,4 +1,4 @@
-"""Everything that is known about a table from its files, read once and consistent in itself."""
+"""Collect everything that a table's files say about it, as one consistent snapshot."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ __all__ = ["Facts", "read_facts"]
 
 OLDEST, NEWEST = 6, 9
 SMALL = 104857600  # bytes; Hudi's default of hoodie.parquet.small.file.limit
-FOOTERS = 1000  # files whose footers are read where no commit says how many rows they have
+FOOTERS = 1000  # most footers to read, for files whose row count no commit gives
 _INSTANT = re.compile(r"_(\d{14,20})\.")
 _BUCKET = re.compile(r"\d{8}-")
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the files say.
+    """What a table's files say.
 
     Attributes:
         events: The active timeline, oldest first.
-        archived: The archived timeline, oldest first; None: not read.
+        archived: The archived timeline, oldest first; None if it was not read.
         commits: Contents of completed writes, by time.
         slices: All committed slices, by partition, file group and instant.
-        clean_begin: The earliest commit that the last clean kept; None: it says none.
-        cleaned: Files that cleans deleted, as (partition, name), where `clean_begin` is None.
-        signs: Time of a pending instant to when its writer last showed that it was alive, by a
-            heartbeat or a data file; in seconds since 1970.
-        locks: Writers announced themselves, as they do with a lock: heartbeats were kept.
-        older_archive: Files of an archived timeline of table version 6, which are not read.
+        clean_begin: The earliest commit that the last clean retained; None if it records none.
+        cleaned: Files that cleans deleted, as (partition, name), if `clean_begin` is None.
+        signs: Maps a pending instant to its writer's last heartbeat or data file, in seconds since
+            1970.
+        locks: Whether writers keep heartbeats, as they do with a lock.
+        older_archive: Number of files in an archive of table version 6, which is not supported.
     """
 
     uri: str
@@ -96,14 +96,14 @@ def _partition(path: str, slices: list[Slice]) -> Partition:
 
 
 def read_facts(store: Store, *, archived: bool = False, rows: bool = True) -> Facts:
-    """Read a table; once more if it changes meanwhile.
+    """Read a table; if it changes in the meantime, read it again.
 
     Args:
-        archived: Read the archived timeline and its commits, too.
-        rows: Look up how many rows the latest files have.
+        archived: Also read the archived timeline and its commits.
+        rows: Look up the row counts of the latest files.
 
     Raises:
-        InspectError: It is not a table, damaged, not readable, or of another version.
+        InspectError: Not a table, damaged, unreadable, or of an unsupported table version.
     """
     for _ in range(5):
         try:
@@ -111,8 +111,8 @@ def read_facts(store: Store, *, archived: bool = False, rows: bool = True) -> Fa
         except Vanished as error:
             missing = str(error)
     raise InspectError(
-        f"{store.uri}/{missing} vanished while it was read, five times: the table changes faster "
-        "than it can be read; try again: hudilab inspect TABLE"
+        f"{store.uri}/{missing} was deleted during the read: the table changed in each of five "
+        "attempts; try again when fewer writers are running: hudilab inspect TABLE"
     )
 
 
@@ -181,21 +181,21 @@ def _properties(store: Store) -> tuple[dict[str, str], int]:
     needed = ("hoodie.table.name", "hoodie.table.type", "hoodie.table.version")
     missing = [name for name in needed if not properties.get(name)]
     if missing or not version.isdecimal():
-        what = "is empty" if not data.strip() else f"lacks {', '.join(missing) or 'a version'}"
+        what = (
+            "is empty" if not data.strip() else f"lacks {', '.join(missing) or 'a valid version'}"
+        )
         raise InspectError(
-            f"{file} {what}: it is damaged; put its copy in its place: "
-            + typed(f"{file}.backup", "cp", file)
+            f"{file} {what}; restore it from its backup: " + typed(f"{file}.backup", "cp", file)
         )
     if int(version) > NEWEST:
         raise InspectError(
-            f"{store.uri} has table version {version}, which is newer than {NEWEST}, the newest "
-            "that is understood here; look at it with the Hudi that wrote it: "
-            "CALL show_timeline(table => 'NAME')"
+            f"{store.uri} has table version {version}, but inspect supports no version newer than "
+            f"{NEWEST}; use the Hudi release that wrote it: CALL show_timeline(table => 'NAME')"
         )
     if int(version) < OLDEST:
         raise InspectError(
-            f"{store.uri} has table version {version}, which is older than {OLDEST}, the oldest "
-            "that is understood here; upgrade it first: "
+            f"{store.uri} has table version {version}, but inspect supports no version older than "
+            f"{OLDEST}; upgrade the table: "
             "CALL upgrade_table(table => 'NAME', to_version => 'SIX')"
         )
     return properties, int(version)
@@ -206,17 +206,17 @@ def _no_table(store: Store) -> InspectError:
     if not below:
         return InspectError(
             f"{store.uri} is not a Hudi table: it has no {PROPERTIES}; "
-            "give the folder that holds .hoodie: hudilab inspect TABLE"
+            "give the folder that contains .hoodie: hudilab inspect TABLE"
         )
     shown = ", ".join(below[:20]) + (f" and {len(below) - 20} more" if len(below) > 20 else "")
     return InspectError(
-        f"{store.uri} is not a table but holds {len(below)}: {shown}; "
+        f"{store.uri} is not a table but contains {len(below)}: {shown}; "
         f"choose one: hudilab inspect '{below[0]}'"
     )
 
 
 def _compacting(store: Store, events: Collection[Event]) -> dict[tuple[str, str], str]:
-    """Return the file groups of pending compactions, with the time of theirs."""
+    """Return the file groups of pending compactions, each with its compaction's time."""
     pending = [one for one in events if one.action == "compaction" and not one.is_done]
     paths = [one.files["REQUESTED"] for one in pending if "REQUESTED" in one.files]
     times = [one.time for one in pending if "REQUESTED" in one.files]
@@ -231,7 +231,7 @@ def _compacting(store: Store, events: Collection[Event]) -> dict[tuple[str, str]
 def _with_rows(
     store: Store, slices: list[Slice], commits: Mapping[str, Commit], archive: History
 ) -> list[Slice]:
-    """Fill in how many rows the base files without logs have, as the commits or footers say."""
+    """Fill in the row counts of base files without logs, from commits or footers."""
     known = {stat.path: stat.writes for commit in commits.values() for stat in commit.stats}
     latest = [one for one in slices if one.is_latest and one.base and not _data_logs(one)]
     times = {one.instant for one in latest if one.base not in known}
@@ -248,7 +248,7 @@ def _with_rows(
 
 
 def _data_logs(one: Slice) -> bool:
-    """Return whether a slice has logs with rows; those of change data capture repeat rows."""
+    """Return whether a slice has logs with rows; change data capture logs only repeat rows."""
     return any(not log.endswith(".cdc") for log in one.logs)
 
 
@@ -264,7 +264,7 @@ def _footers(store: Store, paths: list[str]) -> dict[str, int]:
             raise Vanished(path) from None
         except (pa.ArrowInvalid, OSError):
             raise InspectError(
-                f"the data file {store.uri}/{path} is damaged; restore it from a copy, or go back "
+                f"the data file {store.uri}/{path} is damaged; restore it from a backup, or return "
                 "to a savepoint: CALL rollback_to_savepoint(table => 'NAME', instant_time => 'T')"
             ) from None
     return found
@@ -273,7 +273,7 @@ def _footers(store: Store, paths: list[str]) -> dict[str, int]:
 def _cleaning(
     store: Store, events: Collection[Event], archive: History
 ) -> tuple[str | None, tuple[tuple[str, str], ...]]:
-    """Return the earliest commit that the last clean kept, or else the files cleans deleted."""
+    """Return the earliest commit that the last clean retained, or the files cleans deleted."""
     cleans = [one for one in events if one.action == "clean" and one.is_done]
     contents = []
     for one in reversed(cleans):

@@ -1,4 +1,4 @@
-"""Show what was found in a terminal."""
+"""Show the report in a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["about", "duration", "reach", "services", "text", "view"]
 
 INSTANTS, PARTITIONS, SLICES = 15, 10, 40
-WIDE = 116  # characters that all columns of instants take
+WIDE = 116  # characters that fit all columns of the instants
 
 
 def text(found: Inspection, *, width: int, color: bool, limit: int = INSTANTS) -> str:
@@ -33,10 +33,10 @@ def text(found: Inspection, *, width: int, color: bool, limit: int = INSTANTS) -
 
 
 def view(found: Inspection, limit: int = INSTANTS, width: int = WIDE) -> RenderableType:
-    """Return the whole view; `limit` instants and partitions are shown.
+    """Return the whole view, with at most `limit` instants and partitions.
 
     Args:
-        width: Of the terminal; in a narrow one, columns that other lines tell are left out.
+        width: Of the terminal; a narrow one gets fewer columns.
     """
     report = found.report
     parts: list[RenderableType] = [_head(found), Text("")]
@@ -51,45 +51,45 @@ def view(found: Inspection, limit: int = INSTANTS, width: int = WIDE) -> Rendera
 
 
 def about(found: Inspection) -> Iterator[tuple[str, str]]:
-    """Yield what the table is, as (name, value)."""
+    """Yield the main facts about the table, as (name, value)."""
     facts, its = found.facts, found.report.table
     properties = facts.properties
     yield "table", f"{its.name}, {its.type}, version {its.version}"
-    yield "place", its.uri
+    yield "location", its.uri
     key = ", ".join(its.record_key) or "none"
     ordering = properties.get("hoodie.table.ordering.fields") or properties.get(
         "hoodie.table.precombine.field"
     )
     yield (
         "key",
-        f"{key}; of two rows with one key "
-        + (f"the greater {ordering} wins" if ordering else "the later one wins"),
+        f"{key}; for duplicate keys, "
+        + (f"the greatest {ordering} wins" if ordering else "the last write wins"),
     )
     yield "partitioned by", ", ".join(its.partition) or "nothing"
     metadata = properties.get("hoodie.table.metadata.partitions") or "off"
     yield "index", f"{its.index or 'not recorded in the table'}; metadata table: {metadata}"
     yield "services", services(found)
-    rows = "not known without a read (--count)" if its.rows is None else f"{its.rows:,}"
+    rows = "unknown without reading the data (--count)" if its.rows is None else f"{its.rows:,}"
     yield "rows", rows
     old = [one for one in facts.slices if not one.is_latest]
-    kept = f"; besides, {many(len(old), 'superseded slice')} of {size(sum(o.bytes for o in old))}"
+    kept = f", plus {many(len(old), 'superseded slice')} ({size(sum(o.bytes for o in old))})"
     held = f"{size(its.bytes)} in {many(its.files, 'file')}, {many(its.file_groups, 'file group')}"
     yield "size", held + (kept if old else "")
     bases = sum(one.base_bytes for one in found.partitions)
     logs = sum(one.log_bytes for one in found.partitions)
     if logs:
-        ratio = f", {logs / bases:.2f} of the base files' {size(bases)}" if bases else ""
+        ratio = f", {logs / bases:.2f} times the base files ({size(bases)})" if bases else ""
         yield "logs", f"{size(logs)}{ratio}"
     yield "reach", reach(found)
     last = {query: (number, event) for event, query, number in batches(facts)}
     for query, (number, event) in sorted(last.items()):
         yield "written by", f"stream {query}, last batch {number} at {iso(event.completed_at)}"
     if facts.older_archive:
-        yield "note", "archived instants of table version 6 are not read"
+        yield "note", "inspect does not support the archived instants of table version 6"
 
 
 def services(found: Inspection) -> str:
-    """Return which table services ran, and how often, as far as the timeline tells."""
+    """Return which table services ran, and how often, according to the timeline."""
     counts: Counter[str] = Counter()
     for one in (*(found.facts.archived or ()), *found.facts.events):
         if not one.is_done:
@@ -106,10 +106,10 @@ def services(found: Inspection) -> str:
 
 
 def reach(found: Inspection) -> str:
-    """Return how far back queries go."""
+    """Return how far back queries can go."""
     one = found.report.reach
-    travel = one.oldest_time_travel or "nothing"
-    return f"time travel to {travel}, incremental from {one.oldest_incremental or 'nothing'}"
+    travel = one.oldest_time_travel or "n/a"
+    return f"time travel back to {travel}, incremental from {one.oldest_incremental or 'n/a'}"
 
 
 def duration(event: Event) -> str:
@@ -200,9 +200,9 @@ def _partitions(partitions: list[Partition], limit: int) -> RenderableType:
     numbers = ("size", "files", "under 100 MiB", "logs/base", "rows")
     grid = _grid("partition", *numbers, right=numbers)
     for one in largest:
-        ratio = f"{one.log_bytes / one.base_bytes:.2f}" if one.base_bytes else "only logs"
+        ratio = f"{one.log_bytes / one.base_bytes:.2f}" if one.base_bytes else "logs only"
         grid.add_row(
-            Text(one.path or "(the whole table)"),
+            Text(one.path or "(unpartitioned)"),
             size(one.bytes),
             f"{one.files:,}",
             f"{one.small:,}",

@@ -1,4 +1,4 @@
-"""Read a timeline: the instants in file names, and what their files say.
+"""Read a timeline: instants from file names, and the content of their files.
 
 Layout 1 (table version 6) keeps `.hoodie/<time>.<action>`, JSON for commits; layout 2 (table
 versions 8 and 9) keeps `.hoodie/timeline/<time>_<completed>.<action>`, Avro throughout, and moves
@@ -29,7 +29,7 @@ __all__ = [
     "read_commits",
 ]
 
-# Actions whose completed file holds what was written.
+# Actions whose completed file lists what was written.
 WRITES = ("commit", "deltacommit", "replacecommit")
 ACTIONS = (
     *WRITES,
@@ -47,16 +47,16 @@ _NAME = re.compile(
     r"(?P<time>\d{14,20})(?:_(?P<completed>\d{14,20}))?"
     r"(?:\.(?P<action>[a-z]+))??(?:\.(?P<step>requested|inflight))?"
 )
-FRESH = 2.0  # seconds in which a file may not be written completely
+FRESH = 2.0  # seconds for which a new file may still be incomplete
 _AVRO = b"Obj\x01"
 
 
 def moment(time: str, utc: bool) -> datetime | None:
-    """Return when an instant's name says it was, or None for a name that is no time.
+    """Return the time in an instant's name, or None if the name is not a time.
 
     Args:
-        utc: The table's timeline is in UTC; otherwise in the zone of the machine that wrote it,
-            for which, as Hudi does, this machine's is taken.
+        utc: The timeline is in UTC; otherwise in the writer's time zone, which is assumed to be
+            this machine's, as Hudi does.
     """
     try:
         found = datetime.strptime(time[:14], "%Y%m%d%H%M%S")
@@ -70,8 +70,8 @@ def events_of(entries: Iterable[Entry], folder: str, utc: bool) -> list[Event]:
     """Return the instants whose files are in a folder, oldest first.
 
     Args:
-        folder: `.hoodie/timeline` for layout 2, `.hoodie` for layout 1, whose names lack the time
-            of completion: there it is when the last file was written, as for Hudi.
+        folder: `.hoodie/timeline` for layout 2, `.hoodie` for layout 1, whose names lack the
+            completion time: the last file's modification time replaces it, as in Hudi.
     """
     found: dict[tuple[str, str], list[tuple[int, str, str | None, Entry]]] = {}
     for entry in entries:
@@ -110,13 +110,13 @@ def _event(time: str, files: list[tuple[int, str, str | None, Entry]], utc: bool
 
 
 def parse_content(data: bytes, path: str) -> dict[str, Any]:
-    """Return what a file of the timeline says; Avro, or JSON as table version 6 writes it.
+    """Return the content of a timeline file: Avro, or JSON as table version 6 writes it.
 
     Args:
         path: The file's URI.
 
     Raises:
-        InspectError: It is empty, cut off or neither.
+        InspectError: It is empty, truncated, or neither Avro nor JSON.
     """
     try:
         if data.startswith(_AVRO):
@@ -131,14 +131,15 @@ def parse_content(data: bytes, path: str) -> dict[str, Any]:
         pass
     what = "is empty" if not data else "is damaged"
     raise InspectError(
-        f"the instant's file {path} {what}, as a power cut leaves it, so nobody knows what it did; "
-        "restore it from a copy, or delete it and let the next write roll the instant back: "
+        f"the timeline file {path} {what}, as after a power failure, so what the instant wrote is "
+        "unknown; restore the file from a backup, or delete it, and the next write rolls the "
+        "instant back: "
         f"{typed(path, 'rm')}"
     )
 
 
 def parse_commit(content: Mapping[str, Any]) -> Commit:
-    """Return what a completed commit says; `content` is its Avro record or JSON object."""
+    """Parse the content of a completed commit, an Avro record or a JSON object."""
     stats = tuple(
         Stat(
             partition=partition,
@@ -176,7 +177,7 @@ def read_commits(store: Store, events: Collection[Event]) -> dict[str, Commit]:
         try:
             content = parse_content(data, uri)
         except InspectError:
-            # On a disk a file is there before its content is: a commit may be ending right now.
+            # On a disk a file exists before its content: a commit may be completing right now.
             if time.time() - one.touched > FRESH:
                 raise
             time.sleep(FRESH / 5)
@@ -186,7 +187,7 @@ def read_commits(store: Store, events: Collection[Event]) -> dict[str, Commit]:
 
 
 class History:
-    """The archived timeline of layout 2, read when it is asked for; empty if there is none."""
+    """The archived timeline of layout 2, read on demand; empty if the table has none."""
 
     def __init__(self, store: Store, folder: str, utc: bool) -> None:
         self._store, self._folder, self._utc = store, folder, utc
@@ -201,7 +202,7 @@ class History:
         return self._events
 
     def contents(self, times: Collection[str]) -> dict[str, dict[str, Any]]:
-        """Return what the archived instants of these times say, as `parse_content` does."""
+        """Return the content of the archived instants of these times, as `parse_content` does."""
         if not times:
             return {}
         chosen = [("instantTime", "in", sorted(times))]
@@ -232,7 +233,8 @@ class History:
         except (ValueError, KeyError, TypeError):
             raise InspectError(
                 f"the archived timeline {self._store.uri}/{self._folder} is damaged: its manifest "
-                "cannot be read; restore the folder from a copy: hudilab inspect TABLE"
+                "cannot be read; restore the folder from a backup, then try again: "
+                "hudilab inspect TABLE"
             ) from None
 
     def _rows(self, columns: list[str], chosen: Any = None) -> list[dict[str, Any]]:
@@ -252,7 +254,7 @@ class History:
             except (pa.ArrowInvalid, OSError):
                 raise InspectError(
                     f"the archived timeline's file {self._store.uri}/{file} is damaged; "
-                    "restore it from a copy: hudilab inspect TABLE"
+                    "restore it from a backup, then try again: hudilab inspect TABLE"
                 ) from None
             rows += found.to_pylist()
         return rows
