@@ -37,7 +37,7 @@ def browser() -> Iterator[Browser]:
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a table with concurrent writes, a compaction, a clean and a pending commit."""
     folder = tmp_path_factory.mktemp("page")
-    table = HandMade(folder / "t", table__type="MERGE_ON_READ")
+    table = HandMade(folder / f"t_{'x' * 60}", table__type="MERGE_ON_READ")
     extra = {"hudilab.query_id": "</script><b>q", "hudilab.batch_id": "0"}
     table.commit(10, 12, {A: 5, B: 7}, action="deltacommit", extra=extra)
     table.commit(20, 26, {A: 2}, action="deltacommit", logs=True)
