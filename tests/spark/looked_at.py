@@ -147,7 +147,9 @@ def same(table: Made, place: str = "", *, planned: bool = False) -> Inspection:
     assert its.bytes == sum(row.data_file_size + row.total_delta_file_size for row in slices)
     rows = table.read()
     assert its.rows in (None, rows.count())
-    assert (its.rows is None) == any(one.log_bytes for one in found.partitions)
+    # The logs of a COPY_ON_WRITE table hold images of changed rows: they count for nothing.
+    logged = its.type == "MERGE_ON_READ" and any(one.log_bytes for one in found.partitions)
+    assert (its.rows is None) == logged
     assert inspect(place or str(table.path), count=True).report.table.rows == rows.count()
     assert its.partitions == rows.select("_hoodie_partition_path").distinct().count()
     if found.facts.has_history:
