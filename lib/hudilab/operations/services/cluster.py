@@ -107,7 +107,8 @@ def _start(settings: Settings, folder: Path, port: int, asked: dict[str, Any]) -
         stop_cluster(settings)  # stop workers that outlived their master
         process.retry(folder, lambda: _start_master(settings, port, dict(asked)))
     else:
-        if asked.items() - read_address(folder).items() or port not in (0, _port(running.master)):
+        same = asked.items() <= read_address(folder).items()
+        if not (same and process.has_port(running, port)):
             raise ServiceError(
                 f"{running.describe()} is already running with other settings; stop it with: "
                 f"hudilab services stop {NAME}"
@@ -192,15 +193,11 @@ def _check_size(workers: int, memory: int) -> None:
         )
 
 
-def _port(url: str) -> int:
-    return int(url.rpartition(":")[2])
-
-
 def _start_master(settings: Settings, port: int, about: dict[str, Any]) -> None:
     folder = settings.home / "services" / NAME
     last = {"url": ":0", "ui": ":0"} | read_address(folder)
-    rpc = process.choose_port(port, _port(last["url"]), USUAL_PORT)
-    ui = process.choose_port(0, _port(last["ui"]), USUAL_UI_PORT)
+    rpc = process.choose_port(port, process.port_of(last["url"]), USUAL_PORT)
+    ui = process.choose_port(0, process.port_of(last["ui"]), USUAL_UI_PORT)
     # Every account on this machine can reach loopback: without a secret, any driver could run
     # its code in the workers, as this account.
     secret = f"spark.authenticate true\nspark.authenticate.secret {token_hex(32)}\n"

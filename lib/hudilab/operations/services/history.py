@@ -66,7 +66,7 @@ def start_history(settings: Settings, events: str = "", *, port: int = 0) -> His
     events = events or str(settings.home / "spark-events")
 
     def begin() -> None:
-        last = _port(read_address(folder).get("ui", ":0"))
+        last = process.port_of(read_address(folder).get("ui", ":0"))
         address = process.choose_port(port, last, USUAL_PORT)
         about = {"ui": f"http://{HOST}:{address}", "events": events}
         jars, log = _write_conf(settings, folder, events, address), folder / "history.log"
@@ -81,9 +81,9 @@ def start_history(settings: Settings, events: str = "", *, port: int = 0) -> His
         )
 
     def fits(there: History) -> bool:
-        return there.events == events and port in (0, _port(there.ui))
+        return there.events == events
 
-    return process.start(folder, lambda: find_history(settings), fits, begin)
+    return process.start(folder, port, lambda: find_history(settings), begin, fits)
 
 
 def _write_conf(settings: Settings, folder: Path, events: str, port: int) -> list[Path]:
@@ -118,10 +118,6 @@ def find_history(settings: Settings) -> History | None:
 def stop_history(settings: Settings) -> int | None:
     """Stop the server; return its process id, or None if none was running."""
     return process.stop(settings.home / "services" / NAME)
-
-
-def _port(url: str) -> int:
-    return int(url.rpartition(":")[2])
 
 
 def _has_looked(ui: str) -> bool:

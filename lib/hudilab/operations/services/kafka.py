@@ -155,9 +155,9 @@ def start_broker(
         _wait(server, read_access(folder))
 
     def fits(there: Broker) -> bool:
-        return port in (0, _port(there.bootstrap)) and bool(users) == bool(there.ca)
+        return bool(users) == bool(there.ca)
 
-    broker = process.start(folder, lambda: find_broker(settings), fits, begin)
+    broker = process.start(folder, port, lambda: find_broker(settings), begin, fits)
     for name, secret in (users or {}).items():
         _add_user(broker.access(), name, secret)
     return broker
@@ -197,10 +197,6 @@ def find_broker(settings: Settings) -> Broker | None:
 def stop_broker(settings: Settings) -> int | None:
     """Stop the broker cleanly, keeping its data; return its process id, or None if none ran."""
     return process.stop(settings.home / "services" / NAME)
-
-
-def _port(address: str) -> int:
-    return int(address.rpartition(":")[2])
 
 
 def _java(jars: Sequence[Path]) -> list[str]:
@@ -337,7 +333,7 @@ def _wait(server: process.Launched, client: Access) -> None:
 
     def answers() -> bool:
         nonlocal admin
-        if not process.in_use(_port(client.servers)):
+        if not process.in_use(process.port_of(client.servers)):
             return False
         admin = admin or AdminClient(quiet)
         try:

@@ -35,8 +35,10 @@ __all__ = [
     "choose_port",
     "find",
     "free_port",
+    "has_port",
     "in_use",
     "launch",
+    "port_of",
     "refuse_second",
     "retry",
     "running",
@@ -100,7 +102,11 @@ class Launched(NamedTuple):
 
 
 def start(
-    folder: Path, look: Callable[[], S | None], fits: Callable[[S], bool], begin: Callable[[], None]
+    folder: Path,
+    port: int,
+    look: Callable[[], S | None],
+    begin: Callable[[], None],
+    fits: Callable[[S], bool] = lambda _: True,
 ) -> S:
     """Return the folder's server: the one that `look` finds, else the one that `begin` starts.
 
@@ -115,7 +121,7 @@ def start(
             refuse_second(folder)
             retry(folder, begin)
             there = look()
-        elif not fits(there):
+        elif not (has_port(there, port) and fits(there)):
             raise ServiceError(
                 f"{there.describe()} is already running with other settings; stop it with: hudilab "
                 f"services stop {folder.name}"
@@ -317,6 +323,16 @@ def stop(folder: Path, patience: float = 20) -> int | None:
         process.kill()
         process.wait(patience)
     return process.pid
+
+
+def port_of(address: str) -> int:
+    """Return the port of host:port or of a URL without a path."""
+    return int(address.rpartition(":")[2])
+
+
+def has_port(server: Server, port: int) -> bool:
+    """Return whether the server listens on `port`; 0 stands for any port."""
+    return port in (0, port_of(server.address))
 
 
 def free_port() -> int:

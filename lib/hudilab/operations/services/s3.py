@@ -91,10 +91,7 @@ def start_s3(settings: Settings, *, port: int = 0) -> S3Server:
         server = process.launch(folder, _command(folder, jars, address), folder / "s3.log")
         _wait(server, address, folder)
 
-    def fits(there: S3Server) -> bool:
-        return port == 0 or there.endpoint == f"http://{HOST}:{port}"
-
-    return process.start(folder, lambda: find_s3(settings), fits, begin)
+    return process.start(folder, port, lambda: find_s3(settings), begin)
 
 
 def running_s3(settings: Settings, *, port: int = 0) -> AbstractContextManager[S3Server]:
@@ -227,7 +224,7 @@ def _wait(server: process.Launched, address: str, folder: Path) -> None:
     )
 
     def answers() -> bool:
-        if not process.in_use(int(address.rpartition(":")[2])):
+        if not process.in_use(process.port_of(address)):
             return False
         try:
             if BUCKET not in [one["Name"] for one in client.list_buckets()["Buckets"]]:
