@@ -10,14 +10,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hudilab.errors import StreamError
-from hudilab.ledger_rules import Commit, Stamp
+from hudilab.ledger_rules import BATCH, COVERS, QUERY, SOURCE, Commit, Stamp
 from hudilab.storage import exists, file_size, list_files
 
-__all__ = ["BATCH", "COVERS", "PREFIX", "QUERY", "SOURCE", "Commits"]
+__all__ = ["Commits"]
 
-PREFIX = "hudilab."
-QUERY, BATCH = PREFIX + "query_id", PREFIX + "batch_id"
-COVERS, SOURCE = PREFIX + "covers", PREFIX + "source"
 PROPERTIES = ".hoodie/hoodie.properties"
 SERVICES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
 PATIENCE = 600.0  # seconds to wait for the writes of other drivers that are still alive

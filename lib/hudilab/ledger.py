@@ -12,9 +12,20 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hudilab.commits import BATCH, COVERS, PREFIX, QUERY, SOURCE, Commits
+from hudilab.commits import Commits
 from hudilab.errors import StreamError, TableError
-from hudilab.ledger_rules import FENCED, Checkpoint, Commit, Rules, covers
+from hudilab.ledger_rules import (
+    BATCH,
+    COVERS,
+    FENCED,
+    PREFIX,
+    QUERY,
+    SOURCE,
+    Checkpoint,
+    Commit,
+    Rules,
+    covers,
+)
 from hudilab.paths import Place
 from hudilab.storage import exists, list_files, read_text, write_text
 from hudilab.streams import root_cause

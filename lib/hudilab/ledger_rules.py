@@ -9,8 +9,23 @@ from typing import NamedTuple
 
 from hudilab.errors import StreamError
 
-__all__ = ["Checkpoint", "Commit", "Rules", "Stamp", "covers"]
+__all__ = [
+    "BATCH",
+    "COVERS",
+    "PREFIX",
+    "QUERY",
+    "SOURCE",
+    "Checkpoint",
+    "Commit",
+    "Rules",
+    "Stamp",
+    "covers",
+]
 
+# The names under which a commit's metadata holds its stamp.
+PREFIX = "hudilab."
+QUERY, BATCH = PREFIX + "query_id", PREFIX + "batch_id"
+COVERS, SOURCE = PREFIX + "covers", PREFIX + "source"
 FENCED = "another driver has taken over the checkpoint {}; let that one write, and stop this one"
 
 

@@ -11,7 +11,14 @@ from typing import Any
 from hudilab.config import Settings
 from hudilab.errors import S3Error
 
-__all__ = ["check_warehouse", "endpoint", "older_names", "spark_settings", "storage_options"]
+__all__ = [
+    "CHAIN",
+    "check_warehouse",
+    "endpoint",
+    "older_names",
+    "spark_settings",
+    "storage_options",
+]
 
 PROBE = "_hudilab_preflight"  # engines ignore names that start with '_'
 # The preflight must succeed or fail within seconds; the stream itself is far more patient.
@@ -27,7 +34,7 @@ _MAY = {"list": "s3:ListBucket", "write": "s3:PutObject", "delete": "s3:DeleteOb
 _SHARED = ("env", "iam-role", "container-role", "assume-role-with-web-identity")
 _OF_A_FILE = ("shared-credentials-file", "config-file", "custom-process", "assume-role")
 _EXPORT = 'eval "$(aws configure export-credentials --format env)"'
-_CHAIN = "AWS_PROFILE and AWS_SHARED_CREDENTIALS_FILE, or AWS_ACCESS_KEY_ID and its secret"
+CHAIN = "AWS_PROFILE and AWS_SHARED_CREDENTIALS_FILE, or AWS_ACCESS_KEY_ID and its secret"
 
 
 def endpoint() -> str:
@@ -74,7 +81,7 @@ def storage_options(settings: Settings) -> dict[str, str]:
 
     keys = boto3.Session().get_credentials()
     if keys is None:
-        raise S3Error(f"no S3 credentials found; set {_CHAIN}")
+        raise S3Error(f"no S3 credentials found; set {CHAIN}")
     frozen = keys.get_frozen_credentials()
     options = {
         "aws_access_key_id": frozen.access_key,
@@ -171,9 +178,9 @@ def _refused(answer: Any, step: str, region: str) -> str:
     if code == "NoSuchBucket":
         return "the bucket does not exist; create it, or fix warehouse.path"
     if code == "InvalidAccessKeyId":
-        return f"the access key is unknown; fix {_CHAIN}"
+        return f"the access key is unknown; fix {CHAIN}"
     if code == "SignatureDoesNotMatch":
-        return f"the secret key does not match the access key; fix {_CHAIN}"
+        return f"the secret key does not match the access key; fix {CHAIN}"
     if code in ("ExpiredToken", "InvalidToken", "TokenRefreshRequired"):
         return f"the session token is invalid or has expired ({code}); sign in again"
     if code == "RequestTimeTooSkewed":
@@ -207,7 +214,7 @@ def _unreached(error: Exception) -> str:
         profile = os.environ.get("AWS_PROFILE", "default")
         return f"no profile {profile!r} in {file}; fix AWS_PROFILE or AWS_SHARED_CREDENTIALS_FILE"
     if "Credential" in kind:
-        return f"credentials are missing or incomplete; set {_CHAIN}"
+        return f"credentials are missing or incomplete; set {CHAIN}"
     if kind == "SSLError" and "CERTIFICATE_VERIFY_FAILED" in text:
         return (
             "the server's certificate is not trusted; set AWS_CA_BUNDLE to the PEM file of its CA"

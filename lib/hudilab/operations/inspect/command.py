@@ -40,22 +40,13 @@ def run(
     if instant:
         print(json.dumps(found.content(instant), indent=2, ensure_ascii=False))
     elif as_json:
-        print(json.dumps(_answer(found), indent=2, ensure_ascii=False))
+        print(found.to_json())
     elif check:
         for one in found.report.health:
             print(one.line())
     elif html is None:
         _show(found, limit)
     return found.is_healthy or not check
-
-
-def _answer(found: Inspection) -> dict[str, object]:
-    answer: dict[str, object] = found.report.as_dict()
-    if found.partition:
-        chosen = next(one for one in found.partitions if one.path == found.partition)
-        slices = [one._asdict() for one in found.slices]
-        answer["partition"] = {**chosen._asdict(), "slices": slices}
-    return answer
 
 
 def _write(file: Path, found: Inspection) -> None:

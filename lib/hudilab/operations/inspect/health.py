@@ -7,21 +7,19 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 
+from hudilab.ledger_rules import BATCH, QUERY
 from hudilab.operations.inspect.model import Event, Health, iso, many, size
 from hudilab.operations.inspect.table import Facts
 from hudilab.operations.inspect.timeline import WRITES
 
-__all__ = ["BATCH", "QUERY", "batches", "check_health"]
+__all__ = ["batches", "check_health"]
 
-QUERY, BATCH = "hudilab.query_id", "hudilab.batch_id"
 TARGET = 125829120  # bytes; Hudi's default of hoodie.parquet.max.file.size
 MERGEABLE = 100  # files that merging would save
 DELTAS = 10  # delta commits without a compaction
 VERSIONS = 40  # commits for which superseded files may stay
 ACTIVE = 100  # completed instants on the active timeline
 RECENT = 50  # newest batches, searched for two writers
-
-_WRITING = ("commit", "deltacommit", "replacecommit")
 
 
 def check_health(facts: Facts, now: datetime, stuck: float) -> list[Health]:
@@ -98,8 +96,8 @@ def _left(facts: Facts, now: datetime, stuck: float, actions: tuple[str, ...]) -
 
 
 def _dead_writer(facts: Facts, now: datetime, stuck: float) -> Health:
-    pending = [one for one in facts.events if not one.is_done and one.action in _WRITING]
-    left = _left(facts, now, stuck, _WRITING)
+    pending = [one for one in facts.events if not one.is_done and one.action in WRITES]
+    left = _left(facts, now, stuck, WRITES)
     if not left:
         text = f"{many(len(pending), 'pending write')}, still active"
         return Health("dead writer", True, text if pending else "no pending writes", "")
@@ -126,7 +124,7 @@ _CALLS = {
 
 
 def _services(facts: Facts, now: datetime, stuck: float) -> Health:
-    waiting = [one for one in facts.events if not one.is_done and one.action not in _WRITING]
+    waiting = [one for one in facts.events if not one.is_done and one.action not in WRITES]
     actions = tuple({one.action for one in waiting})
     left = _left(facts, now, stuck, actions)
     if not left:

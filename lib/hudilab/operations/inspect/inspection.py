@@ -140,9 +140,7 @@ class Inspection:
 
     def instant(self, event: Event) -> Instant:
         """Return an instant with its row counts."""
-        commit = self.facts.commits.get(event.time) if event.action in WRITES else None
-        if commit is not None and not event.is_done:
-            commit = None
+        commit = self.facts.commit_of(event)
         stats: Sequence[Any] = commit.stats if commit else ()
         return Instant(
             requested=iso(event.requested_at),
@@ -183,7 +181,7 @@ class Inspection:
 
     def _contents(self, event: Event) -> dict[str, Any]:
         if event.archived:
-            archive = History(self._store, _history(self.facts), self.facts.is_utc)
+            archive = History(self._store, self.facts.history, self.facts.is_utc)
             return {event.action: _plain(archive.contents([event.time]).get(event.time, {}))}
         found = {}
         for state, path in event.files.items():
@@ -199,8 +197,13 @@ class Inspection:
         return found
 
     def to_json(self) -> str:
-        """Return the report as JSON."""
-        return json.dumps(self.report.as_dict(), indent=2, ensure_ascii=False)
+        """Return the report as JSON, with the file slices of the chosen partition."""
+        answer: dict[str, Any] = self.report.as_dict()
+        if self.partition:
+            chosen = next(one for one in self.partitions if one.path == self.partition)
+            slices = [one._asdict() for one in self.slices]
+            answer["partition"] = {**chosen._asdict(), "slices": slices}
+        return json.dumps(answer, indent=2, ensure_ascii=False)
 
     def to_html(self) -> str:
         """Return one self-contained page, which includes archived instants."""
@@ -236,11 +239,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     return value if isinstance(value, str | int | float | bool | None) else repr(value)
-
-
-def _history(facts: Facts) -> str:
-    folder = facts.properties.get("hoodie.timeline.path", "timeline")
-    return f".hoodie/{folder}/{facts.properties.get('hoodie.timeline.history.path', 'history')}"
 
 
 def _begin(since: str, facts: Facts) -> datetime | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hudilab.operations.inspect.health import batches
 from hudilab.operations.inspect.model import Event, Slice, iso, many, size
 from hudilab.operations.inspect.text import about
-from hudilab.operations.inspect.timeline import WRITES, moment
+from hudilab.operations.inspect.timeline import moment
 
 if TYPE_CHECKING:
     from hudilab.operations.inspect.inspection import Inspection
@@ -108,9 +108,7 @@ def _event(
     found: Inspection, event: Event, i: int, stamps: dict[str, tuple[str, int]]
 ) -> dict[str, Any]:
     one = found.instant(event)
-    commit = found.facts.commits.get(event.time)
-    if event.action not in WRITES or not event.is_done:
-        commit = None
+    commit = found.facts.commit_of(event)
     stats = commit.stats if commit else ()
     query, batch = stamps.get(event.time, (None, None)) if commit else (None, None)
     extra = commit.extra if commit else {}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hudilab.operations.inspect.model import Event, Slice
 from hudilab.operations.inspect.store import Entry
+from hudilab.operations.inspect.timeline import WRITES
 
 __all__ = ["Files", "build_slices", "parse_files"]
 
@@ -63,9 +64,10 @@ def build_slices(
         by_completion: A log belongs to the slice that was the newest when the log was completed
             (layout 2); otherwise to the slice in the log's name (layout 1).
     """
-    wrote = {"commit", "deltacommit", "replacecommit"}
     done = {
-        one.time: one.completed or one.time for one in events if one.is_done and one.action in wrote
+        one.time: one.completed or one.time
+        for one in events
+        if one.is_done and one.action in WRITES
     }
     active = [one.time for one in events if one.action != "savepoint"]
     view = _View(done, min(active, default=""), older, by_completion)
@@ -109,7 +111,19 @@ class _View:
             base, its = bases.get(time), parts[time]
             if base is None and not its:
                 continue
-            made.append(self._slice(partition, group, time, base, its, ended))
+            made.append(
+                Slice(
+                    partition=partition,
+                    group=group,
+                    instant=time,
+                    base=base.path if base else None,
+                    base_bytes=base.size if base else 0,
+                    logs=tuple(log.path for log in its),
+                    log_bytes=sum(log.size for log in its),
+                    ended=ended,
+                    rows=None,
+                )
+            )
         return made
 
     def _slice_of(self, time: str, begins: list[str]) -> str:
@@ -118,18 +132,3 @@ class _View:
         completed = self._done.get(time) or self._older.get(time) or time
         # A log older than every base file is a slice of its own.
         return max((begin for begin in begins if begin <= completed), default=time)
-
-    @staticmethod
-    def _slice(*args: Any) -> Slice:
-        partition, group, time, base, logs, ended = args
-        return Slice(
-            partition=partition,
-            group=group,
-            instant=time,
-            base=base.path if base else None,
-            base_bytes=base.size if base else 0,
-            logs=tuple(log.path for log in logs),
-            log_bytes=sum(log.size for log in logs),
-            ended=ended,
-            rows=None,
-        )

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote
 
 from hudilab.errors import InspectError
 
-__all__ = ["PROPERTIES", "Entry", "Store", "Vanished", "open_store", "typed"]
+__all__ = ["PROPERTIES", "Entry", "Store", "Vanished", "open_store", "reading_parquet", "typed"]
 
 PROPERTIES = ".hoodie/hoodie.properties"
 # Not needed, and large: among them the metadata table and the markers of running writes.
@@ -42,6 +43,19 @@ def typed(uri: str, verb: str, *targets: str) -> str:
         return " ".join([verb, *names])
     names = [shlex.quote("s3://" + one.partition("://")[2]) for one in (uri, *targets)]
     return " ".join(["aws s3", verb, *names])
+
+
+@contextmanager
+def reading_parquet(path: str, damaged: str) -> Iterator[None]:
+    """Turn what pyarrow raises for a file into Vanished, or into InspectError with `damaged`."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except FileNotFoundError:
+        raise Vanished(path) from None
+    except (pa.ArrowInvalid, OSError):
+        raise InspectError(damaged) from None
 
 
 class Store(Protocol):
@@ -241,21 +255,22 @@ class _S3:
 
     def _failed(self, error: OSError) -> InspectError:
         """Return the error in the lab's own words: the SDK's text may contain keys."""
+        from hudilab.s3 import CHAIN
+
         text = str(error)
         match = _MASK.search(text)
         code = match[1] if match else ""
         bucket = self._root.partition("/")[0]
-        chain = "AWS_PROFILE and AWS_SHARED_CREDENTIALS_FILE, or AWS_ACCESS_KEY_ID and its secret"
         if code in ("NO_SUCH_BUCKET", "RESOURCE_NOT_FOUND") or "not found" in text.lower():
             why = "it does not exist; fix the URI"
         elif code == "ACCESS_DENIED" or "HTTP status 403" in text:
-            why = f"access denied; grant s3:ListBucket and s3:GetObject, or fix {chain}"
+            why = f"access denied; grant s3:ListBucket and s3:GetObject, or fix {CHAIN}"
         elif code in (
             "INVALID_ACCESS_KEY_ID",
             "SIGNATURE_DOES_NOT_MATCH",
             "INVALID_CLIENT_TOKEN_ID",
         ):
-            why = f"the server rejected the access key or its secret ({code}); fix {chain}"
+            why = f"the server rejected the access key or its secret ({code}); fix {CHAIN}"
         elif code == "NETWORK_CONNECTION" or "CURL" in text or "curlCode" in text:
             why = (
                 "the server does not answer; start it (on this machine: hudilab services start "
@@ -264,7 +279,7 @@ class _S3:
         else:
             why = (
                 f"the request failed ({code or 'no error code'}); "
-                f"check AWS_ENDPOINT_URL_S3 and {chain}"
+                f"check AWS_ENDPOINT_URL_S3 and {CHAIN}"
             )
         return InspectError(
             f"cannot read bucket {bucket!r}: {why}, then try again: hudilab inspect TABLE"

@@ -11,7 +11,14 @@ from pathlib import PurePosixPath
 from hudilab.errors import InspectError
 from hudilab.operations.inspect.model import Commit, Event, Partition, Slice
 from hudilab.operations.inspect.slices import build_slices, parse_files
-from hudilab.operations.inspect.store import PROPERTIES, Entry, Store, Vanished, typed
+from hudilab.operations.inspect.store import (
+    PROPERTIES,
+    Entry,
+    Store,
+    Vanished,
+    reading_parquet,
+    typed,
+)
 from hudilab.operations.inspect.timeline import (
     WRITES,
     History,
@@ -38,6 +45,7 @@ class Facts:
     Attributes:
         events: The active timeline, oldest first.
         archived: The archived timeline, oldest first; None if it was not read.
+        history: The folder of the archived timeline; empty if there is none.
         commits: Contents of completed writes, by time.
         slices: All committed slices, by partition, file group and instant.
         clean_begin: The earliest commit that the last clean retained; None if it records none.
@@ -54,7 +62,7 @@ class Facts:
     is_utc: bool
     events: tuple[Event, ...]
     archived: tuple[Event, ...] | None
-    has_history: bool
+    history: str
     commits: Mapping[str, Commit]
     slices: tuple[Slice, ...]
     clean_begin: str | None
@@ -63,6 +71,16 @@ class Facts:
     locks: bool
     older_archive: int
     first_commit: str | None
+
+    @property
+    def has_history(self) -> bool:
+        """Return whether there is an archived timeline that can be read."""
+        return bool(self.history)
+
+    def commit_of(self, event: Event) -> Commit | None:
+        """Return what a completed write says; None for any other instant."""
+        wrote = event.is_done and event.action in WRITES
+        return self.commits.get(event.time) if wrote else None
 
     def latest(self) -> list[Slice]:
         """Return the slices that a snapshot query reads."""
@@ -119,15 +137,10 @@ def read_facts(store: Store, *, archived: bool = False, rows: bool = True) -> Fa
 def _read(store: Store, archived: bool, rows: bool) -> Facts:
     properties, version = _properties(store)
     layout = int(properties.get("hoodie.timeline.layout.version") or (1 if version < 8 else 2))
-    folder, history = ".hoodie", ""
-    if layout >= 2:
-        folder = f".hoodie/{properties.get('hoodie.timeline.path', 'timeline')}"
-        history = f"{folder}/{properties.get('hoodie.timeline.history.path', 'history')}"
     entries = store.files()
+    folder, history = _timeline(properties, layout, entries)
     is_utc = properties.get("hoodie.table.timeline.timezone", "LOCAL").upper() == "UTC"
     events = events_of(entries, folder, is_utc)
-    if not any(one.path == f"{history}/_version_" for one in entries):
-        history = ""
     archive = History(store, history, is_utc)
     commits = read_commits(store, events)
     old: list[Event] | None = None
@@ -158,7 +171,7 @@ def _read(store: Store, archived: bool, rows: bool) -> Facts:
         is_utc=is_utc,
         events=tuple(events),
         archived=None if old is None else tuple(old),
-        has_history=bool(history),
+        history=history,
         commits=commits,
         slices=tuple(slices),
         clean_begin=begin,
@@ -168,6 +181,18 @@ def _read(store: Store, archived: bool, rows: bool) -> Facts:
         older_archive=sum(one.path.startswith(".hoodie/archived/") for one in entries),
         first_commit=begin or _first_commit(events, archive),
     )
+
+
+def _timeline(
+    properties: Mapping[str, str], layout: int, entries: Collection[Entry]
+) -> tuple[str, str]:
+    """Return the folders of the active and of the archived timeline; the latter may be missing."""
+    if layout < 2:
+        return ".hoodie", ""
+    folder = f".hoodie/{properties.get('hoodie.timeline.path', 'timeline')}"
+    history = f"{folder}/{properties.get('hoodie.timeline.history.path', 'history')}"
+    there = any(one.path == f"{history}/_version_" for one in entries)
+    return folder, history if there else ""
 
 
 def _properties(store: Store) -> tuple[dict[str, str], int]:
@@ -253,20 +278,16 @@ def _data_logs(one: Slice) -> bool:
 
 
 def _footers(store: Store, paths: list[str]) -> dict[str, int]:
-    import pyarrow as pa
     from pyarrow import parquet
 
     found = {}
     for path in paths:
-        try:
+        damaged = (
+            f"the data file {store.uri}/{path} is damaged; restore it from a backup, or return "
+            "to a savepoint: CALL rollback_to_savepoint(table => 'NAME', instant_time => 'T')"
+        )
+        with reading_parquet(path, damaged):
             found[path] = parquet.read_metadata(store.open(path)).num_rows
-        except FileNotFoundError:
-            raise Vanished(path) from None
-        except (pa.ArrowInvalid, OSError):
-            raise InspectError(
-                f"the data file {store.uri}/{path} is damaged; restore it from a backup, or return "
-                "to a savepoint: CALL rollback_to_savepoint(table => 'NAME', instant_time => 'T')"
-            ) from None
     return found
 
 

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from hudilab.operations.inspect.health import batches
 from hudilab.operations.inspect.model import Event, Partition, Slice, iso, many, size
-from hudilab.operations.inspect.timeline import WRITES
 
 if TYPE_CHECKING:
     from hudilab.operations.inspect.inspection import Inspection
@@ -94,8 +93,8 @@ def services(found: Inspection) -> str:
     for one in (*(found.facts.archived or ()), *found.facts.events):
         if not one.is_done:
             continue
-        commit = found.facts.commits.get(one.time)
-        operation = commit.operation if commit and one.action in WRITES else ""
+        commit = found.facts.commit_of(one)
+        operation = commit.operation if commit else ""
         name = {"COMPACT": "compaction", "LOG_COMPACT": "log compaction", "CLUSTER": "clustering"}
         if one.action in ("clean", "rollback", "restore", "savepoint", "indexing"):
             counts[one.action] += 1

@@ -17,7 +17,7 @@ from typing import Any
 
 from hudilab.errors import InspectError
 from hudilab.operations.inspect.model import Commit, Event, Stat
-from hudilab.operations.inspect.store import Entry, Store, Vanished, typed
+from hudilab.operations.inspect.store import Entry, Store, reading_parquet, typed
 
 __all__ = [
     "WRITES",
@@ -240,21 +240,17 @@ class History:
     def _rows(self, columns: list[str], chosen: Any = None) -> list[dict[str, Any]]:
         if not self._folder:
             return []
-        import pyarrow as pa
         from pyarrow import parquet
 
         rows: list[dict[str, Any]] = []
         for file in self._files():
-            try:
+            damaged = (
+                f"the archived timeline's file {self._store.uri}/{file} is damaged; "
+                "restore it from a backup, then try again: hudilab inspect TABLE"
+            )
+            with reading_parquet(file, damaged):
                 found = parquet.read_table(
                     self._store.open(file), columns=columns, filters=chosen, partitioning=None
                 )
-            except FileNotFoundError:
-                raise Vanished(file) from None
-            except (pa.ArrowInvalid, OSError):
-                raise InspectError(
-                    f"the archived timeline's file {self._store.uri}/{file} is damaged; "
-                    "restore it from a backup, then try again: hudilab inspect TABLE"
-                ) from None
             rows += found.to_pylist()
         return rows
