@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 from crash.harness import ROWS, Trap, rows_of_hudi_rs
 from crash.proxy import Proxy
-from programs import wait_beside
+from running import wait_while_running
 
 from hudilab.operations.services.s3 import S3Server
 
@@ -79,7 +79,7 @@ class Chain:
     def kill_at(self, point: Point) -> None:
         trap, driver = Trap(self.proxy, point.kind, point.nth, late=point.late), self.start()
         try:
-            wait_beside(driver, trap.sprung.is_set, PATIENCE, str(point))
+            wait_while_running(driver, trap.sprung.is_set, PATIENCE, str(point))
         finally:
             kill(driver)
             trap.remove()

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import psutil
 import pytest
-from programs import wait_beside
+from running import wait_while_running
 from spark.test_kill import Run, survive
 
 from hudilab.config import Settings, load_settings
@@ -62,7 +62,9 @@ class OnS3(Run):
 
     def until(self, batches: int, running: subprocess.Popen[str], seconds: float = 120) -> None:
         """Wait until so many batches are done."""
-        wait_beside(running, lambda: self.batches_done() >= batches, seconds, f"batch {batches}")
+        wait_while_running(
+            running, lambda: self.batches_done() >= batches, seconds, f"batch {batches}"
+        )
 
 
 def exact(result: dict[str, object], run: Run) -> None:

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from programs import wait_beside
 from pyspark.sql import SparkSession
+from running import wait_while_running
 from spark.driver import POINTS, SIZES, spec
 
 from hudilab.commits import Commits
@@ -34,7 +34,7 @@ SAID = {
 
 
 def await_file(file: Path, process: subprocess.Popen[str], seconds: float = 180) -> None:
-    wait_beside(process, file.exists, seconds, file.name)
+    wait_while_running(process, file.exists, seconds, file.name)
 
 
 def replace_driver(spark: SparkSession, place: Place, operation: str) -> None:

@@ -1,4 +1,4 @@
-"""Programs that a test runs beside itself."""
+"""Wait for something while a program that the test started is running."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hudilab.operations.waiting import wait_for
 
 
-def wait_beside(
+def wait_while_running(
     program: subprocess.Popen[str], condition: Callable[[], object], seconds: float, what: str
 ) -> None:
     """Wait until `condition` is true; fail at once, with the program's stderr, if it ends first."""
