@@ -97,7 +97,7 @@ def session_settings(settings: Settings, jars: Sequence[Path]) -> dict[str, str]
 def class_path(jars: Sequence[Path]) -> str:
     """Return a JVM's class path: group core, then Spark's own jars, then those of other groups.
 
-    So every session's begins alike, which is what an archive of classes asks for.
+    All class paths then share a prefix, as an archive of classes requires.
     """
     core = [str(jar) for jar in jars if jar.parent.name == "core"]
     others = [str(jar) for jar in jars if jar.parent.name != "core"]
@@ -404,7 +404,7 @@ def archive_options(archive: Path) -> list[str]:
     """Return the JVM options that use the archive of classes; none if there is no archive."""
     if not archive.is_file() or os.pathsep in str(archive):
         return []
-    # A JVM that cannot use it, another Java's or another class path's, starts silently without.
+    # A JVM that cannot use it, because its Java or class path differs, silently starts without it.
     return ["-Xshare:auto", "-Xlog:cds=off", f"-XX:SharedArchiveFile={archive}"]
 
 

@@ -51,8 +51,8 @@ def jars(tmp_path: Path) -> Path:
 
 def without(problem: str) -> str:
     return (
-        f"core: Java cannot archive classes ({problem}); sessions work, and start some seconds "
-        "later; try again with: hudilab jars core"
+        f"core: Java cannot archive classes ({problem}); sessions still work, but start a few "
+        "seconds slower; try again with: hudilab jars core"
     )
 
 

@@ -1,7 +1,7 @@
 """Archive the classes that Spark and Hudi load, so that a JVM maps them instead of parsing jars.
 
-Java calls it class data sharing. The archive belongs to one Java and one class path; a JVM with
-others ignores it and starts as it always did.
+Java calls this class data sharing. An archive is valid for one Java and one class path; any other
+JVM ignores it and starts normally.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PATIENCE = 300.0  # seconds; ten are usual
 def make_archive(jars_dir: Path, core: Sequence[Path], java: Java) -> str | None:
     """Write `jars/core/classes.jsa`, unless it is there for this Java and these jars.
 
-    Without it everything works, but starts later: a failure is reported and is no error.
+    Everything works without it and only starts more slowly, so a failure is reported, not raised.
 
     Args:
         core: The verified jars of group core.
@@ -60,8 +60,8 @@ def make_archive(jars_dir: Path, core: Sequence[Path], java: Java) -> str | None
 
 def _without(problem: str) -> str:
     return as_typed(
-        f"core: Java cannot archive classes ({problem}); sessions work, and start some seconds "
-        "later; try again with: hudilab jars core"
+        f"core: Java cannot archive classes ({problem}); sessions still work, but start a few "
+        "seconds slower; try again with: hudilab jars core"
     )
 
 
@@ -79,7 +79,7 @@ def _dump(java: Java, path: str, classes: Path, archive: Path) -> str:
         *(str(java.home / "bin" / "java"), "-Xshare:dump", "-Xlog:disable", "-Xlog:all=error"),
         *(f"-XX:SharedClassListFile={classes}", f"-XX:SharedArchiveFile={archive}", "-cp", path),
     ]
-    # These would add options of their own to Java's.
+    # Java would add the options in these variables.
     drop = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
     env = {name: value for name, value in os.environ.items() if name not in drop}
     try:
@@ -94,7 +94,7 @@ def _dump(java: Java, path: str, classes: Path, archive: Path) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"Java has not written it within {PATIENCE:.0f} s"
+        return f"Java did not finish within {PATIENCE:.0f} s"
     if done.returncode or not archive.is_file():
         return complaint(done.stdout + done.stderr)
     return ""

@@ -47,7 +47,7 @@ def doctor(
 def jars(
     groups: Annotated[list[str] | None, typer.Argument(help="Groups in jars/jars.lock.")] = None,
     archive: Annotated[
-        bool, typer.Option(help="With core: archive its classes, so that sessions start sooner.")
+        bool, typer.Option(help="Archive the classes of core, so that sessions start faster.")
     ] = True,
 ) -> None:
     """Fetch and verify the jars of the given groups (default: core)."""

@@ -53,7 +53,7 @@ def launch(
 ) -> process.Launched:
     """Start a class of `org.apache.spark.deploy` on loopback, with `jars` on its class path."""
     home, known = find_java().home, settings.project / "jars"
-    # It begins like a session's: both start from one archive of classes.
+    # The same prefix as a session's class path, so that the archive of classes fits both.
     path = f"{class_path([*verify(known, ['core']), *jars])}{os.pathsep}{conf}"
     # No retry on other ports: if the port has been taken in the meantime, fail.
     flags = [*process.JVM, *archive_options(known / ARCHIVE), "-Dspark.port.maxRetries=0"]
