@@ -26,7 +26,19 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("lib", "tests", "tools", "notebooks", "benchmarks", "docker")
 PYTEST = ("pytest", "-q")
 GOLDEN = ("--nbval-lax", "--nbval-current-env", "--nbval-sanitize-with", "tests/nbval_sanitize.cfg")
-CURRICULUM = "golden cells"
+CURRICULUM, WITH_SERVERS = "golden cells", "golden cells with servers"
+
+
+def lessons(with_servers: bool) -> list[str]:
+    """The notebooks that start a broker, an S3 server or a cluster, or those that start none."""
+    found = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    return [
+        str(path.relative_to(ROOT))
+        for path in found
+        if ("hudilab.operations.services" in path.read_text("utf-8")) == with_servers
+    ]
+
+
 GATES: dict[str, tuple[str, ...]] = {
     "lint": ("ruff", "check", *SOURCES),
     "format": ("ruff", "format", "--check", *SOURCES),
@@ -37,12 +49,13 @@ GATES: dict[str, tuple[str, ...]] = {
     "services": (*PYTEST, "tests/services"),
     "crashes": (*PYTEST, "tests/crash"),
     "notebooks": (*PYTEST, "tests/notebooks"),
-    CURRICULUM: (*PYTEST, *GOLDEN, "notebooks"),
+    CURRICULUM: (*PYTEST, *GOLDEN, *lessons(with_servers=False)),
+    WITH_SERVERS: (*PYTEST, *GOLDEN, *lessons(with_servers=True)),
 }
 # Each stage has two lanes, which run in parallel; the gates of a lane run one after the other.
 QUICK = (("lint", "format", "types", "unit tests"), ("notebook contract",))
 # Gates that start servers on their usual ports share a lane: two brokers cannot have one port.
-SLOW = (("services", CURRICULUM), ("Spark tests", "crashes", "notebooks"))
+SLOW = (("services", WITH_SERVERS), ("Spark tests", "crashes", "notebooks", CURRICULUM))
 # The tests' JVMs live for seconds: the optimizing compiler would cost more time than it saves.
 SHORT = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
 
@@ -140,10 +153,10 @@ def main(*given: str) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     begun = time.monotonic()
     if asked.lesson:
-        lessons = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
-        found = [path for path in lessons if path.name.startswith(asked.lesson)]
+        numbered = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
+        found = [path for path in numbered if path.name.startswith(asked.lesson)]
         if len(found) != 1:
-            names = ", ".join(path.stem for path in lessons)
+            names = ", ".join(path.stem for path in numbered)
             parser.error(
                 f"{len(found)} notebooks start with {asked.lesson!r}; choose one of: {names}"
             )
@@ -159,7 +172,8 @@ def main(*given: str) -> int:
     if run.code:
         return run.code
     if not asked.quick:
-        curriculum = sum(seconds for seconds, _ in run.found[CURRICULUM])
+        cells = run.found[CURRICULUM] + run.found[WITH_SERVERS]
+        curriculum = sum(seconds for seconds, _ in cells)
         notebooks = len(list((ROOT / "notebooks").glob("*.ipynb")))
         print(f"\nthe curriculum: {notebooks} notebooks run in {curriculum:.0f} s")
     print("\nslowest tests and cells:")

@@ -29,7 +29,8 @@ ASKED = [*PROJECT["dependencies"], *EXTRAS["kafka"], *EXTRAS["s3"], *EXTRAS["lab
 RUNTIME = (ROOT / "requirements.lock").read_text()
 DEV = (ROOT / "requirements-dev.lock").read_text()
 TARGETS = {"help", "setup", "setup-dev", "run", "lab", "test", "test-deep"}
-TARGETS |= {"check", "lesson", "golden", "bundle", "bench", "lock", "clean"}
+TARGETS |= {"check", "lesson", "golden", "bundle", "bench", "bench-updates", "lock"}
+TARGETS |= {"clean"}
 HASH = f" \\\n    --hash=sha256:{'0' * 64}\n"
 
 
@@ -197,7 +198,15 @@ def test_one_gate_with_arguments(
 
 def test_gates_come_cheapest_first() -> None:
     names = "lint|format|types|unit tests|notebook contract|Spark tests|services|crashes|notebooks"
-    assert list(gates.GATES) == [*names.split("|"), "golden cells"]
+    golden = ["golden cells", "golden cells with servers"]
+    assert list(gates.GATES) == [*names.split("|"), *golden]
+
+
+def test_every_notebook_belongs_to_one_gate() -> None:
+    alone, served = gates.lessons(with_servers=False), gates.lessons(with_servers=True)
+    found = (ROOT / "notebooks").glob("*.ipynb")
+    assert sorted(alone + served) == sorted(f"notebooks/{path.name}" for path in found)
+    assert [name[10:12] for name in served] == ["07", "08", "09"]
 
 
 @pytest.fixture
