@@ -5,10 +5,10 @@ ARGS ?=
 LOCK := uv export --quiet --frozen --format requirements-txt --no-emit-project --no-annotate --no-header --extra kafka --extra s3 --extra lab
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run lab check test lesson test-deep golden bundle bench lock clean
+.PHONY: help setup setup-dev run lab check test lesson test-deep golden bundle bench bench-updates lock clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
 
 setup: ## make .venv from requirements.lock and fetch the core jars (nothing to do: no time)
 	@$(PYTHON) tools/bootstrap.py && $(BIN)/hudilab jars core
@@ -42,6 +42,9 @@ bundle: setup ## build dist/hudilab-bundle.zip, what spark-submit needs elsewher
 
 bench: setup ## compare with other sinks: five rounds, about half an hour
 	@$(BIN)/python benchmarks/peers.py $(ARGS)
+
+bench-updates: setup ## compare updates with MERGE INTO of other formats: three rounds, an hour
+	@$(BIN)/python benchmarks/updates.py $(ARGS)
 
 lock: ## resolve pyproject.toml anew into both locks; needs uv (pip install uv)
 	@uv lock --quiet && $(LOCK) -o requirements.lock && $(LOCK) --extra dev -o requirements-dev.lock && rm uv.lock

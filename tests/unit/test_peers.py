@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import peers
 import pytest
+import updates
+from updates_peer import Load, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = {"parquet", "delta", "iceberg", "hudi_default_insert", "hudi_default_upsert"}
@@ -86,6 +89,63 @@ def test_a_bad_argument(arguments: list[str], text: str) -> None:
     assert text in done.stderr
 
 
+def updated(ms: int, read: float) -> dict[str, Any]:
+    """What one peer of the updates prints: a batch that does not count, then two that do."""
+    batches = [{"rows": 100, "triggerExecution": time} for time in (9000, ms, 3 * ms)]
+    reads = {"one_first": 9.0, "one": read, "all_first": 9.0, "all": 2 * read}
+    return {
+        "batches": batches,
+        "warm": 1,
+        "read": reads,
+        "service_s": 1.0,
+        "read_after": reads,
+        "write_amplification": 2.0,
+        "peak": {"jvm": 900.0, "python": 100.0},
+    }
+
+
+def test_the_names_of_the_loads_of_updates() -> None:
+    assert parse("1m_100k_80") == Load(1_000_000, 100_000, 80, False, 3, 10)
+    assert parse("100k_10_100_one") == Load(100_000, 10, 100, True, 3, 100)
+    assert parse("1m_10k_20").known == 2_000
+    with pytest.raises(ValueError, match="no load '1m'; write TABLE_BATCH_UPDATES such as"):
+        parse("1m")
+
+
+def test_updates_are_compared_within_a_round() -> None:
+    measured = {
+        "hudi_upsert_mor": [updated(100, 1.0), updated(200, 1.0), updated(100, 1.0)],
+        "delta_merge": [updated(400, 0.5), updated(400, 0.5), updated(400, 0.5)],
+        "iceberg_merge_cow": [updated(200, 0.5), updated(200, 0.5), updated(800, 0.5)],
+    }
+    result = updates.summary(measured)
+    ours = result["hudi_upsert_mor"]
+    assert (ours["rows_per_s"], ours["batch_s"], round(ours["slowest"], 3)) == (500.0, 0.2, 1.5)
+    assert ours["spread"]["rows_per_s"] == [250.0, 500.0]
+    # Round by round the best of the others is 2, 1 and 4 times slower.
+    assert ours["rate_to_best_merge"] == 2.0
+    assert ours["ratio_to_delta_merge"]["read_s"] == 2.0
+    table = updates.markdown("1m_100k_80", result, 3).splitlines()
+    assert table[0].startswith("| 1m_100k_80, 3 rounds | rows/s | ")
+    assert "| **500** (250 - 500) | **0.20** (0.20 - 0.40) |" in table[2]
+    assert table[2].count("|") == table[0].count("|")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--peers", "delta"], "no peer delta; peers are hudi_upsert_mor, "),
+        (["--loads", "1m"], "no load '1m'; write TABLE_BATCH_UPDATES such as 1m_100k_80"),
+        (["--rounds", "0"], "--rounds must be 1 or more"),
+        (["--json", "/no/such/x.json"], "/no/such is not a directory; make it first"),
+    ],
+)
+def test_a_bad_argument_of_the_updates(arguments: list[str], text: str) -> None:
+    done = benchmark("updates.py", *arguments)
+    assert done.returncode == 2
+    assert text in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -109,3 +169,13 @@ def test_a_round_of_two(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     assert "| `hudi_append` | **" in done.stdout
     assert '"hudi_append": {' in file.read_text()
+
+
+@pytest.mark.deep
+def test_a_round_of_updates(tmp_path: Path) -> None:
+    """Each peer compares its table with its generator."""
+    file = tmp_path / "updates.json"
+    loads = ["--loads", "100k_1k_80_one,100k_10k_20", "--json", str(file)]
+    done = benchmark("updates.py", "--rounds", "1", *loads, timeout=1800)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert set(json.loads(file.read_text())["loads"]["100k_10k_20"]) == set(updates.PEERS)

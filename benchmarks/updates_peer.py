@@ -1,0 +1,357 @@
+"""One way to update a table, in a process of its own; `updates.py` starts it.
+
+Usage: updates_peer.py PEER LOAD --home DIR [--set KEY=VALUE]
+Writes a table, then streams batches of updates and new rows into it, reads it, runs the peer's own
+table services and reads it again. Prints a line of JSON. The table is compared with the generator
+before its figures are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from spark_peer import (
+    KEY,
+    ORDERING,
+    PARTITIONS,
+    PATIENCE,
+    SEED,
+    conf_dir,
+    fingerprint,
+    peak_mb,
+    session,
+    spread,
+)
+
+from hudilab.config import load_settings
+from hudilab.ledger import BatchLedger
+from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
+from hudilab.storage import prepare
+
+# Peer -> the peer of spark_peer.py whose session it uses.
+PEERS = {
+    "hudi_upsert_mor": "hudi_upsert_mor",
+    "hudi_upsert_cow": "hudi_upsert_cow",
+    "hudi_default_upsert": "hudi_default_upsert",
+    "delta_merge": "delta",
+    "iceberg_merge_cow": "iceberg",
+    "iceberg_merge_mor": "iceberg",
+}
+TYPES = {"hudi_upsert_mor": "MERGE_ON_READ", "hudi_upsert_cow": "COPY_ON_WRITE"}
+STRIDE = 7_368_787  # a prime: no row of a table of another size is picked twice in a batch
+CHUNK = 1_000_000  # rows that are loaded at once
+COLUMNS = "reading_id bigint, sensor_id int, temperature decimal(6,2), measurement_time timestamp"
+JOIN = "t.sensor_id = s.sensor_id AND t.reading_id = s.reading_id"
+MERGE = f"""MERGE INTO {{}} t USING changes s ON {JOIN}
+WHEN MATCHED AND s.{ORDERING} >= t.{ORDERING} THEN UPDATE SET *
+WHEN NOT MATCHED THEN INSERT *"""
+LOAD = re.compile(r"(\d+[km]?)_(\d+[km]?)_(0|20|80|100)(_one)?")
+
+
+class Load(NamedTuple):
+    """`table` rows first; then batches of `rows`, of which `updates` percent are known keys."""
+
+    table: int
+    rows: int
+    updates: int
+    one: bool  # all changes fall into one of ten partitions
+    warm: int
+    counted: int
+
+    @property
+    def known(self) -> int:
+        """Rows of a batch whose keys are in the table from the start."""
+        return self.rows * self.updates // 100
+
+
+def parse(name: str, counted: int | None = None) -> Load:
+    """The load that a name such as 1m_100k_80 or 1m_10_100_one says.
+
+    Raises:
+        ValueError: The name says none.
+    """
+    match = LOAD.fullmatch(name)
+    if match is None:
+        raise ValueError(f"no load {name!r}; write TABLE_BATCH_UPDATES such as 1m_100k_80")
+    table, rows = (
+        int(text.rstrip("km")) * {"k": 1_000, "m": 1_000_000}.get(text[-1], 1)
+        for text in (match[1], match[2])
+    )
+    batches = counted or (100 if rows <= 100 else 10)
+    return Load(table, rows, int(match[3]), match[4] is not None, 3, batches)
+
+
+def changes(readings: DataFrame, load: Load) -> DataFrame:
+    """Turn readings 0, 1, ... into changes of a table: each batch changes a key once."""
+    number = F.col("reading_id")
+    batch = F.floor(number / load.rows)
+    place = number - batch * load.rows
+    sensors = PARTITIONS if load.one else 1
+    size = load.table // sensors
+    first = F.pmod(F.xxhash64(batch), F.lit(size).cast("long"))
+    picked = F.pmod(first + place * STRIDE, F.lit(size).cast("long"))
+    new = batch * (load.rows - load.known) + place - load.known + size
+    key = F.when(place < load.known, picked).otherwise(new)
+    if load.one:  # the key's last digit follows from its partition, see spread()
+        key = key * PARTITIONS + F.pmod(-key, F.lit(PARTITIONS).cast("long"))
+    later = F.expr(f"timestampadd(MILLISECOND, {load.table * 100}L, measurement_time)")
+    return spread(readings.withColumn("measurement_time", later).withColumn("reading_id", key))
+
+
+def base(spark: SparkSession, load: Load) -> DataFrame:
+    """The table before its first change."""
+    return spread(sensor_readings(spark, load.table, sensors=PARTITIONS, seed=SEED))
+
+
+def expected(spark: SparkSession, load: Load) -> DataFrame:
+    """The table after its last change: of each key, the row with the greatest time."""
+    rows = load.rows * (load.warm + load.counted)
+    readings = sensor_readings(spark, rows, sensors=PARTITIONS, seed=SEED + 1)
+    both = base(spark, load).unionByName(changes(readings, load))
+    newest = F.max_by(F.struct("temperature", "measurement_time"), ORDERING).alias("newest")
+    return both.groupBy(*KEY).agg(newest).select(*KEY, "newest.*")
+
+
+class Peer:
+    """A table of the lab, and what is different about others."""
+
+    def __init__(self, spark: SparkSession, peer: str, load: Load, home: Path) -> None:
+        self.spark, self.load, self.home, self.peer = spark, load, home, peer
+        self.place = prepare(load_settings(), run_id="updates")
+        self.folder = Path(self.place.table.removeprefix("file://"))
+        self.spec = readings_table(
+            name=self.place.name,
+            table_type=TYPES.get(peer, "COPY_ON_WRITE"),
+            operation="upsert",
+            buckets=1,
+        )
+
+    def fill(self) -> None:
+        """Write the table as it is before the first change, in its best state for reads."""
+        for first in range(0, self.load.table, CHUNK):
+            last = min(first + CHUNK, self.load.table)
+            rows = spread(
+                sensor_readings(self.spark, last, sensors=PARTITIONS, seed=SEED, first=first)
+            )
+            self.save(rows)
+        self.tidy()
+
+    def save(self, rows: DataFrame) -> None:
+        """Append rows outside the stream."""
+        options = self.spec.write_options({"hoodie.compact.inline.max.delta.commits": "1000"})
+        rows.write.format("hudi").options(**options).mode("append").save(self.place.table)
+
+    def write(self, batches: int) -> Callable[[DataFrame, int], None]:
+        """What `foreachBatch` calls."""
+        ledger = BatchLedger(self.spark, self.spec, self.place, {"seed": SEED}, batches)
+        return ledger.write_batch
+
+    def tidy(self) -> None:
+        """Run the table services that make reads fast."""
+        if TYPES.get(self.peer) == "MERGE_ON_READ":
+            for operation in ("schedule", "execute"):
+                self.spark.sql(
+                    f"CALL run_compaction(op => '{operation}', path => '{self.place.table}', "
+                    "options => 'hoodie.compact.inline.max.delta.commits=1')"
+                ).collect()
+
+    def read(self) -> DataFrame:
+        """The table now."""
+        return self.spark.read.format("hudi").load(self.place.table).select(*COLUMN_NAMES)
+
+
+class Defaults(Peer):
+    """Hudi with its required options only."""
+
+    def __init__(self, spark: SparkSession, peer: str, load: Load, home: Path) -> None:
+        super().__init__(spark, peer, load, home)
+        self.options = {
+            "hoodie.table.name": "readings",
+            "hoodie.datasource.write.recordkey.field": ",".join(KEY),
+            "hoodie.datasource.write.partitionpath.field": "sensor_id",
+            "hoodie.table.ordering.fields": ORDERING,
+        }
+
+    def save(self, rows: DataFrame) -> None:
+        operation = {"hoodie.datasource.write.operation": "bulk_insert"}
+        options = self.options | operation
+        rows.write.format("hudi").options(**options).mode("append").save(self.place.table)
+
+    def write(self, batches: int) -> Callable[[DataFrame, int], None]:
+        def upsert(batch: DataFrame, _: int) -> None:
+            batch.write.format("hudi").options(**self.options).mode("append").save(self.place.table)
+
+        return upsert
+
+
+class Merge(Peer):
+    """Formats whose update is MERGE INTO."""
+
+    name = "bench.lab.readings"
+
+    def write(self, batches: int) -> Callable[[DataFrame, int], None]:
+        def merge(batch: DataFrame, _: int) -> None:
+            batch.createOrReplaceTempView("changes")
+            batch.sparkSession.sql(MERGE.format(self.name))
+
+        return merge
+
+    def read(self) -> DataFrame:
+        return self.spark.table(self.name).select(*COLUMN_NAMES)
+
+
+class Delta(Merge):
+    def fill(self) -> None:
+        self.folder, self.name = self.home / "delta", f"delta.`{self.home}/delta`"
+        self.spark.sql(
+            f"CREATE TABLE {self.name} ({COLUMNS}) USING delta PARTITIONED BY (sensor_id) "
+            "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+        )
+        base(self.spark, self.load).write.format("delta").mode("append").save(str(self.folder))
+        self.tidy()
+
+    def tidy(self) -> None:
+        self.spark.sql(f"OPTIMIZE {self.name}")
+
+
+class Iceberg(Merge):
+    def fill(self) -> None:
+        self.folder = self.home / "iceberg" / "lab" / "readings"
+        mode = "copy-on-write" if self.peer.endswith("cow") else "merge-on-read"
+        # Deletion vectors, which need version 3, are what merge-on-read is best at.
+        version = 3 if mode == "merge-on-read" else 2
+        self.spark.sql(
+            f"CREATE TABLE {self.name} ({COLUMNS}) USING iceberg PARTITIONED BY (sensor_id) "
+            f"TBLPROPERTIES ('format-version' = '{version}', 'write.merge.mode' = '{mode}', "
+            "'write.parquet.compression-codec' = 'snappy')"
+        )
+        base(self.spark, self.load).writeTo(self.name).append()
+
+    def tidy(self) -> None:
+        self.spark.sql(
+            "CALL bench.system.rewrite_data_files(table => 'lab.readings', options => "
+            "map('delete-file-threshold', '1', 'min-input-files', '2'))"
+        )
+
+
+COLUMN_NAMES = [column.split()[0] for column in COLUMNS.split(", ")]
+CLASSES = {"delta": Delta, "iceberg": Iceberg, "hudi_default_upsert": Defaults}
+
+
+def seconds(action: Callable[[], Any]) -> float:
+    begun = time.monotonic()
+    action()
+    return time.monotonic() - begun
+
+
+def reads(peer: Peer) -> dict[str, float]:
+    """Seconds to read the table: one column and all, the first time and then."""
+    found: dict[str, float] = {}
+    queries: dict[str, Callable[[], Any]] = {
+        "one": lambda: peer.read().groupBy("sensor_id").agg(F.avg("temperature")).collect(),
+        "all": lambda: fingerprint(peer.read()),
+    }
+    for name, query in queries.items():
+        found[f"{name}_first"] = seconds(query)
+        found[name] = statistics.median(seconds(query) for _ in range(3))
+    return found
+
+
+def bytes_of(files: dict[Path, int]) -> int:
+    return sum(size for file, size in files.items() if file.suffix != ".crc")
+
+
+def files_of(folder: Path) -> dict[Path, int]:
+    """Every file of a table with its size; one that is removed meanwhile does not count."""
+    found = {}
+    for path in folder.rglob("*"):
+        try:
+            if path.is_file():
+                found[path] = path.stat().st_size
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def watch(query: Any, batches: int, peer: Peer, written: dict[Path, int]) -> dict[str, Any]:
+    """The progress of each batch, when all are done; the table's files go into `written`."""
+    ends, seen = time.monotonic() + PATIENCE, -1
+    while seen < batches - 1:
+        if not query.isActive:
+            raise SystemExit(f"the stream ended: {query.exception()}")
+        if time.monotonic() > ends:
+            raise SystemExit(f"no end after {PATIENCE} s")
+        done = -1 if query.lastProgress is None else query.lastProgress["batchId"]
+        if done > seen:
+            seen = done
+            written.update(files_of(peer.folder))
+        time.sleep(0.02)
+    query.stop()
+    found = [p for p in query.recentProgress if p["batchId"] < batches]
+    return {"batches": [{"rows": p["numInputRows"], **p["durationMs"]} for p in found]}
+
+
+def check(peer: Peer) -> None:
+    """Refuse a table that is not what the generator says."""
+    if fingerprint(peer.read()) != fingerprint(expected(peer.spark, peer.load)):
+        raise SystemExit(f"{peer.peer}: the table is wrong ({peer.read().count()} rows)")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("peer", choices=PEERS)
+    parser.add_argument("load")
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--counted", type=int, help="batches that count, instead of 10 or 100")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    arguments = parser.parse_args()
+    load, home = parse(arguments.load, arguments.counted), arguments.home
+    kind = PEERS[arguments.peer]
+    os.environ["HUDILAB_HOME"] = str(home)
+    os.environ["HUDILAB_CONF"] = str(conf_dir(kind, home, arguments.set))
+    spark = session(kind, home)
+    jvm: Any = spark._jvm
+    pid = jvm.java.lang.ProcessHandle.current().pid()
+    peer = CLASSES.get(kind, Peer)(spark, arguments.peer, load, home)
+    result: dict[str, Any] = {"peer": arguments.peer, "fill_s": seconds(peer.fill)}
+    before = files_of(peer.folder)
+    written = dict(before)  # services remove files: what each batch left is added up
+    batches = load.warm + load.counted
+    stream = sensor_stream(
+        spark,
+        rows_per_batch=load.rows,
+        sensors=PARTITIONS,
+        seed=SEED + 1,
+        rows=load.rows * batches,
+    )
+    changed = changes(stream, load).writeStream.foreachBatch(peer.write(batches))
+    query = changed.option("checkpointLocation", peer.place.checkpoint).start()
+    result |= watch(query, batches, peer, written) | {"warm": load.warm}
+    new = {file: size for file, size in written.items() if file not in before}
+    one_batch = home / "one_batch"
+    readings = sensor_readings(spark, load.rows, sensors=PARTITIONS, seed=SEED + 1)
+    changes(readings, load).write.parquet(str(one_batch), partitionBy=["sensor_id"])
+    changed_bytes = bytes_of(files_of(one_batch)) * batches
+    result["write_amplification"] = bytes_of(new) / changed_bytes
+    check(peer)
+    result["read"] = reads(peer)
+    result["service_s"] = seconds(peer.tidy)
+    result["read_after"] = reads(peer)
+    check(peer)
+    result["peak"] = peak_mb(pid)
+    spark.stop()
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
