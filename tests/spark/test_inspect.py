@@ -18,6 +18,10 @@ CLEAN = {"hoodie.clean.max.commits": "1", "hoodie.clean.commits.retained": "2"}
 ARCHIVE = {"hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "6"} | CLEAN
 
 
+def _of(version: int) -> dict[str, str]:
+    return {"hoodie.write.table.version": str(version), "hoodie.write.auto.upgrade": "false"}
+
+
 def failing(table: Made, **options: float) -> list[str]:
     return [one.check for one in inspect(str(table.path), **options).report.health if not one.ok]
 
@@ -154,15 +158,24 @@ def _completed(found: object, instant: str) -> str:
 
 
 @deep
+@pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize("mor", [False, True])
-def test_an_archived_timeline(spark: SparkSession, tmp_path: Path, mor: bool) -> None:
+def test_an_archived_timeline(spark: SparkSession, tmp_path: Path, version: int, mor: bool) -> None:
     services = {"hoodie.compact.inline": "true", DELTAS: "3"} | BUCKETS if mor else {}
-    table = made(spark, tmp_path / "t", mor=mor, **ARCHIVE, **services)
-    for _ in range(16):
+    table = made(spark, tmp_path / "t", mor=mor, **ARCHIVE, **services, **_of(version))
+    table.write(0, 100)
+    table.write(0, 30, **{OPERATION: "delete"})
+    if not mor:
+        table.write(0, 100, **{OPERATION: "insert_overwrite"})
+    for _ in range(14):
         table.write(0, 100)
     found = same(table)
     assert found.facts.has_history
-    assert len(inspect(str(table.path), archived=True).events) > len(found.events) + 10
+    archived = inspect(str(table.path), archived=True)
+    assert len(archived.events) > len(found.events) + 10
+    done = {one.operation: one.rows_deleted for one in archived.report.instants if one.archived}
+    assert done["DELETE"] == 30
+    assert ("COMPACT" if mor else "INSERT_OVERWRITE") in done
 
 
 @deep
@@ -239,8 +252,7 @@ def test_change_data_capture_and_log_compaction(spark: SparkSession, tmp_path: P
 def test_tables_of_older_versions(
     spark: SparkSession, tmp_path: Path, version: int, mor: bool
 ) -> None:
-    old = {"hoodie.write.table.version": str(version), "hoodie.write.auto.upgrade": "false"}
-    table = made(spark, tmp_path / "t", mor=mor, **old, **(BUCKETS if mor else {}))
+    table = made(spark, tmp_path / "t", mor=mor, **_of(version), **(BUCKETS if mor else {}))
     for first in (0, 50, 100, 150):
         table.write(first, first + 100)
     assert same(table).report.table.version == version
@@ -251,6 +263,20 @@ def test_tables_of_older_versions(
         table.call("run_clustering", order="temperature")
         for _ in range(3):
             table.write(0, 100, **CLEAN)
+    same(table)
+
+
+@deep
+def test_an_upgraded_table_has_one_archive(spark: SparkSession, tmp_path: Path) -> None:
+    table = made(spark, tmp_path / "t", **ARCHIVE, **_of(6))
+    for _ in range(9):
+        table.write(0, 100)
+    before = inspect(str(table.path), archived=True).events
+    new = {"hoodie.write.table.version": "9", "hoodie.write.auto.upgrade": "true"}
+    table.write(0, 100, **new)
+    after = inspect(str(table.path), archived=True)
+    assert after.report.table.version == 9
+    assert {one.time for one in before} < {one.time for one in after.events}
     same(table)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -20,27 +21,23 @@ STAT = {
         *({"name": name, "type": ["null", "long"]} for name in COUNTS),
     ],
 }
-COMMIT = fastavro.parse_schema(
-    {
-        "type": "record",
-        "name": "HoodieReplaceCommitMetadata",
-        "fields": [
-            {
-                "name": "partitionToWriteStats",
-                "type": ["null", {"type": "map", "values": {"type": "array", "items": STAT}}],
-            },
-            {"name": "extraMetadata", "type": ["null", {"type": "map", "values": "string"}]},
-            {"name": "operationType", "type": ["null", "string"]},
-            {
-                "name": "partitionToReplaceFileIds",
-                "type": [
-                    "null",
-                    {"type": "map", "values": {"type": "array", "items": "string"}},
-                ],
-            },
-        ],
-    }
-)
+RECORD: dict[str, Any] = {
+    "type": "record",
+    "name": "HoodieReplaceCommitMetadata",
+    "fields": [
+        {
+            "name": "partitionToWriteStats",
+            "type": ["null", {"type": "map", "values": {"type": "array", "items": STAT}}],
+        },
+        {"name": "extraMetadata", "type": ["null", {"type": "map", "values": "string"}]},
+        {"name": "operationType", "type": ["null", "string"]},
+        {
+            "name": "partitionToReplaceFileIds",
+            "type": ["null", {"type": "map", "values": {"type": "array", "items": "string"}}],
+        },
+    ],
+}
+COMMIT = fastavro.parse_schema(RECORD)
 CLEAN = fastavro.parse_schema(
     {
         "type": "record",
@@ -88,6 +85,22 @@ PLAN = fastavro.parse_schema(
         ],
     }
 )
+ENTRY_NAMES = {
+    "commit": "hoodieCommitMetadata",
+    "time": "commitTime",
+    "action": "actionType",
+    "state": "actionState",
+    "end": "stateTransitionTime",
+}
+ENTRY_JSON = {
+    "type": "record",
+    "name": "HoodieArchivedMetaEntry",
+    "fields": [
+        {"name": name, "type": ["null", RECORD if key == "commit" else "string"], "default": None}
+        for key, name in ENTRY_NAMES.items()
+    ],
+}
+ENTRY = fastavro.parse_schema(ENTRY_JSON)
 TOKEN = "0-1-1"
 
 
@@ -210,17 +223,50 @@ class HandMade:
         plan = {"operations": [{"partitionPath": partition, "fileId": one} for one in groups]}
         return self.instant(begin, None, "compaction", plan=avro(PLAN, plan), inflight=False)
 
-    def archive(self, *rows: tuple[str, str, str, bytes]) -> None:
-        """Write `history/`: rows of instant, completion, action, content."""
+    def archive(self, *rows: tuple[int, int | None, str, dict[str, Any] | None]) -> Path:
+        """Write an archive of rows of instant, completion, action, content; return its folder."""
+        if self.version < 8:
+            return self.log_file(
+                [
+                    {"state": state, "time": at(begin), "action": action, "end": end and at(end)}
+                    | ({"commit": content} if state == "COMPLETED" else {})
+                    for begin, end, action, content in rows
+                    for state in ("REQUESTED", "INFLIGHT", "COMPLETED")
+                ]
+            ).parent
         import pyarrow as pa
         from pyarrow import parquet
 
         folder = self.timeline / "history"
         folder.mkdir()
-        names = ("instantTime", "completionTime", "action", "metadata")
-        columns = {name: [row[i] for row in rows] for i, name in enumerate(names)}
-        file = f"{rows[0][0]}_{rows[-1][0]}_0.parquet"
+        columns = {
+            "instantTime": [at(begin) for begin, _, _, _ in rows],
+            "completionTime": [end and at(end) for _, end, _, _ in rows],
+            "action": [action for _, _, action, _ in rows],
+            "metadata": [avro(COMMIT, content) if content else b"" for *_, content in rows],
+        }
+        file = f"{at(rows[0][0])}_{at(rows[-1][0])}_0.parquet"
         parquet.write_table(pa.table(columns), folder / file)
         manifest = {"files": [{"fileName": file, "fileLen": 1}]}
         (folder / "manifest_1").write_text(json.dumps(manifest))
         (folder / "_version_").write_text("1")
+        return folder
+
+    def log_file(self, records: list[dict[str, Any]], *, kind: int = 3, named: int = 1) -> Path:
+        """Write a log file of the archive of version 6, one block a record, as Hudi does."""
+        folder = self.meta / self.properties.get("hoodie.archivelog.folder", "archived")
+        folder.mkdir(exist_ok=True)
+        file = folder / f".commits_.archive.{named}_1-0-1"
+        blocks = []
+        for one in records:
+            record = BytesIO()
+            fastavro.schemaless_writer(record, ENTRY, {ENTRY_NAMES[key]: one[key] for key in one})
+            schema, data = json.dumps(ENTRY_JSON).encode(), record.getvalue()
+            header = struct.pack(">iii", 1, 2, len(schema)) + schema
+            content = struct.pack(">iii", 3, 1, len(data)) + data
+            body = struct.pack(">ii", 1, kind) + header + struct.pack(">q", len(content)) + content
+            body += struct.pack(">i", 0)
+            block = b"#HUDI#" + struct.pack(">q", len(body) + 8) + body
+            blocks.append(block + struct.pack(">q", len(block)))
+        file.write_bytes(b"".join(blocks))
+        return file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.handmade import COMMIT, HandMade, at, avro
+from unit.handmade import HandMade, at
 
 from hudilab.errors import InspectError
 from hudilab.operations import cli
@@ -237,24 +238,71 @@ def test_a_log_of_changes_does_not_hide_the_rows(table: HandMade) -> None:
     assert (report.table.rows, report.table.files) == (5, 2)
 
 
-def test_archived_instants_and_the_rows_of_their_files(table: HandMade) -> None:
+@pytest.mark.parametrize("version", [6, 9])
+def test_archived_instants_and_the_rows_of_their_files(tmp_path: Path, version: int) -> None:
+    table = HandMade(tmp_path / "t", version=version)
     path = table.base(1, B)
     stat = {"fileId": B, "path": path, "numWrites": 4} | dict.fromkeys(
         ("numUpdateWrites", "numDeletes", "numInserts", "totalWriteBytes"), 0
     )
     record = {"partitionToWriteStats": {"sensor_id=10": [stat]}, "operationType": "INSERT"}
-    table.archive((at(1), at(2), "commit", avro(COMMIT, record)))
+    table.archive((1, 2, "commit", record))
     table.commit(10, 12, {A: 5})
     plain, archived = look(table), look(table, archived=True)
     assert (plain.report.table.rows, archived.report.table.rows) == (9, 9)
     assert [one.archived for one in plain.report.instants] == [False]
-    assert [(one.archived, one.rows_written) for one in archived.report.instants] == [
-        (False, 5),
-        (True, 4),
+    assert [
+        (one.archived, one.completed, one.operation, one.rows_written)
+        for one in archived.report.instants
+    ] == [
+        (False, "2026-01-01T00:00:12.000Z", "INSERT", 5),
+        (True, "2026-01-01T00:00:02.000Z", "INSERT", 4),
     ]
     assert plain.report.reach.oldest_time_travel == "2026-01-01T00:00:01.000Z"
     assert archived.content(at(1))["commit"]["operationType"] == "INSERT"
     assert f'"t":"{at(1)}"' in plain.to_html()
+    assert "services        archive\n" in str(plain)
+
+
+def test_an_instant_in_the_archive_of_version_6_is_shown_once(tmp_path: Path) -> None:
+    """A writer that dies while archiving leaves instants in both timelines, or in two files."""
+    table = HandMade(tmp_path / "t", version=6, archivelog__folder="history")
+    record = {"operationType": "UPSERT"}
+    instant = {"time": at(10), "action": "commit", "end": at(12), "commit": record}
+    # The first was written by a very old release; a power failure emptied the second's file.
+    old = {"time": at(1), "action": "commit", "commit": record}
+    empty = {"time": at(2), "action": "commit", "state": "COMPLETED", "end": at(3)}
+    plan = {"time": at(4), "action": "compaction", "state": "REQUESTED"}
+    table.log_file([old, empty, plan, instant])
+    table.log_file([old], named=2)
+    table.commit(10, 12, {A: 5})
+    (table.meta / "history" / "..commits_.archive.1_1-0-1.crc").write_bytes(b"x")
+    assert [
+        (one.requested, one.completed, one.operation, one.archived)
+        for one in look(table, archived=True).report.instants
+    ] == [
+        ("2026-01-01T00:00:10.000Z", "2026-01-01T00:00:12.000Z", "INSERT", False),
+        ("2026-01-01T00:00:02.000Z", "2026-01-01T00:00:03.000Z", None, True),
+        ("2026-01-01T00:00:01.000Z", None, "UPSERT", True),
+    ]
+
+
+def test_what_version_6_archived_when_it_completed_is_in_the_writers_zone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import time
+
+    table = HandMade(tmp_path / "t", version=6)
+    table.archive((7200, 10801, "commit", {"operationType": "INSERT"}))
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        one = look(table, archived=True).report.instants[0]
+        ends = "2026-01-01T02:00:00.000Z", "2026-01-01T02:00:01.000Z"
+        assert (one.requested, one.completed) == ends
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_reach_begins_where_the_last_clean_kept(table: HandMade) -> None:
@@ -444,6 +492,45 @@ def test_hudis_clean_plan_and_archive_are_understood() -> None:
     found = archive.contents([one.time for one in events])
     rows = [sum(s.writes for s in parse_commit(found[one.time]).stats) for one in events]
     assert rows == [100] * 10
+
+
+def test_hudis_archive_of_version_6_is_understood(tmp_path: Path) -> None:
+    """Files of three tables, and what Hudi's `show_archived_commits_metadata` says of them."""
+    table = HandMade(tmp_path / "t", version=6, archivelog__folder="history")
+    (table.meta / "history").mkdir()
+    for file in (SAMPLES / "v6").glob("*.xz"):
+        name = f".commits_.{file.stem}_1-0-1"
+        (table.meta / "history" / name).write_bytes(lzma.decompress(file.read_bytes()))
+    found = look(table, archived=True)
+    assert {(one.state, one.archived) for one in found.report.instants} == {("COMPLETED", True)}
+    times = [(one.time[8:], (one.completed or "")[8:]) for one in found.events]
+    instants = [
+        (one.action, one.operation, one.rows_written, one.rows_updated, one.rows_deleted)
+        for one in found.report.instants
+    ]
+    assert [(*time, *one) for time, one in zip(times, instants, strict=True)] == [
+        ("114415841", "114416227", "replacecommit", "INSERT_OVERWRITE", 5, 0, 0),
+        ("114415256", "114415757", "commit", "UPSERT", 30, 20, 0),
+        ("114414821", "114415167", "commit", "UPSERT", 20, 0, 0),
+        ("114406765", "114407117", "deltacommit", "UPSERT", 20, 20, 0),
+        ("114406146", "114406514", "deltacommit", "UPSERT", 20, 20, 0),
+        ("114405464", "114406062", "commit", "COMPACT", 20, 20, 0),
+        ("114359438", "114359523", "clean", None, None, None, None),
+        ("114358748", "114359395", "commit", "UPSERT", 20, 20, 0),
+        ("114358578", "114358669", "clean", None, None, None, None),
+        ("114357861", "114358520", "commit", "UPSERT", 20, 20, 0),
+        ("114357651", "114357749", "clean", None, None, None, None),
+        ("114356926", "114357518", "commit", "UPSERT", 20, 15, 0),
+        ("114355900", "114356713", "commit", "DELETE", 15, 0, 5),
+        ("114354729", "114355579", "commit", "UPSERT", 20, 20, 0),
+        ("114352112", "114354520", "commit", "UPSERT", 20, 0, 0),
+    ]
+    overwrite = found.content(found.events[0].time)["replacecommit"]
+    assert sorted(overwrite["partitionToReplaceFileIds"]) == [
+        f"sensor_id={sensor}" for sensor in (10, 11, 12)
+    ]
+    clean = found.content(found.events[6].time)["clean"]
+    assert clean["earliestCommitToRetain"] == found.events[9].time
 
 
 # -- health -----------------------------------------------------------------------------------
@@ -684,8 +771,7 @@ def test_a_commit_whose_file_is_just_being_written_is_waited_for(table: HandMade
 
 
 def test_a_damaged_archive(table: HandMade) -> None:
-    table.archive((at(1), at(2), "commit", b""))
-    history = table.timeline / "history"
+    history = table.archive((1, 2, "commit", None))
     file = next(history.glob("*.parquet"))
     file.write_bytes(b"PAR1")
     assert refusal(table, archived=True) == (
@@ -699,16 +785,50 @@ def test_a_damaged_archive(table: HandMade) -> None:
     )
 
 
-def test_the_archive_of_version_6_is_not_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    ["empty", "cut", "cut block", "garbage", "other block", "more", "schema", "zeros", "size"],
+)
+def test_a_damaged_archive_of_version_6(tmp_path: Path, damage: str) -> None:
     table = HandMade(tmp_path / "t", version=6)
-    table.commit(10, 12, {A: 5})
-    (table.meta / "archived").mkdir()
-    (table.meta / "archived" / ".commits_.archive.1_1-0-1").write_bytes(b"x")
-    assert "does not support the archived instants of table version 6" in str(look(table))
+    table.archive((1, 2, "commit", {"operationType": "INSERT"}))
+    file = table.meta / "archived" / ".commits_.archive.1_1-0-1"
+    data = file.read_bytes()
+    assert data.count(b"#HUDI#") == 3
+    last = data.rindex(b"#HUDI#")
+    changed = {
+        "empty": b"",
+        "cut": data[: last + 5],
+        "cut block": data[:-100],
+        "garbage": b"\xff\x00" * 100,
+        "other block": data[: last + 21] + b"\x01" + data[last + 22 :],
+        "more": data + b"\x00",
+        "schema": data.replace(b'"commitTime"', b'"commitTame"'),
+        "zeros": bytes(len(data)),
+        "size": data[: last + 6] + b"\xff" * 8 + data[last + 14 :],
+    }
+    file.write_bytes(changed[damage])
+    os.utime(file, (NOW.timestamp(),) * 2)
+    what = "is empty" if damage == "empty" else "is damaged"
     assert refusal(table, archived=True) == (
-        f"file://{table.root} has archived instants in the format of table version 6, which "
-        f"inspect does not support; omit --archived: hudilab inspect '{table.root}'"
+        f"the archived timeline's file file://{file} {what}, as after a power failure, so what its "
+        "instants did is unknown; restore it from a backup, or, if a writer died while archiving, "
+        f"delete it, because these instants are archived again: rm {file}"
     )
+
+
+def test_an_archive_of_version_6_that_is_just_being_written_is_waited_for(tmp_path: Path) -> None:
+    table = HandMade(tmp_path / "t", version=6)
+    folder = table.archive((1, 2, "commit", {"operationType": "INSERT"}))
+    file = folder / ".commits_.archive.1_1-0-1"
+    data = file.read_bytes()
+    file.write_bytes(data[:-1])
+    later = threading.Timer(0.1, file.write_bytes, [data])
+    later.start()
+    try:
+        assert [one.archived for one in look(table, archived=True).report.instants] == [True]
+    finally:
+        later.join()
 
 
 def test_a_data_file_whose_rows_nobody_tells(table: HandMade) -> None:

@@ -139,7 +139,7 @@ def _services(facts: Facts, now: datetime, stuck: float) -> Health:
 
 
 def _end(one: Event) -> tuple[str, str]:
-    return iso(one.completed_at) or one.time, one.time
+    return iso(one.completed_at or one.requested_at) or one.time, one.time
 
 
 def _cleaner(facts: Facts) -> Health:

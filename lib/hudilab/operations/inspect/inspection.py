@@ -25,7 +25,7 @@ from hudilab.operations.inspect.model import (
 )
 from hudilab.operations.inspect.store import Store, Vanished, open_store
 from hudilab.operations.inspect.table import Facts, read_facts
-from hudilab.operations.inspect.timeline import WRITES, History, moment, parse_content
+from hudilab.operations.inspect.timeline import WRITES, moment, parse_content
 
 __all__ = ["Inspection", "inspect"]
 
@@ -58,11 +58,6 @@ def inspect(
     """
     store = open_store(table)
     facts = read_facts(store, archived=archived)
-    if archived and facts.older_archive:
-        raise InspectError(
-            f"{store.uri} has archived instants in the format of table version {facts.version}, "
-            f"which inspect does not support; omit --archived: hudilab inspect '{table}'"
-        )
     begin = _begin(since, facts)
     found = Inspection(store, facts, now or datetime.now(UTC), stuck_after, begin, partition)
     if partition and partition not in {one.path for one in found.partitions}:
@@ -181,8 +176,8 @@ class Inspection:
 
     def _contents(self, event: Event) -> dict[str, Any]:
         if event.archived:
-            archive = History(self._store, self.facts.history, self.facts.is_utc)
-            return {event.action: _plain(archive.contents([event.time]).get(event.time, {}))}
+            content = self.facts.archive.contents([event.time]).get(event.time, {})
+            return {event.action: _plain(content)}
         found = {}
         for state, path in event.files.items():
             try:

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 from hudilab.errors import InspectError
 from hudilab.operations.inspect.model import Commit, Event, Partition, Slice
+from hudilab.operations.inspect.oldarchive import OldHistory
 from hudilab.operations.inspect.slices import build_slices, parse_files
 from hudilab.operations.inspect.store import (
     PROPERTIES,
@@ -45,7 +46,7 @@ class Facts:
     Attributes:
         events: The active timeline, oldest first.
         archived: The archived timeline, oldest first; None if it was not read.
-        history: The folder of the archived timeline; empty if there is none.
+        archive: The archived timeline itself, read on demand.
         commits: Contents of completed writes, by time.
         slices: All committed slices, by partition, file group and instant.
         clean_begin: The earliest commit that the last clean retained; None if it records none.
@@ -53,7 +54,6 @@ class Facts:
         signs: Maps a pending instant to its writer's last heartbeat or data file, in seconds since
             1970.
         locks: Whether writers keep heartbeats, as they do with a lock.
-        older_archive: Number of files in an archive of table version 6, which is not supported.
     """
 
     uri: str
@@ -62,20 +62,19 @@ class Facts:
     is_utc: bool
     events: tuple[Event, ...]
     archived: tuple[Event, ...] | None
-    history: str
+    archive: History
     commits: Mapping[str, Commit]
     slices: tuple[Slice, ...]
     clean_begin: str | None
     cleaned: tuple[tuple[str, str], ...]
     signs: Mapping[str, float]
     locks: bool
-    older_archive: int
     first_commit: str | None
 
     @property
     def has_history(self) -> bool:
-        """Return whether there is an archived timeline that can be read."""
-        return bool(self.history)
+        """Return whether there is an archived timeline."""
+        return self.archive.exists
 
     def commit_of(self, event: Event) -> Commit | None:
         """Return what a completed write says; None for any other instant."""
@@ -138,10 +137,9 @@ def _read(store: Store, archived: bool, rows: bool) -> Facts:
     properties, version = _properties(store)
     layout = int(properties.get("hoodie.timeline.layout.version") or (1 if version < 8 else 2))
     entries = store.files()
-    folder, history = _timeline(properties, layout, entries)
     is_utc = properties.get("hoodie.table.timeline.timezone", "LOCAL").upper() == "UTC"
+    folder, archive = _timeline(store, properties, layout, entries, is_utc)
     events = events_of(entries, folder, is_utc)
-    archive = History(store, history, is_utc)
     commits = read_commits(store, events)
     old: list[Event] | None = None
     if archived:
@@ -171,28 +169,29 @@ def _read(store: Store, archived: bool, rows: bool) -> Facts:
         is_utc=is_utc,
         events=tuple(events),
         archived=None if old is None else tuple(old),
-        history=history,
+        archive=archive,
         commits=commits,
         slices=tuple(slices),
         clean_begin=begin,
         cleaned=cleaned,
         signs=_signs(entries, events),
         locks=store.has(".hoodie/.heartbeat"),
-        older_archive=sum(one.path.startswith(".hoodie/archived/") for one in entries),
         first_commit=begin or _first_commit(events, archive),
     )
 
 
 def _timeline(
-    properties: Mapping[str, str], layout: int, entries: Collection[Entry]
-) -> tuple[str, str]:
-    """Return the folders of the active and of the archived timeline; the latter may be missing."""
+    store: Store, properties: Mapping[str, str], layout: int, entries: Collection[Entry], utc: bool
+) -> tuple[str, History]:
+    """Return the folder of the active timeline, and the archived timeline."""
     if layout < 2:
-        return ".hoodie", ""
+        # "archived" in tables that Hudi 0.x created, "history" in those of 1.x.
+        archived = f".hoodie/{properties.get('hoodie.archivelog.folder', 'archived')}"
+        return ".hoodie", OldHistory(store, entries, archived.rstrip("/"), utc)
     folder = f".hoodie/{properties.get('hoodie.timeline.path', 'timeline')}"
     history = f"{folder}/{properties.get('hoodie.timeline.history.path', 'history')}"
     there = any(one.path == f"{history}/_version_" for one in entries)
-    return folder, history if there else ""
+    return folder, History(store, history if there else "", utc)
 
 
 def _properties(store: Store) -> tuple[dict[str, str], int]:

@@ -83,8 +83,6 @@ def about(found: Inspection) -> Iterator[tuple[str, str]]:
     last = {query: (number, event) for event, query, number in batches(facts)}
     for query, (number, event) in sorted(last.items()):
         yield "written by", f"stream {query}, last batch {number} at {iso(event.completed_at)}"
-    if facts.older_archive:
-        yield "note", "inspect does not support the archived instants of table version 6"
 
 
 def services(found: Inspection) -> str:

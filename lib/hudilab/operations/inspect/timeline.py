@@ -2,7 +2,7 @@
 
 Layout 1 (table version 6) keeps `.hoodie/<time>.<action>`, JSON for commits; layout 2 (table
 versions 8 and 9) keeps `.hoodie/timeline/<time>_<completed>.<action>`, Avro throughout, and moves
-old instants to Parquet files in `history/`.
+old instants to Parquet files in `history/`. `oldarchive.py` reads the archive of layout 1.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import io
 import json
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from hudilab.errors import InspectError
 from hudilab.operations.inspect.model import Commit, Event, Stat
@@ -26,9 +26,11 @@ __all__ = [
     "moment",
     "parse_commit",
     "parse_content",
+    "parse_settled",
     "read_commits",
 ]
 
+T = TypeVar("T")
 # Actions whose completed file lists what was written.
 WRITES = ("commit", "deltacommit", "replacecommit")
 ACTIONS = (
@@ -173,17 +175,28 @@ def read_commits(store: Store, events: Collection[Event]) -> dict[str, Commit]:
     paths = [one.files["COMPLETED"] for one in done]
     found = {}
     for one, path, data in zip(done, paths, store.read_all(paths), strict=True):
-        uri = f"{store.uri}/{path}"
-        try:
-            content = parse_content(data, uri)
-        except InspectError:
-            # On a disk a file exists before its content: a commit may be completing right now.
-            if time.time() - one.touched > FRESH:
-                raise
-            time.sleep(FRESH / 5)
-            content = parse_content(store.read(path), uri)
+        content = parse_settled(store, path, data, one.touched, parse_content)
         found[one.time] = parse_commit(content)
     return found
+
+
+def parse_settled(
+    store: Store, path: str, data: bytes, modified: float, parse: Callable[[bytes, str], T]
+) -> T:
+    """Parse a file; if that fails and the file is new, wait, read it again and parse that.
+
+    Args:
+        parse: Takes the content and the file's URI; raises InspectError.
+    """
+    uri = f"{store.uri}/{path}"
+    try:
+        return parse(data, uri)
+    except InspectError:
+        # On a disk a file exists before its content: it may be written right now.
+        if time.time() - modified > FRESH:
+            raise
+        time.sleep(FRESH / 5)
+        return parse(store.read(path), uri)
 
 
 class History:
@@ -192,6 +205,11 @@ class History:
     def __init__(self, store: Store, folder: str, utc: bool) -> None:
         self._store, self._folder, self._utc = store, folder, utc
         self._events: list[Event] | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Return whether the table has an archived timeline."""
+        return bool(self._folder)
 
     def events(self) -> list[Event]:
         """Return the archived instants, oldest first."""
@@ -205,11 +223,10 @@ class History:
         """Return the content of the archived instants of these times, as `parse_content` does."""
         if not times:
             return {}
-        chosen = [("instantTime", "in", sorted(times))]
         where = f"{self._store.uri}/{self._folder}"
         return {
             row["instantTime"]: parse_content(row["metadata"], where)
-            for row in self._rows(["instantTime", "metadata"], chosen)
+            for row in self._rows(["instantTime", "metadata"], times)
             if row["metadata"]
         }
 
@@ -237,11 +254,15 @@ class History:
                 "hudilab inspect TABLE"
             ) from None
 
-    def _rows(self, columns: list[str], chosen: Any = None) -> list[dict[str, Any]]:
+    def _rows(
+        self, columns: Sequence[str], times: Collection[str] | None = None
+    ) -> list[dict[str, Any]]:
+        """Return columns of the archived instants, all or those of some times."""
         if not self._folder:
             return []
         from pyarrow import parquet
 
+        chosen = None if times is None else [("instantTime", "in", sorted(times))]
         rows: list[dict[str, Any]] = []
         for file in self._files():
             damaged = (
@@ -250,7 +271,7 @@ class History:
             )
             with reading_parquet(file, damaged):
                 found = parquet.read_table(
-                    self._store.open(file), columns=columns, filters=chosen, partitioning=None
+                    self._store.open(file), columns=list(columns), filters=chosen, partitioning=None
                 )
             rows += found.to_pylist()
         return rows
