@@ -69,6 +69,11 @@ class Load(NamedTuple):
     counted: int
 
     @property
+    def fills(self) -> int:
+        """The stream's first batches write the table instead."""
+        return -(-self.table // CHUNK)
+
+    @property
     def known(self) -> int:
         """Rows of a batch whose keys are in the table from the start."""
         return self.rows * self.updates // 100
@@ -91,9 +96,9 @@ def parse(name: str, counted: int | None = None) -> Load:
     return Load(table, rows, int(match[3]), match[4] is not None, 3, batches)
 
 
-def changes(readings: DataFrame, load: Load) -> DataFrame:
+def changes(readings: DataFrame, load: Load, skipped: int = 0) -> DataFrame:
     """Turn readings 0, 1, ... into changes of a table: each batch changes a key once."""
-    number = F.col("reading_id")
+    number = F.col("reading_id") - skipped * load.rows
     batch = F.floor(number / load.rows)
     place = number - batch * load.rows
     sensors = PARTITIONS if load.one else 1
@@ -108,16 +113,20 @@ def changes(readings: DataFrame, load: Load) -> DataFrame:
     return spread(readings.withColumn("measurement_time", later).withColumn("reading_id", key))
 
 
-def base(spark: SparkSession, load: Load) -> DataFrame:
-    """The table before its first change."""
-    return spread(sensor_readings(spark, load.table, sensors=PARTITIONS, seed=SEED))
+def base(spark: SparkSession, load: Load, chunk: int | None = None) -> DataFrame:
+    """The table before its first change, or the chunk of it with this number."""
+    first, last = 0, load.table
+    if chunk is not None:
+        first, last = chunk * CHUNK, min((chunk + 1) * CHUNK, load.table)
+    return spread(sensor_readings(spark, last, sensors=PARTITIONS, seed=SEED, first=first))
 
 
 def expected(spark: SparkSession, load: Load) -> DataFrame:
     """The table after its last change: of each key, the row with the greatest time."""
-    rows = load.rows * (load.warm + load.counted)
-    readings = sensor_readings(spark, rows, sensors=PARTITIONS, seed=SEED + 1)
-    both = base(spark, load).unionByName(changes(readings, load))
+    first = load.rows * load.fills
+    last = first + load.rows * (load.warm + load.counted)
+    readings = sensor_readings(spark, last, sensors=PARTITIONS, seed=SEED + 1, first=first)
+    both = base(spark, load).unionByName(changes(readings, load, load.fills))
     newest = F.max_by(F.struct("temperature", "measurement_time"), ORDERING).alias("newest")
     return both.groupBy(*KEY).agg(newest).select(*KEY, "newest.*")
 
@@ -125,8 +134,13 @@ def expected(spark: SparkSession, load: Load) -> DataFrame:
 class Peer:
     """A table of the lab, and what is different about others."""
 
-    def __init__(self, spark: SparkSession, peer: str, load: Load, home: Path) -> None:
+    def __init__(
+        self, spark: SparkSession, peer: str, load: Load, home: Path, changes: list[str]
+    ) -> None:
         self.spark, self.load, self.home, self.peer = spark, load, home, peer
+        # The ledger's own options would replace those of the configuration.
+        asked = (change.partition("=") for change in changes if change.startswith("hoodie."))
+        self.extra = {key: value for key, _, value in asked}
         self.place = prepare(load_settings(), run_id="updates")
         self.folder = Path(self.place.table.removeprefix("file://"))
         self.spec = readings_table(
@@ -135,26 +149,21 @@ class Peer:
             operation="upsert",
             buckets=1,
         )
+        self.create()
 
-    def fill(self) -> None:
-        """Write the table as it is before the first change, in its best state for reads."""
-        for first in range(0, self.load.table, CHUNK):
-            last = min(first + CHUNK, self.load.table)
-            rows = spread(
-                sensor_readings(self.spark, last, sensors=PARTITIONS, seed=SEED, first=first)
-            )
-            self.save(rows)
-        self.tidy()
+    def create(self) -> None:
+        """Create the table, and what writes to it."""
+        self.ledger = BatchLedger(
+            self.spark, self.spec, self.place, {"seed": SEED}, extra=self.extra
+        )
 
-    def save(self, rows: DataFrame) -> None:
-        """Append rows outside the stream."""
-        options = self.spec.write_options({"hoodie.compact.inline.max.delta.commits": "1000"})
-        rows.write.format("hudi").options(**options).mode("append").save(self.place.table)
+    def fill(self, rows: DataFrame, number: int) -> None:
+        """Write rows of the table as it is before its first change."""
+        self.write(rows, number)
 
-    def write(self, batches: int) -> Callable[[DataFrame, int], None]:
-        """What `foreachBatch` calls."""
-        ledger = BatchLedger(self.spark, self.spec, self.place, {"seed": SEED}, batches)
-        return ledger.write_batch
+    def write(self, batch: DataFrame, number: int) -> None:
+        """Write a batch of changes; `foreachBatch` calls it."""
+        self.ledger.write_batch(batch, number)
 
     def tidy(self) -> None:
         """Run the table services that make reads fast."""
@@ -173,8 +182,7 @@ class Peer:
 class Defaults(Peer):
     """Hudi with its required options only."""
 
-    def __init__(self, spark: SparkSession, peer: str, load: Load, home: Path) -> None:
-        super().__init__(spark, peer, load, home)
+    def create(self) -> None:
         self.options = {
             "hoodie.table.name": "readings",
             "hoodie.datasource.write.recordkey.field": ",".join(KEY),
@@ -182,16 +190,15 @@ class Defaults(Peer):
             "hoodie.table.ordering.fields": ORDERING,
         }
 
-    def save(self, rows: DataFrame) -> None:
-        operation = {"hoodie.datasource.write.operation": "bulk_insert"}
-        options = self.options | operation
-        rows.write.format("hudi").options(**options).mode("append").save(self.place.table)
+    def fill(self, rows: DataFrame, number: int) -> None:
+        self._save(rows, {"hoodie.datasource.write.operation": "bulk_insert"})
 
-    def write(self, batches: int) -> Callable[[DataFrame, int], None]:
-        def upsert(batch: DataFrame, _: int) -> None:
-            batch.write.format("hudi").options(**self.options).mode("append").save(self.place.table)
+    def write(self, batch: DataFrame, number: int) -> None:
+        self._save(batch, {})
 
-        return upsert
+    def _save(self, rows: DataFrame, more: dict[str, str]) -> None:
+        writer = rows.write.format("hudi").options(**self.options | more)
+        writer.mode("append").save(self.place.table)
 
 
 class Merge(Peer):
@@ -199,33 +206,33 @@ class Merge(Peer):
 
     name = "bench.lab.readings"
 
-    def write(self, batches: int) -> Callable[[DataFrame, int], None]:
-        def merge(batch: DataFrame, _: int) -> None:
-            batch.createOrReplaceTempView("changes")
-            batch.sparkSession.sql(MERGE.format(self.name))
-
-        return merge
+    def write(self, batch: DataFrame, number: int) -> None:
+        batch.createOrReplaceTempView("changes")
+        batch.sparkSession.sql(MERGE.format(self.name))
 
     def read(self) -> DataFrame:
+        # The stream's session and this one have caches of their own.
+        self.spark.catalog.refreshTable(self.name)
         return self.spark.table(self.name).select(*COLUMN_NAMES)
 
 
 class Delta(Merge):
-    def fill(self) -> None:
+    def create(self) -> None:
         self.folder, self.name = self.home / "delta", f"delta.`{self.home}/delta`"
         self.spark.sql(
             f"CREATE TABLE {self.name} ({COLUMNS}) USING delta PARTITIONED BY (sensor_id) "
             "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
         )
-        base(self.spark, self.load).write.format("delta").mode("append").save(str(self.folder))
-        self.tidy()
+
+    def fill(self, rows: DataFrame, number: int) -> None:
+        rows.write.format("delta").mode("append").save(str(self.folder))
 
     def tidy(self) -> None:
         self.spark.sql(f"OPTIMIZE {self.name}")
 
 
 class Iceberg(Merge):
-    def fill(self) -> None:
+    def create(self) -> None:
         self.folder = self.home / "iceberg" / "lab" / "readings"
         mode = "copy-on-write" if self.peer.endswith("cow") else "merge-on-read"
         # Deletion vectors, which need version 3, are what merge-on-read is best at.
@@ -235,7 +242,9 @@ class Iceberg(Merge):
             f"TBLPROPERTIES ('format-version' = '{version}', 'write.merge.mode' = '{mode}', "
             "'write.parquet.compression-codec' = 'snappy')"
         )
-        base(self.spark, self.load).writeTo(self.name).append()
+
+    def fill(self, rows: DataFrame, number: int) -> None:
+        rows.writeTo(self.name).append()
 
     def tidy(self) -> None:
         self.spark.sql(
@@ -298,7 +307,8 @@ def watch(query: Any, batches: int, peer: Peer, written: dict[Path, int]) -> dic
         time.sleep(0.02)
     query.stop()
     found = [p for p in query.recentProgress if p["batchId"] < batches]
-    return {"batches": [{"rows": p["numInputRows"], **p["durationMs"]} for p in found]}
+    # Spark's own count is no use: MERGE reads a batch twice.
+    return {"batches": [{"rows": peer.load.rows, **p["durationMs"]} for p in found]}
 
 
 def check(peer: Peer) -> None:
@@ -322,11 +332,21 @@ def main() -> None:
     spark = session(kind, home)
     jvm: Any = spark._jvm
     pid = jvm.java.lang.ProcessHandle.current().pid()
-    peer = CLASSES.get(kind, Peer)(spark, arguments.peer, load, home)
-    result: dict[str, Any] = {"peer": arguments.peer, "fill_s": seconds(peer.fill)}
-    before = files_of(peer.folder)
-    written = dict(before)  # services remove files: what each batch left is added up
-    batches = load.warm + load.counted
+    peer = CLASSES.get(kind, Peer)(spark, arguments.peer, load, home, arguments.set)
+    result: dict[str, Any] = {"peer": arguments.peer}
+    before: dict[Path, int] = {}
+    written: dict[Path, int] = {}  # services remove files: what each batch left is added up
+
+    def write(batch: DataFrame, number: int) -> None:
+        if number >= load.fills:
+            peer.write(batch, number)
+            return
+        peer.fill(base(batch.sparkSession, load, number), number)
+        if number == load.fills - 1:
+            peer.tidy()
+            before.update(files_of(peer.folder))
+
+    batches = load.fills + load.warm + load.counted
     stream = sensor_stream(
         spark,
         rows_per_batch=load.rows,
@@ -334,14 +354,14 @@ def main() -> None:
         seed=SEED + 1,
         rows=load.rows * batches,
     )
-    changed = changes(stream, load).writeStream.foreachBatch(peer.write(batches))
+    changed = changes(stream, load, load.fills).writeStream.foreachBatch(write)
     query = changed.option("checkpointLocation", peer.place.checkpoint).start()
-    result |= watch(query, batches, peer, written) | {"warm": load.warm}
+    result |= watch(query, batches, peer, written) | {"warm": load.fills + load.warm}
     new = {file: size for file, size in written.items() if file not in before}
     one_batch = home / "one_batch"
     readings = sensor_readings(spark, load.rows, sensors=PARTITIONS, seed=SEED + 1)
     changes(readings, load).write.parquet(str(one_batch), partitionBy=["sensor_id"])
-    changed_bytes = bytes_of(files_of(one_batch)) * batches
+    changed_bytes = bytes_of(files_of(one_batch)) * (load.warm + load.counted)
     result["write_amplification"] = bytes_of(new) / changed_bytes
     check(peer)
     result["read"] = reads(peer)

@@ -19,6 +19,9 @@ __all__ = [
 ]
 
 TIDY_EVERY = 20  # batches of appends
+COMPACT_EVERY = 10  # batches of upserts
+COMPACT_ALL_EVERY = 200
+SMALL_LOG = 1024 * 1024  # bytes
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TYPES = ("COPY_ON_WRITE", "MERGE_ON_READ")
@@ -148,13 +151,27 @@ class TableSpec:
         return {option: value for option, value, _ in self.describe()} | dict(extra or {})
 
     def tidy_options(self, batch_id: int, every: int = TIDY_EVERY) -> dict[str, str]:
-        """Return options for one append batch in `every`: merge small files, remove merged ones.
+        """Return options that make one batch in `every` run table services after its commit.
 
-        Empty for the other batches and for any operation but bulk_insert; upserts clean by
-        themselves. Files of fewer bytes than `hoodie.clustering.plan.strategy.small.file.limit`
-        are merged after the batch's commit. Files that an earlier merge replaced are removed
-        unless a retained commit needs them.
+        Appends (bulk_insert): files of fewer bytes than
+        `hoodie.clustering.plan.strategy.small.file.limit` are merged. Files that an earlier merge
+        replaced are removed unless a retained commit needs them. Empty for the other batches.
+
+        Upserts of MERGE_ON_READ, each tenth batch whatever `every` is: file slices whose logs have
+        grown to 1 MB are compacted, so that small batches do not rewrite a large table; each 200th
+        batch compacts all, so that reads never open thousands of small logs.
+
+        Empty for other tables: upserts of COPY_ON_WRITE clean by themselves.
         """
+        if self.operation == "upsert" and self.table_type == "MERGE_ON_READ":
+            if batch_id % COMPACT_EVERY != COMPACT_EVERY - 1:
+                return {_INLINE: "false"}
+            everything = batch_id % COMPACT_ALL_EVERY == COMPACT_ALL_EVERY - 1
+            return {
+                _INLINE: "true",
+                "hoodie.compact.inline.max.delta.commits": "1",
+                "hoodie.compaction.logfile.size.threshold": "0" if everything else str(SMALL_LOG),
+            }
         if self.operation != "bulk_insert" or batch_id % every != every - 1:
             return {}
         every_time = {"hoodie.clustering.inline.max.commits": "1", "hoodie.clean.max.commits": "1"}

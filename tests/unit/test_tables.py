@@ -80,7 +80,7 @@ def test_buckets_are_the_index_of_upserts() -> None:
     assert "hoodie.index.type" not in spec(operation="upsert").write_options()
 
 
-def test_only_appends_are_tidied() -> None:
+def test_one_batch_of_appends_in_twenty_is_tidied() -> None:
     assert SPEC.tidy_options(19) == {
         "hoodie.clustering.inline": "true",
         "hoodie.clean.automatic": "true",
@@ -89,6 +89,19 @@ def test_only_appends_are_tidied() -> None:
     }
     assert spec(operation="upsert").tidy_options(19) == {}
     assert spec(operation="insert").tidy_options(19) == {}
+
+
+def test_upserts_compact_large_logs_often_and_small_ones_rarely() -> None:
+    upserted = spec(operation="upsert", table_type="MERGE_ON_READ")
+    assert upserted.tidy_options(8) == {"hoodie.compact.inline": "false"}
+    often = {
+        "hoodie.compact.inline": "true",
+        "hoodie.compact.inline.max.delta.commits": "1",
+        "hoodie.compaction.logfile.size.threshold": "1048576",
+    }
+    assert upserted.tidy_options(9) == upserted.tidy_options(189) == often
+    threshold = {"hoodie.compaction.logfile.size.threshold": "0"}
+    assert upserted.tidy_options(199) == often | threshold
 
 
 def test_merge_on_read_compacts_between_batches_only() -> None:
