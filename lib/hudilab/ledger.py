@@ -145,6 +145,7 @@ class BatchLedger:
 
     def done(self, batch: DataFrame, batch_id: int) -> bool:
         """Return whether the batch needs no write: it is committed, or past the last one."""
+        self._spec.check_columns(batch.dtypes)
         context = batch.sparkSession.sparkContext
         run = str(context.getLocalProperty("spark.jobGroup.id"))
         if run != self._run:
@@ -249,7 +250,9 @@ class BatchLedger:
     def _source(self) -> str:
         source = self._ask() if callable(self._ask) else self._ask
         # Must not change either: another number of buckets would look up a key in another file.
-        fixed = {"buckets": self._spec.buckets} if self._spec.buckets else {}
+        fixed: dict[str, Any] = {"buckets": self._spec.buckets} if self._spec.buckets else {}
+        # Nor this: keys that are unique in the table would become unique in a partition only.
+        fixed |= {"index": "global"} if self._spec.is_global() else {}
         return json.dumps(dict(source) | fixed, sort_keys=True)
 
     def _is_planned(self, batch: int) -> bool:
