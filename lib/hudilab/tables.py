@@ -226,6 +226,9 @@ class TableSpec:
 
         Without them SQL assumes Hudi's default index: a MERGE or INSERT into a bucketed table
         succeeds, and every later upsert of its stream fails.
+
+        One limit stays: with the bucket index in MERGE_ON_READ, Hudi 1.2 takes every row of a
+        MERGE's source for a match, so a MERGE that only inserts does nothing there.
         """
         told = {option: value for option, value, _ in self.describe() if option in _SQL}
         return {_INDEX: "SIMPLE"} | told
