@@ -135,10 +135,10 @@ def merge_winners(ax: Axes, counts: pd.DataFrame) -> Axes:
     for colour, label in (("#1f77b4", "stored"), ("#ff7f0e", "arrives later")):
         ax.plot([], [], "o", color=colour, label=label)
     ax.set_yticks(range(len(counts)), [str(name) for name in counts.index])
-    ax.set_xticks([-1, 0, 1], ["1 s before", "stored row's time", "1 s after"])
-    ax.set(xlim=(-1.4, 2.6), ylim=(len(counts) - 0.5, -0.5), title="Full: the row that stays")
+    ax.set_xticks([-1, 0, 1], ["-1 s", "0", "+1 s"])
+    ax.set(xlim=(-2.8, 3.2), ylim=(len(counts) - 0.5, -0.5), title="Full: the row that stays")
     ax.grid(axis="x", alpha=0.3)
-    ax.legend(loc="lower left", fontsize="small")
+    ax.legend(loc="lower left", fontsize="small", handletextpad=0.2)
     return ax
 
 
