@@ -48,6 +48,7 @@ CONFLICTS = (
     "TableNotFoundException",
 )
 COMBINE = "hoodie.combine.before.upsert"
+COMMIT_TIME = "COMMIT_TIME_ORDERING"
 TRIES = 10  # attempts to write a batch that loses to another writer
 SERVICES_FAILED = (
     "hudilab: batch {} is committed, but the table services after it failed, as they do when "
@@ -119,6 +120,7 @@ class BatchLedger:
         self._combines = spec.operation == "upsert" and COMBINE not in self._options
         if self._combines:
             self._options |= {COMBINE: "false"}
+        self._by_arrival = False  # of rows with one key, the last stays, not the greatest
         self._sharing = sharing_options(place.table, lock) if shared else {}
         self._rules = Rules(place.table, place.checkpoint, batches, shared)
         self._table = Commits(spark, place.table)
@@ -153,6 +155,7 @@ class BatchLedger:
 
     def done(self, batch: DataFrame, batch_id: int) -> bool:
         """Return whether the batch needs no write: it is committed, or past the last one."""
+        self._spec.check_columns(batch.dtypes)
         context = batch.sparkSession.sparkContext
         run = str(context.getLocalProperty("spark.jobGroup.id"))
         if run != self._run:
@@ -182,20 +185,22 @@ class BatchLedger:
     def newest(self, batch: DataFrame) -> DataFrame:
         """Return the row of each key with the greatest ordering value; of equal ones, the last.
 
-        Hudi would do the same with `hoodie.combine.before.upsert`, at three times the cost: it
-        turns each row into a Java object first. Only upserts need it.
+        In a table with COMMIT_TIME_ORDERING, return the last row of each key. Hudi's own way, with
+        `hoodie.combine.before.upsert`, costs more: it turns each row into a Java object first.
+        Other operations than upsert get the batch as it is.
         """
         if not self._combines:
             return batch
-        newest = F.col(self._spec.ordering).desc_nulls_last()
-        arrival, rank = "_hudilab_arrival", "_hudilab_rank"
+        spec, arrival, rank = self._spec, "_hudilab_arrival", "_hudilab_rank"
+        order = [F.col(arrival).desc()]
+        if not self._by_arrival:
+            order.insert(0, F.col(spec.ordering).desc_nulls_last())
         # Spark sorts fastest if the first column differs most: what is not a partition.
-        inner = [name for name in self._spec.record_key if name not in self._spec.partition]
-        key = Window.partitionBy(*inner, *self._spec.partition)
-        ranked = batch.withColumn(arrival, F.monotonically_increasing_id()).withColumn(
-            rank, F.row_number().over(key.orderBy(newest, F.col(arrival).desc()))
-        )
-        return ranked.where(F.col(rank) == 1).drop(arrival, rank)
+        key = [name for name in spec.record_key if name not in spec.partition]
+        key += [] if spec.is_global() else spec.partition
+        number = F.row_number().over(Window.partitionBy(*key).orderBy(*order))
+        arrived = batch.withColumn(arrival, F.monotonically_increasing_id())
+        return arrived.withColumn(rank, number).where(F.col(rank) == 1).drop(arrival, rank)
 
     def fenced(self, batch: DataFrame) -> DataFrame:
         """Return the same rows, unreadable once another driver has taken over the checkpoint.
@@ -248,10 +253,11 @@ class BatchLedger:
         """Preserve the table's indexes; refuse others' file groups that would break this write."""
         folder = f"{self._place.table}/.hoodie"
         self._refuse_foreign_groups({group for commit in others for group in commit.groups})
-        self._kept = {}
+        self._kept, self._by_arrival = {}, self._spec.merge_mode == COMMIT_TIME
         if not self._table.is_there():
             return
         properties = read_properties(read_text(self._spark, f"{folder}/hoodie.properties"))
+        self._by_arrival = properties.get("hoodie.record.merge.mode") == COMMIT_TIME
         file = f"{folder}/.index_defs/index.json"
         if index_options(properties):
             definitions = read_text(self._spark, file) if exists(self._spark, file) else ""
@@ -275,7 +281,9 @@ class BatchLedger:
     def _source(self) -> str:
         source = self._ask() if callable(self._ask) else self._ask
         # Must not change either: another number of buckets would look up a key in another file.
-        fixed = {"buckets": self._spec.buckets} if self._spec.buckets else {}
+        fixed: dict[str, Any] = {"buckets": self._spec.buckets} if self._spec.buckets else {}
+        # Nor this: keys that are unique in the table would become unique in a partition only.
+        fixed |= {"index": "global"} if self._spec.is_global() else {}
         return json.dumps(dict(source) | fixed, sort_keys=True)
 
     def _is_planned(self, batch: int) -> bool:

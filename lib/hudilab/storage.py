@@ -11,6 +11,7 @@ from hudilab.config import Settings
 from hudilab.errors import TableError
 from hudilab.paths import Place, check_writable, local_path, locate
 from hudilab.s3 import check_warehouse, endpoint
+from hudilab.tables import TableSpec, read_properties
 
 __all__ = [
     "LESSONS",
@@ -22,6 +23,7 @@ __all__ = [
     "list_files",
     "prepare",
     "read_text",
+    "register",
     "reset",
     "write_text",
 ]
@@ -129,6 +131,37 @@ def list_files(spark: SparkSession, uri: str) -> list[FileInfo]:
         name = str(status.getPath().toString()).removeprefix(base)
         found.append(FileInfo(name, int(status.getLen()), int(status.getModificationTime())))
     return sorted(found)
+
+
+def register(spark: SparkSession, spec: TableSpec, place: Place, name: str) -> str:
+    """Give a table a name in SQL, along with the index of its spec; return the statement.
+
+    The name must be free, or that of an external table: dropping one deletes no files.
+
+    Raises:
+        TableError: There is no table, it differs from its spec, or the name is taken.
+    """
+    file = f"{place.table}/.hoodie/hoodie.properties"
+    if not exists(spark, file):
+        raise TableError(f"there is no table at {place.table}; write to it first, then register it")
+    differences = spec.conflicts(read_properties(read_text(spark, file)))
+    if differences:
+        raise TableError(
+            f"the existing table {place.table} differs from its TableSpec: "
+            f"{'; '.join(differences)}; register it with the spec that its stream has"
+        )
+    if spark.catalog.tableExists(name):
+        if spark.catalog.getTable(name).tableType != "EXTERNAL":
+            raise TableError(
+                f"the name {name} belongs to a view or to a table that owns its files; "
+                "use another name"
+            )
+        spark.sql(f"DROP TABLE {name}")
+    properties = ", ".join(f"'{key}' = '{value}'" for key, value in spec.sql_properties().items())
+    location = place.table.replace("\\", "\\\\").replace("'", "\\'")
+    statement = f"CREATE TABLE {name} USING hudi TBLPROPERTIES ({properties}) LOCATION '{location}'"
+    spark.sql(statement)
+    return statement
 
 
 def prepare(settings: Settings, *, run_id: str = "", table: str = "", database: str = "") -> Place:

@@ -26,12 +26,23 @@ SMALL_LOG = 1024 * 1024  # bytes
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TYPES = ("COPY_ON_WRITE", "MERGE_ON_READ")
 _OPERATIONS = ("bulk_insert", "insert", "upsert")
+# With one of these, a key is unique in its partition; with a global one, in the table.
+_LOCAL = ("BUCKET", "SIMPLE", "BLOOM", "RECORD_LEVEL_INDEX")
+_GLOBAL = ("GLOBAL_SIMPLE", "GLOBAL_BLOOM", "GLOBAL_RECORD_LEVEL_INDEX")
+_MERGE_MODES = ("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING")
 _WRITE = "hoodie.datasource.write."
 _INLINE = "hoodie.compact.inline"
 _CLEAN = "hoodie.clean.automatic"
 _MERGER = "hoodie.write.record.merge.custom.implementation.classes"
 _BUCKETS = "hoodie.bucket.index.num.buckets"
 _FILTER = "hoodie.parquet.bloom.filter.enabled"
+_INDEX = "hoodie.index.type"
+_METADATA = "hoodie.metadata.enable"
+_RECORDS = "hoodie.metadata.record.level.index.enable"
+_ALL_RECORDS = "hoodie.metadata.global.record.level.index.enable"
+_MODE = "hoodie.write.record.merge.mode"
+_CDC = "hoodie.table.cdc.enabled"
+_IMAGES = "hoodie.table.cdc.supplemental.logging.mode"
 _ASYNC = "hoodie.datasource.compaction.async.enable"
 _LOSES = f"{_WRITE}streaming.ignore.failed.batch"
 
@@ -48,6 +59,8 @@ _SPELLINGS = {
     ],
     "operation": [f"{_WRITE}operation"],
     "buckets": [_BUCKETS],
+    "merge_mode": [_MODE, "hoodie.record.merge.mode"],
+    "cdc": [_CDC, _IMAGES],
     "record_key and TableSpec.partition": [
         f"{prefix}keygenerator.{what}"
         for prefix in ("hoodie.table.", _WRITE)
@@ -75,10 +88,19 @@ _WHY = {
     _INLINE: "Logs are merged into base files between batches instead.",
     _CLEAN: "Appends replace no files, so there is nothing to clean or look for.",
     _MERGER: "Rows are compared in Spark's format, not as Avro: a fifth less time.",
-    "hoodie.index.type": "A row's key determines its file: no file is opened to look up a key.",
+    _INDEX: "How an upsert finds a key's file; BUCKET computes it and opens no file.",
     _BUCKETS: "File groups per partition, fixed for good: its keys are spread over them.",
     _FILTER: "The bucket tells where a key is: no file needs a filter of its keys.",
+    _METADATA: "The metadata table holds the record index.",
+    _RECORDS: "The record index: a partition's keys, and the file that holds each.",
+    _ALL_RECORDS: "The record index: all keys of the table, and the file that holds each.",
+    "hoodie.record.index.update.partition.path": "A row that comes with another partition moves.",
+    _MODE: "Of two rows with one key, the greater one stays, or the later arrival.",
+    _CDC: "Each commit also stores what it changed, for readers of changes.",
+    _IMAGES: "A change is stored with the row before and after it.",
 }
+# What SQL must be told of a table: hoodie.properties holds the rest.
+_SQL = (_INDEX, _BUCKETS, _FILTER, _METADATA, _RECORDS, _ALL_RECORDS)
 
 
 @dataclass(frozen=True)
@@ -91,8 +113,17 @@ class TableSpec:
         table_type: COPY_ON_WRITE or MERGE_ON_READ.
         operation: bulk_insert, insert or upsert.
         buckets: For upserts: use the bucket index with this number of file groups per partition,
-            fixed for the table's life. None: Hudi's SIMPLE index, which reads the keys of all
-            files. Source: Hudi 1.2 `hoodie.index.type`.
+            fixed for the table's life.
+        index: For upserts: how a key's file is found. None: BUCKET if `buckets` is set, else
+            SIMPLE, which reads the keys of all files; BLOOM asks a filter of each file first, and
+            RECORD_LEVEL_INDEX the metadata table. With these a key is unique in its partition.
+            With GLOBAL_SIMPLE, GLOBAL_BLOOM or GLOBAL_RECORD_LEVEL_INDEX it is unique in the
+            table, and a row that comes with another partition moves. Source: Hudi 1.2
+            `hoodie.index.type`.
+        merge_mode: For upserts: EVENT_TIME_ORDERING keeps the row that is greater in `ordering`,
+            COMMIT_TIME_ORDERING the one that arrived later. None: EVENT_TIME_ORDERING.
+        cdc: Commits also store each change with the row before and after it (change data capture).
+            Fixed for the table's life; see `check_columns`.
 
     Raises:
         TableError: Fields are invalid; the message lists every problem.
@@ -105,6 +136,9 @@ class TableSpec:
     table_type: str = "COPY_ON_WRITE"
     operation: str = "bulk_insert"
     buckets: int | None = None
+    index: str | None = None
+    merge_mode: str | None = None
+    cdc: bool = False
 
     def __post_init__(self) -> None:
         problems = _name_problem("name", self.name) + _name_problem("ordering", self.ordering)
@@ -126,6 +160,7 @@ class TableSpec:
                 problems.append(f"buckets={self.buckets!r} is not a whole number of 1 or more")
             if self.operation != "upsert":
                 problems.append(f"buckets need operation=upsert, but operation is {self.operation}")
+        problems += self._index_problems() + self._merge_problems()
         if problems:
             raise TableError(f"invalid TableSpec: {'; '.join(problems)}; fix these fields")
 
@@ -183,14 +218,96 @@ class TableSpec:
         values += ["true", self.ordering, self.operation, "UTC"]
         values += ["false", "true"] if self.table_type == "MERGE_ON_READ" else ["", ""]
         values.append("false" if self.operation == "bulk_insert" else "")
-        # In MERGE_ON_READ, Spark rows would also change the log format, for no gain.
+        # In MERGE_ON_READ, Spark rows would also change the log format, for no gain. With a global
+        # index they end the JVM (SIGSEGV), with a record index they are read as garbage.
         in_spark = self.operation == "upsert" and self.table_type == "COPY_ON_WRITE"
+        in_spark = in_spark and self.index in (None, "BUCKET", "SIMPLE", "BLOOM")
         values.append("org.apache.hudi.DefaultSparkRecordMerger" if in_spark else "")
-        values += ["BUCKET", str(self.buckets), "false"] if self.buckets else ["", "", ""]
+        buckets = ["BUCKET", str(self.buckets), "false"]
+        values += buckets if self.buckets else [self.index or "", "", ""]
+        one, all_ = self.index == _LOCAL[-1], self.index == _GLOBAL[-1]
+        values += ["true" if yes else "" for yes in (one or all_, one, all_, all_)]
+        values += [self.merge_mode or ""]
+        values += ["true", "DATA_BEFORE_AFTER"] if self.cdc else ["", ""]
         # An empty value means that the option does not apply to this table.
         rows = zip(_WHY.items(), values, strict=True)
         owned = {f"{_WRITE}partitionpath.field"}  # empty: no partitions
         return [(name, value, why) for (name, why), value in rows if value or name in owned]
+
+    def is_global(self) -> bool:
+        """Return whether a key is unique in the whole table, and not only in its partition."""
+        return self.index in _GLOBAL
+
+    def sql_properties(self) -> dict[str, str]:
+        """Return the TBLPROPERTIES with which SQL writes to the table as the spec does.
+
+        Without them SQL assumes Hudi's default index: a MERGE or INSERT into a bucketed table
+        succeeds, and every later upsert of its stream fails.
+
+        One limit stays: with the bucket index in MERGE_ON_READ, Hudi 1.2 takes every row of a
+        MERGE's source for a match, so a MERGE that only inserts does nothing there.
+        """
+        told = {option: value for option, value, _ in self.describe() if option in _SQL}
+        return {_INDEX: "SIMPLE"} | told
+
+    def check_columns(self, types: Iterable[tuple[str, str]]) -> None:
+        """Raise TableError for a column whose value the stored changes would lose.
+
+        Hudi 1.2 writes a DECIMAL into them as `{"zero":false}` or as bytes.
+
+        Args:
+            types: Name and type of each column, as `DataFrame.dtypes` has them.
+        """
+        lost = [name for name, kind in types if "decimal" in kind] if self.cdc else []
+        if lost:
+            raise TableError(
+                f"cdc=True loses the values of DECIMAL columns, and {', '.join(lost)} "
+                f"{'is one' if len(lost) == 1 else 'are some'}; store DOUBLE instead: "
+                f'.withColumn("{lost[0]}", F.col("{lost[0]}").cast("double"))'
+            )
+
+    def _index_problems(self) -> list[str]:
+        if self.index is None:
+            return []
+        if self.index not in _LOCAL + _GLOBAL:
+            return [f"index={self.index!r} is not one of {', '.join(_LOCAL + _GLOBAL)}"]
+        problems = []
+        if self.operation != "upsert":
+            problems.append(
+                f"index={self.index} needs operation=upsert, but operation is {self.operation}, "
+                "which looks up no keys"
+            )
+        if self.index == "BUCKET" and self.buckets is None:
+            problems.append("index=BUCKET needs buckets, the number of file groups per partition")
+        if self.index != "BUCKET" and self.buckets is not None:
+            problems.append(f"buckets need index=BUCKET, but index is {self.index}")
+        within = sorted({*self.partition} & {*self.record_key}) if self.index in _GLOBAL else []
+        if within:
+            problems.append(
+                f"index={self.index} moves no row, because the partition column {within[0]} is "
+                "part of record_key: in another partition it is another key"
+            )
+        return problems
+
+    def _merge_problems(self) -> list[str]:
+        problems = []
+        if self.merge_mode is not None and self.merge_mode not in _MERGE_MODES:
+            problems.append(
+                f"merge_mode={self.merge_mode!r} is not one of {', '.join(_MERGE_MODES)}"
+            )
+        elif self.merge_mode is not None and self.operation != "upsert":
+            problems.append(
+                f"merge_mode needs operation=upsert, but operation is {self.operation}, which "
+                "compares no rows"
+            )
+        if type(self.cdc) is not bool:
+            problems.append(f"cdc={self.cdc!r} is not True or False")
+        elif self.cdc and self.operation != "upsert":
+            problems.append(
+                f"cdc needs operation=upsert, but operation is {self.operation}, whose changes an "
+                "incremental query shows"
+            )
+        return problems
 
     def conflicts(self, properties: Mapping[str, str]) -> list[str]:
         """Return differences from an existing table's `hoodie.properties`, one short text each."""
@@ -208,7 +325,10 @@ class TableSpec:
             # Not every table has these two lines, and Hudi does not refuse a table without them.
             ("hive style", have.get(f"{_WRITE}hive_style_partitioning", "true"), "true"),
             ("time zone", have.get("timeline.timezone", "UTC"), "UTC"),
+            ("cdc", have.get("cdc.enabled", "false"), str(self.cdc).lower()),
         ]
+        if self.merge_mode:
+            rows.append(("merge mode", have.get("hoodie.record.merge.mode"), self.merge_mode))
         return [
             f"{what}: the table has {_plain(there) or 'none'}, the spec has {asked or 'none'}"
             for what, there, asked in rows

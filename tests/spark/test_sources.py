@@ -108,7 +108,7 @@ def test_the_seed_decides_every_column(spark: SparkSession) -> None:
 
 
 def streamed(
-    spark: SparkSession, checkpoint: Path, batches: int, rows: int | None
+    spark: SparkSession, checkpoint: Path, batches: int, rows: int | None, first: int = 0
 ) -> list[list[Reading]]:
     """The rows of micro-batches 0 to `batches` - 1 of 20 readings each."""
     found: dict[int, list[Reading]] = {}
@@ -118,7 +118,7 @@ def streamed(
         assert batch.rdd.getNumPartitions() == 2
         found[batch_id] = collected(batch)
 
-    stream = sensor_stream(spark, rows_per_batch=20, rows=rows, **SIZES)
+    stream = sensor_stream(spark, rows_per_batch=20, rows=rows, first=first, **SIZES)
     writer = stream.writeStream.foreachBatch(keep).option("checkpointLocation", str(checkpoint))
     drain(writer.start(), batches=batches, deadline=120)
     return [found[number] for number in range(batches)]
@@ -134,6 +134,15 @@ def test_a_stream_holds_the_same_readings_batch_by_batch(
 def test_a_bounded_stream_ends_with_empty_batches(spark: SparkSession, tmp_path: Path) -> None:
     ends = [(0, 20), (20, 40), (40, 45), (45, 45), (45, 45)]
     assert streamed(spark, tmp_path, 5, 45) == [readings(*pair, **SIZES) for pair in ends]
+
+
+def test_a_stream_can_be_behind_or_ahead(spark: SparkSession, tmp_path: Path) -> None:
+    behind = [(0, 0), (0, 5), (5, 25), (25, 30)]
+    assert streamed(spark, tmp_path / "behind", 4, 30, first=-35) == [
+        readings(*pair, **SIZES) for pair in behind
+    ]
+    ahead = [readings(40, 60, **SIZES)]
+    assert streamed(spark, tmp_path / "ahead", 1, None, first=40) == ahead
 
 
 def test_the_stream_has_the_schema_of_the_static_readings(spark: SparkSession) -> None:

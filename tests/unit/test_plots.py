@@ -22,6 +22,7 @@ from matplotlib import pyplot as plt
 from hudilab.lessons.plots import (
     batch_durations,
     file_sizes,
+    merge_winners,
     price_lines,
     rates,
     task_times,
@@ -75,10 +76,12 @@ PRICES = pd.DataFrame(
 RATES = pd.DataFrame(
     [(4, 0.0, 50.0), (5, 20.0, 80.0)], columns=["batch", "input_rate", "processed_rate"]
 )
+WINNERS = pd.DataFrame({"arrived": [4, 4, 0], "won": [0, 4, 0]}, index=["older", "equal", "newer"])
 PICTURES = [
     (timeline, INSTANTS),
     (batch_durations, PROGRESS),
     (file_sizes, FILES),
+    (merge_winners, WINNERS),
     (temperatures, READINGS),
     (task_times, TASKS),
     (price_lines, PRICES),
@@ -234,6 +237,26 @@ def test_file_sizes_put_the_files_of_a_partition_end_to_end(ax: Axes) -> None:
 def test_file_sizes_name_only_the_kinds_that_are_there(ax: Axes) -> None:
     file_sizes(ax, FILES[FILES["kind"] == "base"])
     assert list(legend(ax)) == ["base file"]
+
+
+def test_merge_winners_fill_the_row_that_stays(ax: Axes) -> None:
+    merge_winners(ax, WINNERS)
+    marks = [
+        (float(line.get_xdata()[0]), to_hex(line.get_markerfacecolor()))
+        for line in ax.lines
+        if len(line.get_xdata())
+    ]
+    stored, arriving, hollow = "#1f77b4", "#ff7f0e", "#ffffff"
+    assert marks == [
+        (0, stored),
+        (-1, hollow),
+        (0, hollow),
+        (0, arriving),
+        (0, stored),
+        (1, hollow),
+    ]
+    assert [text.get_text() for text in ax.texts] == ["0 of 4 won", "4 of 4 won", "0 of 0 won"]
+    assert [label for _, label in y_labels(ax)] == ["older", "equal", "newer"]
 
 
 def test_temperatures_have_a_box_for_each_sensor(ax: Axes) -> None:

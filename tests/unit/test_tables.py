@@ -80,6 +80,89 @@ def test_buckets_are_the_index_of_upserts() -> None:
     assert "hoodie.index.type" not in spec(operation="upsert").write_options()
 
 
+INDEXES = ("BUCKET", "SIMPLE", "BLOOM", "RECORD_LEVEL_INDEX")
+GLOBAL = ("GLOBAL_SIMPLE", "GLOBAL_BLOOM", "GLOBAL_RECORD_LEVEL_INDEX")
+RECORDS = {
+    "RECORD_LEVEL_INDEX": "hoodie.metadata.record.level.index.enable",
+    "GLOBAL_RECORD_LEVEL_INDEX": "hoodie.metadata.global.record.level.index.enable",
+}
+
+
+def indexed(index: str | None, **changes: Any) -> TableSpec:
+    buckets = 4 if index == "BUCKET" else None
+    fields = {"operation": "upsert", "record_key": ("reading_id",), "buckets": buckets}
+    return spec(index=index, **fields | changes)
+
+
+@pytest.mark.parametrize("index", INDEXES + GLOBAL)
+def test_an_index_is_told_to_writes_and_to_sql_alike(index: str) -> None:
+    options, sql = indexed(index).write_options(), indexed(index).sql_properties()
+    assert options["hoodie.index.type"] == index
+    assert sql["hoodie.index.type"] == index
+    assert sql.items() <= options.items()
+    record = {name: options[name] for name in RECORDS.values() if name in options}
+    assert record == ({RECORDS[index]: "true"} if index in RECORDS else {})
+    assert ("hoodie.metadata.enable" in options) == (index in RECORDS)
+    assert record.items() <= sql.items()
+    moves = options.get("hoodie.record.index.update.partition.path")
+    assert moves == ("true" if index == "GLOBAL_RECORD_LEVEL_INDEX" else None)
+    assert indexed(index).is_global() == (index in GLOBAL)
+
+
+def test_the_default_index_can_be_named() -> None:
+    named = spec(operation="upsert", buckets=4, index="BUCKET")
+    assert named.write_options() == spec(operation="upsert", buckets=4).write_options()
+    assert named.sql_properties() == {
+        "hoodie.index.type": "BUCKET",
+        "hoodie.bucket.index.num.buckets": "4",
+        "hoodie.parquet.bloom.filter.enabled": "false",
+    }
+    # Never empty: TBLPROPERTIES () is a syntax error.
+    assert spec(operation="upsert").sql_properties() == {"hoodie.index.type": "SIMPLE"}
+    assert SPEC.sql_properties() == {"hoodie.index.type": "SIMPLE"}
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("index", [None, *INDEXES, *GLOBAL])
+def test_spark_rows_are_never_merged_through_a_global_or_record_index(
+    index: str | None, table_type: str
+) -> None:
+    """Hudi 1.2 ends the JVM with SIGSEGV, or reads them as garbage."""
+    fine = index in (None, "BUCKET", "SIMPLE", "BLOOM") and table_type == "COPY_ON_WRITE"
+    assert (MERGER in indexed(index, table_type=table_type).write_options()) == fine
+
+
+def test_the_merge_mode_is_an_option_that_the_first_write_obeys() -> None:
+    mode = "hoodie.write.record.merge.mode"  # Hudi 1.2 ignores hoodie.record.merge.mode there
+    assert mode not in spec(operation="upsert").write_options()
+    by_arrival = spec(operation="upsert", merge_mode="COMMIT_TIME_ORDERING").write_options()
+    assert by_arrival[mode] == "COMMIT_TIME_ORDERING"
+
+
+def test_cdc_stores_the_rows_before_and_after() -> None:
+    plain = spec(operation="upsert").write_options()
+    assert spec(operation="upsert", cdc=True).write_options() == {
+        **plain,
+        "hoodie.table.cdc.enabled": "true",
+        "hoodie.table.cdc.supplemental.logging.mode": "DATA_BEFORE_AFTER",
+    }
+
+
+def test_a_decimal_is_refused_where_changes_are_stored() -> None:
+    columns = [("reading_id", "bigint"), ("temperature", "decimal(6,2)")]
+    spec(operation="upsert").check_columns(columns)
+    stored = spec(operation="upsert", cdc=True)
+    stored.check_columns(columns[:1])
+    with pytest.raises(TableError) as caught:
+        stored.check_columns(columns)
+    assert str(caught.value) == (
+        "cdc=True loses the values of DECIMAL columns, and temperature is one; store DOUBLE "
+        'instead: .withColumn("temperature", F.col("temperature").cast("double"))'
+    )
+    with pytest.raises(TableError, match="columns, and temperature, fee are some; store"):
+        stored.check_columns([*columns, ("fee", "struct<net:decimal(9,2)>")])
+
+
 def test_one_batch_of_appends_in_twenty_is_tidied() -> None:
     assert SPEC.tidy_options(19) == {
         "hoodie.clustering.inline": "true",
@@ -151,6 +234,10 @@ def test_described_are_all_options_and_each_in_a_sentence(table_type: str, opera
         ("hoodie.table.precombine.field", "set TableSpec.ordering"),
         ("hoodie.datasource.write.precombine.field", "set TableSpec.ordering"),
         ("hoodie.datasource.write.operation", "set TableSpec.operation"),
+        ("hoodie.write.record.merge.mode", "set TableSpec.merge_mode"),
+        ("hoodie.record.merge.mode", "set TableSpec.merge_mode"),
+        ("hoodie.table.cdc.enabled", "set TableSpec.cdc"),
+        ("hoodie.table.cdc.supplemental.logging.mode", "set TableSpec.cdc"),
         ("Hoodie.DataSource.Write.Operation ", "set TableSpec.operation"),
         (
             "hoodie.datasource.write.keygenerator.class",
@@ -268,6 +355,43 @@ def test_an_option_name_that_is_no_text_is_refused() -> None:
             "buckets=True is not a whole number of 1 or more",
         ),
         ({"buckets": 2}, "buckets need operation=upsert, but operation is bulk_insert"),
+        (
+            {"operation": "upsert", "index": "bucket"},
+            "index='bucket' is not one of BUCKET, SIMPLE, BLOOM, RECORD_LEVEL_INDEX, "
+            "GLOBAL_SIMPLE, GLOBAL_BLOOM, GLOBAL_RECORD_LEVEL_INDEX",
+        ),
+        (
+            {"operation": "insert", "index": "BLOOM"},
+            "index=BLOOM needs operation=upsert, but operation is insert, which looks up no keys",
+        ),
+        (
+            {"operation": "upsert", "index": "BUCKET"},
+            "index=BUCKET needs buckets, the number of file groups per partition",
+        ),
+        (
+            {"operation": "upsert", "index": "SIMPLE", "buckets": 4},
+            "buckets need index=BUCKET, but index is SIMPLE",
+        ),
+        (
+            {"operation": "upsert", "index": "GLOBAL_BLOOM"},
+            "index=GLOBAL_BLOOM moves no row, because the partition column sensor_id is part of "
+            "record_key: in another partition it is another key",
+        ),
+        (
+            {"operation": "upsert", "merge_mode": "CUSTOM"},
+            "merge_mode='CUSTOM' is not one of EVENT_TIME_ORDERING, COMMIT_TIME_ORDERING",
+        ),
+        (
+            {"merge_mode": "COMMIT_TIME_ORDERING"},
+            "merge_mode needs operation=upsert, but operation is bulk_insert, which compares no "
+            "rows",
+        ),
+        ({"operation": "upsert", "cdc": "yes"}, "cdc='yes' is not True or False"),
+        (
+            {"operation": "insert", "cdc": True},
+            "cdc needs operation=upsert, but operation is insert, whose changes an incremental "
+            "query shows",
+        ),
     ],
 )
 def test_a_bad_field_is_refused(changes: dict[str, Any], text: str) -> None:
@@ -345,6 +469,21 @@ def test_an_older_table_names_its_ordering_precombine() -> None:
 )
 def test_a_difference_is_named(key: str, value: str, text: str) -> None:
     assert SPEC.conflicts({**PROPERTIES, f"hoodie.table.{key}": value}) == [text]
+
+
+def test_merge_mode_and_cdc_are_fixed_with_the_table() -> None:
+    there = {**PROPERTIES, "hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}
+    assert spec(operation="upsert").conflicts(there) == []
+    assert spec(operation="upsert", merge_mode="EVENT_TIME_ORDERING").conflicts(there) == []
+    assert spec(operation="upsert", merge_mode="COMMIT_TIME_ORDERING").conflicts(there) == [
+        "merge mode: the table has EVENT_TIME_ORDERING, the spec has COMMIT_TIME_ORDERING"
+    ]
+    assert spec(operation="upsert", cdc=True).conflicts(there) == [
+        "cdc: the table has false, the spec has true"
+    ]
+    stored = {**there, "hoodie.table.cdc.enabled": "true"}
+    assert spec(operation="upsert", cdc=True).conflicts(stored) == []
+    assert SPEC.conflicts(stored) == ["cdc: the table has true, the spec has false"]
 
 
 def test_plain_directory_names_are_a_difference() -> None:

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 __all__ = [
     "batch_durations",
     "file_sizes",
+    "merge_winners",
     "price_lines",
     "rates",
     "task_times",
@@ -109,6 +110,35 @@ def file_sizes(ax: Axes, files: pd.DataFrame) -> Axes:
     ax.margins(x=0.18)  # room for the legend
     ax.set(xlabel="KB", title="Data files by partition")
     ax.legend(loc="center right")
+    return ax
+
+
+def merge_winners(ax: Axes, counts: pd.DataFrame) -> Axes:
+    """Draw which of two rows with one key a merge keeps; that one is full, the other hollow.
+
+    The stored row is at 0, the arriving one at its own time relative to it.
+
+    Args:
+        counts: Columns arrived, won; index older, equal, newer: how the arriving row's time
+            compares with that of the stored one.
+    """
+    at = {"older": -1, "equal": 0, "newer": 1}
+    for level, (name, row) in enumerate(counts.iterrows()):
+        wins = bool(row["won"] == row["arrived"] > 0)
+        for x, y, full, colour in (
+            (0, level - 0.15, not wins, "#1f77b4"),
+            (at[str(name)], level + 0.15, wins, "#ff7f0e"),
+        ):
+            face = colour if full else "white"
+            ax.plot(x, y, "o", markersize=11, markerfacecolor=face, color=colour)
+        ax.text(1.4, level, f"{row['won']} of {row['arrived']} won", va="center")
+    for colour, label in (("#1f77b4", "stored"), ("#ff7f0e", "arrives later")):
+        ax.plot([], [], "o", color=colour, label=label)
+    ax.set_yticks(range(len(counts)), [str(name) for name in counts.index])
+    ax.set_xticks([-1, 0, 1], ["-1 s", "0", "+1 s"])
+    ax.set(xlim=(-2.8, 3.2), ylim=(len(counts) - 0.5, -0.5), title="Full: the row that stays")
+    ax.grid(axis="x", alpha=0.3)
+    ax.legend(loc="lower left", fontsize="small", handletextpad=0.2)
     return ax
 
 

@@ -30,12 +30,20 @@ def sensor_readings(
 
 
 def sensor_stream(
-    spark: SparkSession, *, rows_per_batch: int, sensors: int, seed: int, rows: int | None = None
+    spark: SparkSession,
+    *,
+    rows_per_batch: int,
+    sensors: int,
+    seed: int,
+    rows: int | None = None,
+    first: int = 0,
 ) -> DataFrame:
     """Return the same readings as a stream: micro-batch k holds the same readings in every run.
 
     Unbounded unless `rows` is given; then batches after the last reading are empty, so that
-    `drain` can detect the end. Source: Spark 3.5 `rate-micro-batch`.
+    `drain` can detect the end. With a negative `first`, a batch holds what an earlier batch of the
+    stream without it held: readings with a number below 0 are left out. Source: Spark 3.5
+    `rate-micro-batch`.
     """
     source = (
         spark.readStream.format("rate-micro-batch")
@@ -43,8 +51,10 @@ def sensor_stream(
         .option("numPartitions", SLICES)
         .load()
     )
-    bounded = source if rows is None else source.where(F.col("value") < rows)
-    return _columns(bounded, F.col("value"), sensors, seed)
+    number = F.col("value") + first
+    bounded = source if first >= 0 else source.where(number >= 0)
+    bounded = bounded if rows is None else bounded.where(number < rows)
+    return _columns(bounded, number, sensors, seed)
 
 
 def readings_table(**fields: Any) -> TableSpec:
