@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -142,6 +143,36 @@ def test_a_stream_keeps_one_row_of_each_key(
     assert len(found) == len(LEFT)
     # hudi-rs counts what Spark counts, too: no duplicate is hidden in a log.
     assert read_elsewhere(table) == found
+
+
+@pytest.mark.parametrize(
+    ("fields", "left"),
+    [
+        ({"merge_mode": "COMMIT_TIME_ORDERING"}, [(1, 10, "3.00", 1), (1, 11, "4.00", 1)]),
+        ({"index": "GLOBAL_SIMPLE", "record_key": ("reading_id",)}, [(1, 10, "2.00", 9)]),
+    ],
+)
+def test_the_newest_is_what_the_table_says(
+    spark: SparkSession, tmp_path: Path, fields: dict[str, Any], left: list[Reading]
+) -> None:
+    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    spec = readings_table(operation="upsert", **fields)
+    ledger = BatchLedger(spark, spec, place, {})
+    changes = [(1, 10, "1.00", 5), (1, 10, "2.00", 9), (1, 10, "3.00", 1), (1, 11, "4.00", 1)]
+
+    def write_batch(batch: DataFrame, number: int) -> None:
+        values = [
+            (*one[:2], Decimal(one[2]), datetime(2026, 1, 1, 0, 0, one[3])) for one in changes
+        ]
+        ledger.write_batch(batch.sparkSession.createDataFrame(values, SCHEMA).coalesce(1), number)
+
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    writer = source.writeStream.foreachBatch(write_batch)
+    query = writer.option("checkpointLocation", place.checkpoint).start()
+    drain(query, batches=2, deadline=180)
+    table = local_path(place.table)
+    assert table is not None
+    assert read(spark, table) == [one[:3] for one in left]
 
 
 def test_small_logs_are_not_compacted_at_each_tenth_batch(
