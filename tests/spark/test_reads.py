@@ -13,6 +13,7 @@ from hudilab.lessons.timeline import instants
 from hudilab.operations.reads import as_of, changes
 
 ROWS = 30
+LONG_AGO = "20000101000000000"
 OLD = "cleaning has deleted files of that time; the oldest instant is "
 LATER = (
     "cleaning has deleted files of later commits; read the snapshot, then go on: "
@@ -45,11 +46,11 @@ def test_a_cleaned_range_is_refused(spark: SparkSession, tmp_path: Path, policy:
         write()
     times = completed()
     assert [as_of(spark, table, one).count() for one in times] == [ROWS] * 5
-    pairs = list(zip(["0" * 17, *times], times, strict=False))
+    pairs = list(zip([LONG_AGO, *times], times, strict=False))
     assert [changes(spark, table, *pair).count() for pair in pairs] == [ROWS] * 5
     write(**{"hoodie.clean.automatic": "true", "hoodie.clean.max.commits": "1"}, **POLICIES[policy])
     times = completed()
-    pairs = list(zip(["0" * 17, *times], times, strict=False))
+    pairs = list(zip([LONG_AGO, *times], times, strict=False))
     reached, missed, refused = [], [], []
     for number, (begin, end) in enumerate(pairs, start=1):
         try:

@@ -74,7 +74,7 @@ def run(
                 f"{uri} is on S3, but IS_LOCAL is true; use the settings of that warehouse: "
                 f"IS_LOCAL=false hudilab tidy {uri}"
             )
-        check_warehouse(uri, settings)
+        check_warehouse(uri.rpartition("/")[0], settings)  # its probe stays out of the table
     spark = open_session(settings, app="tidy")
     try:
         services = TableServices(spark, uri, stopped=stopped, lock=options or None)
