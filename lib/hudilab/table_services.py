@@ -14,12 +14,11 @@ from pyspark.sql import SparkSession
 from hudilab.commits import SERVICES, Commits
 from hudilab.errors import TableError
 from hudilab.ledger_rules import Commit
-from hudilab.storage import exists, list_files, read_text
+from hudilab.storage import exists, read_text
 from hudilab.tables import foreign_groups, index_options, read_properties, sharing_options
 
 __all__ = ["TableServices"]
 
-QUIET = 60.0  # seconds after a write without a lock during which its stream counts as running
 MOMENT = 3.0  # seconds in which a writer's heartbeat follows its commit
 COMPACTIONS = "filterPendingCompactionTimeline"
 CLUSTERINGS = "filterPendingReplaceOrClusteringTimeline"
@@ -30,15 +29,14 @@ class TableServices:
     """The table services of one table; each method runs one and returns a line of what was done.
 
     A stream of the lab without `shared=True` takes no locks. Two programs that compact or clean
-    such a table at the same time can delete each other's files. So every service is refused while
-    a writer without a lock writes, or has written a moment ago. Beside a stream with `shared=True`
+    such a table at the same time can delete each other's files. So every service is refused if the
+    newest write took no lock, unless its writer is stopped. Beside a stream with `shared=True`
     a service takes the same lock as the stream, and its heartbeat keeps the stream from running
     the same plan. A service that is killed leaves a plan: the next run, or the stream, completes
     it. Source: Hudi 1.2 `hoodie.write.concurrency.mode`.
 
     Args:
-        stopped: The caller knows that the table's stream is stopped: do not wait for its last
-            write to be a minute old.
+        stopped: The caller knows that no writer is running.
         lock: Options of a Hudi lock provider, as those of the table's streams; see
             `sharing_options`.
 
@@ -89,24 +87,23 @@ class TableServices:
     def check_safe(self, *, cluster: bool = False) -> None:
         """Refuse to run beside a writer that takes no lock, or one that updates what is merged."""
         newest, again = self._newest_write(), f"hudilab tidy {self._table}"
-        age = self._age(newest)
-        if newest is not None and age < QUIET and not self._stopped:
-            wrote = f"{age:.0f} s ago a writer wrote to {self._table}"
+        if newest is not None and not self._stopped:
             if not newest.shared:
                 raise TableError(
-                    f"{wrote} without a lock, and it may still be running; stop it and add "
-                    f"--stopped, or write with BatchLedger(..., shared=True): {again} --stopped"
+                    f"the newest write to {self._table} took no lock, so its writer may be "
+                    "running; stop it and add --stopped, or write with BatchLedger(..., shared=True): "
+                    f"{again} --stopped"
                 )
             if not self._locks:
                 raise TableError(
-                    f"{wrote}, which is on an object store, where services need the writer's lock; "
-                    f"give the options of its lock provider: {again} --lock NAME=VALUE"
+                    f"{self._table} is on an object store and shared, so services need the "
+                    f"writers' lock; give the options of its provider: {again} --lock NAME=VALUE"
                 )
             if cluster and newest.operation != "BULK_INSERT":
                 raise TableError(
-                    f"{wrote} with operation={newest.operation.lower()}, and a batch that changes "
-                    "a file fails while clustering merges it; stop the writer, then: "
-                    f"{again} --cluster --stopped"
+                    f"the newest write to {self._table} is an {newest.operation.lower()}, and a "
+                    "batch that changes a file fails while clustering merges it; stop the writer, "
+                    f"then: {again} --cluster --stopped"
                 )
         if alone := self._without_heartbeat():
             raise TableError(
@@ -252,15 +249,6 @@ class TableServices:
     def _newest_write(self) -> Commit | None:
         commits = self._commits.newest_first()
         return next((one for one in commits if one.operation not in SERVICES), None)
-
-    def _age(self, commit: Commit | None) -> float:
-        """Return how many seconds ago a commit was completed, by its file's age."""
-        if commit is None:
-            return QUIET
-        files = list_files(self._spark, f"{self._table}/.hoodie/timeline")
-        head = f"{commit.instant}_"
-        done = [file.modified_ms / 1000 for file in files if file.path.startswith(head)]
-        return max(0.0, time.time() - max(done)) if done else QUIET
 
     def _without_heartbeat(self) -> str:
         """Return the first unfinished write whose writer keeps no heartbeat; empty if none."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -130,7 +129,8 @@ def test_each_service_of_a_merge_on_read_table(spark: SparkSession, place: Place
     read_optimized = {"hoodie.datasource.query.type": "read_optimized"}
     only_base = spark.read.format("hudi").options(**read_optimized).load(place.table)
     assert only_base.drop("_hoodie_file_name").exceptAll(rows).isEmpty()
-    assert only_base.count() == rows.count()
+    keys = rows.count()
+    assert only_base.count() == keys
     assert tidy.compact() == "compact: 0 file slices merged, 0 plans"
     # Cleaning keeps the slice before the newest commit, too: a query may be reading it.
     assert tidy.clean(1) == "clean: 0 files deleted, the newest 1 commit kept"
@@ -144,7 +144,7 @@ def test_each_service_of_a_merge_on_read_table(spark: SparkSession, place: Place
         f"compaction: hudilab tidy {place.table}"
     )
     write(spark, LOGS, place, 140, 160)
-    assert spark.read.format("hudi").load(place.table).count() == 160
+    assert spark.read.format("hudi").load(place.table).count() == keys + 40
 
 
 def test_each_service_of_appends(spark: SparkSession, place: Place) -> None:
@@ -171,9 +171,9 @@ def test_a_writer_without_a_lock_is_left_alone(spark: SparkSession, place: Place
     write(spark, LOGS, place, 0, 40)
     tidy, before = TableServices(spark, place.table), files(place)
     for service in (tidy.compact, lambda: tidy.clean(1), tidy.archive):
-        assert re.sub(r"^\d+ s", "N s", refusal(service)) == (
-            f"N s ago a writer wrote to {place.table} without a lock, and it may still be running; "
-            "stop it and add --stopped, or write with BatchLedger(..., shared=True): hudilab tidy "
+        assert refusal(service) == (
+            f"the newest write to {place.table} took no lock, so its writer may be running; stop "
+            "it and add --stopped, or write with BatchLedger(..., shared=True): hudilab tidy "
             f"{place.table} --stopped"
         )
     assert files(place) == before
@@ -194,10 +194,10 @@ def test_small_files_are_not_merged_beside_a_stream_of_updates(
 ) -> None:
     drain(start(spark, UPSERTS, place, 1, 0.0), batches=1, deadline=300)
     tidy = TableServices(spark, place.table)
-    assert re.sub(r"^\d+ s", "N s", refusal(tidy.cluster)) == (
-        f"N s ago a writer wrote to {place.table} with operation=upsert, and a batch that changes "
-        "a file fails while clustering merges it; stop the writer, then: hudilab tidy "
-        f"{place.table} --cluster --stopped"
+    assert refusal(tidy.cluster) == (
+        f"the newest write to {place.table} is an upsert, and a batch that changes a file fails "
+        f"while clustering merges it; stop the writer, then: hudilab tidy {place.table} --cluster "
+        "--stopped"
     )
     assert tidy.clean(1) == "clean: 0 files deleted, the newest 1 commit kept"
 

@@ -140,7 +140,7 @@ def command(
     ] = False,
     stopped: Annotated[
         bool,
-        typer.Option("--stopped", help="The table's stream is stopped: do not wait a minute."),
+        typer.Option("--stopped", help="No writer is running; needed if writers take no locks."),
     ] = False,
     retain: Annotated[
         int, typer.Option(help="Commits that --clean keeps for time travel.")

@@ -8,6 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hudilab.errors import TableError
 from hudilab.operations.inspect import inspect
+from hudilab.operations.inspect.model import iso
+from hudilab.operations.inspect.timeline import WRITES
 
 __all__ = ["as_of", "changes"]
 
@@ -59,9 +61,17 @@ def _lost(table: str, instant: str, *, incremental: bool) -> str:
             f"the timeline: hudilab inspect {table}"
         )
     found = inspect(table)
-    reach = found.report.reach
-    oldest = reach.oldest_incremental if incremental else reach.oldest_time_travel
-    if oldest is None or not (found.facts.clean_begin or found.facts.cleaned):
+    facts, reach = found.facts, found.report.reach
+    oldest = _digits(reach.oldest_incremental if incremental else reach.oldest_time_travel)
+    if instant >= oldest or not (facts.clean_begin or facts.cleaned):
         return ""
-    first = re.sub(r"\D", "", oldest)
-    return first if instant < first else ""
+    if incremental and instant >= min((one.time for one in facts.events), default=""):
+        # Nothing is missed if no write was completed between the two.
+        writes = (one for one in facts.events if one.is_done and one.action in WRITES)
+        if not any(instant < _digits(iso(one.completed_at)) <= oldest for one in writes):
+            return ""
+    return oldest
+
+
+def _digits(moment: str | None) -> str:
+    return re.sub(r"\D", "", moment or "")
