@@ -91,8 +91,8 @@ class TableServices:
             if not newest.shared:
                 raise TableError(
                     f"the newest write to {self._table} took no lock, so its writer may be "
-                    "running; stop it and add --stopped, or write with BatchLedger(..., shared=True): "
-                    f"{again} --stopped"
+                    "running; stop it and add --stopped, or write with BatchLedger(..., "
+                    f"shared=True): {again} --stopped"
                 )
             if not self._locks:
                 raise TableError(
