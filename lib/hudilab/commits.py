@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hudilab.errors import StreamError
-from hudilab.ledger_rules import BATCH, COVERS, QUERY, SOURCE, Commit, Stamp
+from hudilab.ledger_rules import BATCH, COVERS, QUERY, SHARED, SOURCE, Commit, Stamp
 from hudilab.storage import exists, file_size, list_files
 
-__all__ = ["Commits"]
+__all__ = ["SERVICES", "Commits", "Slice"]
 
 PROPERTIES = ".hoodie/hoodie.properties"
 SERVICES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
 PATIENCE = 600.0  # seconds to wait for the writes of other drivers that are still alive
+
+
+class Slice(NamedTuple):
+    """A file slice: `bytes` is the size of its base file, 0 without one."""
+
+    partition: str
+    group: str
+    bytes: int
+    logs: int
 
 
 class Commits:
@@ -34,7 +43,7 @@ class Commits:
         Raises:
             StreamError: A commit's file is empty or damaged.
         """
-        meta = self._meta()
+        meta = self.meta()
         if meta is None:
             return
         active = meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
@@ -60,7 +69,7 @@ class Commits:
         Raises:
             StreamError: Another writer is still alive after 10 minutes.
         """
-        meta = self._meta()
+        meta = self.meta()
         if meta is None or not (unfinished := _unfinished(meta)):
             return
         asked = self._jvm.java.util.HashMap()
@@ -75,7 +84,7 @@ class Commits:
         try:
             while True:
                 client.rollbackFailedWrites(meta)
-                meta = self._meta()
+                meta = self.meta()
                 if not wait or meta is None or not (left := unfinished & _unfinished(meta)):
                     return
                 if time.monotonic() > ends:
@@ -110,11 +119,20 @@ class Commits:
         """Return whether the table has been created completely."""
         return file_size(self._spark, f"{self._table}/{PROPERTIES}") > 0
 
+    def unfinished(self) -> set[str]:
+        """Return instants of requested or in-flight writes; table services do not count."""
+        meta = self.meta()
+        return set() if meta is None else _unfinished(meta)
+
     def file_groups(self) -> set[str]:
         """Return the ids of the file groups that a reader sees now."""
-        meta = self._meta()
+        return {one.group for one in self.slices()}
+
+    def slices(self) -> list[Slice]:
+        """Return the file slices that a reader sees now, sorted."""
+        meta = self.meta()
         if meta is None:
-            return set()
+            return []
         hudi = self._jvm.org.apache.hudi
         context = hudi.client.common.HoodieSparkEngineContext(self._jsc)
         config = hudi.common.config.HoodieMetadataConfig.newBuilder().enable(False).build()
@@ -125,11 +143,11 @@ class Commits:
             to_list = self._jvm.java.util.stream.Collectors.toList()
             partitions = {str(name) for name in view.getPartitionNames()}
             slices = (view.getLatestFileSlices(name).collect(to_list) for name in partitions)
-            return {str(one.getFileId()) for found in slices for one in found}
+            return sorted(_slice(one) for found in slices for one in found)
         finally:
             view.close()
 
-    def _meta(self) -> Any:
+    def meta(self) -> Any:
         """Return Hudi's client for the current state of the table, or None without a table."""
         if not self.is_there():
             return None
@@ -156,7 +174,8 @@ class Commits:
                 source = str(extra.get(SOURCE))
                 stamp = Stamp(str(query), int(batch), str(extra.get(COVERS)), source)
             groups = frozenset(map(str, written.keySet()))
-            yield Commit(time_, stamp, groups, str(found.getOperationType()))
+            shared = extra.get(SHARED) is not None
+            yield Commit(time_, stamp, groups, str(found.getOperationType()), shared)
 
     def _damaged(self, instant: Any) -> StreamError:
         name = f"{instant.requestedTime()}_{instant.getCompletionTime()}.{instant.getAction()}"
@@ -166,6 +185,13 @@ class Commits:
             "or truncated, as after a power failure, so what it wrote is unknown; delete that "
             f"file and start again, and Hudi rolls the commit back: {file}"
         )
+
+
+def _slice(one: Any) -> Slice:
+    base = one.getBaseFile()
+    size = int(base.get().getFileSize()) if base.isPresent() else 0
+    name, group = str(one.getPartitionPath()), str(one.getFileId())
+    return Slice(name, group, size, int(one.getLogFiles().count()))
 
 
 def _unfinished(meta: Any) -> set[str]:

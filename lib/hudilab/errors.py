@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _COMMAND = re.compile(
-    r"\bhudilab (?=(?:apps|bundle|deploy|doctor|inspect|jars|kill|run|services|submit)\b)"
+    r"\bhudilab (?=(?:apps|bundle|deploy|doctor|inspect|jars|kill|run|services|submit|tidy)\b)"
 )
 
 

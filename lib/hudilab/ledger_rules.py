@@ -14,6 +14,7 @@ __all__ = [
     "COVERS",
     "PREFIX",
     "QUERY",
+    "SHARED",
     "SOURCE",
     "Checkpoint",
     "Commit",
@@ -26,6 +27,7 @@ __all__ = [
 PREFIX = "hudilab."
 QUERY, BATCH = PREFIX + "query_id", PREFIX + "batch_id"
 COVERS, SOURCE = PREFIX + "covers", PREFIX + "source"
+SHARED = PREFIX + "shared"  # the writer took a lock; see hudilab.tables.sharing_options
 FENCED = "another driver has taken over the checkpoint {}; let that one write, and stop this one"
 
 
@@ -52,12 +54,14 @@ class Commit(NamedTuple):
         stamp: None if no stream of the lab wrote the commit.
         groups: The ids of the file groups it wrote.
         operation: Hudi's name of the operation.
+        shared: Whether its writer took a lock, as a stream with `shared=True` does.
     """
 
     instant: str
     stamp: Stamp | None
     groups: frozenset[str] = frozenset()
     operation: str = ""
+    shared: bool = False
 
 
 class Checkpoint(NamedTuple):

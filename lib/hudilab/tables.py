@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hudilab.errors import TableError
+from hudilab.ledger_rules import SHARED
 
 __all__ = [
     "TIDY_EVERY",
@@ -406,6 +407,8 @@ def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[s
         # Retry for longer than a dead writer's lock lives.
         "hoodie.write.lock.client.num_retries": "180",
         "hoodie.write.lock.client.wait_time_ms_between_retry": "500",
+        # A stream's commits keep this: it tells other programs that the stream takes locks.
+        SHARED: "true",
     } | dict(file if lock is None else lock)
 
 

@@ -254,7 +254,7 @@ def test_what_cannot_run_is_one_line(platform: Platform) -> None:
     done = platform.main("copy")
     assert (done.returncode, done.stdout) == (
         1,
-        "hudilab: unknown job 'copy'; use one of: sensor_readings, stock_prices\n",
+        "hudilab: unknown job 'copy'; use one of: sensor_readings, stock_prices, tidy\n",
     )
     file = platform.root / "MANIFEST.json"
     manifest = json.loads(file.read_text("utf-8"))

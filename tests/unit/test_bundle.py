@@ -165,7 +165,7 @@ WHERE = "{conf}/application_properties.json: group 'spark.run.options': "
             "lib/hudilab-dependencies.jar); "
             + WHERE
             + "key 'job' names 'copy', which is not in the bundle (available: sensor_readings, "
-            "stock_prices); fix the settings",
+            "stock_prices, tidy); fix the settings",
         ),
         (
             {"job": None},
@@ -192,7 +192,7 @@ def test_the_file_that_a_bad_run_option_comes_from_is_named(project: Settings) -
     )
     assert refusal(project) == (
         f"{file}: group 'spark.run.options': key 'job' names 'copy', which is not in the bundle "
-        "(available: sensor_readings, stock_prices); fix the settings"
+        "(available: sensor_readings, stock_prices, tidy); fix the settings"
     )
 
 

@@ -10,7 +10,7 @@ from hudilab.errors import LabError
 
 __all__ = ["JOBS", "one_line"]
 
-JOBS = ("sensor_readings", "stock_prices")  # those that write a table
+JOBS = ("sensor_readings", "stock_prices", "tidy")  # those that write to a table
 
 
 @contextmanager

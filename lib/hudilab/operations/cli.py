@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hudilab.errors import LabError
+from hudilab.jobs import tidy
 from hudilab.operations.services import NAMES, Name, service
 
 if TYPE_CHECKING:
@@ -294,6 +295,9 @@ def inspect(
     )
     if not healthy:
         raise typer.Exit(1)
+
+
+app.command("tidy")(tidy.command)
 
 
 def join_pairs(arguments: list[str]) -> list[str]:

@@ -1,0 +1,171 @@
+"""Run table services on a Hudi table: compact, cluster, clean, archive; see `hudilab tidy --help`.
+
+Run `hudilab tidy TABLE`, `hudilab submit tidy TABLE`, or `python -m hudilab.jobs.tidy TABLE`: by
+hand or from a scheduler, beside the table's stream if that stream was started with `shared=True`.
+A run that is killed does no harm: the next one completes its plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hudilab.errors import ParameterError, PathError, TableError
+from hudilab.jobs import one_line
+
+if TYPE_CHECKING:
+    from hudilab.table_services import TableServices
+
+__all__ = ["command", "run"]
+
+RETAIN = 10  # commits that cleaning keeps, as Hudi does by default
+
+
+def run(
+    table: str,
+    *,
+    compact: bool | None = None,
+    cluster: bool = False,
+    clean: bool = False,
+    archive: bool = False,
+    dry_run: bool = False,
+    stopped: bool = False,
+    retain: int = RETAIN,
+    lock: Sequence[str] = (),
+) -> Iterator[str]:
+    """Run the services on the table at a path or URI, in this order; yield a line for each.
+
+    Args:
+        compact: None: if the table is MERGE_ON_READ.
+        retain: The number of commits that cleaning keeps.
+        lock: Options of the streams' lock provider, as NAME=VALUE; for a table on an object store.
+
+    Raises:
+        LabError: There is no table, no service, or one that does not fit the table or is not safe
+            now; raised before anything is written.
+    """
+    # Imported here: slow to load, and not needed to show the help.
+    from hudilab.config import load_settings
+    from hudilab.paths import local_path, rewrite_scheme
+    from hudilab.s3 import check_warehouse
+    from hudilab.session import open_session
+    from hudilab.table_services import TableServices
+
+    if retain < 1:
+        raise ParameterError(
+            f"--retain {retain} is less than 1: the newest commit cannot be cleaned; give at least "
+            "1: hudilab tidy TABLE --clean --retain 1"
+        )
+    options = dict(_pair(one) for one in lock)
+    try:
+        uri = rewrite_scheme(table, Path.cwd())
+    except PathError:
+        raise TableError(
+            f"{table!r} is not the place of a table; give a path, or a file:// or s3:// URI: "
+            "hudilab tidy TABLE"
+        ) from None
+    settings = load_settings()
+    if local_path(uri) is None:
+        if settings.is_local:
+            raise TableError(
+                f"{uri} is on S3, but IS_LOCAL is true; use the settings of that warehouse: "
+                f"IS_LOCAL=false hudilab tidy {uri}"
+            )
+        check_warehouse(uri.rpartition("/")[0], settings)  # its probe stays out of the table
+    spark = open_session(settings, app="tidy")
+    try:
+        services = TableServices(spark, uri, stopped=stopped, lock=options or None)
+        if compact is None:
+            compact = services.table_type == "MERGE_ON_READ"
+        chosen = {"compact": compact, "cluster": cluster, "clean": clean, "archive": archive}
+        names = [name for name, wanted in chosen.items() if wanted]
+        if not names:
+            raise ParameterError(
+                f"nothing to do for {uri}, which is {services.table_type}; choose services: "
+                f"hudilab tidy {uri} --cluster --clean --archive"
+            )
+        services.check(compact=compact, cluster=cluster)
+        if dry_run:
+            yield from (services.preview(name, retain) for name in names)
+            yield _safe_now(services, cluster)
+            return
+        services.check_safe(cluster=cluster)
+        for name in names:
+            yield services.clean(retain) if name == "clean" else getattr(services, name)()
+    finally:
+        spark.stop()
+
+
+def _safe_now(services: TableServices, cluster: bool) -> str:
+    try:
+        services.check_safe(cluster=cluster)
+    except TableError as error:
+        return f"refused now: {error}"
+    return "safe now"
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise ParameterError(
+            f"--lock {text!r} is not NAME=VALUE; write an option of Hudi's lock provider: "
+            "hudilab tidy TABLE --lock hoodie.write.lock.provider=CLASS"
+        )
+    return name, value
+
+
+def command(
+    table: Annotated[str, typer.Argument(help="A path, or a file://, s3:// or s3a:// URI.")],
+    compact: Annotated[
+        bool | None,
+        typer.Option(
+            "--compact/--no-compact",
+            help="Merge logs into base files; the default for MERGE_ON_READ.",
+        ),
+    ] = None,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Merge small files; not for bucketed tables.")
+    ] = False,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Delete files that only old commits need.")
+    ] = False,
+    archive: Annotated[
+        bool, typer.Option("--archive", help="Move old instants to the archived timeline.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")
+    ] = False,
+    stopped: Annotated[
+        bool,
+        typer.Option("--stopped", help="No writer is running; needed if writers take no locks."),
+    ] = False,
+    retain: Annotated[
+        int, typer.Option(help="Commits that --clean keeps for time travel.")
+    ] = RETAIN,
+    lock: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Option of the streams' lock provider, on S3."),
+    ] = None,
+) -> None:
+    """Run table services on a Hudi table: compact, cluster, clean, archive."""
+    with one_line():
+        lines = run(
+            table,
+            compact=compact,
+            cluster=cluster,
+            clean=clean,
+            archive=archive,
+            dry_run=dry_run,
+            stopped=stopped,
+            retain=retain,
+            lock=lock or (),
+        )
+        for line in lines:
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(command)
