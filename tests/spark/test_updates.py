@@ -186,14 +186,23 @@ def test_a_name_in_sql_is_given_to_its_own_table_only(spark: SparkSession, place
     assert read(spark, place).count() == 4
 
 
-def test_a_table_whose_path_has_an_apostrophe_gets_a_name(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    odd = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path / "ann's lab")
-    write(sensor_readings(spark, 4, **SIZES), upserts("COPY_ON_WRITE"), odd)
-    register(spark, upserts("COPY_ON_WRITE"), odd, "odd")
+def test_a_name_for_a_table_at_an_odd_path(spark: SparkSession, tmp_path: Path) -> None:
+    spec, rows = upserts("COPY_ON_WRITE"), sensor_readings(spark, 4, **SIZES)
+    quoted, spaced = (
+        locate("warehouse", "lab", "readings", is_local=True, home=tmp_path / folder)
+        for folder in ("ann's", "ann s")
+    )
+    write(rows, spec, quoted)
+    register(spark, spec, quoted, "odd")
     assert spark.table("odd").count() == 4
     spark.sql("DROP TABLE odd")
+    write(rows, spec, spaced)
+    with pytest.raises(TableError) as caught:
+        register(spark, spec, spaced, "odd")
+    assert str(caught.value) == (
+        f"Hudi cannot give a name to {spaced.table}, because its path has blanks or special "
+        "characters; move the warehouse to a path without them"
+    )
 
 
 def test_a_stream_of_decimals_into_a_table_with_changes_is_refused(
