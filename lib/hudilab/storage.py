@@ -139,8 +139,16 @@ def register(spark: SparkSession, spec: TableSpec, place: Place, name: str) -> s
     The name must be free, or that of an external table: dropping one deletes no files.
 
     Raises:
-        TableError: There is no table, it differs from its spec, or the name is taken.
+        TableError: There is no table, it differs from its spec, the name is taken, or Hudi cannot
+            give names to tables at this path.
     """
+    _, path = _open(spark, place.table)
+    # Hudi 1.2 takes the escaped form of the path for the path itself, and finds nothing there.
+    if path.toUri().getRawPath() != path.toUri().getPath():
+        raise TableError(
+            f"Hudi cannot give a name to {place.table}, because its path has blanks or special "
+            "characters; move the warehouse to a path without them"
+        )
     file = f"{place.table}/.hoodie/hoodie.properties"
     if not exists(spark, file):
         raise TableError(f"there is no table at {place.table}; write to it first, then register it")

@@ -30,11 +30,13 @@ _OPERATIONS = ("bulk_insert", "insert", "upsert")
 # With one of these, a key is unique in its partition; with a global one, in the table.
 _LOCAL = ("BUCKET", "SIMPLE", "BLOOM", "RECORD_LEVEL_INDEX")
 _GLOBAL = ("GLOBAL_SIMPLE", "GLOBAL_BLOOM", "GLOBAL_RECORD_LEVEL_INDEX")
+_RECORD = ("RECORD_LEVEL_INDEX", "GLOBAL_RECORD_LEVEL_INDEX")
 _MERGE_MODES = ("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING")
 _WRITE = "hoodie.datasource.write."
 _INLINE = "hoodie.compact.inline"
 _CLEAN = "hoodie.clean.automatic"
 _MERGER = "hoodie.write.record.merge.custom.implementation.classes"
+_MERGERS = (_MERGER, "hoodie.datasource.write.record.merger.impls")
 _BUCKETS = "hoodie.bucket.index.num.buckets"
 _FILTER = "hoodie.parquet.bloom.filter.enabled"
 _INDEX = "hoodie.index.type"
@@ -60,6 +62,7 @@ _SPELLINGS = {
     ],
     "operation": [f"{_WRITE}operation"],
     "buckets": [_BUCKETS],
+    "index": [_INDEX],
     "merge_mode": [_MODE, "hoodie.record.merge.mode"],
     "cdc": [_CDC, _IMAGES],
     "record_key and TableSpec.partition": [
@@ -182,6 +185,8 @@ class TableSpec:
                 problems.append(f"option {key!r} has a value of type {kind}; write it as a string")
             elif remedy := _OWNED.get(key.strip().lower()):
                 problems.append(f"option {key!r} belongs to the spec; {remedy}")
+            elif key.strip().lower() in _MERGERS and self.index in _GLOBAL + _RECORD:
+                problems.append(f"option {key!r} can end the JVM with {self.index}; leave it out")
         if problems:
             raise TableError("; ".join(problems))
         return {option: value for option, value, _ in self.describe()} | dict(extra or {})
@@ -222,11 +227,11 @@ class TableSpec:
         # In MERGE_ON_READ, Spark rows would also change the log format, for no gain. With a global
         # index they end the JVM (SIGSEGV), with a record index they are read as garbage.
         in_spark = self.operation == "upsert" and self.table_type == "COPY_ON_WRITE"
-        in_spark = in_spark and self.index in (None, "BUCKET", "SIMPLE", "BLOOM")
+        in_spark = in_spark and self.index not in _GLOBAL + _RECORD
         values.append("org.apache.hudi.DefaultSparkRecordMerger" if in_spark else "")
         buckets = ["BUCKET", str(self.buckets), "false"]
         values += buckets if self.buckets else [self.index or "", "", ""]
-        one, all_ = self.index == _LOCAL[-1], self.index == _GLOBAL[-1]
+        one, all_ = (self.index == name for name in _RECORD)
         values += ["true" if yes else "" for yes in (one or all_, one, all_, all_)]
         values += [self.merge_mode or ""]
         values += ["true", "DATA_BEFORE_AFTER"] if self.cdc else ["", ""]
@@ -282,8 +287,12 @@ class TableSpec:
             problems.append("index=BUCKET needs buckets, the number of file groups per partition")
         if self.index != "BUCKET" and self.buckets is not None:
             problems.append(f"buckets need index=BUCKET, but index is {self.index}")
-        within = sorted({*self.partition} & {*self.record_key}) if self.index in _GLOBAL else []
-        if within:
+        keys, parts = (
+            [str(column).lower() for column in columns] if isinstance(columns, tuple) else []
+            for columns in (self.record_key, self.partition)
+        )
+        within = [name for name in parts if name in keys]
+        if within and self.index in _GLOBAL:
             problems.append(
                 f"index={self.index} moves no row, because the partition column {within[0]} is "
                 "part of record_key: in another partition it is another key"

@@ -586,6 +586,17 @@ def test_notebook_02_gives_the_same_results(env: dict[str, str], tmp_path: Path)
 
 
 @pytest.mark.deep
+def test_notebook_04_gives_the_same_results(env: dict[str, str], tmp_path: Path) -> None:
+    """Its erasure opens every object of the table on S3."""
+    done = hudilab(env, "run", "04", "--out", str(tmp_path), "-p", "run_id", "nb")
+    assert done.returncode == 0, done.stderr[-3000:]
+    name = "04_update_delete_merge.ipynb"
+    local = facts(PROJECT / "notebooks" / name)
+    assert len(local) >= 15
+    assert facts(tmp_path / name) == local
+
+
+@pytest.mark.deep
 def test_notebook_07_gives_the_same_results(
     env: dict[str, str], kafka: Access, tmp_path: Path
 ) -> None:

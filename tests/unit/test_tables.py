@@ -132,6 +132,16 @@ def test_spark_rows_are_never_merged_through_a_global_or_record_index(
     assert (MERGER in indexed(index, table_type=table_type).write_options()) == fine
 
 
+@pytest.mark.parametrize("option", [MERGER, "hoodie.datasource.write.record.merger.impls"])
+def test_nor_can_an_option_combine_them(option: str) -> None:
+    extra = {option: "org.apache.hudi.DefaultSparkRecordMerger"}
+    assert indexed("SIMPLE").write_options(extra)[option] == extra[option]
+    for index in (*GLOBAL, "RECORD_LEVEL_INDEX"):
+        with pytest.raises(TableError) as caught:
+            indexed(index).write_options(extra)
+        assert str(caught.value) == f"option {option!r} can end the JVM with {index}; leave it out"
+
+
 def test_the_merge_mode_is_an_option_that_the_first_write_obeys() -> None:
     mode = "hoodie.write.record.merge.mode"  # Hudi 1.2 ignores hoodie.record.merge.mode there
     assert mode not in spec(operation="upsert").write_options()
@@ -234,6 +244,7 @@ def test_described_are_all_options_and_each_in_a_sentence(table_type: str, opera
         ("hoodie.table.precombine.field", "set TableSpec.ordering"),
         ("hoodie.datasource.write.precombine.field", "set TableSpec.ordering"),
         ("hoodie.datasource.write.operation", "set TableSpec.operation"),
+        ("hoodie.index.type", "set TableSpec.index"),
         ("hoodie.write.record.merge.mode", "set TableSpec.merge_mode"),
         ("hoodie.record.merge.mode", "set TableSpec.merge_mode"),
         ("hoodie.table.cdc.enabled", "set TableSpec.cdc"),
@@ -281,7 +292,6 @@ def test_options_that_the_spec_sets_are_refused_but_those_of_speed() -> None:
     assert sorted(allowed) == [
         "hoodie.clean.automatic",
         "hoodie.compact.inline",
-        "hoodie.index.type",
         "hoodie.parquet.bloom.filter.enabled",
         MERGER,
     ]
@@ -376,6 +386,10 @@ def test_an_option_name_that_is_no_text_is_refused() -> None:
             {"operation": "upsert", "index": "GLOBAL_BLOOM"},
             "index=GLOBAL_BLOOM moves no row, because the partition column sensor_id is part of "
             "record_key: in another partition it is another key",
+        ),
+        (
+            {"operation": "upsert", "index": "GLOBAL_BLOOM", "record_key": 5},
+            "record_key is of type int, write a tuple such as ('sensor_id',)",
         ),
         (
             {"operation": "upsert", "merge_mode": "CUSTOM"},
