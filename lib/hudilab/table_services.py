@@ -84,9 +84,10 @@ class TableServices:
                 f"merged by compaction: hudilab tidy {self._table}"
             )
 
-    def check_safe(self, *, cluster: bool = False) -> None:
+    def check_safe(self, *services: str) -> None:
         """Refuse to run beside a writer that takes no lock, or one that updates what is merged."""
-        newest, again = self._newest_write(), f"hudilab tidy {self._table}"
+        newest = self._newest_write()
+        again = " ".join((f"hudilab tidy {self._table}", *(f"--{name}" for name in services)))
         if newest is not None and not self._stopped:
             if not newest.shared:
                 raise TableError(
@@ -99,11 +100,11 @@ class TableServices:
                     f"{self._table} is on an object store and shared, so services need the "
                     f"writers' lock; give the options of its provider: {again} --lock NAME=VALUE"
                 )
-            if cluster and newest.operation != "BULK_INSERT":
+            if "cluster" in services and newest.operation != "BULK_INSERT":
                 raise TableError(
                     f"the newest write to {self._table} is an {newest.operation.lower()}, and a "
                     "batch that changes a file fails while clustering merges it; stop the writer, "
-                    f"then: {again} --cluster --stopped"
+                    f"then: {again} --stopped"
                 )
         if alone := self._without_heartbeat():
             raise TableError(
@@ -115,10 +116,10 @@ class TableServices:
     def compact(self) -> str:
         """Plan a compaction and execute all plans: merge each slice's logs into a new base file."""
         self.check(compact=True)
-        self.check_safe()
+        self.check_safe("compact")
         with self._client({"hoodie.compact.inline.max.delta.commits": "1"}) as client:
             client.scheduleCompaction(self._none())
-            self.check_safe()  # a stream may have started since
+            self.check_safe("compact")  # a stream may have started since
             plans = self._pending(COMPACTIONS)
             for instant in plans:
                 self._execute(client.compact, instant, COMPACTIONS)
@@ -128,12 +129,12 @@ class TableServices:
     def cluster(self) -> str:
         """Plan a clustering and execute all plans: merge each partition's small files."""
         self.check(cluster=True)
-        self.check_safe(cluster=True)
+        self.check_safe("cluster")
         before = len(self._commits.slices())
         often = {f"hoodie.clustering.{kind}.max.commits": "1" for kind in ("inline", "async")}
         with self._client(often) as client:
             client.scheduleClustering(self._none())
-            self.check_safe(cluster=True)
+            self.check_safe("cluster")
             plans = self._pending(CLUSTERINGS)
             for instant in plans:
                 self._execute(client.cluster, instant, CLUSTERINGS)
@@ -146,7 +147,7 @@ class TableServices:
 
     def clean(self, retain: int) -> str:
         """Delete files that only readers of commits older than the newest `retain` need."""
-        self.check_safe()
+        self.check_safe("clean")
         with self._client(self._retaining(retain)) as client:
             done = client.clean()
         files = 0 if done is None else int(done.getTotalFilesDeleted())
@@ -154,7 +155,7 @@ class TableServices:
 
     def archive(self) -> str:
         """Move old instants from the active timeline to the archived one."""
-        self.check_safe()
+        self.check_safe("archive")
         before = self._active()
         with self._client({}) as client:
             client.archive()

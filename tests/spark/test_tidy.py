@@ -170,11 +170,12 @@ def test_each_service_of_appends(spark: SparkSession, place: Place) -> None:
 def test_a_writer_without_a_lock_is_left_alone(spark: SparkSession, place: Place) -> None:
     write(spark, LOGS, place, 0, 40)
     tidy, before = TableServices(spark, place.table), files(place)
-    for service in (tidy.compact, lambda: tidy.clean(1), tidy.archive):
+    calls = {"compact": tidy.compact, "clean": lambda: tidy.clean(1), "archive": tidy.archive}
+    for name, service in calls.items():
         assert refusal(service) == (
             f"the newest write to {place.table} took no lock, so its writer may be running; stop "
             "it and add --stopped, or write with BatchLedger(..., shared=True): hudilab tidy "
-            f"{place.table} --stopped"
+            f"{place.table} --{name} --stopped"
         )
     assert files(place) == before
     # An unfinished write is never taken for a stopped one.
@@ -185,7 +186,7 @@ def test_a_writer_without_a_lock_is_left_alone(spark: SparkSession, place: Place
     assert refusal(stopped.compact) == (
         f"{place.table} has an unfinished write without a lock, {instant}: its writer is running "
         "or has died; wait for it, or start it again, which rolls that write back, then: hudilab "
-        f"tidy {place.table}"
+        f"tidy {place.table} --compact"
     )
 
 

@@ -90,18 +90,18 @@ def run(
         services.check(compact=compact, cluster=cluster)
         if dry_run:
             yield from (services.preview(name, retain) for name in names)
-            yield _safe_now(services, cluster)
+            yield _safe_now(services, names)
             return
-        services.check_safe(cluster=cluster)
+        services.check_safe(*names)
         for name in names:
             yield services.clean(retain) if name == "clean" else getattr(services, name)()
     finally:
         spark.stop()
 
 
-def _safe_now(services: TableServices, cluster: bool) -> str:
+def _safe_now(services: TableServices, names: list[str]) -> str:
     try:
-        services.check_safe(cluster=cluster)
+        services.check_safe(*names)
     except TableError as error:
         return f"refused now: {error}"
     return "safe now"
