@@ -173,7 +173,8 @@ class Commits:
             if query is not None and batch is not None:
                 source = str(extra.get(SOURCE))
                 stamp = Stamp(str(query), int(batch), str(extra.get(COVERS)), source)
-            groups = frozenset(map(str, written.keySet()))
+            # As one text: a call into the JVM for each group would slow down every batch.
+            groups = frozenset(str(written.keySet().toString())[1:-1].split(", ")) - {""}
             shared = extra.get(SHARED) is not None
             yield Commit(time_, stamp, groups, str(found.getOperationType()), shared)
 
