@@ -89,7 +89,7 @@ _WHY = {
     f"{_WRITE}operation": "How a batch is written: inserts add rows, upserts look up keys first.",
     "hoodie.table.timeline.timezone": "Instants read the same on every machine.",
     _ASYNC: "No compaction alongside the stream: it can keep the JVM from exiting.",
-    _INLINE: "Logs are merged into base files between batches instead.",
+    _INLINE: "Whether logs are merged into base files between batches.",
     _CLEAN: "Appends replace no files, so there is nothing to clean or look for.",
     _MERGER: "Rows are compared in Spark's format, not as Avro: a fifth less time.",
     _INDEX: "How an upsert finds a key's file; BUCKET computes it and opens no file.",
@@ -127,7 +127,9 @@ class TableSpec:
         merge_mode: For upserts: EVENT_TIME_ORDERING keeps the row that is greater in `ordering`,
             COMMIT_TIME_ORDERING the one that arrived later. None: EVENT_TIME_ORDERING.
         cdc: Commits also store each change with the row before and after it (change data capture).
-            Fixed for the table's life; see `check_columns`.
+            Fixed for the table's life; see `check_columns`. In MERGE_ON_READ, streams then do not
+            compact: in Hudi 1.2, once a compaction dies halfway, reading the changes fails for
+            good. Compact while no stream writes or reads.
 
     Raises:
         TableError: Fields are invalid; the message lists every problem.
@@ -222,7 +224,9 @@ class TableSpec:
         """Return (option, value, purpose), one row for each option that the spec sets."""
         values = [self.name, self.table_type, ",".join(self.record_key), ",".join(self.partition)]
         values += ["true", self.ordering, self.operation, "UTC"]
-        values += ["false", "true"] if self.table_type == "MERGE_ON_READ" else ["", ""]
+        # After a compaction that died halfway, readers of stored changes fail for good.
+        inline = "false" if self.cdc else "true"
+        values += ["false", inline] if self.table_type == "MERGE_ON_READ" else ["", ""]
         values.append("false" if self.operation == "bulk_insert" else "")
         # In MERGE_ON_READ, Spark rows would also change the log format, for no gain. With a global
         # index they end the JVM (SIGSEGV), with a record index they are read as garbage.

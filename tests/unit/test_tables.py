@@ -158,6 +158,14 @@ def test_cdc_stores_the_rows_before_and_after() -> None:
     }
 
 
+def test_streams_do_not_compact_where_changes_are_stored() -> None:
+    inline = "hoodie.compact.inline"
+    logs = {"operation": "upsert", "table_type": "MERGE_ON_READ"}
+    assert spec(**logs).write_options()[inline] == "true"
+    assert spec(**logs, cdc=True).write_options()[inline] == "false"
+    assert inline not in spec(operation="upsert", cdc=True).write_options()
+
+
 def test_a_decimal_is_refused_where_changes_are_stored() -> None:
     columns = [("reading_id", "bigint"), ("temperature", "decimal(6,2)")]
     spec(operation="upsert").check_columns(columns)
