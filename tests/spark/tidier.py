@@ -13,13 +13,22 @@ from hudilab.errors import TableError
 from hudilab.session import open_session
 from hudilab.table_services import TableServices
 
+# The table's own lock file, with a heartbeat that ends seconds after a process was killed.
+LOCK = {
+    "hoodie.write.lock.provider": (
+        "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
+    ),
+    "hoodie.write.lock.filesystem.expire": "1",
+    "hoodie.client.heartbeat.interval_in_ms": "2000",
+}
+
 
 def main(table: str, seconds: float, services: list[str]) -> None:
     spark = open_session(load_settings(), app="tidier")
     print("started", flush=True)
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
-        tidy = TableServices(spark, table)
+        tidy = TableServices(spark, table, lock=LOCK)
         for name in services:
             try:
                 print(tidy.clean(1) if name == "clean" else getattr(tidy, name)(), flush=True)
