@@ -207,6 +207,8 @@ class TableSpec:
         Empty for other tables: upserts of COPY_ON_WRITE clean by themselves.
         """
         if self.operation == "upsert" and self.table_type == "MERGE_ON_READ":
+            if self.cdc:
+                return {}  # compaction stays off, see `describe`
             if batch_id % COMPACT_EVERY != COMPACT_EVERY - 1:
                 return {_INLINE: "false"}
             everything = batch_id % COMPACT_ALL_EVERY == COMPACT_ALL_EVERY - 1

@@ -203,6 +203,9 @@ def test_upserts_compact_large_logs_often_and_small_ones_rarely() -> None:
     assert upserted.tidy_options(9) == upserted.tidy_options(189) == often
     threshold = {"hoodie.compaction.logfile.size.threshold": "0"}
     assert upserted.tidy_options(199) == often | threshold
+    changes = spec(operation="upsert", table_type="MERGE_ON_READ", cdc=True)
+    assert changes.tidy_options(9) == {}
+    assert changes.write_options()["hoodie.compact.inline"] == "false"
 
 
 def test_merge_on_read_compacts_between_batches_only() -> None:
