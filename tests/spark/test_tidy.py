@@ -232,6 +232,7 @@ BESIDE = [
 ]
 
 
+@pytest.mark.deep  # without a kill; the test below has one
 @pytest.mark.parametrize(("spec", "services"), BESIDE)
 def test_services_in_a_second_process_beside_a_stream(
     spark: SparkSession, place: Place, spec: TableSpec, services: tuple[str, ...]
