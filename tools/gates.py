@@ -57,7 +57,8 @@ QUICK = (("lint", "format", "types", "unit tests"), ("notebook contract",))
 # Gates that start servers on their usual ports share a lane: two brokers cannot have one port.
 SLOW = (("services", WITH_SERVERS, "crashes"), ("Spark tests", "notebooks", CURRICULUM))
 # The tests' JVMs live for seconds: the optimizing compiler would cost more time than it saves.
-SHORT = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
+# Without it the JVM reserves 48 MB for compiled code, which a session of ten minutes can fill.
+SHORT = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
 
 
 def parts(report: Path) -> list[tuple[float, str]]:
