@@ -14,7 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 from unit.handmade import HandMade, at
 
 from hudilab.errors import InspectError
@@ -415,6 +417,16 @@ def test_nothing_is_written(table: HandMade) -> None:
     found = look(table, archived=True)
     _ = found.report, found.to_html(), str(found), found._repr_html_(), found.content(at(10))
     assert state() == before
+
+
+def test_a_notebook_shows_the_page_and_nothing_beside_it(table: HandMade) -> None:
+    source = f"from hudilab.operations.inspect import inspect\ninspect({str(table.root)!r})"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    NotebookClient(notebook, kernel_name="python3", timeout=60).execute()
+    (output,) = notebook.cells[0].outputs
+    assert sorted(output.data) == ["text/html", "text/plain"]
+    assert output.data["text/html"].startswith("<iframe srcdoc=")
+    assert output.data["text/plain"].startswith("table ")
 
 
 def test_an_empty_table(table: HandMade) -> None:

@@ -26,7 +26,10 @@ WIDE = 116  # characters that fit all columns of the instants
 def text(found: Inspection, *, width: int, color: bool, limit: int = INSTANTS) -> str:
     """Return the view as text of at most this width."""
     out = io.StringIO()
-    console = Console(file=out, width=width, force_terminal=color, highlight=False)
+    # In a notebook rich would display the text itself, beside what is returned.
+    console = Console(
+        file=out, width=width, force_terminal=color, force_jupyter=False, highlight=False
+    )
     console.print(view(found, limit, width))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
