@@ -11,11 +11,10 @@ from pyspark.sql import SparkSession
 
 from hudilab.errors import StreamError
 from hudilab.ledger_rules import BATCH, COVERS, QUERY, SHARED, SOURCE, Commit, Stamp
-from hudilab.storage import exists, file_size, list_files
+from hudilab.storage import PROPERTIES, exists, file_size, list_files
 
 __all__ = ["SERVICES", "Commits", "Slice"]
 
-PROPERTIES = ".hoodie/hoodie.properties"
 SERVICES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
 PATIENCE = 600.0  # seconds to wait for the writes of other drivers that are still alive
 
@@ -126,10 +125,14 @@ class Commits:
 
     def file_groups(self) -> set[str]:
         """Return the ids of the file groups that a reader sees now."""
-        return {one.group for one in self.slices()}
+        return {str(one.getFileId()) for one in self._latest_slices()}
 
     def slices(self) -> list[Slice]:
         """Return the file slices that a reader sees now, sorted."""
+        return sorted(_slice(one) for one in self._latest_slices())
+
+    def _latest_slices(self) -> list[Any]:
+        """Return Hudi's own objects for the file slices that a reader sees now."""
         meta = self.meta()
         if meta is None:
             return []
@@ -143,7 +146,7 @@ class Commits:
             to_list = self._jvm.java.util.stream.Collectors.toList()
             partitions = {str(name) for name in view.getPartitionNames()}
             slices = (view.getLatestFileSlices(name).collect(to_list) for name in partitions)
-            return sorted(_slice(one) for found in slices for one in found)
+            return [one for found in slices for one in found]
         finally:
             view.close()
 

@@ -27,14 +27,20 @@ from hudilab.ledger_rules import (
     covers,
 )
 from hudilab.paths import Place
-from hudilab.storage import exists, list_files, read_text, write_text
+from hudilab.storage import (
+    exists,
+    list_files,
+    read_text,
+    table_index_options,
+    table_properties,
+    write_text,
+)
 from hudilab.streams import root_cause
 from hudilab.tables import (
+    COMMIT_TIME,
     TIDY_EVERY,
     TableSpec,
     foreign_groups,
-    index_options,
-    read_properties,
     sharing_options,
 )
 
@@ -48,7 +54,6 @@ CONFLICTS = (
     "TableNotFoundException",
 )
 COMBINE = "hoodie.combine.before.upsert"
-COMMIT_TIME = "COMMIT_TIME_ORDERING"
 TRIES = 10  # attempts to write a batch that loses to another writer
 SERVICES_FAILED = (
     "hudilab: batch {} is committed, but the table services after it failed, as they do when "
@@ -113,7 +118,7 @@ class BatchLedger:
             )
         self._ask, self._tidy_every = source, TIDY_EVERY if tidy_every is None else tidy_every
         self._shared = shared
-        # Who sets options of compaction has a policy of their own.
+        # A caller who sets compaction options decides when to compact.
         self._compacts = spec.operation == "upsert" and any(
             name.startswith("hoodie.compact") for name in extra or {}
         )
@@ -155,7 +160,8 @@ class BatchLedger:
 
     def done(self, batch: DataFrame, batch_id: int) -> bool:
         """Return whether the batch needs no write: it is committed, or past the last one."""
-        self._spec.check_columns(batch.dtypes)
+        if self._spec.cdc:
+            self._spec.check_columns(batch.dtypes)
         context = batch.sparkSession.sparkContext
         run = str(context.getLocalProperty("spark.jobGroup.id"))
         if run != self._run:
@@ -251,17 +257,13 @@ class BatchLedger:
 
     def _follow_table(self, others: list[Commit]) -> None:
         """Preserve the table's indexes; refuse others' file groups that would break this write."""
-        folder = f"{self._place.table}/.hoodie"
         self._refuse_foreign_groups({group for commit in others for group in commit.groups})
         self._kept, self._by_arrival = {}, self._spec.merge_mode == COMMIT_TIME
         if not self._table.is_there():
             return
-        properties = read_properties(read_text(self._spark, f"{folder}/hoodie.properties"))
+        properties = table_properties(self._spark, self._place.table)
         self._by_arrival = properties.get("hoodie.record.merge.mode") == COMMIT_TIME
-        file = f"{folder}/.index_defs/index.json"
-        if index_options(properties):
-            definitions = read_text(self._spark, file) if exists(self._spark, file) else ""
-            self._kept = index_options(properties, definitions)
+        self._kept = table_index_options(self._spark, self._place.table, properties)
 
     def _refuse_foreign_groups(self, groups: Iterable[str]) -> None:
         if self._spec.buckets is None:
@@ -317,10 +319,9 @@ class BatchLedger:
         return max((int(file.path) for file in done if file.path.isdecimal()), default=-1)
 
     def _refuse_other_table(self) -> None:
-        file = f"{self._place.table}/.hoodie/hoodie.properties"
         if not self._table.is_there():
             return
-        differences = self._spec.conflicts(read_properties(read_text(self._spark, file)))
+        differences = self._spec.conflicts(table_properties(self._spark, self._place.table))
         if differences:
             raise TableError(
                 f"the existing table {self._place.table} differs from its TableSpec: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
@@ -11,10 +12,11 @@ from hudilab.config import Settings
 from hudilab.errors import TableError
 from hudilab.paths import Place, check_writable, local_path, locate
 from hudilab.s3 import check_warehouse, endpoint
-from hudilab.tables import TableSpec, read_properties
+from hudilab.tables import TableSpec, index_options, read_properties
 
 __all__ = [
     "LESSONS",
+    "PROPERTIES",
     "FileInfo",
     "check_place",
     "delete_file",
@@ -25,9 +27,12 @@ __all__ = [
     "read_text",
     "register",
     "reset",
+    "table_index_options",
+    "table_properties",
     "write_text",
 ]
 
+PROPERTIES = ".hoodie/hoodie.properties"
 LESSONS = "lessons"  # the database that notebooks may write to and delete from
 
 
@@ -133,6 +138,21 @@ def list_files(spark: SparkSession, uri: str) -> list[FileInfo]:
     return sorted(found)
 
 
+def table_properties(spark: SparkSession, table: str) -> dict[str, str]:
+    """Return the pairs of a table's `hoodie.properties`."""
+    return read_properties(read_text(spark, f"{table}/{PROPERTIES}"))
+
+
+def table_index_options(
+    spark: SparkSession, table: str, properties: Mapping[str, str]
+) -> dict[str, str]:
+    """Return `index_options` of a table with these properties."""
+    file = f"{table}/.hoodie/.index_defs/index.json"
+    if not index_options(properties) or not exists(spark, file):
+        return index_options(properties)
+    return index_options(properties, read_text(spark, file))
+
+
 def register(spark: SparkSession, spec: TableSpec, place: Place, name: str) -> str:
     """Give a table a name in SQL, along with the index of its spec; return the statement.
 
@@ -149,10 +169,9 @@ def register(spark: SparkSession, spec: TableSpec, place: Place, name: str) -> s
             f"Hudi cannot give a name to {place.table}, because its path has blanks or special "
             "characters; move the warehouse to a path without them"
         )
-    file = f"{place.table}/.hoodie/hoodie.properties"
-    if not exists(spark, file):
+    if not exists(spark, f"{place.table}/{PROPERTIES}"):
         raise TableError(f"there is no table at {place.table}; write to it first, then register it")
-    differences = spec.conflicts(read_properties(read_text(spark, file)))
+    differences = spec.conflicts(table_properties(spark, place.table))
     if differences:
         raise TableError(
             f"the existing table {place.table} differs from its TableSpec: "

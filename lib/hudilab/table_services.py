@@ -1,4 +1,4 @@
-"""Run Hudi's table services on a table from outside its stream: safely beside it, or not at all."""
+"""Run Hudi's table services on a table from outside its stream, and only when that is safe."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from hudilab.commits import SERVICES, Commits
 from hudilab.errors import TableError
 from hudilab.ledger_rules import Commit
-from hudilab.storage import exists, read_text
-from hudilab.tables import foreign_groups, index_options, read_properties, sharing_options
+from hudilab.storage import exists, table_index_options, table_properties
+from hudilab.tables import foreign_groups, sharing_options
 
 __all__ = ["TableServices"]
 
@@ -37,7 +37,7 @@ class TableServices:
 
     Args:
         stopped: The caller knows that no writer is running.
-        lock: Options of a Hudi lock provider, as those of the table's streams; see
+        lock: Options of a Hudi lock provider, the same as for the table's streams; see
             `sharing_options`.
 
     Raises:
@@ -60,15 +60,12 @@ class TableServices:
                 f"no Hudi table at {table}: .hoodie/hoodie.properties is missing or empty; give "
                 "the folder that contains .hoodie: hudilab tidy TABLE"
             )
-        folder = f"{table}/.hoodie"
-        self._properties = read_properties(read_text(spark, f"{folder}/hoodie.properties"))
-        self.table_type = self._properties["hoodie.table.type"]
-        # An object store has no lock file: without a lock of the caller's, services take none.
+        properties = table_properties(spark, table)
+        self.table_type = properties["hoodie.table.type"]
+        # No lock file is safe on an object store: services take no lock but the caller's.
         local = table.startswith("file:")
         self._locks = sharing_options(table, lock) if local or lock else {}
-        indexes = f"{folder}/.index_defs/index.json"
-        definitions = read_text(spark, indexes) if exists(spark, indexes) else ""
-        self._kept = index_options(self._properties, definitions)
+        self._kept = table_index_options(spark, table, properties)
 
     def check(self, *, compact: bool = False, cluster: bool = False) -> None:
         """Refuse services that do not fit the table."""
@@ -267,8 +264,8 @@ class TableServices:
         if newest is not None and newest.stamp and "buckets" in json.loads(newest.stamp.source):
             return True
         # The index is not a property of the table, but bucket 7's file group is 00000007-...
-        named = [foreign_groups([one.group], MOST_BUCKETS) == [] for one in self._commits.slices()]
-        return bool(named) and all(named)
+        groups = self._commits.file_groups()
+        return bool(groups) and not foreign_groups(groups, MOST_BUCKETS)
 
     def _small(self) -> list[int]:
         """Return the number of small files of each partition that has several."""

@@ -11,6 +11,7 @@ from hudilab.errors import TableError
 from hudilab.ledger_rules import SHARED
 
 __all__ = [
+    "COMMIT_TIME",
     "TIDY_EVERY",
     "TableSpec",
     "foreign_groups",
@@ -19,6 +20,7 @@ __all__ = [
     "sharing_options",
 ]
 
+COMMIT_TIME = "COMMIT_TIME_ORDERING"
 TIDY_EVERY = 20  # batches of appends
 COMPACT_EVERY = 10  # batches of upserts
 COMPACT_ALL_EVERY = 200
@@ -31,7 +33,7 @@ _OPERATIONS = ("bulk_insert", "insert", "upsert")
 _LOCAL = ("BUCKET", "SIMPLE", "BLOOM", "RECORD_LEVEL_INDEX")
 _GLOBAL = ("GLOBAL_SIMPLE", "GLOBAL_BLOOM", "GLOBAL_RECORD_LEVEL_INDEX")
 _RECORD = ("RECORD_LEVEL_INDEX", "GLOBAL_RECORD_LEVEL_INDEX")
-_MERGE_MODES = ("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING")
+_MERGE_MODES = ("EVENT_TIME_ORDERING", COMMIT_TIME)
 _WRITE = "hoodie.datasource.write."
 _INLINE = "hoodie.compact.inline"
 _CLEAN = "hoodie.clean.automatic"
@@ -103,7 +105,7 @@ _WHY = {
     _CDC: "Each commit also stores what it changed, for readers of changes.",
     _IMAGES: "A change is stored with the row before and after it.",
 }
-# What SQL must be told of a table: hoodie.properties holds the rest.
+# What SQL must be told about a table: hoodie.properties holds the rest.
 _SQL = (_INDEX, _BUCKETS, _FILTER, _METADATA, _RECORDS, _ALL_RECORDS)
 
 
@@ -204,11 +206,10 @@ class TableSpec:
         grown to 1 MB are compacted, so that small batches do not rewrite a large table; each 200th
         batch compacts all, so that reads never open thousands of small logs.
 
-        Empty for other tables: upserts of COPY_ON_WRITE clean by themselves.
+        Empty for other tables: upserts of COPY_ON_WRITE clean by themselves, and those of
+        MERGE_ON_READ with `cdc` must not compact.
         """
-        if self.operation == "upsert" and self.table_type == "MERGE_ON_READ":
-            if self.cdc:
-                return {}  # compaction stays off, see `describe`
+        if self.operation == "upsert" and self.table_type == "MERGE_ON_READ" and not self.cdc:
             if batch_id % COMPACT_EVERY != COMPACT_EVERY - 1:
                 return {_INLINE: "false"}
             everything = batch_id % COMPACT_ALL_EVERY == COMPACT_ALL_EVERY - 1
@@ -226,7 +227,7 @@ class TableSpec:
         """Return (option, value, purpose), one row for each option that the spec sets."""
         values = [self.name, self.table_type, ",".join(self.record_key), ",".join(self.partition)]
         values += ["true", self.ordering, self.operation, "UTC"]
-        # After a compaction that died halfway, readers of stored changes fail for good.
+        # Once a compaction has died halfway, reading the stored changes fails permanently.
         inline = "false" if self.cdc else "true"
         values += ["false", inline] if self.table_type == "MERGE_ON_READ" else ["", ""]
         values.append("false" if self.operation == "bulk_insert" else "")

@@ -2,7 +2,7 @@
 
 Run `hudilab tidy TABLE`, `hudilab submit tidy TABLE`, or `python -m hudilab.jobs.tidy TABLE`: by
 hand or from a scheduler, beside the table's stream if that stream was started with `shared=True`.
-A run that is killed does no harm: the next one completes its plans.
+Killing a run is harmless: the next run completes its plans.
 """
 
 from __future__ import annotations
