@@ -35,7 +35,7 @@ def one_round() -> dict[str, float]:
         )
         seconds = {"make run": time.monotonic() - started}
         if done.returncode:
-            raise SystemExit(f"make run failed: {done.stderr[-2000:]}; mend it before you measure")
+            raise SystemExit(f"make run failed: {done.stderr[-2000:]}; fix it before you measure")
         assert done.stdout.splitlines()[-1].startswith("hudilab: rows=5000 commits=5")
         for path in sorted(Path(home, "executed").glob("*.ipynb")):
             seconds |= notebook_seconds(path)

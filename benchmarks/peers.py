@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ import matplotlib as mpl
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 from spark_peer import LAB, PROJECT, SPARK_PEERS
 
 from hudilab.config import load_settings
@@ -47,24 +48,29 @@ LIMIT = 1800  # seconds, for one peer of one round
 
 def measure(peer: str, options: Sequence[str] = ()) -> dict[str, Any]:
     """One peer in a process and a folder of its own; what it printed."""
+    if peer == FLINK:
+        return run_script(peer, ["flink_peer.py", *options], LIMIT)
+    started = ["--started", repr(time.time())]
+    return run_script(peer, ["spark_peer.py", peer, *started, *options], LIMIT)
+
+
+def run_script(peer: str, command: Sequence[str], limit: float) -> dict[str, Any]:
+    """Run a script of this folder with a home of its own, for `limit` seconds at most."""
+    script, *arguments = command
     with tempfile.TemporaryDirectory() as home:
-        folder = Path(__file__).resolve().parent
-        command = [sys.executable, str(folder / "flink_peer.py"), "--home", home]
-        if peer != FLINK:
-            command = [sys.executable, str(folder / "spark_peer.py"), peer, "--home", home]
-            command += ["--started", repr(time.time())]
+        program = str(Path(__file__).resolve().parent / script)
         done = subprocess.run(
-            [*command, *options],
+            [sys.executable, program, *arguments, "--home", home],
             cwd=home,
             env=os.environ | {"RUNTIME_ENV": "", "IS_LOCAL": ""},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=LIMIT,
+            timeout=limit,
             check=False,
         )
     if done.returncode:
-        raise SystemExit(f"{peer} failed: {done.stderr[-2000:]}; mend it before you measure")
+        raise SystemExit(f"{peer} failed: {done.stderr[-2000:]}; fix it before you measure")
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -125,22 +131,44 @@ def summary(measured: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     by_peer = {peer: [figures(found) for found in rounds] for peer, rounds in measured.items()}
     result: dict[str, Any] = {}
     for peer, rounds in by_peer.items():
-        keys = [key for key in FIGURES if key in rounds[0]]
-        one: dict[str, Any] = {key: statistics.median(r[key] for r in rounds) for key in keys}
-        one["spread"] = {
-            key: [min(r[key] for r in rounds), max(r[key] for r in rounds)] for key in keys
-        }
+        one = middle_and_spread(rounds)
         for base in ("parquet", "hudi_default_insert", "hudi_default_upsert", FLINK):
             if base in by_peer and base != peer:
-                pairs = list(zip(rounds, by_peer[base], strict=True))
-                one[f"ratio_to_{base}"] = {
-                    key: statistics.median(mine[key] / other[key] for mine, other in pairs)
-                    for key in keys
-                    if key in pairs[0][1]
-                }
+                one[f"ratio_to_{base}"] = ratios(rounds, by_peer[base])
         one |= details(measured[peer])
         result[peer] = one
     return result
+
+
+def middle_and_spread(rounds: Sequence[dict[str, float]]) -> dict[str, Any]:
+    """The median of each figure, and its lowest and highest value."""
+    one: dict[str, Any] = {key: statistics.median(r[key] for r in rounds) for key in rounds[0]}
+    spread = {key: [min(r[key] for r in rounds), max(r[key] for r in rounds)] for key in one}
+    return one | {"spread": spread}
+
+
+def ratios(
+    rounds: Sequence[dict[str, float]], others: Sequence[dict[str, float]]
+) -> dict[str, float]:
+    """For each figure that both have, the median of the ratios within a round."""
+    pairs = list(zip(rounds, others, strict=True))
+    return {
+        key: statistics.median(mine[key] / other[key] for mine, other in pairs)
+        for key in rounds[0]
+        if key in others[0]
+    }
+
+
+def spread_cell(one: dict[str, Any], key: str, digits: int) -> str:
+    """The median in bold, and the spread."""
+    low, high = one["spread"][key]
+    return f"**{one[key]:,.{digits}f}** ({low:,.{digits}f} - {high:,.{digits}f})"
+
+
+def table(lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; the first line is its head."""
+    head, *rest = lines
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *rest])
 
 
 def markdown(peers: dict[str, Any], rounds: int) -> str:
@@ -154,14 +182,24 @@ def markdown(peers: dict[str, Any], rounds: int) -> str:
             if key not in one:
                 row.append("-")
                 continue
-            low, high = one["spread"][key]
-            text = f"**{one[key]:,.{digits}f}** ({low:,.{digits}f} - {high:,.{digits}f})"
+            text = spread_cell(one, key, digits)
             if ratio in one and key in one[ratio]:
                 text += f", {one[ratio][key]:.2f} x"
             row.append(text)
         lines.append(row)
-    lines.insert(1, ["---"] * len(lines[0]))
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return table(lines)
+
+
+def bars(axes: Axes, peers: dict[str, Any], key: str, ours: Collection[str]) -> None:
+    """A bar with its spread for each peer that has the figure, the lab's own in blue."""
+    names = [peer for peer in peers if key in peers[peer]]
+    values = [peers[peer][key] for peer in names]
+    spread = [peers[peer]["spread"][key] for peer in names]
+    low = [value - low for value, (low, _) in zip(values, spread, strict=True)]
+    high = [high - value for value, (_, high) in zip(values, spread, strict=True)]
+    colors = ["tab:blue" if name in ours else "lightgrey" for name in names]
+    axes.barh(names, values, xerr=[low, high], color=colors, ecolor="grey")
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def picture(peers: dict[str, Any], file: Path) -> None:
@@ -170,44 +208,58 @@ def picture(peers: dict[str, Any], file: Path) -> None:
     shown.append(("first_commit_s", "s to the first commit"))
     figure, all_axes = plt.subplots(1, 3, figsize=(12, 0.45 * len(peers) + 1.2), sharey=True)
     for axes, (key, title) in zip(all_axes, shown, strict=True):
-        names = [peer for peer in peers if key in peers[peer]]
-        values = [peers[peer][key] for peer in names]
-        spread = [peers[peer]["spread"][key] for peer in names]
-        low = [value - low for value, (low, _) in zip(values, spread, strict=True)]
-        high = [high - value for value, (_, high) in zip(values, spread, strict=True)]
-        colors = ["tab:blue" if name in LAB else "lightgrey" for name in names]
-        axes.barh(names, values, xerr=[low, high], color=colors, ecolor="grey")
+        bars(axes, peers, key, LAB)
         axes.set_title(title, fontsize=10)
-        axes.spines[["top", "right"]].set_visible(False)
     all_axes[0].invert_yaxis()
     figure.tight_layout()
     figure.savefig(file, dpi=100)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--peers", default=",".join(PEERS), help="of " + ",".join(PEERS))
+def add_arguments(parser: argparse.ArgumentParser, peers: Collection[str], rounds: int) -> None:
+    """Add the arguments that every comparison has; `chosen` checks them."""
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--peers", default=",".join(peers), help="of " + ",".join(peers))
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument("--picture", type=Path, help="draw the bars into this PNG")
-    arguments = parser.parse_args()
+
+
+def chosen(
+    parser: argparse.ArgumentParser, arguments: argparse.Namespace, peers: Collection[str]
+) -> list[str]:
+    """The peers asked for, in the order of `peers`; ends the program if an argument is wrong."""
     asked = arguments.peers.split(",")
-    if unknown := [peer for peer in asked if peer not in PEERS]:
-        parser.error(f"no peer {', '.join(unknown)}; peers are {', '.join(PEERS)}")
+    if unknown := [peer for peer in asked if peer not in peers]:
+        parser.error(f"no peer {', '.join(unknown)}; peers are {', '.join(peers)}")
     if arguments.rounds < 1:
         parser.error("--rounds must be 1 or more")
     for file in (arguments.json, arguments.picture):
         if file is not None and not file.resolve().parent.is_dir():
             parser.error(f"{file.resolve().parent} is not a directory; make it first")
-    settings = load_settings()
-    groups = ["core", *(group for peer, group in GROUPS.items() if peer in asked)]
-    java = find_java().home
-    fetch(PROJECT / "jars", groups, java, cache=settings.home / "ivy", say=lambda line: None)
-    measured: dict[str, list[dict[str, Any]]] = {peer: [] for peer in PEERS if peer in asked}
+    return [peer for peer in peers if peer in asked]
+
+
+def fetch_jars(groups: Sequence[str]) -> None:
+    """Fetch group core and these groups, silently."""
+    cache = load_settings().home / "ivy"
+    wanted = ["core", *groups]
+    fetch(PROJECT / "jars", wanted, find_java().home, cache=cache, say=lambda line: None)
+
+
+def turns(peers: Sequence[str], number: int) -> Iterator[str]:
+    """The peers of a round: another one begins each, so that none always follows the same one."""
+    shift = number % len(peers)
+    yield from (*peers[shift:], *peers[:shift])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_arguments(parser, PEERS, rounds=5)
+    arguments = parser.parse_args()
+    asked = chosen(parser, arguments, PEERS)
+    fetch_jars([group for peer, group in GROUPS.items() if peer in asked])
+    measured: dict[str, list[dict[str, Any]]] = {peer: [] for peer in asked}
     for number in range(arguments.rounds):
-        # Another peer begins each round, so that none always follows the same one.
-        shift = number % len(measured)
-        for peer in [*list(measured)[shift:], *list(measured)[:shift]]:
+        for peer in turns(asked, number):
             measured[peer].append(measure(peer))
             said = {key: round(value, 1) for key, value in figures(measured[peer][-1]).items()}
             print(f"round {number + 1} {peer} {said}", file=sys.stderr, flush=True)

@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -183,26 +184,36 @@ def places(peer: str, home: Path, load: str) -> tuple[Path, Path]:
     return table, home / f"checkpoint-{load}"
 
 
-def wait(query: Any, batches: int, watched: Path | None = None) -> dict[str, Any]:
-    """The progress of each batch, when all are done; files of `watched` every ten batches."""
-    ends, files = time.monotonic() + PATIENCE, list[dict[str, int]]()
+def wait(
+    query: Any, batches: int, look: Callable[[int], None] = lambda done: None
+) -> list[dict[str, Any]]:
+    """The progress of each batch, when all are done; `look` gets the number done, very often."""
+    ends = time.monotonic() + PATIENCE
     while query.lastProgress is None or query.lastProgress["batchId"] < batches - 1:
         if not query.isActive:
             raise SystemExit(f"the stream ended: {query.exception()}")
         if time.monotonic() > ends:
             raise SystemExit(f"no end after {PATIENCE} s")
         time.sleep(0.02)
-        done = query.lastProgress["batchId"] + 1 if query.lastProgress else 0
-        if watched and done // 10 > len(files):
-            timeline = len(list(watched.glob(".hoodie/timeline/**/*")))
-            files.append({"batch": done, "timeline_files": timeline, **on_disk(watched)})
+        look(query.lastProgress["batchId"] + 1 if query.lastProgress else 0)
     query.stop()
-    progress = [
+    return [
         {"batch": p["batchId"], "rows": p["numInputRows"], "at": p["timestamp"], **p["durationMs"]}
         for p in query.recentProgress
         if p["batchId"] < batches
     ]
-    return {"batches": progress, **({"files": files} if watched else {})}
+
+
+class Growth:
+    """The files of a Hudi table every ten batches."""
+
+    def __init__(self, table: Path) -> None:
+        self._table, self.files = table, list[dict[str, int]]()
+
+    def look(self, done: int) -> None:
+        if done // 10 > len(self.files):
+            timeline = len(list(self._table.glob(".hoodie/timeline/**/*")))
+            self.files.append({"batch": done, "timeline_files": timeline, **on_disk(self._table)})
 
 
 def jobs(spark: SparkSession) -> list[dict[str, Any]]:
@@ -335,7 +346,12 @@ def main() -> None:
         before = cpu_seconds(pid)
         table, checkpoint = places(peer, home, name)
         query = start(spark, peer, stream, home, name, batches)
-        costs = wait(query, batches, table if arguments.watch else None)
+        growth = Growth(table)
+        costs: dict[str, Any] = {}
+        if arguments.watch:
+            costs = {"batches": wait(query, batches, growth.look), "files": growth.files}
+        else:
+            costs = {"batches": wait(query, batches)}
         costs |= {"warm": load.warm, "cpu_s_a_batch": (cpu_seconds(pid) - before) / batches}
         if "first_commit_s" not in result:
             # Spark forgets the oldest of more than a hundred batches.

@@ -15,10 +15,7 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
-import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +23,20 @@ import matplotlib as mpl
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
-from spark_peer import PROJECT
+from peers import (
+    GROUPS,
+    add_arguments,
+    bars,
+    chosen,
+    fetch_jars,
+    middle_and_spread,
+    ratios,
+    run_script,
+    spread_cell,
+    table,
+    turns,
+)
 from updates_peer import PEERS, TYPES, parse
-
-from hudilab.config import load_settings
-from hudilab.java import find_java
-from hudilab.operations.fetch import fetch
 
 LOADS = ("1m_100k_80", "4m_10k_80", "1m_10_100")
 MATCHED = ("delta_merge", "iceberg_merge_cow", "iceberg_merge_mor")
@@ -48,25 +53,6 @@ FIGURES = {
     "peak_rss_mb": ("peak MB", 0),
 }
 LIMIT = 3600  # seconds, for one peer of one round
-
-
-def measure(peer: str, load: str, options: Sequence[str] = ()) -> dict[str, Any]:
-    """One peer in a process and a folder of its own; what it printed."""
-    with tempfile.TemporaryDirectory() as home:
-        program = str(Path(__file__).resolve().parent / "updates_peer.py")
-        done = subprocess.run(
-            [sys.executable, program, peer, load, "--home", home, *options],
-            cwd=home,
-            env=os.environ | {"RUNTIME_ENV": "", "IS_LOCAL": ""},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-            check=False,
-        )
-    if done.returncode:
-        raise SystemExit(f"{peer} failed: {done.stderr[-2000:]}; fix it before you measure")
-    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 def figures(found: dict[str, Any]) -> dict[str, float]:
@@ -92,8 +78,7 @@ def summary(measured: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     by_peer = {peer: [figures(found) for found in rounds] for peer, rounds in measured.items()}
     result: dict[str, Any] = {}
     for peer, rounds in by_peer.items():
-        one: dict[str, Any] = {k: statistics.median(r[k] for r in rounds) for k in FIGURES}
-        one["spread"] = {k: [min(r[k] for r in rounds), max(r[k] for r in rounds)] for k in FIGURES}
+        one = middle_and_spread(rounds)
         one["batches_s"] = [
             [batch["triggerExecution"] / 1000 for batch in found["batches"]]
             for found in measured[peer]
@@ -101,11 +86,7 @@ def summary(measured: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
         one["read"] = [found["read"] for found in measured[peer]]
         one["read_after"] = [found["read_after"] for found in measured[peer]]
         for other in (name for name in by_peer if name != peer):
-            pairs = list(zip(rounds, by_peer[other], strict=True))
-            one[f"ratio_to_{other}"] = {
-                key: statistics.median(mine[key] / theirs[key] for mine, theirs in pairs)
-                for key in FIGURES
-            }
+            one[f"ratio_to_{other}"] = ratios(rounds, by_peer[other])
         if best := [name for name in MATCHED if name in by_peer and name != peer]:
             one["rate_to_best_merge"] = statistics.median(
                 mine["rows_per_s"] / max(by_peer[name][number]["rows_per_s"] for name in best)
@@ -118,14 +99,10 @@ def summary(measured: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
 def markdown(load: str, peers: dict[str, Any], rounds: int) -> str:
     """The table that a person reads."""
     lines = [[f"{load}, {rounds} rounds", *(text for text, _ in FIGURES.values())]]
-    lines += [["---"] * len(lines[0])]
     for peer, one in peers.items():
-        row = [f"`{peer}`"]
-        for key, (_, digits) in FIGURES.items():
-            low, high = one["spread"][key]
-            row.append(f"**{one[key]:,.{digits}f}** ({low:,.{digits}f} - {high:,.{digits}f})")
-        lines.append(row)
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        cells = [spread_cell(one, key, digits) for key, (_, digits) in FIGURES.items()]
+        lines.append([f"`{peer}`", *cells])
+    return table(lines)
 
 
 def picture(loads: dict[str, Any], file: Path) -> None:
@@ -135,14 +112,8 @@ def picture(loads: dict[str, Any], file: Path) -> None:
     figure, grid = plt.subplots(len(loads), 3, figsize=(12, height), squeeze=False)
     for all_axes, (load, peers) in zip(grid, loads.items(), strict=True):
         for axes, (key, title) in zip(all_axes, shown, strict=True):
-            values = [one[key] for one in peers.values()]
-            spread = [one["spread"][key] for one in peers.values()]
-            low = [value - low for value, (low, _) in zip(values, spread, strict=True)]
-            high = [high - value for value, (_, high) in zip(values, spread, strict=True)]
-            colors = ["tab:blue" if name in TYPES else "lightgrey" for name in peers]
-            axes.barh(list(peers), values, xerr=[low, high], color=colors, ecolor="grey")
+            bars(axes, peers, key, TYPES)
             axes.set_title(f"{load}: {title}", fontsize=9)
-            axes.spines[["top", "right"]].set_visible(False)
             axes.invert_yaxis()
         for axes in all_axes[1:]:
             axes.set_yticklabels([])
@@ -152,37 +123,24 @@ def picture(loads: dict[str, Any], file: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--peers", default=",".join(PEERS), help="of " + ",".join(PEERS))
+    add_arguments(parser, PEERS, rounds=3)
     parser.add_argument("--loads", default=",".join(LOADS), help="such as " + ",".join(LOADS))
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--json", type=Path, help="write all figures to this file")
-    parser.add_argument("--picture", type=Path, help="draw the bars into this PNG")
     arguments = parser.parse_args()
-    asked = arguments.peers.split(",")
-    if unknown := [peer for peer in asked if peer not in PEERS]:
-        parser.error(f"no peer {', '.join(unknown)}; peers are {', '.join(PEERS)}")
+    asked = chosen(parser, arguments, PEERS)
     try:
         loads = {name: parse(name) for name in arguments.loads.split(",")}
     except ValueError as error:
         parser.error(str(error))
-    if arguments.rounds < 1:
-        parser.error("--rounds must be 1 or more")
-    for file in (arguments.json, arguments.picture):
-        if file is not None and not file.resolve().parent.is_dir():
-            parser.error(f"{file.resolve().parent} is not a directory; make it first")
-    groups = ["core", *sorted({PEERS[peer] for peer in asked} & {"delta", "iceberg"})]
-    ivy = load_settings().home / "ivy"
-    fetch(PROJECT / "jars", groups, find_java().home, cache=ivy, say=lambda line: None)
+    fetch_jars(sorted({PEERS[peer] for peer in asked} & set(GROUPS)))
     options = [word for change in arguments.set for word in ("--set", change)]
     result: dict[str, Any] = {}
     for load in loads:
-        measured: dict[str, list[dict[str, Any]]] = {peer: [] for peer in PEERS if peer in asked}
+        measured: dict[str, list[dict[str, Any]]] = {peer: [] for peer in asked}
         for number in range(arguments.rounds):
-            # Another peer begins each round, so that none always follows the same one.
-            shift = number % len(measured)
-            for peer in [*list(measured)[shift:], *list(measured)[:shift]]:
-                measured[peer].append(measure(peer, load, options))
+            for peer in turns(asked, number):
+                command = ["updates_peer.py", peer, load, *options]
+                measured[peer].append(run_script(peer, command, LIMIT))
                 said = {k: round(value, 2) for k, value in figures(measured[peer][-1]).items()}
                 print(f"{load} round {number + 1} {peer} {said}", file=sys.stderr, flush=True)
             # After each round, so that a run that is cut short has not been for nothing.

@@ -24,13 +24,13 @@ from spark_peer import (
     KEY,
     ORDERING,
     PARTITIONS,
-    PATIENCE,
     SEED,
     conf_dir,
     fingerprint,
     peak_mb,
     session,
     spread,
+    wait,
 )
 
 from hudilab.config import load_settings
@@ -80,10 +80,10 @@ class Load(NamedTuple):
 
 
 def parse(name: str, counted: int | None = None) -> Load:
-    """The load that a name such as 1m_100k_80 or 1m_10_100_one says.
+    """The load that a name such as 1m_100k_80 or 1m_10_100_one stands for.
 
     Raises:
-        ValueError: The name says none.
+        ValueError: The name stands for no load.
     """
     match = LOAD.fullmatch(name)
     if match is None:
@@ -132,7 +132,7 @@ def expected(spark: SparkSession, load: Load) -> DataFrame:
 
 
 class Peer:
-    """A table of the lab, and what is different about others."""
+    """A table of the lab; subclasses replace what other formats do differently."""
 
     def __init__(
         self, spark: SparkSession, peer: str, load: Load, home: Path, changes: list[str]
@@ -292,25 +292,6 @@ def files_of(folder: Path) -> dict[Path, int]:
     return found
 
 
-def watch(query: Any, batches: int, peer: Peer, written: dict[Path, int]) -> dict[str, Any]:
-    """The progress of each batch, when all are done; the table's files go into `written`."""
-    ends, seen = time.monotonic() + PATIENCE, -1
-    while seen < batches - 1:
-        if not query.isActive:
-            raise SystemExit(f"the stream ended: {query.exception()}")
-        if time.monotonic() > ends:
-            raise SystemExit(f"no end after {PATIENCE} s")
-        done = -1 if query.lastProgress is None else query.lastProgress["batchId"]
-        if done > seen:
-            seen = done
-            written.update(files_of(peer.folder))
-        time.sleep(0.02)
-    query.stop()
-    found = [p for p in query.recentProgress if p["batchId"] < batches]
-    # Spark's own count is no use: MERGE reads a batch twice.
-    return {"batches": [{"rows": peer.load.rows, **p["durationMs"]} for p in found]}
-
-
 def check(peer: Peer) -> None:
     """Refuse a table that is not what the generator says."""
     if fingerprint(peer.read()) != fingerprint(expected(peer.spark, peer.load)):
@@ -346,6 +327,14 @@ def main() -> None:
             peer.tidy()
             before.update(files_of(peer.folder))
 
+    seen = 0
+
+    def look(done: int) -> None:
+        nonlocal seen
+        if done > seen:
+            seen = done
+            written.update(files_of(peer.folder))
+
     batches = load.fills + load.warm + load.counted
     stream = sensor_stream(
         spark,
@@ -356,7 +345,10 @@ def main() -> None:
     )
     changed = changes(stream, load, load.fills).writeStream.foreachBatch(write)
     query = changed.option("checkpointLocation", peer.place.checkpoint).start()
-    result |= watch(query, batches, peer, written) | {"warm": load.fills + load.warm}
+    # Spark's own number of rows is misleading: MERGE reads a batch twice.
+    found = [batch | {"rows": load.rows} for batch in wait(query, batches, look)]
+    written.update(files_of(peer.folder))
+    result |= {"batches": found, "warm": load.fills + load.warm}
     new = {file: size for file, size in written.items() if file not in before}
     one_batch = home / "one_batch"
     readings = sensor_readings(spark, load.rows, sensors=PARTITIONS, seed=SEED + 1)
