@@ -1,11 +1,29 @@
-"""Wait for something while a program that the test started is running."""
+"""Start a program, and wait for something while it is running."""
 
 from __future__ import annotations
 
+import os
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 
 from hudilab.operations.waiting import wait_for
+
+
+def start_program(
+    *command: str, env: Mapping[str, str], cwd: str | None = None
+) -> subprocess.Popen[str]:
+    """Start Python with these arguments, its output in pipes, in a session of its own."""
+    return subprocess.Popen(
+        [sys.executable, *command],
+        env=os.environ | env,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
 
 
 def wait_while_running(

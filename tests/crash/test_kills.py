@@ -6,14 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from crash.harness import ROWS, Trap, rows_of_hudi_rs
 from crash.proxy import Proxy
-from running import wait_while_running
+from running import start_program, wait_while_running
 
 from hudilab.operations.services.s3 import S3Server
 
@@ -66,15 +65,7 @@ class Chain:
         self.env |= server.env() | {"AWS_ENDPOINT_URL_S3": proxy.endpoint}
 
     def start(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, str(DRIVER)],
-            env=os.environ | self.env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        return start_program(str(DRIVER), env=self.env)
 
     def kill_at(self, point: Point) -> None:
         trap, driver = Trap(self.proxy, point.kind, point.nth, late=point.late), self.start()

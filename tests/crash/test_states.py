@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from crash.cases import CASES
 from crash.harness import Tried
+from running import start_program
 
 STATES = Path(__file__).with_name("states.py")
 PATIENCE = 1800  # seconds, for some fifty states
@@ -24,15 +23,8 @@ def tried(
     home: Path, case: str, writer: str = "ledger", where: str = "disk", which: str = "all"
 ) -> list[Tried]:
     """What became of the states of a case: of all, or of the first of each kind."""
-    running = subprocess.Popen(
-        [sys.executable, str(STATES), case, writer, where, which],
-        env=os.environ | {"HUDILAB_HOME": str(home), "RUNTIME_ENV": "", "IS_LOCAL": ""},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    env = {"HUDILAB_HOME": str(home), "RUNTIME_ENV": "", "IS_LOCAL": ""}
+    running = start_program(str(STATES), case, writer, where, which, env=env)
     try:
         out, err = running.communicate(timeout=PATIENCE)
     finally:

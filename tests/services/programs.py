@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
+
+from running import start_program
 
 from hudilab.config import Settings
 
@@ -19,16 +19,7 @@ class Programs:
 
     def start(self, *command: str, **env: str) -> subprocess.Popen[str]:
         """Start `python -m hudilab.COMMAND`."""
-        return subprocess.Popen(
-            [sys.executable, "-m", *command],
-            env=os.environ | self._env | env,
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        return start_program("-m", *command, env=self._env | env, cwd="/")
 
     def run(
         self, *command: str, patience: float = 300, **env: str

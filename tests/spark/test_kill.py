@@ -7,12 +7,12 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from running import start_program
 
 WRITER = Path(__file__).with_name("writer.py")
 ROWS_PER_BATCH = 200
@@ -20,6 +20,8 @@ ROWS_PER_BATCH = 200
 
 class Run:
     """One streaming run that survives its driver: start, kill and finish it."""
+
+    script = WRITER
 
     def __init__(self, home: Path, table_type: str, batches: int) -> None:
         self.table_type, self.batches = table_type, batches
@@ -33,16 +35,8 @@ class Run:
         self.timeline = warehouse / "lab" / "sensor_readings" / ".hoodie" / "timeline"
 
     def start(self) -> subprocess.Popen[str]:
-        command = [sys.executable, str(WRITER), self.table_type, str(self.rows), str(self.batches)]
-        return subprocess.Popen(
-            command,
-            env=os.environ | self.env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        sizes = self.table_type, str(self.rows), str(self.batches)
+        return start_program(str(self.script), *sizes, env=self.env)
 
     def batches_done(self) -> int:
         notes = self.checkpoint / "commits"

@@ -17,6 +17,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from running import start_program
 from spark.tidier import LOCK
 
 from hudilab.commits import Commits
@@ -82,13 +83,9 @@ def assert_exact(spark: SparkSession, spec: TableSpec, place: Place, batches: in
 @contextmanager
 def tidier(place: Place, seconds: float, *services: str) -> Iterator[subprocess.Popen[str]]:
     """A second process that runs services over and over."""
-    program = subprocess.Popen(
-        [sys.executable, TIDIER, place.table, str(seconds), *services],
-        env=os.environ | {"HUDILAB_HOME": str(local_path(place.warehouse).parent)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+    home = str(local_path(place.warehouse).parent)
+    program = start_program(
+        TIDIER, place.table, str(seconds), *services, env={"HUDILAB_HOME": home}
     )
     try:
         assert program.stdout is not None

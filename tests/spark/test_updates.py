@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -226,22 +223,11 @@ def test_a_stream_of_decimals_into_a_table_with_changes_is_refused(
 class SilverRun(Run):
     """Bronze and silver, written by one driver that is killed."""
 
+    script = Path(__file__).with_name("silver.py")
+
     def look_in(self, warehouse: Path) -> None:
         self.checkpoint = warehouse / "_checkpoints" / "lab" / "silver"
         self.timeline = warehouse / "lab" / "silver" / ".hoodie" / "timeline"
-
-    def start(self) -> subprocess.Popen[str]:
-        script = str(Path(__file__).with_name("silver.py"))
-        sizes = [self.table_type, str(self.rows), str(self.batches)]
-        return subprocess.Popen(
-            [sys.executable, script, *sizes],
-            env=os.environ | self.env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
 
 
 @pytest.mark.parametrize(

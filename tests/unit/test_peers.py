@@ -76,15 +76,27 @@ def test_medians_spread_and_ratios_within_a_round() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "text"),
+    ("script", "arguments", "text"),
     [
-        (["--peers", "parquet,hudi"], "no peer hudi; peers are parquet, delta, iceberg, "),
-        (["--rounds", "0"], "--rounds must be 1 or more"),
-        (["--json", "/no/such/x.json"], "/no/such is not a directory; make it first"),
+        ("peers", ["--peers", "parquet,hudi"], "no peer hudi; peers are parquet, delta, iceberg, "),
+        ("updates", ["--peers", "delta"], "no peer delta; peers are hudi_upsert_mor, "),
+        (
+            "updates",
+            ["--loads", "1m"],
+            "no load '1m'; write TABLE_BATCH_UPDATES such as 1m_100k_80",
+        ),
+        *(
+            (script, arguments, text)
+            for script in ("peers", "updates")
+            for arguments, text in (
+                (["--rounds", "0"], "--rounds must be 1 or more"),
+                (["--json", "/no/such/x.json"], "/no/such is not a directory; make it first"),
+            )
+        ),
     ],
 )
-def test_a_bad_argument(arguments: list[str], text: str) -> None:
-    done = benchmark("peers.py", *arguments)
+def test_a_bad_argument(script: str, arguments: list[str], text: str) -> None:
+    done = benchmark(f"{script}.py", *arguments)
     assert done.returncode == 2
     assert text in done.stderr
 
@@ -129,21 +141,6 @@ def test_updates_are_compared_within_a_round() -> None:
     assert table[0].startswith("| 1m_100k_80, 3 rounds | rows/s | ")
     assert "| **500** (250 - 500) | **0.20** (0.20 - 0.40) |" in table[2]
     assert table[2].count("|") == table[0].count("|")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["--peers", "delta"], "no peer delta; peers are hudi_upsert_mor, "),
-        (["--loads", "1m"], "no load '1m'; write TABLE_BATCH_UPDATES such as 1m_100k_80"),
-        (["--rounds", "0"], "--rounds must be 1 or more"),
-        (["--json", "/no/such/x.json"], "/no/such is not a directory; make it first"),
-    ],
-)
-def test_a_bad_argument_of_the_updates(arguments: list[str], text: str) -> None:
-    done = benchmark("updates.py", *arguments)
-    assert done.returncode == 2
-    assert text in done.stderr
 
 
 @pytest.mark.parametrize(
