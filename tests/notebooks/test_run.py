@@ -14,7 +14,6 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[2]
 HUDILAB = Path(sys.executable).with_name("hudilab")
 NOTEBOOKS = sorted(path.stem for path in (PROJECT / "notebooks").glob("[0-9]*.ipynb"))
-SIZES = ["-p", "rows", "1234", "-p", "batches", "4", "-p", "sensors", "3", "-p", "seed", "-5"]
 SECRET = "canary-4711-secret"
 # Notebooks that have these parameters run with them; what one lacks would be refused.
 TOGETHER = {"02_write_hudi_stream", "03_inspect_table"}
@@ -66,32 +65,39 @@ def test_a_notebook_runs_alone(tmp_path: Path, name: str) -> None:
     assert (tmp_path / "out dir" / f"{name}.html").stat().st_size > 100_000
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-def test_write_and_inspect_with_other_sizes(tmp_path: Path, table_type: str) -> None:
-    more = ("-p", "run_id", "t1", "-p", "table_type", table_type)
-    done = hudilab(tmp_path, "run", *sorted(TOGETHER), *SIZES, *more)
+def sizes(rows: int, batches: int) -> list[str]:
+    text = f"-p rows {rows} -p batches {batches} -p sensors 3 -p seed -5 -p run_id t1"
+    return text.split()
+
+
+# 02 makes a commit for every batch, also when the last ones are empty.
+@pytest.mark.parametrize(
+    ("table_type", "rows", "batches"),
+    [
+        ("MERGE_ON_READ", 11, 8),
+        pytest.param("COPY_ON_WRITE", 1234, 4, marks=pytest.mark.deep),
+    ],
+)
+def test_write_and_inspect_with_other_sizes(
+    tmp_path: Path, table_type: str, rows: int, batches: int
+) -> None:
+    more = ("-p", "table_type", table_type)
+    done = hudilab(tmp_path, "run", *sorted(TOGETHER), *sizes(rows, batches), *more)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines()[-1] == (
-        "hudilab: rows=1234 commits=4 partitions=3 "
+        f"hudilab: rows={rows} commits={batches} partitions=3 "
         f"table=file://{tmp_path}/warehouse/run-t1/lessons/sensor_readings"
     )
     assert "reading the table of notebook 02: " in inspected(tmp_path)
 
 
+@pytest.mark.deep
 def test_inspect_leaves_a_table_of_other_parameters_alone(tmp_path: Path) -> None:
-    """And 02 makes a commit for every batch, also when the last ones are empty."""
     lessons = tmp_path / "warehouse" / "run-t1" / "lessons"
-    more = ("-p", "run_id", "t1", "-p", "table_type", "MERGE_ON_READ")
-    sizes = ("-p", "rows", "11", "-p", "batches", "8", "-p", "sensors", "3", "-p", "seed", "-5")
-    done = hudilab(tmp_path, "run", *sorted(TOGETHER), *sizes, *more)
+    done = hudilab(tmp_path, "run", "02", *sizes(11, 8))
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.splitlines()[-1] == (
-        f"hudilab: rows=11 commits=8 partitions=3 table=file://{lessons}/sensor_readings"
-    )
-    assert "reading the table of notebook 02: " in inspected(tmp_path)
     before = files(lessons)
-    done = hudilab(tmp_path, "run", "03", "-p", "rows", "10", "-p", "batches", "6", *more)
+    done = hudilab(tmp_path, "run", "03", *sizes(10, 6))
     assert done.returncode == 0, done.stderr[-2000:]
     assert f"reading a table of its own: file://{lessons}/sensor_readings_03" in inspected(tmp_path)
     own = {name for name in files(lessons) if name.startswith("sensor_readings_03/")}
@@ -101,8 +107,8 @@ def test_inspect_leaves_a_table_of_other_parameters_alone(tmp_path: Path) -> Non
 
 @pytest.mark.deep
 def test_inspect_finds_a_table_whose_first_commits_are_archived(tmp_path: Path) -> None:
-    sizes = ("-p", "rows", "100", "-p", "batches", "50", "-p", "sensors", "1")
-    done = hudilab(tmp_path, "run", *sorted(TOGETHER), *sizes)
+    many = ("-p", "rows", "100", "-p", "batches", "50", "-p", "sensors", "1")
+    done = hudilab(tmp_path, "run", *sorted(TOGETHER), *many)
     assert done.returncode == 0, done.stderr[-2000:]
     timeline = tmp_path / "warehouse" / "lessons" / "sensor_readings" / ".hoodie" / "timeline"
     assert len(list(timeline.glob("*_*.commit"))) < 50

@@ -90,7 +90,7 @@ def survive(run: Run, kills: int, seed: int) -> list[dict[str, object]]:
     return table
 
 
-# Appends to COPY_ON_WRITE are killed a dozen times in tests/crash.
+# Appends to COPY_ON_WRITE are killed half a dozen times in tests/crash.
 @pytest.mark.parametrize(
     ("table_type", "kills"),
     [
