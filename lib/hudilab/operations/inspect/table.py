@@ -141,24 +141,8 @@ def _read(store: Store, archived: bool, rows: bool) -> Facts:
     folder, archive = _timeline(store, properties, layout, entries, is_utc)
     events = events_of(entries, folder, is_utc)
     commits = read_commits(store, events)
-    old: list[Event] | None = None
-    if archived:
-        known = {(one.time, one.action) for one in events}
-        old = [one for one in archive.events() if (one.time, one.action) not in known]
-        times = [one.time for one in old if one.action in WRITES]
-        for time, content in archive.contents(times).items():
-            commits.setdefault(time, parse_commit(content))
-    files = parse_files(entries)
-    logged = {time for found in files.values() for time, _ in found.logs}
-    unknown = logged - {one.time for one in events}
-    slices = build_slices(
-        files,
-        events,
-        replaced={pair: time for time, commit in commits.items() for pair in commit.replaced},
-        compacting=_compacting(store, events),
-        older={one.time: one.completed or one.time for one in archive.events()} if unknown else {},
-        by_completion=layout >= 2,
-    )
+    old = _archived(archive, events, commits) if archived else None
+    slices = _slices(store, entries, events, commits, archive, by_completion=layout >= 2)
     if rows:
         slices = _with_rows(store, slices, commits, archive)
     begin, cleaned = _cleaning(store, events, archive)
@@ -168,7 +152,7 @@ def _read(store: Store, archived: bool, rows: bool) -> Facts:
         version=version,
         is_utc=is_utc,
         events=tuple(events),
-        archived=None if old is None else tuple(old),
+        archived=old,
         archive=archive,
         commits=commits,
         slices=tuple(slices),
@@ -177,6 +161,40 @@ def _read(store: Store, archived: bool, rows: bool) -> Facts:
         signs=_signs(entries, events),
         locks=store.has(".hoodie/.heartbeat"),
         first_commit=begin or _first_commit(events, archive),
+    )
+
+
+def _archived(
+    archive: History, events: Collection[Event], commits: dict[str, Commit]
+) -> tuple[Event, ...]:
+    """Return the archived events that are not active; adds their commits to `commits`."""
+    known = {(one.time, one.action) for one in events}
+    old = tuple(one for one in archive.events() if (one.time, one.action) not in known)
+    times = [one.time for one in old if one.action in WRITES]
+    for time, content in archive.contents(times).items():
+        commits.setdefault(time, parse_commit(content))
+    return old
+
+
+def _slices(
+    store: Store,
+    entries: Collection[Entry],
+    events: list[Event],
+    commits: dict[str, Commit],
+    archive: History,
+    *,
+    by_completion: bool,
+) -> list[Slice]:
+    files = parse_files(entries)
+    logged = {time for found in files.values() for time, _ in found.logs}
+    unknown = logged - {one.time for one in events}
+    return build_slices(
+        files,
+        events,
+        replaced={pair: time for time, commit in commits.items() for pair in commit.replaced},
+        compacting=_compacting(store, events),
+        older={one.time: one.completed or one.time for one in archive.events()} if unknown else {},
+        by_completion=by_completion,
     )
 
 
