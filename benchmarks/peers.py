@@ -232,10 +232,15 @@ def chosen(
         parser.error(f"no peer {', '.join(unknown)}; peers are {', '.join(peers)}")
     if arguments.rounds < 1:
         parser.error("--rounds must be 1 or more")
+    check_files(parser, arguments)
+    return [peer for peer in peers if peer in asked]
+
+
+def check_files(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    """End the program if the results cannot be written."""
     for file in (arguments.json, arguments.picture):
         if file is not None and not file.resolve().parent.is_dir():
             parser.error(f"{file.resolve().parent} is not a directory; make it first")
-    return [peer for peer in peers if peer in asked]
 
 
 def fetch_jars(groups: Sequence[str]) -> None:

@@ -121,6 +121,17 @@ def picture(loads: dict[str, Any], file: Path) -> None:
     figure.savefig(file, dpi=100)
 
 
+def chosen_loads(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> list[str]:
+    """The loads asked for; ends the program if one is not a load."""
+    names = str(arguments.loads).split(",")
+    try:
+        for name in names:
+            parse(name)
+    except ValueError as error:
+        parser.error(str(error))
+    return names
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_arguments(parser, PEERS, rounds=3)
@@ -128,10 +139,7 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
     asked = chosen(parser, arguments, PEERS)
-    try:
-        loads = {name: parse(name) for name in arguments.loads.split(",")}
-    except ValueError as error:
-        parser.error(str(error))
+    loads = chosen_loads(parser, arguments)
     fetch_jars(sorted({PEERS[peer] for peer in asked} & set(GROUPS)))
     options = [word for change in arguments.set for word in ("--set", change)]
     result: dict[str, Any] = {}

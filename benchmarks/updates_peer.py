@@ -1,9 +1,10 @@
 """One way to update a table, in a process of its own; `updates.py` starts it.
 
-Usage: updates_peer.py PEER LOAD --home DIR [--set KEY=VALUE]
+Usage: updates_peer.py PEER LOAD --home DIR [--set KEY=VALUE] [--profile DIR]
 Writes a table, then streams batches of updates and new rows into it, reads it, runs the peer's own
 table services and reads it again. Prints a line of JSON. The table is compared with the generator
-before its figures are printed.
+before its figures are printed. `--profile` samples the stacks of the counted batches and of the
+reads after them, into batches.jfr and reads.jfr of a directory.
 """
 
 from __future__ import annotations
@@ -276,6 +277,30 @@ def reads(peer: Peer) -> dict[str, float]:
     return found
 
 
+class Sampler:
+    """Java's Flight Recorder: where the JVM's running threads are, every 20 ms."""
+
+    def __init__(self, spark: SparkSession, folder: Path | None) -> None:
+        """folder: for the recordings; None: no sampling."""
+        self._jvm: Any = spark._jvm
+        self._folder, self._recording = folder, None
+
+    def start(self) -> None:
+        if self._folder is not None:
+            self._recording = self._jvm.jdk.jfr.Recording()
+            period = self._jvm.java.time.Duration.ofMillis(20)
+            self._recording.enable("jdk.ExecutionSample").withPeriod(period)
+            self._recording.start()
+
+    def stop(self, name: str) -> None:
+        if self._recording is not None:
+            self._recording.stop()
+            file = self._jvm.java.io.File(f"{self._folder}/{name}.jfr")
+            self._recording.dump(file.toPath())
+            self._recording.close()
+            self._recording = None
+
+
 def bytes_of(files: dict[Path, int]) -> int:
     return sum(size for file, size in files.items() if file.suffix != ".crc")
 
@@ -305,6 +330,7 @@ def main() -> None:
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--counted", type=int, help="batches that count, instead of 10 or 100")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--profile", type=Path, metavar="DIR", help="sample the JVM's stacks")
     arguments = parser.parse_args()
     load, home = parse(arguments.load, arguments.counted), arguments.home
     kind = PEERS[arguments.peer]
@@ -314,11 +340,14 @@ def main() -> None:
     jvm: Any = spark._jvm
     pid = jvm.java.lang.ProcessHandle.current().pid()
     peer = CLASSES.get(kind, Peer)(spark, arguments.peer, load, home, arguments.set)
+    sampler = Sampler(spark, arguments.profile)
     result: dict[str, Any] = {"peer": arguments.peer}
     before: dict[Path, int] = {}
     written: dict[Path, int] = {}  # services remove files: what each batch left is added up
 
     def write(batch: DataFrame, number: int) -> None:
+        if number == load.fills + load.warm:
+            sampler.start()
         if number >= load.fills:
             peer.write(batch, number)
             return
@@ -347,6 +376,7 @@ def main() -> None:
     query = changed.option("checkpointLocation", peer.place.checkpoint).start()
     # Spark's own number of rows is misleading: MERGE reads a batch twice.
     found = [batch | {"rows": load.rows} for batch in wait(query, batches, look)]
+    sampler.stop("batches")
     written.update(files_of(peer.folder))
     result |= {"batches": found, "warm": load.fills + load.warm}
     new = {file: size for file, size in written.items() if file not in before}
@@ -356,7 +386,9 @@ def main() -> None:
     changed_bytes = bytes_of(files_of(one_batch)) * (load.warm + load.counted)
     result["write_amplification"] = bytes_of(new) / changed_bytes
     check(peer)
+    sampler.start()
     result["read"] = reads(peer)
+    sampler.stop("reads")
     result["service_s"] = seconds(peer.tidy)
     result["read_after"] = reads(peer)
     check(peer)

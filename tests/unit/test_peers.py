@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import peers
+import profile_updates
 import pytest
 import updates
 from updates_peer import Load, parse
@@ -75,23 +76,23 @@ def test_medians_spread_and_ratios_within_a_round() -> None:
     assert table[3].count("|") == table[0].count("|") == 7
 
 
+COMPARISONS = ("peers", "updates")
+
+
 @pytest.mark.parametrize(
     ("script", "arguments", "text"),
     [
         ("peers", ["--peers", "parquet,hudi"], "no peer hudi; peers are parquet, delta, iceberg, "),
         ("updates", ["--peers", "delta"], "no peer delta; peers are hudi_upsert_mor, "),
-        (
-            "updates",
-            ["--loads", "1m"],
-            "no load '1m'; write TABLE_BATCH_UPDATES such as 1m_100k_80",
+        ("profile_updates", ["--peer", "delta_merge"], "invalid choice: 'delta_merge'"),
+        *((script, ["--rounds", "0"], "--rounds must be 1 or more") for script in COMPARISONS),
+        *(
+            (script, ["--json", "/no/such/x.json"], "/no/such is not a directory; make it first")
+            for script in (*COMPARISONS, "profile_updates")
         ),
         *(
-            (script, arguments, text)
-            for script in ("peers", "updates")
-            for arguments, text in (
-                (["--rounds", "0"], "--rounds must be 1 or more"),
-                (["--json", "/no/such/x.json"], "/no/such is not a directory; make it first"),
-            )
+            (script, ["--loads", "1m"], "no load '1m'; write TABLE_BATCH_UPDATES such as 1m_100")
+            for script in ("updates", "profile_updates")
         ),
     ],
 )
@@ -99,6 +100,26 @@ def test_a_bad_argument(script: str, arguments: list[str], text: str) -> None:
     done = benchmark(f"{script}.py", *arguments)
     assert done.returncode == 2
     assert text in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("stack", "kind"),
+    [
+        (["java.util.HashMap.put", "com.esotericsoftware.kryo.Kryo.write"], "shuffles"),
+        (
+            ["org.apache.avro.io.Reader.read", "com.esotericsoftware.kryo.Kryo.read"],
+            "rows to Java",
+        ),
+        (
+            ["org.apache.parquet.Read.go", "org.apache.hudi.table.HoodieCompactor.run"],
+            "compacting",
+        ),
+        (["org.apache.spark.sql.catalyst.Tree.map", "org.apache.hudi.index.X.tag"], "Catalyst"),
+        (["java.lang.Thread.run"], "all else"),
+    ],
+)
+def test_a_sample_counts_for_its_innermost_frame_that_is_known(stack: list[str], kind: str) -> None:
+    assert profile_updates.kind(stack).startswith(kind)
 
 
 def updated(ms: int, read: float) -> dict[str, Any]:
