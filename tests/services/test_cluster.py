@@ -571,41 +571,55 @@ def test_a_run_without_its_cluster_ends_at_once(env: dict[str, str]) -> None:
     assert time.monotonic() - started < 40  # with the kernel's start
 
 
+def run_with_the_same_facts(
+    env: Mapping[str, str], name: str, folder: Path, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a notebook; its facts must be those of the outputs in git."""
+    done = hudilab(env, "run", name, "--out", str(folder), *arguments)
+    assert done.returncode == 0, done.stderr[-3000:]
+    local = facts(PROJECT / "notebooks" / f"{name}.ipynb")
+    assert len(local) >= 7
+    assert facts(folder / f"{name}.ipynb") == local
+    return done
+
+
 @pytest.mark.deep
 def test_notebook_02_gives_the_same_results(env: dict[str, str], tmp_path: Path) -> None:
-    done = hudilab(env, "run", "02", "--out", str(tmp_path), "-p", "run_id", "nb")
-    assert done.returncode == 0, done.stderr[-3000:]
+    more = ("-p", "run_id", "nb")
+    done = run_with_the_same_facts(env, "02_write_hudi_stream", tmp_path, *more)
     assert done.stdout.splitlines()[-1] == (
         "hudilab: rows=5000 commits=5 partitions=11 "
         "table=s3a://hudilab/warehouse/run-nb/lessons/sensor_readings"
     )
-    name = "02_write_hudi_stream.ipynb"
-    local = facts(PROJECT / "notebooks" / name)
-    assert len(local) >= 7
-    assert facts(tmp_path / name) == local
+
+
+@pytest.fixture
+def on_s3(env: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    """A driver without a cluster, whose warehouse is on S3."""
+    conf = shutil.copytree(PROJECT / "conf", tmp_path / "conf")
+    file = conf / "application_properties.json"
+    named = re.compile(r'("warehouse.path": )"[^"]*"')
+    file.write_text(named.sub(r'\1"s3://hudilab/warehouse"', file.read_text("utf-8")), "utf-8")
+    alone = {"RUNTIME_ENV": "", "SPARK_MASTER_URL": "", "IS_LOCAL": "false"}
+    return env | alone | {"HUDILAB_CONF": str(conf)}
 
 
 @pytest.mark.deep
-def test_notebook_04_gives_the_same_results(env: dict[str, str], tmp_path: Path) -> None:
-    """Its erasure opens every object of the table on S3."""
-    done = hudilab(env, "run", "04", "--out", str(tmp_path), "-p", "run_id", "nb")
-    assert done.returncode == 0, done.stderr[-3000:]
-    name = "04_update_delete_merge.ipynb"
-    local = facts(PROJECT / "notebooks" / name)
-    assert len(local) >= 15
-    assert facts(tmp_path / name) == local
+@pytest.mark.parametrize("where", ["env", "on_s3"])
+@pytest.mark.parametrize("name", ["04_update_delete_merge", "05_merge_on_read_and_table_services"])
+def test_a_lesson_gives_the_same_results(
+    name: str, where: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """The erasure of 04 opens every object of the table on S3."""
+    run_with_the_same_facts(request.getfixturevalue(where), name, tmp_path / "out")
 
 
 @pytest.mark.deep
 def test_notebook_07_gives_the_same_results(
     env: dict[str, str], kafka: Access, tmp_path: Path
 ) -> None:
-    done = hudilab(env | {"BOOTSTRAP_SERVERS": kafka.servers}, "run", "07", "--out", str(tmp_path))
-    assert done.returncode == 0, done.stderr[-3000:]
-    name = "07_kafka_stock_prices.ipynb"
-    local = facts(PROJECT / "notebooks" / name)
-    assert len(local) >= 10
-    assert facts(tmp_path / name) == local
+    with_kafka = env | {"BOOTSTRAP_SERVERS": kafka.servers}
+    run_with_the_same_facts(with_kafka, "07_kafka_stock_prices", tmp_path)
 
 
 @pytest.mark.deep
