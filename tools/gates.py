@@ -55,7 +55,7 @@ GATES: dict[str, tuple[str, ...]] = {
 # Each stage has two lanes, which run in parallel; the gates of a lane run one after the other.
 QUICK = (("lint", "format", "types", "unit tests"), ("notebook contract",))
 # Gates that start servers on their usual ports share a lane: two brokers cannot have one port.
-SLOW = (("services", WITH_SERVERS, "crashes"), ("Spark tests", "notebooks", CURRICULUM))
+SLOW = (("services", WITH_SERVERS, "crashes", "notebooks"), ("Spark tests", CURRICULUM))
 # The tests' JVMs live for seconds: the optimizing compiler would cost more time than it saves.
 # Without it the JVM reserves 48 MB for compiled code, which a session of ten minutes can fill.
 SHORT = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
