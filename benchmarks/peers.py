@@ -219,8 +219,20 @@ def add_arguments(parser: argparse.ArgumentParser, peers: Collection[str], round
     """Add the arguments that every comparison has; `chosen` checks them."""
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--peers", default=",".join(peers), help="of " + ",".join(peers))
+    add_files(parser)
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name files to write; `check_files` checks them."""
     parser.add_argument("--json", type=Path, help="write all figures to this file")
-    parser.add_argument("--picture", type=Path, help="draw the bars into this PNG")
+    parser.add_argument("--picture", type=Path, help="draw them into this PNG")
+
+
+def check_files(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    """End the program if a file's folder is not there."""
+    for file in (arguments.json, arguments.picture):
+        if file is not None and not file.resolve().parent.is_dir():
+            parser.error(f"{file.resolve().parent} is not a directory; make it first")
 
 
 def chosen(
@@ -234,13 +246,6 @@ def chosen(
         parser.error("--rounds must be 1 or more")
     check_files(parser, arguments)
     return [peer for peer in peers if peer in asked]
-
-
-def check_files(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
-    """End the program if the results cannot be written."""
-    for file in (arguments.json, arguments.picture):
-        if file is not None and not file.resolve().parent.is_dir():
-            parser.error(f"{file.resolve().parent} is not a directory; make it first")
 
 
 def fetch_jars(groups: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ import matplotlib as mpl
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
-from peers import check_files, fetch_jars, run_script, table
+from peers import add_files, check_files, fetch_jars, run_script, table
 from updates import LIMIT, chosen_loads
 from updates_peer import TYPES
 
@@ -107,8 +107,7 @@ def main() -> None:
     parser.add_argument("--peer", choices=TYPES, default="hudi_upsert_mor")
     parser.add_argument("--loads", default="1m_100k_80,1m_10_100", help="see updates.py")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--json", type=Path, help="write the percentages to this file")
-    parser.add_argument("--picture", type=Path, help="draw the bars into this PNG")
+    add_files(parser)
     arguments = parser.parse_args()
     loads = chosen_loads(parser, arguments)
     check_files(parser, arguments)

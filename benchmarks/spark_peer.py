@@ -185,15 +185,18 @@ def places(peer: str, home: Path, load: str) -> tuple[Path, Path]:
 
 
 def wait(
-    query: Any, batches: int, look: Callable[[int], None] = lambda done: None
+    query: Any,
+    batches: int,
+    look: Callable[[int], None] = lambda done: None,
+    patience: float = PATIENCE,
 ) -> list[dict[str, Any]]:
     """The progress of each batch, when all are done; `look` gets the number done, very often."""
-    ends = time.monotonic() + PATIENCE
+    ends = time.monotonic() + patience
     while query.lastProgress is None or query.lastProgress["batchId"] < batches - 1:
         if not query.isActive:
             raise SystemExit(f"the stream ended: {query.exception()}")
         if time.monotonic() > ends:
-            raise SystemExit(f"no end after {PATIENCE} s")
+            raise SystemExit(f"no end after {patience} s")
         time.sleep(0.02)
         look(query.lastProgress["batchId"] + 1 if query.lastProgress else 0)
     query.stop()
@@ -297,15 +300,17 @@ def cpu_seconds(pid: int) -> float:
     return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def memory_mb(process: int, field: str) -> float:
+    """VmRSS, the resident memory of a process, or VmHWM, its peak, in MB (Linux)."""
+    status = Path(f"/proc/{process}/status").read_text()
+    match = re.search(rf"{field}:\s+(\d+) kB", status)
+    assert match is not None
+    return int(match[1]) / 1024
+
+
 def peak_mb(jvm: int) -> dict[str, float]:
-    """Peak resident memory of the JVM and of this process, in MB (Linux)."""
-    peaks = {}
-    for name, process in (("jvm", jvm), ("python", os.getpid())):
-        status = Path(f"/proc/{process}/status").read_text()
-        match = re.search(r"VmHWM:\s+(\d+) kB", status)
-        assert match is not None
-        peaks[name] = int(match[1]) / 1024
-    return peaks
+    """Peak resident memory of the JVM and of this process, in MB."""
+    return {"jvm": memory_mb(jvm, "VmHWM"), "python": memory_mb(os.getpid(), "VmHWM")}
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import peers
 import profile_updates
 import pytest
+import soak
 import updates
 from updates_peer import Load, parse
 
@@ -90,6 +91,16 @@ COMPARISONS = ("peers", "updates")
             (script, ["--json", "/no/such/x.json"], "/no/such is not a directory; make it first")
             for script in (*COMPARISONS, "profile_updates")
         ),
+        ("soak", ["--appends", "14"], "--appends must be 15 or more, or 0"),
+        ("soak", ["--upserts", "-1"], "--upserts must be 15 or more, or 0"),
+        (
+            "soak",
+            ["--appends", "0", "--upserts", "0"],
+            "--appends and --upserts are both 0; give one of them",
+        ),
+        ("soak", ["--kill-every", "-1"], "--kill-every must be 0 or more"),
+        ("soak", ["--most", "0"], "--most must be more than 0"),
+        ("soak", ["--picture", "/no/such/x.png"], "/no/such is not a directory; make it first"),
         *(
             (script, ["--loads", "1m"], "no load '1m'; write TABLE_BATCH_UPDATES such as 1m_100")
             for script in ("updates", "profile_updates")
@@ -177,6 +188,55 @@ def test_a_bad_argument_of_one_peer(tmp_path: Path, arguments: list[str], text: 
     assert done.returncode == 2
     assert text in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def soaked(seconds: list[float], lost: int = 0) -> dict[str, Any]:
+    """A part of a soak: a record of each batch."""
+    steady = {"files": 9, "timeline_files": 4, "jvm_mb": 900.0, "python_mb": 50.0}
+    steady |= {"jvm_descriptors": 300, "python_descriptors": 10}
+    batches = [
+        {"batch": number, "life": number // 10, "seconds": one, "cpu_s": 0.5, **steady}
+        for number, one in enumerate(seconds)
+    ]
+    del batches[0]["cpu_s"]  # of a driver's first batch it is not known
+    part = {"kills": 1, "rows": 100, "lost": lost, "twice": 0, "batches": batches}
+    return part | {"growth": soak.growth(batches)}
+
+
+def test_a_soak_compares_the_last_fifth_with_the_second() -> None:
+    steady = soaked([9.0] * 4 + [2.0] * 16)  # the first batches are always slow
+    growing = soaked([1.0] * 8 + [2.0] * 12, lost=3)
+    assert steady["growth"]["seconds"] == {"fifths": [9.0, 2.0, 2.0, 2.0, 2.0], "ratio": 1.0}
+    assert soak.problems("appends", steady, 1.2) == []
+    assert soak.problems("appends", growing, 1.2) == [
+        "appends: 3 rows lost",
+        "appends: s a batch grew to 2.00 times",
+    ]
+    assert soak.problems("appends", growing, 2.0) == ["appends: 3 rows lost"]
+    table = soak.markdown("appends", growing).splitlines()
+    assert table[0].startswith("| 20 appends, 1 kills | fifth 1 | fifth 2 |")
+    assert table[2] == "| s a batch | 1.00 | 1.00 | 2.00 | 2.00 | 2.00 | **2.00** |"
+
+
+def test_the_picture_of_a_soak(tmp_path: Path) -> None:
+    soak.picture({"appends": soaked([1.0] * 20)}, tmp_path / "soak.png")
+    assert (tmp_path / "soak.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.deep
+def test_a_small_soak(tmp_path: Path) -> None:
+    """Kills lose nothing and repeat nothing; these batches are too few to say what grows."""
+    file = tmp_path / "soak.json"
+    few = ["--appends", "15", "--upserts", "15", "--kill-every", "6", "--most", "100"]
+    done = benchmark("soak.py", *few, "--json", str(file), timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    for part in json.loads(file.read_text())["parts"].values():
+        assert (part["lost"], part["twice"]) == (0, 0)
+        assert part["kills"] >= 1
+        numbers = [one["batch"] for one in part["batches"]]
+        assert numbers == sorted(set(numbers))
+        # A kill can come between a batch's end and its record.
+        assert len(numbers) >= 15 - part["kills"]
 
 
 @pytest.mark.deep
