@@ -73,4 +73,7 @@ def test_without_hudi_it_is_refused(settings: Settings, kafka: Access) -> None:
     create_topics(kafka, TOPICS)
     done = submit(settings, kafka.servers, ["kafka"])
     assert done.returncode == 1
-    assert "hudilab: spark-submit started without" in done.stdout
+    assert (
+        "hudilab: spark-submit started without Hudi on its class path; pass the jars in jars/core "
+        "with --driver-class-path, or the bundle's jar with --jars"
+    ) in done.stdout

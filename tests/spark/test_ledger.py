@@ -123,6 +123,15 @@ def test_no_checkpoint_location(spark: SparkSession, tmp_path: Path) -> None:
     assert not folder(place.table).exists()
 
 
+def test_a_stamp_that_is_asked_for_too_early(spark: SparkSession, tmp_path: Path) -> None:
+    place = locate("warehouse", "lab", "none", is_local=True, home=tmp_path)
+    with pytest.raises(StreamError) as caught:
+        BatchLedger(spark, readings_table(), place, {}).stamp(0)
+    assert str(caught.value) == (
+        "stamp() was called before done(); call done() first, as write_batch does"
+    )
+
+
 def test_checkpoint_lost(spark: SparkSession, place: Place) -> None:
     shutil.rmtree(folder(place.checkpoint))
     assert refusal(spark, place) == (

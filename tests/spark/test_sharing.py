@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from spark.merge import merge
 
+from hudilab import commits
 from hudilab.commits import SERVICES, Commits
 from hudilab.errors import StreamError, TableError
 from hudilab.ledger import BatchLedger
@@ -168,6 +170,27 @@ def test_a_second_stream_is_refused_unless_it_says_so(spark: SparkSession, place
     )
 
 
+def test_a_writer_that_does_not_end_keeps_a_stream_from_starting(
+    spark: SparkSession, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drain(start(spark, APPENDS, place, 1, shared=True), batches=1, deadline=300)
+    timeline = Path(str(local_path(place.table)), ".hoodie", "timeline")
+    begun = max(timeline.glob("*.commit.requested"))
+    instant = str(int(begun.name.partition(".")[0]) + 1)
+    (timeline / f"{instant}.commit.requested").touch()
+    beats = timeline.parent / ".heartbeat"
+    beats.mkdir(exist_ok=True)
+    (beats / instant).touch()
+    monkeypatch.setattr(commits, "PATIENCE", 0.0)
+    more = start(spark, APPENDS, second(place), 1, first=1000, shared=True)
+    with pytest.raises(StreamError) as caught:
+        drain(more, batches=1, deadline=300)
+    assert (
+        f"another writer has been writing to {place.table} for 0 s (instant {instant}); stop it, "
+        "then restart this stream"
+    ) in str(caught.value)
+
+
 def test_a_table_on_an_object_store_is_shared_with_a_lock_of_the_callers_only(
     spark: SparkSession,
 ) -> None:
@@ -270,7 +293,12 @@ def test_file_groups_that_are_not_the_tables_own_are_refused_and_rewritten(
     with pytest.raises(TableError) as caught:
         start(spark, UPSERTS, place, 1)
     said = str(caught.value)
-    assert said.startswith(f"1 file groups of {place.table} (")
+    assert re.fullmatch(
+        rf"1 file groups of {re.escape(place.table)} \(\S+, \.\.\.\) belong to no bucket: SQL or "
+        r"clustering wrote them without the table's bucket index, and every later upsert would "
+        r"fail; rewrite the table's files, then start again: from hudilab\.repair import .*",
+        said,
+    )
     remedy = said.rpartition("start again: ")[2]
     assert remedy == (
         "from hudilab.repair import rewrite_buckets; rewrite_buckets(spark, spec, place)"

@@ -26,7 +26,7 @@ from hudilab.ledger import BatchLedger
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import Place, local_path, locate
 from hudilab.streams import drain
-from hudilab.table_services import TableServices
+from hudilab.table_services import COMPACTIONS, TableServices
 from hudilab.tables import TableSpec
 
 APPENDS = readings_table()
@@ -187,6 +187,38 @@ def test_a_writer_without_a_lock_is_left_alone(spark: SparkSession, place: Place
         "or has died; wait for it, or start it again, which rolls that write back, then: hudilab "
         f"tidy {place.table} --compact"
     )
+
+
+def test_a_shared_table_without_a_lock_file_needs_the_lock_of_its_writers(
+    spark: SparkSession, place: Place
+) -> None:
+    drain(start(spark, APPENDS, place, 1, 0.0), batches=1, deadline=300)
+    tidy = TableServices(spark, place.table)
+    tidy._locks = {}  # as on an object store
+    assert refusal(lambda: tidy.check_safe("clean")) == (
+        f"{place.table} is on an object store and shared, so services need the writers' lock; give "
+        f"the options of its provider: hudilab tidy {place.table} --clean --lock NAME=VALUE"
+    )
+
+
+def test_a_plan_that_another_program_executes_is_left_to_it(
+    spark: SparkSession, place: Place
+) -> None:
+    write(spark, LOGS, place, 0, 40)
+    write(spark, LOGS, place, 0, 40)
+    tidy = TableServices(spark, place.table, stopped=True, lock=LOCK)
+    with tidy._client({"hoodie.compact.inline.max.delta.commits": "1"}) as client:
+        client.scheduleCompaction(tidy._none())
+    (instant,) = tidy._pending(COMPACTIONS)
+    beats = Path(str(local_path(place.table)), ".hoodie", ".heartbeat")
+    beats.mkdir(exist_ok=True)
+    (beats / instant).touch()
+    assert refusal(tidy.compact) == (
+        f"another program is executing the plan {instant} of {place.table}, or was killed while it "
+        f"did; wait a minute, then: hudilab tidy {place.table}"
+    )
+    (beats / instant).unlink()
+    assert tidy.compact().endswith(", 1 plan")
 
 
 def test_small_files_are_not_merged_beside_a_stream_of_updates(

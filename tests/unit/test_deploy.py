@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,15 @@ def test_permissions_for_a_cluster_without_iam_servers(settings: Settings) -> No
     assert str(caught.value) == (
         f"bootstrap.servers in {settings.source} are not a cluster's IAM servers, which use port "
         "9098; fix them, or leave out --cluster-arn"
+    )
+
+
+def test_permissions_for_a_cluster_that_no_group_reads(settings: Settings) -> None:
+    with pytest.raises(BundleError) as caught:
+        permissions(replace(settings, consumer=None), account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
+    assert str(caught.value) == (
+        f"--cluster-arn is given, but {settings.source} has no Kafka groups; add consumer.config.0 "
+        "and producer.config.0"
     )
 
 

@@ -21,8 +21,8 @@ from unit.handmade import HandMade, at
 
 from hudilab.errors import InspectError
 from hudilab.operations import cli
-from hudilab.operations.inspect import Inspection, inspect
-from hudilab.operations.inspect.store import Entry, Vanished, _Disk, open_store
+from hudilab.operations.inspect import Inspection, inspect, inspection
+from hudilab.operations.inspect.store import _S3, Entry, Vanished, _Disk, open_store
 from hudilab.operations.inspect.table import read_facts
 from hudilab.operations.inspect.timeline import History, parse_commit, parse_content
 
@@ -1041,3 +1041,48 @@ def test_a_narrow_terminal_shows_whole_columns(table: HandMade) -> None:
         assert max(len(row) for row in shown.splitlines() if "file://" not in row) <= 80
         assert f"{at(10)}  commit" in shown or f"{at(10)} commit" in shown
         assert "5,000,000" in shown
+
+
+def test_a_table_that_hudi_rs_cannot_count(tmp_path: Path) -> None:
+    uri = f"file://{tmp_path}/none"
+    with pytest.raises(InspectError) as caught:
+        inspection._count(uri)
+    said = str(caught.value)
+    assert said.startswith(f"hudi-rs cannot count the rows of {uri}: ")
+    assert said.endswith(f"; omit --count: hudilab inspect '{uri}'")
+
+
+CHAIN = "AWS_PROFILE and AWS_SHARED_CREDENTIALS_FILE, or AWS_ACCESS_KEY_ID and its secret"
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("AWS Error NO_SUCH_BUCKET during X", "it does not exist; fix the URI"),
+        (
+            "AWS Error ACCESS_DENIED during X",
+            f"access denied; grant s3:ListBucket and s3:GetObject, or fix {CHAIN}",
+        ),
+        (
+            "AWS Error INVALID_ACCESS_KEY_ID during X",
+            "the server rejected the access key or its secret (INVALID_ACCESS_KEY_ID); fix "
+            f"{CHAIN}",
+        ),
+        (
+            "AWS Error NETWORK_CONNECTION during X",
+            "the server does not answer; start it (on this machine: hudilab services start s3), or "
+            "fix AWS_ENDPOINT_URL_S3",
+        ),
+        (
+            "AWS Error SLOW_DOWN during X",
+            f"the request failed (SLOW_DOWN); check AWS_ENDPOINT_URL_S3 and {CHAIN}",
+        ),
+    ],
+)
+def test_what_s3_refuses(said: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK's own text can hold keys and is not shown."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
+    error = _S3("s3://bucket/t", "bucket/t")._failed(OSError(f"{said}: canary-4711"))
+    assert str(error) == (
+        f"cannot read bucket 'bucket': {why}, then try again: hudilab inspect TABLE"
+    )

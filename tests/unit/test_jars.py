@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hudilab import jars
 from hudilab.errors import JarError
 from hudilab.jars import Jar, read_lock, verify
 from hudilab.operations.fetch import fetch
@@ -144,3 +145,9 @@ def test_a_java_that_is_not_there(jars_dir: Path) -> None:
         "cannot fetch group more: No such file or directory (/no/java/there/bin/java); "
         "check that path and its permissions"
     )
+
+
+def test_a_jar_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(JarError) as caught:
+        jars.sha256(tmp_path)
+    assert str(caught.value) == f"cannot read {tmp_path} (Is a directory); make it readable"

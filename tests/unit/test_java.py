@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from hudilab import java
 from hudilab.errors import JavaError
 from hudilab.java import REMEDY, candidates, complaint, find_java, fits, java_home_problem
 
@@ -198,3 +199,12 @@ def test_what_a_program_complained_of(text: str, said: str) -> None:
     found = complaint(text)
     assert found.startswith(said)
     assert "\n" not in found
+
+
+def test_no_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "find_spec", lambda name: None)
+    with pytest.raises(JavaError) as caught:
+        java.spark_home()
+    assert str(caught.value) == (
+        "pyspark is not installed in this Python; install it with: make setup"
+    )

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError as Code
+from confluent_kafka import KafkaException
+from py4j.protocol import Py4JError
 
 from hudilab.config import Consumer
 from hudilab.errors import KafkaError
+from hudilab.lessons import kafka
 from hudilab.lessons.kafka import Access, access, password
 
 SECRET = 'pa"ss\\word'
@@ -154,3 +160,67 @@ def test_a_group_needs_kafkas_own_values() -> None:
     for change in changes:
         with pytest.raises(ValueError, match=r"security\.protocol|topic\.name"):
             group(**change)
+
+
+def test_settings_that_the_client_rejects(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("no certificate")
+    client = Access("127.0.0.1:1", "SSL", ca=str(tmp_path / "ca.pem"))
+    with pytest.raises(KafkaError) as caught:
+        kafka.check_topics(client)
+    assert str(caught.value).startswith("the Kafka client rejected its settings (")
+    assert str(caught.value).endswith("); fix them")
+
+
+def test_a_request_that_fails_or_times_out() -> None:
+    refused: Future[None] = Future()
+    refused.set_exception(KafkaException(Code(Code.INVALID_REPLICATION_FACTOR)))
+    with pytest.raises(KafkaError) as caught:
+        kafka._done({"t": refused})
+    assert str(caught.value) == (
+        "topic 't': Broker: Invalid replication factor; fix the cause, then start again"
+    )
+    late: Future[None] = Future()
+    late.set_exception(TimeoutError())
+    with pytest.raises(KafkaError) as caught:
+        kafka._done({"t": late})
+    assert str(caught.value) == (
+        "topic 't': the request timed out; check that the broker is running (hudilab services "
+        "status kafka), then try again"
+    )
+
+
+def test_topics_that_the_broker_does_not_get_rid_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = SimpleNamespace(delete_topics=lambda topics, operation_timeout: {})
+    monkeypatch.setattr(kafka, "_admin", lambda client: slow)
+    monkeypatch.setattr(kafka, "check_topics", lambda client: {"t": 1})
+    monkeypatch.setattr(kafka, "PATIENCE", 0.1)
+    with pytest.raises(KafkaError, match=r"^topics t are still being deleted; try again$"):
+        kafka.create_topics(Access("127.0.0.1:1"), {"t": 1}, afresh=True)
+
+
+def test_a_topic_that_cannot_be_described() -> None:
+    def fails() -> None:
+        raise Py4JError("org.apache.kafka.common.errors.TimeoutException: Timed out")
+
+    admin = SimpleNamespace(describeCluster=fails)
+    client = SimpleNamespace(AdminClient=SimpleNamespace(create=lambda options: admin))
+    jvm = SimpleNamespace(
+        java=SimpleNamespace(
+            util=SimpleNamespace(
+                Properties=lambda: SimpleNamespace(put=lambda name, value: None),
+                Collections=SimpleNamespace(singletonList=lambda one: [one]),
+            )
+        ),
+        org=SimpleNamespace(
+            apache=SimpleNamespace(
+                kafka=SimpleNamespace(clients=SimpleNamespace(admin=client)),
+            )
+        ),
+    )
+    spark: Any = SimpleNamespace(_jvm=jvm)
+    with pytest.raises(KafkaError) as caught:
+        kafka.TopicIdentity(spark, Access("127.0.0.1:1"), "t")()
+    assert str(caught.value) == (
+        "cannot describe topic 't' at 127.0.0.1:1 (org.apache.kafka.common.errors.TimeoutException"
+        ": Timed out); fix bootstrap.servers or the topic's name"
+    )

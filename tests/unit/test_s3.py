@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from botocore.exceptions import SSLError
+from botocore.parsers import ResponseParserError
 
 from hudilab.config import load_settings
 from hudilab.errors import S3Error
-from hudilab.s3 import endpoint, spark_settings
+from hudilab.s3 import _elsewhere, _unreached, endpoint, spark_settings
 from hudilab.session import needed
 
 NAMES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
@@ -73,3 +75,27 @@ def test_jars_for_s3_only_where_the_warehouse_is_there() -> None:
     assert needed(LOCAL, ("core", "kafka")) == ["core", "kafka"]
     assert needed(REMOTE, ("core", "kafka")) == ["core", "kafka", "s3"]
     assert needed(REMOTE, ("core", "s3")) == ["core", "s3"]
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (
+            SSLError(endpoint_url="https://s", error="CERTIFICATE_VERIFY_FAILED"),
+            "the server's certificate is not trusted; set AWS_CA_BUNDLE to the PEM file of its CA",
+        ),
+        (
+            ResponseParserError("<html>"),
+            "the server is not an S3 server (ResponseParserError); fix AWS_ENDPOINT_URL_S3",
+        ),
+    ],
+)
+def test_a_server_that_is_not_what_it_should_be(error: Exception, text: str) -> None:
+    assert _unreached(error) == text
+
+
+def test_a_bucket_elsewhere() -> None:
+    assert _elsewhere("", "us-east-1") == (
+        "the bucket is in another region, but aws.region is us-east-1; fix aws.region in "
+        "application_properties.json"
+    )

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from hudilab import streams
 from hudilab.streams import root_cause, stop_on_signal
 
 SAMPLES = Path(__file__).with_name("samples")
@@ -87,3 +90,14 @@ def test_signals_are_collected_and_their_handlers_come_back() -> None:
             os.kill(os.getpid(), number)
     assert asked == list(numbers)
     assert [signal.getsignal(number) for number in numbers] == before
+
+
+@pytest.mark.parametrize(
+    ("batches", "done"), [(5, "2 of 5 batches"), (None, "2 batches")], ids=["bounded", "unbounded"]
+)
+def test_a_stream_that_was_stopped(batches: int | None, done: str) -> None:
+    stopped: Any = SimpleNamespace(exception=lambda: None)
+    assert streams._end(stopped, 2, batches) == (
+        f"the stream ended after {done}: it was stopped; fix the cause and start again: the stream "
+        "resumes from its checkpoint"
+    )

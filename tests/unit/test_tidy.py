@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hudilab.errors import LabError
+from hudilab.errors import LabError, ParameterError
 from hudilab.jobs import tidy
 
 
@@ -77,3 +77,12 @@ def test_command_and_job_take_the_same_options(start: list[str]) -> None:
     assert [
         name for name in (*options, "--stopped", "--retain", "--lock") if name not in done.stdout
     ] == []
+
+
+def test_no_service_is_asked_for() -> None:
+    with pytest.raises(ParameterError) as caught:
+        tidy._names("file:///w/t", "COPY_ON_WRITE", {"compact": False, "clean": False})
+    assert str(caught.value) == (
+        "nothing to do for file:///w/t, which is COPY_ON_WRITE; choose services: hudilab tidy "
+        "file:///w/t --cluster --clean --archive"
+    )

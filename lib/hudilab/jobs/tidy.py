@@ -7,7 +7,7 @@ Killing a run is harmless: the next run completes its plans.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -81,12 +81,7 @@ def run(
         if compact is None:
             compact = services.table_type == "MERGE_ON_READ"
         chosen = {"compact": compact, "cluster": cluster, "clean": clean, "archive": archive}
-        names = [name for name, wanted in chosen.items() if wanted]
-        if not names:
-            raise ParameterError(
-                f"nothing to do for {uri}, which is {services.table_type}; choose services: "
-                f"hudilab tidy {uri} --cluster --clean --archive"
-            )
+        names = _names(uri, services.table_type, chosen)
         services.check(compact=compact, cluster=cluster)
         if dry_run:
             yield from (services.preview(name, retain) for name in names)
@@ -97,6 +92,15 @@ def run(
             yield services.clean(retain) if name == "clean" else getattr(services, name)()
     finally:
         spark.stop()
+
+
+def _names(uri: str, table_type: str, chosen: Mapping[str, bool]) -> list[str]:
+    if names := [name for name, wanted in chosen.items() if wanted]:
+        return names
+    raise ParameterError(
+        f"nothing to do for {uri}, which is {table_type}; choose services: "
+        f"hudilab tidy {uri} --cluster --clean --archive"
+    )
 
 
 def _safe_now(services: TableServices, names: list[str]) -> str:

@@ -120,7 +120,10 @@ def _start(settings: Settings, folder: Path, port: int, asked: dict[str, Any]) -
         raise
     if found := find_cluster(settings):
         return found
-    raise ServiceError(f"the master exited as soon as it was ready; see {folder}/master.log")
+    raise ServiceError(
+        f"the master exited as soon as it was ready; see {folder}/master.log, then start it again "
+        f"with: hudilab services start {NAME}"
+    )
 
 
 def running_cluster(
@@ -239,9 +242,8 @@ def _start_workers(settings: Settings) -> None:
 
 
 def _wait(ready: Callable[[], bool], started: Sequence[process.Launched], what: str) -> None:
-    logs = ", ".join(str(server.log) for server in started)
-    late = f"the cluster did not start {what} within {PATIENCE:.0f} s; see {logs}, then start again"
-    process.wait_until(ready, started, why=spark.why, late=late, patience=PATIENCE)
+    what = f"the cluster did not start {what}"
+    process.wait_until(ready, started, why=spark.why, what=what, patience=PATIENCE)
 
 
 def command(

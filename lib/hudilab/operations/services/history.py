@@ -74,16 +74,19 @@ def start_history(settings: Settings, events: str = "", *, port: int = 0) -> His
         server = spark.launch(
             settings, folder, "history.HistoryServer", [], folder / "conf", log, jars
         )
-        late = f"the history server did not answer at {about['ui']} within {PATIENCE:.0f} s"
-        late += f"; see {log}, then start again"
-        process.wait_until(
-            lambda: _has_looked(about["ui"]), [server], why=spark.why, late=late, patience=PATIENCE
-        )
+        _wait(server, about["ui"])
 
     def fits(there: History) -> bool:
         return there.events == events
 
     return process.start(folder, port, lambda: find_history(settings), begin, fits)
+
+
+def _wait(server: process.Launched, ui: str) -> None:
+    what = f"the history server did not answer at {ui}"
+    process.wait_until(
+        lambda: _has_looked(ui), [server], why=spark.why, what=what, patience=PATIENCE
+    )
 
 
 def _write_conf(settings: Settings, folder: Path, events: str, port: int) -> list[Path]:

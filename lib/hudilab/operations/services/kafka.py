@@ -341,9 +341,8 @@ def _wait(server: process.Launched, client: Access) -> None:
         except Exception:  # librdkafka's errors: not ready yet
             return False
 
-    late = f"Kafka did not answer at {client.servers} within {PATIENCE:.0f} s"
-    late += f"; see {server.log}, then start again"
-    process.wait_until(answers, [server], why=_why, late=late, patience=PATIENCE)
+    what = f"Kafka did not answer at {client.servers}"
+    process.wait_until(answers, [server], why=_why, what=what, patience=PATIENCE)
 
 
 def _why(text: str, code: int, log: Path) -> str:
@@ -364,7 +363,7 @@ def _add_user(client: Access, user: str, password: str) -> None:
             future.result(PATIENCE)
         except (KafkaException, TimeoutError) as error:
             raise ServiceError(
-                f"Kafka did not add user {user!r} ({error or 'no answer'}); "
+                f"Kafka did not add user {user!r} ({str(error) or 'no answer'}); "
                 "start it again with the same --user"
             ) from None
 

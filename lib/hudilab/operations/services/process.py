@@ -207,14 +207,14 @@ def wait_until(
     started: Sequence[Launched],
     *,
     why: Callable[[str, int, Path], str],
-    late: str,
+    what: str,
     patience: float,
 ) -> None:
     """Wait until `ready` returns True; fail at once if one of the servers ends.
 
     Args:
         why: makes the error text from an ended server's output, exit code and log.
-        late: the error text if the wait exceeds `patience` seconds.
+        what: what has not happened if the wait exceeds `patience` seconds, for the error text.
 
     Raises:
         PortTaken: a server ended because its port was in use.
@@ -232,7 +232,8 @@ def wait_until(
         if ready():
             return
         if time.monotonic() > ends:
-            raise ServiceError(late)
+            logs = ", ".join(str(server.log) for server in started)
+            raise ServiceError(f"{what} within {patience:.0f} s; see {logs}, then start again")
         time.sleep(0.05)
 
 

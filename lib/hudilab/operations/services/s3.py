@@ -233,9 +233,8 @@ def _wait(server: process.Launched, address: str, folder: Path) -> None:
         except (BotoCoreError, ClientError):  # not ready yet
             return False
 
-    late = f"S3Proxy did not answer at {address} within {PATIENCE:.0f} s"
-    late += f"; see {server.log}, then start again"
-    process.wait_until(answers, [server], why=_why, late=late, patience=PATIENCE)
+    what = f"S3Proxy did not answer at {address}"
+    process.wait_until(answers, [server], why=_why, what=what, patience=PATIENCE)
 
 
 def _why(text: str, code: int, log: Path) -> str:
