@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from hudilab.errors import StreamError
+from hudilab.errors import StreamError, TableError
 from hudilab.ledger_rules import BATCH, COVERS, QUERY, SHARED, SOURCE, Commit, Stamp
 from hudilab.storage import PROPERTIES, exists, file_size, list_files
 
@@ -117,6 +117,14 @@ class Commits:
     def is_there(self) -> bool:
         """Return whether the table has been created completely."""
         return file_size(self._spark, f"{self._table}/{PROPERTIES}") > 0
+
+    def check_there(self, command: str) -> None:
+        """Raise TableError if there is no table; `command` is what was to be done with it."""
+        if not self.is_there():
+            raise TableError(
+                f"no Hudi table at {self._table}: .hoodie/hoodie.properties is missing or empty; "
+                f"give the folder that contains .hoodie: hudilab {command} TABLE"
+            )
 
     def unfinished(self) -> set[str]:
         """Return instants of requested or in-flight writes; table services do not count."""
