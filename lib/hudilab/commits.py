@@ -186,8 +186,8 @@ class Commits:
                 stamp = Stamp(str(query), int(batch), str(extra.get(COVERS)), source)
             # As one text: a call into the JVM for each group would slow down every batch.
             groups = frozenset(str(written.keySet().toString())[1:-1].split(", ")) - {""}
-            shared = extra.get(SHARED) is not None
-            yield Commit(time_, stamp, groups, str(found.getOperationType()), shared)
+            lock = str(extra.get(SHARED) or "")
+            yield Commit(time_, stamp, groups, str(found.getOperationType()), lock)
 
     def _damaged(self, instant: Any) -> StreamError:
         name = f"{instant.requestedTime()}_{instant.getCompletionTime()}.{instant.getAction()}"

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
+from shlex import quote
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -21,13 +22,14 @@ from hudilab.ledger_rules import (
     FENCED,
     PREFIX,
     QUERY,
+    SHARED,
     SOURCE,
     Checkpoint,
     Commit,
     Rules,
     covers,
 )
-from hudilab.paths import Place
+from hudilab.paths import Place, local_path
 from hudilab.storage import table_index_options, table_properties
 from hudilab.streams import root_cause
 from hudilab.tables import (
@@ -48,6 +50,7 @@ CONFLICTS = (
     "TableNotFoundException",
 )
 COMBINE = "hoodie.combine.before.upsert"
+EXPIRE = "hoodie.write.lock.filesystem.expire"
 TRIES = 10  # attempts to write a batch that loses to another writer
 SERVICES_FAILED = (
     "hudilab: batch {} is committed, but the table services after it failed, as they do when "
@@ -124,7 +127,7 @@ class BatchLedger:
         self._rules = Rules(place.table, place.checkpoint, batches, shared)
         self._table = Commits(spark, place.table)
         self._checkpoint = CheckpointFiles(spark, place.checkpoint)
-        self._run, self._query, self._owner = "", "", ""
+        self._run, self._query, self._owner, self._since = "", "", "", ""
         self._stamp: dict[str, str] = {}
         self._kept: dict[str, str] = {}
         self._offsets: dict[int, str] = {}
@@ -132,6 +135,14 @@ class BatchLedger:
 
     def write_batch(self, batch: DataFrame, batch_id: int) -> None:
         """Write a micro-batch to the table once; pass this method to `foreachBatch`."""
+        try:
+            self._write(batch, batch_id)
+        except Exception as error:
+            if self._shared and "HoodieLockException" in str(error):
+                raise StreamError(self._lock_held()) from error
+            raise
+
+    def _write(self, batch: DataFrame, batch_id: int) -> None:
         if self.done(batch, batch_id):
             return
         for attempt in count(1):
@@ -166,6 +177,9 @@ class BatchLedger:
             raise StreamError(FENCED.format(self._place.checkpoint))
         mine, others = self._rules.find(self._query, self._table.newest_first())
         self._follow_table(others)
+        if self._shared:
+            since = [commit for commit in others if commit.instant > self._since]
+            self._rules.check_locks(self._sharing[SHARED], since)
         digest, source = self._covers(batch_id), self._source()
         self._stamp = {QUERY: self._query, COVERS: digest, SOURCE: source}
         return self._rules.is_written(batch_id, digest, source, mine)
@@ -250,6 +264,7 @@ class BatchLedger:
         self._table.roll_back_unfinished(options, wait=self._shared)
         # Check again: what the earlier driver committed until now counts.
         self._check(running)
+        self._since = next((one.instant for one in self._table.newest_first()), "")
         self._run = run
 
     def _follow_table(self, others: list[Commit]) -> None:
@@ -273,6 +288,23 @@ class BatchLedger:
                 "later upsert would fail; rewrite the table's files, then start again: from "
                 "hudilab.repair import rewrite_buckets; rewrite_buckets(spark, spec, place)"
             )
+
+    def _lock_held(self) -> str:
+        """Return what to do about a lock that nobody releases."""
+        file = f"{self._place.table}/.hoodie/lock"
+        path, expires = local_path(file), self._sharing.get(EXPIRE)
+        if path is None or not path.exists():
+            return (
+                f"the lock {self._sharing[SHARED]} of {self._place.table} could not be taken: "
+                "another writer holds it, or its service does not answer; stop that writer, or "
+                "wait for longer (hoodie.write.lock.client.num_retries), and start again"
+            )
+        age = (time.time() - path.stat().st_mtime) / 60
+        until = f"expires {expires} min after it was made" if expires else "never expires"
+        return (
+            f"the lock file {path} is {age:.0f} min old and {until}: its owner is writing, or has "
+            f"died; if no writer is running, remove it, then start again: rm {quote(str(path))}"
+        )
 
     def _source(self) -> str:
         source = self._ask() if callable(self._ask) else self._ask

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from hudilab.commits import SERVICES, Commits
 from hudilab.errors import TableError
-from hudilab.ledger_rules import Commit
+from hudilab.ledger_rules import SHARED, Commit
 from hudilab.storage import exists, table_index_options, table_properties
 from hudilab.tables import foreign_groups, sharing_options
 
@@ -82,7 +82,7 @@ class TableServices:
         newest = self._newest_write()
         again = " ".join((f"hudilab tidy {self._table}", *(f"--{name}" for name in services)))
         if newest is not None and not self._stopped:
-            if not newest.shared:
+            if not newest.lock:
                 raise TableError(
                     f"the newest write to {self._table} took no lock, so its writer may be "
                     "running; stop it and add --stopped, or write with BatchLedger(..., "
@@ -92,6 +92,12 @@ class TableServices:
                 raise TableError(
                     f"{self._table} is on an object store and shared, so services need the "
                     f"writers' lock; give the options of its provider: {again} --lock NAME=VALUE"
+                )
+            if newest.lock not in (self._locks[SHARED], "true"):
+                raise TableError(
+                    f"the writer of {self._table} takes another lock than services would: its "
+                    f"newest write took {newest.lock}, services take {self._locks[SHARED]}; stop "
+                    f"it, then: {again} --stopped"
                 )
             if "cluster" in services and newest.operation != "BULK_INSERT":
                 raise TableError(
@@ -182,7 +188,7 @@ class TableServices:
     def _rules(self) -> dict[str, str]:
         """Return options that keep a service from rolling back a write that takes no lock."""
         newest = self._newest_write()
-        shared = newest is not None and newest.shared and self._locks
+        shared = newest is not None and newest.lock and self._locks
         return {} if shared else {"hoodie.clean.failed.writes.policy": "NEVER"}
 
     def _retaining(self, retain: int) -> dict[str, str]:
