@@ -69,9 +69,23 @@ class CheckpointFiles:
         return exists(self._spark, f"{self.uri}/offsets/{batch}")
 
     def offsets(self, batch: int) -> str:
-        """Return what a batch was planned to read up to; empty if it is not planned."""
-        planned = self.is_planned(batch)
-        return read_text(self._spark, f"{self.uri}/offsets/{batch}") if planned else ""
+        """Return what a batch was planned to read up to; empty if it is not planned.
+
+        Raises:
+            StreamError: The file is damaged.
+        """
+        if not self.is_planned(batch):
+            return ""
+        file = f"{self.uri}/offsets/{batch}"
+        text = read_text(self._spark, file)
+        version, _, rest = text.partition("\n")
+        # A version, a line of JSON, and a line for each source.
+        if not version.startswith("v") or not rest.startswith("{") or "\n" not in rest:
+            raise StreamError(
+                f"the checkpoint file {file} is damaged; delete it and {self.uri}/commits/{batch}, "
+                "then start again: the batch is planned again, and skipped if the table has it"
+            )
+        return text
 
     def later(self, batch: int) -> list[str]:
         """Return the files of later batches, relative to the folder, in the order of removal."""

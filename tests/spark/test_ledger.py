@@ -397,6 +397,23 @@ def test_checkpoint_damaged(spark: SparkSession, place: Place) -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["", "garbage", "v1", 'v1\n{"batchWatermarkMs":0'])
+def test_a_batch_whose_plan_is_damaged(spark: SparkSession, place: Place, text: str) -> None:
+    plan, note = (folder(place.checkpoint) / name / "1" for name in ("offsets", "commits"))
+    for file in (plan, note):
+        file.with_name(f".{file.name}.crc").unlink()
+    plan.write_text(text, encoding="utf-8")
+    assert refusal(spark, place) == (
+        f"the checkpoint file {place.checkpoint}/offsets/1 is damaged; delete it and "
+        f"{place.checkpoint}/commits/1, then start again: the batch is planned again, and skipped "
+        "if the table has it"
+    )
+    plan.unlink()
+    note.unlink()
+    run(spark, place)
+    assert rows(spark, place) == 40
+
+
 @pytest.mark.parametrize(
     ("changes", "difference"),
     [
