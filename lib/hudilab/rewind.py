@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -68,21 +68,19 @@ class Rewind:
         self._kept = self._batches_kept()
         self._refuse_forgotten_batches()
 
-    def preview(self) -> Iterator[str]:
-        """Yield a line for the table and one for each checkpoint; writes nothing."""
+    def preview(self) -> list[str]:
+        """Return a line for the table and one for each checkpoint; writes nothing."""
         later = self._later()
         numbers = sorted({one.stamp.batch for one in later if one.stamp})
         strangers = sum(one.stamp is None for one in later)
-        yield (
-            f"table: {many(len(later), 'commit')} after {self._to}, with {_span(numbers)}"
-            + (f" and {many(strangers, 'commit')} that no stream wrote" if strangers else "")
-        )
+        others = f" and {many(strangers, 'commit')} that no stream wrote" if strangers else ""
+        lines = [
+            f"table: {many(len(later), 'commit')} after {self._to}, with {_span(numbers)}{others}"
+        ]
         for query, files in self._queries.items():
-            found = files.later(self._kept[query])
-            yield (
-                f"checkpoint {files.uri}: {many(len(found), 'file')} of later batches; the next "
-                f"batch is {self._kept[query] + 1}"
-            )
+            found = many(len(files.later(self._kept[query])), "file")
+            lines.append(f"checkpoint {files.uri}: {found} of later batches; {self._next(query)}")
+        return lines
 
     def check_safe(self) -> None:
         """Refuse while a writer is alive, or may be."""
@@ -99,21 +97,21 @@ class Rewind:
         for files in self._checkpoints:
             self._refuse_owner(files)
 
-    def run(self) -> Iterator[str]:
-        """Take the table back, then each checkpoint; yield a line for each.
+    def run(self) -> list[str]:
+        """Take the table back, then each checkpoint; return a line for each.
 
         Raises:
             TableError: A writer is alive, or may be.
         """
         self.check_safe()
-        yield self.restore_table()
+        lines = [self.restore_table()]
+        self._kept = self._batches_kept()
         for query, files in self._queries.items():
             later = files.later(self._kept[query])
             files.remove(later)
-            yield (
-                f"checkpoint {files.uri}: {many(len(later), 'file')} removed; the next batch is "
-                f"{self._kept[query] + 1}"
-            )
+            removed = many(len(later), "file")
+            lines.append(f"checkpoint {files.uri}: {removed} removed; {self._next(query)}")
+        return lines
 
     def restore_table(self) -> str:
         """Fence off every earlier driver and restore the table; return a line of what was done.
@@ -132,6 +130,9 @@ class Rewind:
                 if self._unfinished_restores() or self._later() or self._open_writes():
                     client.restoreToSavepoint(self._to)
         return f"table: restored to {self._to}, {many(before, 'commit')} taken back"
+
+    def _next(self, query: str) -> str:
+        return f"the next batch is {self._kept[query] + 1}"
 
     def _timeline(self) -> Any:
         return self._commits.meta().getActiveTimeline()

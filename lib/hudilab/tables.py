@@ -51,6 +51,7 @@ _ALL_RECORDS = "hoodie.metadata.global.record.level.index.enable"
 _MODE = "hoodie.write.record.merge.mode"
 _CDC = "hoodie.table.cdc.enabled"
 _IMAGES = "hoodie.table.cdc.supplemental.logging.mode"
+_VALIDATORS = "hoodie.precommit.validators"
 _PROVIDER = "hoodie.write.lock.provider"
 _HUDI_LOCKS = "org.apache.hudi.client.transaction.lock."
 _FILE_LOCK = f"{_HUDI_LOCKS}FileSystemBasedLockProvider"
@@ -198,6 +199,11 @@ class TableSpec:
                 problems.append(f"option {key!r} belongs to the spec; {remedy}")
             elif key.strip().lower() in _MERGERS and self.index in _GLOBAL + _RECORD:
                 problems.append(f"option {key!r} can end the JVM with {self.index}; leave it out")
+            elif key.strip().lower() == _VALIDATORS and self.operation == "bulk_insert":
+                problems.append(
+                    f"option {key!r} is ignored by bulk_insert, so bad rows would be committed; "
+                    "set TableSpec.operation to insert or upsert"
+                )
         if problems:
             raise TableError("; ".join(problems))
         return {option: value for option, value, _ in self.describe()} | dict(extra or {})

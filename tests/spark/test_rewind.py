@@ -133,18 +133,18 @@ def test_table_and_checkpoint_go_back_and_the_stream_refills(
     spark: SparkSession, spec: TableSpec, place: Place, to: str
 ) -> None:
     before = files(place)
-    assert list(Rewind(spark, place.table, to).preview()) == [
+    assert Rewind(spark, place.table, to).preview() == [
         f"table: 2 commits after {to}, with batches 2 to 3",
         f"checkpoint {place.checkpoint}: 4 files of later batches; the next batch is 2",
     ]
     assert files(place) == before
-    assert list(Rewind(spark, place.table, to).run()) == [
+    assert Rewind(spark, place.table, to).run() == [
         f"table: restored to {to}, 2 commits taken back",
         f"checkpoint {place.checkpoint}: 4 files removed; the next batch is 2",
     ]
     assert spark.read.format("hudi").load(place.table).count() == 2 * PER_BATCH
     again = Rewind(spark, place.table, to)
-    assert list(again.preview()) == [
+    assert again.preview() == [
         f"table: 0 commits after {to}, with no batch",
         f"checkpoint {place.checkpoint}: 0 files of later batches; the next batch is 2",
     ]
@@ -163,7 +163,7 @@ def test_one_that_died_between_table_and_checkpoint_is_completed_by_the_next(
     checkpoint.remove(["commits/3"])
     with pytest.raises(StreamError, match="the table was restored to an earlier state"):
         start(spark, spec, place)
-    assert list(Rewind(spark, place.table, to).run()) == [
+    assert Rewind(spark, place.table, to).run() == [
         f"table: restored to {to}, 0 commits taken back",
         f"checkpoint {place.checkpoint}: 3 files removed; the next batch is 2",
     ]
@@ -198,7 +198,7 @@ def test_what_cannot_be_returned_to(
         f"create_savepoint(path => '{place.table}', commit_time => '{other}')"
     )
     spark.sql(said.rpartition("; make one while they are there: ")[2]).collect()
-    assert "1 commit after" in next(iter(Rewind(spark, place.table, other).preview()))
+    assert "1 commit after" in Rewind(spark, place.table, other).preview()[0]
     assert refused(lambda: Rewind(spark, f"file://{tmp_path}/none", to)) == (
         f"no Hudi table at file://{tmp_path}/none: .hoodie/hoodie.properties is missing or empty; "
         "give the folder that contains .hoodie: hudilab rewind TABLE"
@@ -242,13 +242,13 @@ def test_all_streams_of_a_shared_table_go_back(spark: SparkSession, tmp_path: Pa
         f"--to {to} --checkpoint URI"
     )
     both = [place.checkpoint, second.checkpoint]
-    assert list(Rewind(spark, place.table, to, checkpoints=both).run()) == [
+    assert Rewind(spark, place.table, to, checkpoints=both).run() == [
         f"table: restored to {to}, 2 commits taken back",
         f"checkpoint {place.checkpoint}: 2 files removed; the next batch is 1",
         f"checkpoint {second.checkpoint}: 2 files removed; the next batch is 0",
     ]
     # No commit of the second stream is left; the note of the rewind still knows its checkpoint.
-    assert "0 files removed" in list(Rewind(spark, place.table, to, checkpoints=both).run())[2]
+    assert "0 files removed" in Rewind(spark, place.table, to, checkpoints=both).run()[2]
     write(spark, APPENDS, second, 2, shared=True)
     assert spark.read.format("hudi").load(place.table).count() == 3 * PER_BATCH
 
@@ -317,7 +317,7 @@ def test_a_stream_that_is_still_running_cannot_commit_any_more(
     rewind.restore_table()
     with pytest.raises(StreamError, match="another driver has taken over the checkpoint"):
         drain(query, batches=BATCHES + 9, deadline=60)
-    list(Rewind(spark, place.table, to, stopped=True).run())
+    Rewind(spark, place.table, to, stopped=True).run()
     assert spark.read.format("hudi").load(place.table).count() == 2 * PER_BATCH
 
 
@@ -379,9 +379,9 @@ def test_ten_rewinds_that_are_killed_leave_nothing_that_the_next_does_not_comple
                 os.killpg(killed.pid, signal.SIGKILL)
             time.sleep(0.002)
         killed.communicate()
-        list(Rewind(spark, place.table, to, stopped=True).run())
+        Rewind(spark, place.table, to, stopped=True).run()
         write(spark, spec, place, 2)
     print(f"{met} of 10 were killed after their restore had begun")
     assert met >= 5
-    list(Rewind(spark, place.table, to, stopped=True).run())
+    Rewind(spark, place.table, to, stopped=True).run()
     assert_refills(spark, spec, place)

@@ -144,6 +144,18 @@ def test_nor_can_an_option_combine_them(option: str) -> None:
         assert str(caught.value) == f"option {option!r} can end the JVM with {index}; leave it out"
 
 
+def test_validators_that_would_not_run_are_refused() -> None:
+    gate = {"hoodie.precommit.validators": "org.example.Validator"}
+    with pytest.raises(TableError) as caught:
+        spec(operation="bulk_insert").write_options(gate)
+    assert str(caught.value) == (
+        "option 'hoodie.precommit.validators' is ignored by bulk_insert, so bad rows would be "
+        "committed; set TableSpec.operation to insert or upsert"
+    )
+    for operation in ("insert", "upsert"):
+        assert gate.items() <= spec(operation=operation).write_options(gate).items()
+
+
 def test_the_merge_mode_is_an_option_that_the_first_write_obeys() -> None:
     mode = "hoodie.write.record.merge.mode"  # Hudi 1.2 ignores hoodie.record.merge.mode there
     assert mode not in spec(operation="upsert").write_options()
