@@ -82,8 +82,9 @@ class CheckpointFiles:
         # A version, a line of JSON, and a line for each source.
         if not version.startswith("v") or not rest.startswith("{") or "\n" not in rest:
             raise StreamError(
-                f"the checkpoint file {file} is damaged; delete it and {self.uri}/commits/{batch}, "
-                "then start again: the batch is planned again, and skipped if the table has it"
+                f"the checkpoint file {file} is damaged; delete the files numbered {batch} and "
+                f"higher in {self.uri}/commits and {self.uri}/offsets, and start again: their "
+                "batches are planned again, and skipped if the table has them"
             )
         return text
 

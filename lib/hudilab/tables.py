@@ -204,6 +204,11 @@ class TableSpec:
                     f"option {key!r} is ignored by bulk_insert, so bad rows would be committed; "
                     "set TableSpec.operation to insert or upsert"
                 )
+            elif key.strip().lower() == _VALIDATORS and self.table_type == "MERGE_ON_READ":
+                problems.append(
+                    f"option {key!r} does not see what MERGE_ON_READ logs, so bad rows would be "
+                    "committed; set TableSpec.table_type to COPY_ON_WRITE"
+                )
         if problems:
             raise TableError("; ".join(problems))
         return {option: value for option, value, _ in self.describe()} | dict(extra or {})

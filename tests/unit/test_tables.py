@@ -152,6 +152,12 @@ def test_validators_that_would_not_run_are_refused() -> None:
         "option 'hoodie.precommit.validators' is ignored by bulk_insert, so bad rows would be "
         "committed; set TableSpec.operation to insert or upsert"
     )
+    with pytest.raises(TableError) as caught:
+        spec(operation="upsert", table_type="MERGE_ON_READ").write_options(gate)
+    assert str(caught.value) == (
+        "option 'hoodie.precommit.validators' does not see what MERGE_ON_READ logs, so bad rows "
+        "would be committed; set TableSpec.table_type to COPY_ON_WRITE"
+    )
     for operation in ("insert", "upsert"):
         assert gate.items() <= spec(operation=operation).write_options(gate).items()
 
