@@ -19,17 +19,17 @@ from hudilab.paths import Place, locate
 from hudilab.streams import drain
 from hudilab.tables import TableSpec
 
-PER_BATCH, BATCHES = 3000, 60
+PER_BATCH, BATCHES = 3000, 20
 SIZES = {"sensors": 3, "seed": 4}
 SOURCE = {"rows": PER_BATCH * BATCHES, "batches": BATCHES, **SIZES}
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 4 MB."""
+    """A disk of 2 MB."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    if sys.platform != "linux" or os.geteuid() != 0 or mount("-t", "tmpfs", "4", folder):
+    if sys.platform != "linux" or os.geteuid() != 0 or mount("-t", "tmpfs", "2", folder):
         pytest.skip("only root may mount a small disk")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
@@ -64,7 +64,7 @@ def test_a_full_disk_loses_nothing(
     place = Place(table.warehouse, table.table, checkpoint.checkpoint, "lab", "readings")
     filler = disk / "filler"
     if full == "checkpoint":
-        filler.write_bytes(bytes(4 * 1024 * 1024 - 200 * 1024))
+        filler.write_bytes(bytes(2 * 1024 * 1024 - 100 * 1024))
     for _ in range(2):  # it is refused as long as the disk is full
         with pytest.raises(StreamError, match=r"No space left on device|Disk quota exceeded"):
             run(spark, spec, place)
