@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from hudilab.errors import StreamError
+from hudilab.errors import StreamError, TableError
 from hudilab.ledger_rules import BATCH, COVERS, QUERY, SHARED, SOURCE, Commit, Stamp
 from hudilab.storage import PROPERTIES, exists, file_size, list_files
 
@@ -118,6 +118,14 @@ class Commits:
         """Return whether the table has been created completely."""
         return file_size(self._spark, f"{self._table}/{PROPERTIES}") > 0
 
+    def check_there(self, command: str) -> None:
+        """Raise TableError if there is no table; `command` is what was to be done with it."""
+        if not self.is_there():
+            raise TableError(
+                f"no Hudi table at {self._table}: .hoodie/hoodie.properties is missing or empty; "
+                f"give the folder that contains .hoodie: hudilab {command} TABLE"
+            )
+
     def unfinished(self) -> set[str]:
         """Return instants of requested or in-flight writes; table services do not count."""
         meta = self.meta()
@@ -178,8 +186,8 @@ class Commits:
                 stamp = Stamp(str(query), int(batch), str(extra.get(COVERS)), source)
             # As one text: a call into the JVM for each group would slow down every batch.
             groups = frozenset(str(written.keySet().toString())[1:-1].split(", ")) - {""}
-            shared = extra.get(SHARED) is not None
-            yield Commit(time_, stamp, groups, str(found.getOperationType()), shared)
+            lock = str(extra.get(SHARED) or "")
+            yield Commit(time_, stamp, groups, str(found.getOperationType()), lock)
 
     def _damaged(self, instant: Any) -> StreamError:
         name = f"{instant.requestedTime()}_{instant.getCompletionTime()}.{instant.getAction()}"

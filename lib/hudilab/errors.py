@@ -29,7 +29,8 @@ __all__ = [
 ]
 
 _COMMAND = re.compile(
-    r"\bhudilab (?=(?:apps|bundle|deploy|doctor|inspect|jars|kill|run|services|submit|tidy)\b)"
+    r"\bhudilab (?=(?:apps|bundle|deploy|doctor|inspect|jars|kill|rewind|run|services|submit|tidy)"
+    r"\b)"
 )
 
 

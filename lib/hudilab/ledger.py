@@ -7,11 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
+from shlex import quote
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from hudilab.checkpoints import CheckpointFiles, Owner
 from hudilab.commits import Commits
 from hudilab.errors import StreamError, TableError
 from hudilab.ledger_rules import (
@@ -20,21 +22,15 @@ from hudilab.ledger_rules import (
     FENCED,
     PREFIX,
     QUERY,
+    SHARED,
     SOURCE,
     Checkpoint,
     Commit,
     Rules,
     covers,
 )
-from hudilab.paths import Place
-from hudilab.storage import (
-    exists,
-    list_files,
-    read_text,
-    table_index_options,
-    table_properties,
-    write_text,
-)
+from hudilab.paths import Place, local_path
+from hudilab.storage import table_index_options, table_properties
 from hudilab.streams import root_cause
 from hudilab.tables import (
     COMMIT_TIME,
@@ -54,6 +50,7 @@ CONFLICTS = (
     "TableNotFoundException",
 )
 COMBINE = "hoodie.combine.before.upsert"
+EXPIRE = "hoodie.write.lock.filesystem.expire"
 TRIES = 10  # attempts to write a batch that loses to another writer
 SERVICES_FAILED = (
     "hudilab: batch {} is committed, but the table services after it failed, as they do when "
@@ -129,7 +126,8 @@ class BatchLedger:
         self._sharing = sharing_options(place.table, lock) if shared else {}
         self._rules = Rules(place.table, place.checkpoint, batches, shared)
         self._table = Commits(spark, place.table)
-        self._run, self._query = "", ""
+        self._checkpoint = CheckpointFiles(spark, place.checkpoint)
+        self._run, self._query, self._owner, self._since = "", "", "", ""
         self._stamp: dict[str, str] = {}
         self._kept: dict[str, str] = {}
         self._offsets: dict[int, str] = {}
@@ -137,6 +135,14 @@ class BatchLedger:
 
     def write_batch(self, batch: DataFrame, batch_id: int) -> None:
         """Write a micro-batch to the table once; pass this method to `foreachBatch`."""
+        try:
+            self._write(batch, batch_id)
+        except Exception as error:
+            if self._shared and "HoodieLockException" in str(error):
+                raise StreamError(self._lock_held()) from error
+            raise
+
+    def _write(self, batch: DataFrame, batch_id: int) -> None:
         if self.done(batch, batch_id):
             return
         for attempt in count(1):
@@ -167,10 +173,13 @@ class BatchLedger:
         if run != self._run:
             query = str(context.getLocalProperty("sql.streaming.queryId"))
             self._take_over(batch.sparkSession, run, query)
-        elif read_text(self._spark, self._owner_file()) != run:
+        elif self._checkpoint.owner() != self._owner:
             raise StreamError(FENCED.format(self._place.checkpoint))
         mine, others = self._rules.find(self._query, self._table.newest_first())
         self._follow_table(others)
+        if self._shared:
+            since = [commit for commit in others if commit.instant > self._since]
+            self._rules.check_locks(self._sharing[SHARED], since)
         digest, source = self._covers(batch_id), self._source()
         self._stamp = {QUERY: self._query, COVERS: digest, SOURCE: source}
         return self._rules.is_written(batch_id, digest, source, mine)
@@ -216,7 +225,7 @@ class BatchLedger:
         """
         replaced = F.raise_error(F.lit(FENCED.format(self._place.checkpoint)))
         owner = F.expr(f"(SELECT value FROM {_view(self._run)})")
-        return batch.where(F.when(owner == F.lit(self._run), F.lit(True)).otherwise(replaced))
+        return batch.where(F.when(owner == F.lit(self._owner), F.lit(True)).otherwise(replaced))
 
     def _check(self, running: str | None = None) -> str:
         """Check that checkpoint, source and table belong together; return the query's id.
@@ -224,7 +233,7 @@ class BatchLedger:
         Writes nothing. `running` is the id of the query that asks.
         """
         self._refuse_other_table()
-        query = self._query_id()
+        query = self._checkpoint.query()
         if running is not None and running != query:
             raise StreamError(
                 f"the stream does not use the checkpoint {self._place.checkpoint}, so a restart "
@@ -233,8 +242,10 @@ class BatchLedger:
             )
         mine, others = self._rules.find(query, self._table.newest_first())
         near = [] if mine is None else [mine.batch]
-        planned = {batch: self._covers(batch) for batch in near if self._is_planned(batch)}
-        checkpoint = Checkpoint(query, self._last_done(), planned)
+        planned = {
+            batch: self._covers(batch) for batch in near if self._checkpoint.is_planned(batch)
+        }
+        checkpoint = Checkpoint(query, self._checkpoint.done(), planned)
         self._rules.check(checkpoint, self._source(), mine, others)
         self._refuse_foreign_groups(self._table.file_groups() if self._spec.buckets else set())
         return str(query)
@@ -245,14 +256,15 @@ class BatchLedger:
         if not self._shared:  # another stream may be creating a shared table right now
             self._table.clear_half_made()
         self._query = self._check(running)
-        write_text(self._spark, self._owner_file(), run)
-        owner = session.read.text(self._owner_file())
+        self._owner = self._checkpoint.take(Owner.here(run))
+        owner = session.read.text(self._checkpoint.owner_file())
         owner.createOrReplaceTempView(_view(run))
         self._follow_table([])
         options = self._options | self._kept | self._sharing
         self._table.roll_back_unfinished(options, wait=self._shared)
         # Check again: what the earlier driver committed until now counts.
         self._check(running)
+        self._since = next((one.instant for one in self._table.newest_first()), "")
         self._run = run
 
     def _follow_table(self, others: list[Commit]) -> None:
@@ -277,8 +289,22 @@ class BatchLedger:
                 "hudilab.repair import rewrite_buckets; rewrite_buckets(spark, spec, place)"
             )
 
-    def _owner_file(self) -> str:
-        return f"{self._place.checkpoint}/hudilab-owner"
+    def _lock_held(self) -> str:
+        """Return what to do about a lock that nobody releases."""
+        file = f"{self._place.table}/.hoodie/lock"
+        path, expires = local_path(file), self._sharing.get(EXPIRE)
+        if path is None or not path.exists():
+            return (
+                f"the lock {self._sharing[SHARED]} of {self._place.table} could not be taken: "
+                "another writer holds it, or its service does not answer; stop that writer, or "
+                "wait for longer (hoodie.write.lock.client.num_retries), and start again"
+            )
+        age = (time.time() - path.stat().st_mtime) / 60
+        until = f"expires {expires} min after it was made" if expires else "never expires"
+        return (
+            f"the lock file {path} is {age:.0f} min old and {until}: its owner is writing, or has "
+            f"died; if no writer is running, remove it, then start again: rm {quote(str(path))}"
+        )
 
     def _source(self) -> str:
         source = self._ask() if callable(self._ask) else self._ask
@@ -288,35 +314,14 @@ class BatchLedger:
         fixed |= {"index": "global"} if self._spec.is_global() else {}
         return json.dumps(dict(source) | fixed, sort_keys=True)
 
-    def _is_planned(self, batch: int) -> bool:
-        return exists(self._spark, f"{self._place.checkpoint}/offsets/{batch}")
-
     def _covers(self, batch: int) -> str:
         """Return the digest of what a planned batch reads; keep its offsets for the next batch."""
         texts = {-1: ""} | self._offsets
         for number in (batch - 1, batch):
             if number not in texts:
-                file = f"{self._place.checkpoint}/offsets/{number}"
-                texts[number] = read_text(self._spark, file) if self._is_planned(number) else ""
+                texts[number] = self._checkpoint.offsets(number)
         self._offsets = {batch: texts[batch]}
         return covers(texts[batch - 1], texts[batch])
-
-    def _query_id(self) -> str | None:
-        file = f"{self._place.checkpoint}/metadata"
-        if not exists(self._spark, file):
-            return None
-        try:
-            return str(json.loads(read_text(self._spark, file))["id"])
-        except (ValueError, KeyError, TypeError):
-            raise StreamError(
-                f"the checkpoint file {file} is damaged; restore it from a backup, or delete the "
-                "table and the checkpoint together and start again"
-            ) from None
-
-    def _last_done(self) -> int:
-        """Return the newest batch that the checkpoint marks as done, or -1."""
-        done = list_files(self._spark, f"{self._place.checkpoint}/commits")
-        return max((int(file.path) for file in done if file.path.isdecimal()), default=-1)
 
     def _refuse_other_table(self) -> None:
         if not self._table.is_there():

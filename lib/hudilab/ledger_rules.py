@@ -27,7 +27,7 @@ __all__ = [
 PREFIX = "hudilab."
 QUERY, BATCH = PREFIX + "query_id", PREFIX + "batch_id"
 COVERS, SOURCE = PREFIX + "covers", PREFIX + "source"
-SHARED = PREFIX + "shared"  # the writer took a lock; see hudilab.tables.sharing_options
+SHARED = PREFIX + "shared"  # which lock the writer took; see hudilab.tables.sharing_options
 FENCED = "another driver has taken over the checkpoint {}; let that one write, and stop this one"
 
 
@@ -54,14 +54,14 @@ class Commit(NamedTuple):
         stamp: None if no stream of the lab wrote the commit.
         groups: The ids of the file groups it wrote.
         operation: Hudi's name of the operation.
-        shared: Whether its writer took a lock, as a stream with `shared=True` does.
+        lock: The lock that its writer took, as a stream with `shared=True` does; else empty.
     """
 
     instant: str
     stamp: Stamp | None
     groups: frozenset[str] = frozenset()
     operation: str = ""
-    shared: bool = False
+    lock: str = ""
 
 
 class Checkpoint(NamedTuple):
@@ -157,6 +157,21 @@ class Rules:
         if digest != newest.covers:
             raise self._set_back(batch)
         return True
+
+    def check_locks(self, lock: str, others: Iterable[Commit]) -> None:
+        """Refuse to go on beside a writer that took another lock: neither keeps the other out.
+
+        Args:
+            others: Commits that others made while this stream was running.
+        """
+        for one in others:
+            if one.lock and one.lock not in (lock, "true"):  # the lab's first locks had no name
+                raise StreamError(
+                    f"two writers of {self._table} take different locks, so neither waits for the "
+                    f"other: commit {one.instant} took {one.lock}, this stream takes {lock}; give "
+                    "both the same lock: leave out lock= on a disk, and elsewhere name a provider "
+                    "that both processes reach"
+                )
 
     def _refuse_gap(self, checkpoint: Checkpoint, mine: Stamp, source: str) -> None:
         if mine.source != source:

@@ -15,6 +15,7 @@ from hudilab.private import private_folder
 __all__ = [
     "Place",
     "check_writable",
+    "checkpoint_of_table",
     "local_path",
     "locate",
     "make_home",
@@ -89,8 +90,14 @@ def locate(
         notices.append(f"{scheme}:// rewritten to s3a://: {uri}")
     _check_names(database, table, run_id)
     root = f"{uri}/{_RUN}{run_id}" if run_id else uri
-    checkpoint = f"{root}/{_CHECKPOINTS}/{database}/{table}"
-    return Place(uri, f"{root}/{database}/{table}", checkpoint, database, table, tuple(notices))
+    path = f"{root}/{database}/{table}"
+    return Place(uri, path, checkpoint_of_table(path), database, table, tuple(notices))
+
+
+def checkpoint_of_table(table: str) -> str:
+    """Return the checkpoint that `locate` gives to a table, from the table's URI."""
+    root, database, name = table.rsplit("/", 2)
+    return f"{root}/{_CHECKPOINTS}/{database}/{name}"
 
 
 def rewrite_scheme(uri: str, home: Path | None = None) -> str:

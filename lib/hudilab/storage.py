@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hudilab.config import Settings
-from hudilab.errors import TableError
-from hudilab.paths import Place, check_writable, local_path, locate
+from hudilab.errors import PathError, TableError
+from hudilab.paths import Place, check_writable, local_path, locate, rewrite_scheme
 from hudilab.s3 import check_warehouse, endpoint
 from hudilab.tables import TableSpec, index_options, read_properties
 
@@ -29,6 +30,7 @@ __all__ = [
     "reset",
     "table_index_options",
     "table_properties",
+    "table_uri",
     "write_text",
 ]
 
@@ -141,6 +143,33 @@ def list_files(spark: SparkSession, uri: str) -> list[FileInfo]:
 def table_properties(spark: SparkSession, table: str) -> dict[str, str]:
     """Return the pairs of a table's `hoodie.properties`."""
     return read_properties(read_text(spark, f"{table}/{PROPERTIES}"))
+
+
+def table_uri(table: str, settings: Settings, command: str) -> str:
+    """Return the URI of the table that a command was given as a path or URI.
+
+    Args:
+        command: The command's name, for the remedies.
+
+    Raises:
+        TableError: It is no place of a table, or on S3 without its settings.
+        S3Error: The warehouse on S3 is not writable.
+    """
+    try:
+        uri = rewrite_scheme(table, Path.cwd())
+    except PathError:
+        raise TableError(
+            f"{table!r} is not the place of a table; give a path, or a file:// or s3:// URI: "
+            f"hudilab {command} TABLE"
+        ) from None
+    if local_path(uri) is None:
+        if settings.is_local:
+            raise TableError(
+                f"{uri} is on S3, but IS_LOCAL is true; use the settings of that warehouse: "
+                f"IS_LOCAL=false hudilab {command} {uri}"
+            )
+        check_warehouse(uri.rpartition("/")[0], settings)  # its probe stays out of the table
+    return uri
 
 
 def table_index_options(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 
 from hudilab.commits import SERVICES, Commits
 from hudilab.errors import TableError
-from hudilab.ledger_rules import Commit
+from hudilab.ledger_rules import SHARED, Commit
 from hudilab.storage import exists, table_index_options, table_properties
 from hudilab.tables import foreign_groups, sharing_options
 
-__all__ = ["TableServices"]
+__all__ = ["TableServices", "many", "write_client"]
 
 MOMENT = 3.0  # seconds in which a writer's heartbeat follows its commit
 COMPACTIONS = "filterPendingCompactionTimeline"
@@ -55,11 +55,7 @@ class TableServices:
     ) -> None:
         self._spark, self._table, self._stopped = spark, table, stopped
         self._commits = Commits(spark, table)
-        if not self._commits.is_there():
-            raise TableError(
-                f"no Hudi table at {table}: .hoodie/hoodie.properties is missing or empty; give "
-                "the folder that contains .hoodie: hudilab tidy TABLE"
-            )
+        self._commits.check_there("tidy")
         properties = table_properties(spark, table)
         self.table_type = properties["hoodie.table.type"]
         # No lock file is safe on an object store: services take no lock but the caller's.
@@ -86,7 +82,7 @@ class TableServices:
         newest = self._newest_write()
         again = " ".join((f"hudilab tidy {self._table}", *(f"--{name}" for name in services)))
         if newest is not None and not self._stopped:
-            if not newest.shared:
+            if not newest.lock:
                 raise TableError(
                     f"the newest write to {self._table} took no lock, so its writer may be "
                     "running; stop it and add --stopped, or write with BatchLedger(..., "
@@ -96,6 +92,12 @@ class TableServices:
                 raise TableError(
                     f"{self._table} is on an object store and shared, so services need the "
                     f"writers' lock; give the options of its provider: {again} --lock NAME=VALUE"
+                )
+            if newest.lock not in (self._locks[SHARED], "true"):
+                raise TableError(
+                    f"the writer of {self._table} takes another lock than services would: its "
+                    f"newest write took {newest.lock}, services take {self._locks[SHARED]}; stop "
+                    f"it, then: {again} --stopped"
                 )
             if "cluster" in services and newest.operation != "BULK_INSERT":
                 raise TableError(
@@ -121,7 +123,7 @@ class TableServices:
             for instant in plans:
                 self._execute(client.compact, instant, COMPACTIONS)
         merged = sum(len(one.groups) for one in self._found(plans))
-        return f"compact: {_many(merged, 'file slice')} merged, {_many(len(plans), 'plan')}"
+        return f"compact: {many(merged, 'file slice')} merged, {many(len(plans), 'plan')}"
 
     def cluster(self) -> str:
         """Plan a clustering and execute all plans: merge each partition's small files."""
@@ -138,7 +140,7 @@ class TableServices:
         made = sum(len(one.groups) for one in self._found(plans))
         after = len(self._commits.slices())
         return (
-            f"cluster: {_many(made, 'file')} written, {_many(len(plans), 'plan')}, file groups "
+            f"cluster: {many(made, 'file')} written, {many(len(plans), 'plan')}, file groups "
             f"{before:,} -> {after:,}"
         )
 
@@ -148,7 +150,7 @@ class TableServices:
         with self._client(self._retaining(retain)) as client:
             done = client.clean()
         files = 0 if done is None else int(done.getTotalFilesDeleted())
-        return f"clean: {_many(files, 'file')} deleted, the newest {_many(retain, 'commit')} kept"
+        return f"clean: {many(files, 'file')} deleted, the newest {many(retain, 'commit')} kept"
 
     def archive(self) -> str:
         """Move old instants from the active timeline to the archived one."""
@@ -156,49 +158,37 @@ class TableServices:
         before = self._active()
         with self._client({}) as client:
             client.archive()
-        return f"archive: {_many(max(0, before - self._active()), 'instant')} archived"
+        return f"archive: {many(max(0, before - self._active()), 'instant')} archived"
 
     def preview(self, service: str, retain: int) -> str:
         """Return a line of what a service would do now; writes nothing."""
         if service == "compact":
             logged = sum(one.logs > 0 for one in self._commits.slices())
             plans = len(self._pending(COMPACTIONS))
-            return f"compact: {_many(logged, 'file slice')} with logs, {_many(plans, 'plan')} open"
+            return f"compact: {many(logged, 'file slice')} with logs, {many(plans, 'plan')} open"
         if service == "cluster":
             small = self._small()
-            return f"cluster: {_many(sum(small), 'small file')} in {_many(len(small), 'partition')}"
+            return f"cluster: {many(sum(small), 'small file')} in {many(len(small), 'partition')}"
         if service == "clean":
             with self._client(self._retaining(retain)) as client:
                 files = self._to_clean(client)
-            return f"clean: {_many(files, 'file')} older than the newest {_many(retain, 'commit')}"
+            return f"clean: {many(files, 'file')} older than the newest {many(retain, 'commit')}"
         with self._client({}) as client:
             config = client.getConfig()
             least, most = config.getMinCommitsToKeep(), config.getMaxCommitsToKeep()
         return (
-            f"archive: {_many(self._active(), 'instant')} active, down to {least} commits when "
+            f"archive: {many(self._active(), 'instant')} active, down to {least} commits when "
             f"there are more than {most}"
         )
 
-    @contextmanager
-    def _client(self, options: Mapping[str, str]) -> Iterator[Any]:
-        """Open Hudi's write client of the table, with the options of the session's settings."""
-        jvm: Any = self._spark._jvm
-        asked = jvm.java.util.HashMap()
-        for name, value in (self._kept | self._locks | self._rules() | dict(options)).items():
-            asked.put(name, value)
-        given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(asked)
-        client = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient(
-            self._spark._jsparkSession, self._table, given, jvm.scala.Option.apply(None)
-        )
-        try:
-            yield client
-        finally:
-            client.close()
+    def _client(self, options: Mapping[str, str]) -> AbstractContextManager[Any]:
+        asked = self._kept | self._locks | self._rules() | dict(options)
+        return write_client(self._spark, self._table, asked)
 
     def _rules(self) -> dict[str, str]:
         """Return options that keep a service from rolling back a write that takes no lock."""
         newest = self._newest_write()
-        shared = newest is not None and newest.shared and self._locks
+        shared = newest is not None and newest.lock and self._locks
         return {} if shared else {"hoodie.clean.failed.writes.policy": "NEVER"}
 
     def _retaining(self, retain: int) -> dict[str, str]:
@@ -286,5 +276,23 @@ class TableServices:
         return sum(planner.getDeletePaths(one, earliest).getRight().size() for one in partitions)
 
 
-def _many(count: int, what: str) -> str:
+@contextmanager
+def write_client(spark: SparkSession, table: str, options: Mapping[str, str]) -> Iterator[Any]:
+    """Open Hudi's write client of a table, with the options of the session's settings."""
+    jvm: Any = spark._jvm
+    asked = jvm.java.util.HashMap()
+    for name, value in options.items():
+        asked.put(name, value)
+    given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(asked)
+    client = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient(
+        spark._jsparkSession, table, given, jvm.scala.Option.apply(None)
+    )
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def many(count: int, what: str) -> str:
+    """Return `1 file`, `2 files`."""
     return f"{count:,} {what}" + ("" if count == 1 else "s")

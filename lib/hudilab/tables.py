@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -16,6 +18,7 @@ __all__ = [
     "TableSpec",
     "foreign_groups",
     "index_options",
+    "lock_name",
     "read_properties",
     "sharing_options",
 ]
@@ -48,6 +51,11 @@ _ALL_RECORDS = "hoodie.metadata.global.record.level.index.enable"
 _MODE = "hoodie.write.record.merge.mode"
 _CDC = "hoodie.table.cdc.enabled"
 _IMAGES = "hoodie.table.cdc.supplemental.logging.mode"
+_VALIDATORS = "hoodie.precommit.validators"
+_PROVIDER = "hoodie.write.lock.provider"
+_HUDI_LOCKS = "org.apache.hudi.client.transaction.lock."
+_FILE_LOCK = f"{_HUDI_LOCKS}FileSystemBasedLockProvider"
+_PROCESS_LOCK = f"{_HUDI_LOCKS}InProcessLockProvider"
 _ASYNC = "hoodie.datasource.compaction.async.enable"
 _LOSES = f"{_WRITE}streaming.ignore.failed.batch"
 
@@ -191,6 +199,16 @@ class TableSpec:
                 problems.append(f"option {key!r} belongs to the spec; {remedy}")
             elif key.strip().lower() in _MERGERS and self.index in _GLOBAL + _RECORD:
                 problems.append(f"option {key!r} can end the JVM with {self.index}; leave it out")
+            elif key.strip().lower() == _VALIDATORS and self.operation == "bulk_insert":
+                problems.append(
+                    f"option {key!r} is ignored by bulk_insert, so bad rows would be committed; "
+                    "set TableSpec.operation to insert or upsert"
+                )
+            elif key.strip().lower() == _VALIDATORS and self.table_type == "MERGE_ON_READ":
+                problems.append(
+                    f"option {key!r} does not see what MERGE_ON_READ logs, so bad rows would be "
+                    "committed; set TableSpec.table_type to COPY_ON_WRITE"
+                )
         if problems:
             raise TableError("; ".join(problems))
         return {option: value for option, value, _ in self.describe()} | dict(extra or {})
@@ -396,22 +414,25 @@ def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[s
             file, which another writer may take over a minute after its owner died.
 
     Raises:
-        TableError: The table is on an object store and `lock` is missing: no lock file is safe
-            there.
+        TableError: `lock` names no provider, or the table is on an object store, where no lock file
+            is safe, and `lock` is missing or is that file.
     """
-    if lock is None and not table.startswith("file:"):
+    remote = not table.startswith("file:")
+    if lock is not None and not lock.get(_PROVIDER):
+        raise TableError(
+            f"lock= does not name a lock provider, so Hudi would look for a ZooKeeper; add "
+            f"{_PROVIDER!r}, for example {_PROCESS_LOCK!r} for streams of one driver"
+            + ("" if remote else ", or leave out lock= to use the table's own lock file")
+        )
+    if remote and (lock is None or lock[_PROVIDER] == _FILE_LOCK):
         raise TableError(
             f"{table} is on an object store, where Hudi's lock file is not safe; pass lock= "
             "with the options of a lock provider, for example {'hoodie.write.lock.provider': "
             "'org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider', ...}, or, for "
-            "streams of one driver, {'hoodie.write.lock.provider': "
-            "'org.apache.hudi.client.transaction.lock.InProcessLockProvider'}"
+            f"streams of one driver, {{'hoodie.write.lock.provider': {_PROCESS_LOCK!r}}}"
         )
-    provider = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
-    file = {
-        "hoodie.write.lock.provider": provider,
-        "hoodie.write.lock.filesystem.expire": "1",  # minutes
-    }
+    file = {_PROVIDER: _FILE_LOCK, "hoodie.write.lock.filesystem.expire": "1"}  # minutes
+    chosen = dict(file if lock is None else lock)
     return {
         "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
         # Another writer's in-flight commit has not failed until its heartbeat stops.
@@ -423,9 +444,15 @@ def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[s
         # Retry for longer than a dead writer's lock lives.
         "hoodie.write.lock.client.num_retries": "180",
         "hoodie.write.lock.client.wait_time_ms_between_retry": "500",
-        # A stream's commits keep this: it tells other programs that the stream takes locks.
-        SHARED: "true",
-    } | dict(file if lock is None else lock)
+        # A stream's commits keep this: it tells other programs which lock the stream takes.
+        SHARED: lock_name(chosen[_PROVIDER]),
+    } | chosen
+
+
+def lock_name(provider: str) -> str:
+    """Return the provider's class, and for a lock in a process's memory the process."""
+    name = provider.rpartition(".")[2]
+    return name + (f":{os.getpid()}@{socket.gethostname()}" if provider == _PROCESS_LOCK else "")
 
 
 def foreign_groups(groups: Iterable[str], buckets: int) -> list[str]:

@@ -579,6 +579,9 @@ def run_with_the_same_facts(
     assert done.returncode == 0, done.stderr[-3000:]
     local = facts(PROJECT / "notebooks" / f"{name}.ipynb")
     assert len(local) >= 7
+    of_disk = [source for source in local if "meets_lock" in source]  # S3 has no lock files
+    for source in of_disk:
+        del local[source]
     assert facts(folder / f"{name}.ipynb") == local
     return done
 
@@ -606,11 +609,18 @@ def on_s3(env: dict[str, str], tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("where", ["env", "on_s3"])
-@pytest.mark.parametrize("name", ["04_update_delete_merge", "05_merge_on_read_and_table_services"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "04_update_delete_merge",  # its erasure opens every object of the table on S3
+        "05_merge_on_read_and_table_services",
+        "06_schema_and_indexes",  # its metadata tables are compacted by each commit on S3
+        "10_break_it",  # kills an application
+    ],
+)
 def test_a_lesson_gives_the_same_results(
     name: str, where: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """The erasure of 04 opens every object of the table on S3."""
     run_with_the_same_facts(request.getfixturevalue(where), name, tmp_path / "out")
 
 

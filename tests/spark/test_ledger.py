@@ -12,6 +12,7 @@ from hudi import HudiTableBuilder
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from hudilab.checkpoints import CheckpointFiles
 from hudilab.commits import Commits
 from hudilab.errors import StreamError, TableError
 from hudilab.ledger import BatchLedger
@@ -404,6 +405,22 @@ def test_checkpoint_damaged(spark: SparkSession, place: Place) -> None:
         f"the checkpoint file {place.checkpoint}/metadata is damaged; restore it from a backup, or "
         "delete the table and the checkpoint together and start again"
     )
+
+
+@pytest.mark.parametrize("text", ["", "garbage", "v1", 'v1\n{"batchWatermarkMs":0'])
+def test_a_batch_whose_plan_is_damaged(spark: SparkSession, place: Place, text: str) -> None:
+    plan = folder(place.checkpoint) / "offsets" / "1"
+    plan.with_name(".1.crc").unlink()
+    plan.write_text(text, encoding="utf-8")
+    assert refusal(spark, place) == (
+        f"the checkpoint file {place.checkpoint}/offsets/1 is damaged; delete the files numbered 1 "
+        f"and higher in {place.checkpoint}/commits and {place.checkpoint}/offsets, and start "
+        "again: their batches are planned again, and skipped if the table has them"
+    )
+    checkpoint = CheckpointFiles(spark, place.checkpoint)
+    checkpoint.remove(checkpoint.later(0))
+    run(spark, place)
+    assert rows(spark, place) == 40
 
 
 @pytest.mark.parametrize(

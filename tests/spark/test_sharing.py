@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stre
 from hudilab.paths import Place, local_path, locate
 from hudilab.repair import rewrite_buckets
 from hudilab.streams import drain
-from hudilab.tables import TableSpec, read_properties
+from hudilab.table_services import TableServices
+from hudilab.tables import TableSpec, lock_name, read_properties
 
 APPENDS = readings_table()
 UPSERTS = replace(APPENDS, operation="upsert", buckets=1)
@@ -201,6 +203,74 @@ def test_a_table_on_an_object_store_is_shared_with_a_lock_of_the_callers_only(
         "s3a://bucket/w/lab/t is on an object store, where Hudi's lock file is not safe; "
         "pass lock= with the options of a lock provider"
     )
+
+
+LOCKS = "org.apache.hudi.client.transaction.lock."
+IN_JVM = {"hoodie.write.lock.provider": f"{LOCKS}InProcessLockProvider"}
+IMPATIENT = {
+    "hoodie.write.lock.provider": f"{LOCKS}FileSystemBasedLockProvider",
+    "hoodie.write.lock.wait_time_ms": "1000",
+    "hoodie.write.lock.num_retries": "2",
+    "hoodie.write.lock.client.num_retries": "2",
+    "hoodie.write.lock.client.wait_time_ms_between_retry": "200",
+    "hoodie.write.lock.wait_time_ms_between_retry": "200",
+    "hoodie.write.lock.max_wait_time_ms_between_retry": "200",
+}
+
+
+def test_two_running_streams_with_different_locks_are_refused(
+    spark: SparkSession, place: Place
+) -> None:
+    """As two processes have them whose locks are in their own memory."""
+    one = start(spark, APPENDS, place, 1000, shared=True, lock=IN_JVM)
+    while not one.recentProgress:
+        time.sleep(0.02)
+    other = start(spark, APPENDS, second(place), 1, first=10**6, shared=True, batches=1)
+    drain(other, batches=1, deadline=300)
+    with pytest.raises(StreamError) as caught:
+        drain(one, batches=1000, deadline=300)
+    commits = Commits(spark, place.table).newest_first()
+    instant = next(one.instant for one in commits if one.lock == "FileSystemBasedLockProvider")
+    mine = lock_name(IN_JVM["hoodie.write.lock.provider"])
+    assert (
+        f"StreamError: two writers of {place.table} take different locks, so neither waits for the "
+        f"other: commit {instant} took FileSystemBasedLockProvider, this stream takes {mine}; give "
+        "both the same lock: leave out lock= on a disk, and elsewhere name a provider that both "
+        "processes reach; "
+    ) in str(caught.value)
+    # What another process wrote before is no sign that it is running.
+    start(spark, APPENDS, place, 1000, shared=True, lock=IN_JVM).stop()
+    newest = next(Commits(spark, place.table).newest_first())
+    tidy = TableServices(spark, place.table, lock=IN_JVM)
+    with pytest.raises(TableError) as refused:
+        (TableServices(spark, place.table) if newest.lock == mine else tidy).clean(1)
+    theirs = {"FileSystemBasedLockProvider", mine} - {newest.lock}
+    assert str(refused.value) == (
+        f"the writer of {place.table} takes another lock than services would: its newest write "
+        f"took {newest.lock}, services take {theirs.pop()}; stop it, then: hudilab tidy "
+        f"{place.table} --clean --stopped"
+    )
+
+
+def test_a_lock_file_that_nobody_releases(spark: SparkSession, place: Place) -> None:
+    ends: dict[str, Any] = {"shared": True, "batches": 6}
+    drain(start(spark, APPENDS, place, 6, **ends), batches=1, deadline=300)
+    lock = Path(str(local_path(place.table)), ".hoodie", "lock")
+    lock.touch()
+    os.utime(lock, (time.time() - 600,) * 2)
+    expire = {"hoodie.write.lock.filesystem.expire": "1000"}
+    for more, until in (({}, "never expires"), (expire, "expires 1000 min after it was made")):
+        query = start(spark, APPENDS, place, 6, lock=IMPATIENT | more, **ends)
+        with pytest.raises(StreamError) as caught:
+            drain(query, batches=6, deadline=300)
+        assert (
+            f"StreamError: the lock file {lock} is 10 min old and {until}: its owner is writing, "
+            "or has died; if no writer is running, remove it, then start again: rm "
+            f"{lock}; "
+        ) in str(caught.value)
+    after_a_minute = IMPATIENT | {"hoodie.write.lock.filesystem.expire": "1"}
+    drain(start(spark, APPENDS, place, 6, lock=after_a_minute, **ends), batches=6, deadline=300)
+    assert_holds(spark, place, expected(spark, 6))
 
 
 def test_stamps_outlive_the_commits_of_others_and_archiving(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import Any
 
 import pytest
@@ -140,6 +142,24 @@ def test_nor_can_an_option_combine_them(option: str) -> None:
         with pytest.raises(TableError) as caught:
             indexed(index).write_options(extra)
         assert str(caught.value) == f"option {option!r} can end the JVM with {index}; leave it out"
+
+
+def test_validators_that_would_not_run_are_refused() -> None:
+    gate = {"hoodie.precommit.validators": "org.example.Validator"}
+    with pytest.raises(TableError) as caught:
+        spec(operation="bulk_insert").write_options(gate)
+    assert str(caught.value) == (
+        "option 'hoodie.precommit.validators' is ignored by bulk_insert, so bad rows would be "
+        "committed; set TableSpec.operation to insert or upsert"
+    )
+    with pytest.raises(TableError) as caught:
+        spec(operation="upsert", table_type="MERGE_ON_READ").write_options(gate)
+    assert str(caught.value) == (
+        "option 'hoodie.precommit.validators' does not see what MERGE_ON_READ logs, so bad rows "
+        "would be committed; set TableSpec.table_type to COPY_ON_WRITE"
+    )
+    for operation in ("insert", "upsert"):
+        assert gate.items() <= spec(operation=operation).write_options(gate).items()
 
 
 def test_the_merge_mode_is_an_option_that_the_first_write_obeys() -> None:
@@ -587,6 +607,49 @@ def test_a_shared_table_has_a_lock() -> None:
     assert wait > int(local["hoodie.write.lock.filesystem.expire"]) * 60_000
     own = {"hoodie.write.lock.provider": "org.example.Lock"}
     assert sharing_options("s3a://b/t", own)["hoodie.write.lock.provider"] == "org.example.Lock"
+
+
+def test_a_commit_tells_which_lock_its_writer_took() -> None:
+    in_jvm = "org.apache.hudi.client.transaction.lock.InProcessLockProvider"
+    taken = [
+        sharing_options("file:///w/lab/t", lock)["hudilab.shared"]
+        for lock in (
+            None,
+            {"hoodie.write.lock.provider": "org.example.Lock"},
+            {"hoodie.write.lock.provider": in_jvm},
+        )
+    ]
+    here = f"{os.getpid()}@{socket.gethostname()}"
+    assert taken == ["FileSystemBasedLockProvider", "Lock", f"InProcessLockProvider:{here}"]
+
+
+def test_a_lock_that_protects_nothing() -> None:
+    for table, more in (
+        ("file:///w/lab/t", ", or leave out lock= to use the table's own lock file"),
+        ("s3a://b/t", ""),
+    ):
+        with pytest.raises(TableError) as caught:
+            sharing_options(table, {"hoodie.write.lock.wait_time_ms": "1000"})
+        assert str(caught.value) == (
+            "lock= does not name a lock provider, so Hudi would look for a ZooKeeper; add "
+            "'hoodie.write.lock.provider', for example "
+            "'org.apache.hudi.client.transaction.lock.InProcessLockProvider' for streams of one "
+            f"driver{more}"
+        )
+    file = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
+    refusals = []
+    for lock in (None, {"hoodie.write.lock.provider": file}):
+        with pytest.raises(TableError) as caught:
+            sharing_options("s3a://b/t", lock)
+        refusals.append(str(caught.value))
+    assert refusals[0] == refusals[1]
+    assert refusals[0] == (
+        "s3a://b/t is on an object store, where Hudi's lock file is not safe; pass lock= with the "
+        "options of a lock provider, for example {'hoodie.write.lock.provider': "
+        "'org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider', ...}, or, for streams "
+        "of one driver, {'hoodie.write.lock.provider': "
+        "'org.apache.hudi.client.transaction.lock.InProcessLockProvider'}"
+    )
 
 
 def test_the_properties_of_a_table_are_read() -> None:

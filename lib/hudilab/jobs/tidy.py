@@ -8,12 +8,11 @@ Killing a run is harmless: the next run completes its plans.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hudilab.errors import ParameterError, PathError, TableError
+from hudilab.errors import ParameterError, TableError
 from hudilab.jobs import one_line
 
 if TYPE_CHECKING:
@@ -49,9 +48,8 @@ def run(
     """
     # Imported here: slow to load, and not needed to show the help.
     from hudilab.config import load_settings
-    from hudilab.paths import local_path, rewrite_scheme
-    from hudilab.s3 import check_warehouse
     from hudilab.session import open_session
+    from hudilab.storage import table_uri
     from hudilab.table_services import TableServices
 
     if retain < 1:
@@ -60,21 +58,8 @@ def run(
             "1: hudilab tidy TABLE --clean --retain 1"
         )
     options = dict(_pair(one) for one in lock)
-    try:
-        uri = rewrite_scheme(table, Path.cwd())
-    except PathError:
-        raise TableError(
-            f"{table!r} is not the place of a table; give a path, or a file:// or s3:// URI: "
-            "hudilab tidy TABLE"
-        ) from None
     settings = load_settings()
-    if local_path(uri) is None:
-        if settings.is_local:
-            raise TableError(
-                f"{uri} is on S3, but IS_LOCAL is true; use the settings of that warehouse: "
-                f"IS_LOCAL=false hudilab tidy {uri}"
-            )
-        check_warehouse(uri.rpartition("/")[0], settings)  # its probe stays out of the table
+    uri = table_uri(table, settings, "tidy")
     spark = open_session(settings, app="tidy")
     try:
         services = TableServices(spark, uri, stopped=stopped, lock=options or None)

@@ -11,6 +11,7 @@ import typer
 
 from hudilab.errors import LabError
 from hudilab.jobs import tidy
+from hudilab.operations import rewind
 from hudilab.operations.services import NAMES, Name, service
 
 if TYPE_CHECKING:
@@ -298,6 +299,7 @@ def inspect(
 
 
 app.command("tidy")(tidy.command)
+app.command("rewind")(rewind.command)
 
 
 def join_pairs(arguments: list[str]) -> list[str]:
