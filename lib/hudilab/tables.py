@@ -398,7 +398,7 @@ def closing_options(table: str) -> dict[str, str]:
     """Return write options with which a metadata table on S3 leaves no connection open.
 
     Hudi 1.2 never closes the connection with which it reads a log block of the metadata table
-    through s3a, so a stream of upserts uses up s3a's 96 connections in its fifth batch, and hangs.
+    through s3a, so a stream of upserts uses up s3a's 96 connections in four batches, and hangs.
     Compacted by each commit, the metadata table has no logs to read. Without effect on a table
     without a metadata table. Source: tests/services/test_s3.py.
     """

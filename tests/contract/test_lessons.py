@@ -12,7 +12,7 @@ README = (ROOT / "README.md").read_text("utf-8")
 ROW = re.compile(
     r"^\| \[(\d\d) [^]]+\]\(notebooks/(\1_\w+\.ipynb)\) \| .+ \| (\d+) \|$", re.MULTILINE
 )
-RESERVED = {"06", "10"}
+RESERVED = {"10"}
 
 
 def minutes(notebook: Path) -> str:
@@ -31,4 +31,4 @@ def test_numbers_that_are_left_out_are_explained() -> None:
     there = {number for number, *_ in ROW.findall(README)}
     upto = {f"{number:02}" for number in range(int(max(there | RESERVED)) + 1)}
     assert upto - there == RESERVED
-    assert "The numbers 06 and 10 are reserved" in README
+    assert "The number 10 is reserved" in README
