@@ -12,18 +12,15 @@ from pyspark.sql import functions as F
 
 from hudilab.commits import Commits
 from hudilab.errors import StreamError, TableError
-from hudilab.indexes import check_can_index
 from hudilab.ledger import BatchLedger
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import Place, locate
 from hudilab.schema import check_drift
-from hudilab.storage import register
 from hudilab.streams import drain
 from hudilab.tables import TableSpec
 
 SIZES = {"sensors": 2, "seed": 5}
 PER_BATCH = 20
-LOCK = "org.apache.hudi.client.transaction.lock.InProcessLockProvider"
 LOGS = {"operation": "upsert", "buckets": 1, "table_type": "MERGE_ON_READ"}
 Change = Callable[[DataFrame, int], DataFrame]
 
@@ -203,35 +200,3 @@ def test_hudi_changes_the_values_of_changes_that_are_refused(
     for rows in (first, second):
         write(rows, readings_table(partition=()), place)
     assert stored(spark, place, DAMAGED) == [read_as for _, _, read_as in DAMAGED.values()]
-
-
-def test_an_index_right_after_another_is_refused(spark: SparkSession, place: Place) -> None:
-    """And Hudi leaves it without entries: why it is refused; notebook 06 shows the way out."""
-    keys = {
-        "hoodie.metadata.enable": "true",
-        "hoodie.metadata.global.record.level.index.enable": "true",
-        "hoodie.write.lock.provider": LOCK,
-    }
-    spec = readings_table(record_key=("reading_id",))
-    rows = sensor_readings(spark, 60, **SIZES).withColumn("part", F.expr("reading_id DIV 20"))
-    rows = rows.withColumn("part", F.concat(F.lit("p"), "part")).withColumn("lot", F.col("part"))
-    write(rows, spec, place, keys)
-    check_can_index(spark, place.table)
-    register(spark, spec, place, "twice")
-    for name, value in keys.items():
-        spark.conf.set(name, value)
-    try:
-        spark.sql("CREATE INDEX by_part ON twice (part)")
-        with pytest.raises(TableError) as caught:
-            check_can_index(spark, place.table)
-    finally:
-        for name in keys:
-            spark.conf.unset(name)
-    spark.sql("DROP TABLE twice")
-    assert str(caught.value) == (
-        f"{place.table} has had no commit since its last CREATE INDEX: Hudi 1.2 would leave the "
-        "next index without entries, and queries on it would return no rows; write a batch, then "
-        "run CREATE INDEX"
-    )
-    write(rows.withColumn("reading_id", F.col("reading_id") + 100), spec, place, keys)
-    check_can_index(spark, place.table)
