@@ -70,6 +70,7 @@ def test_drift_is_refused_until_it_is_corrected_and_nothing_is_lost(
 ) -> None:
     spec = readings_table(**fields)
     stream(spark, spec, place, lambda batch, _: batch, 2)
+    before = read(spark, place).count()
     for column, said in (
         (F.col("level").cast("string"), "column level is int in the table and string in the batch"),
         (F.array("level"), "column level is int in the table and array<int> in the batch"),
@@ -87,7 +88,7 @@ def test_drift_is_refused_until_it_is_corrected_and_nothing_is_lost(
     stream(spark, spec, place, lambda batch, _: batch.withColumn("unit", unit), 4)
     expected = with_level(sensor_readings(spark, 4 * PER_BATCH, **SIZES))
     there = read(spark, place)
-    assert there.where("unit IS NULL").count() == 2 * PER_BATCH
+    assert there.where("unit IS NULL").count() == before < 4 * PER_BATCH
     there = there.select(expected.columns)
     assert (expected.exceptAll(there).count(), there.exceptAll(expected).count()) == (0, 0)
 
@@ -134,11 +135,8 @@ TAKEN = {
     "into_bigint": ("5000000000L", "7"),
     "into_decimal": ("CAST(1.25 AS DECIMAL(12,2))", "2147483647"),
     "into_text": ("'a'", "7"),
-    "items": ("array(1)", "array(5000000000L)"),
-    "parts": (
-        "named_struct('a', 1)",
-        "named_struct('a', 5000000000L, 'b', IF(rand() < 2, 'new', NULL))",
-    ),
+    "items": ("array(1)", "array(2)"),
+    "parts": ("named_struct('a', 1)", "named_struct('a', 2, 'b', IF(rand() < 2, 'new', NULL))"),
 }
 # Column -> the same for what is refused, and what is read if Hudi alone decides.
 DAMAGED = {
@@ -182,7 +180,7 @@ def test_hudi_keeps_the_values_of_changes_that_are_taken(
         assert [row[name] for row in rows] == values[name], name
     assert [row.into_text for row in rows] == ["a", "7"]
     assert [str(row.into_decimal) for row in rows] == ["1.25", "2147483647.00"]
-    assert [tuple(row.parts) for row in rows] == [(1, None), (5000000000, "new")]
+    assert [tuple(row.parts) for row in rows] == [(1, None), (2, "new")]
     # What the commit says of the columns is what a reader gets.
     check_drift(
         "", Commits(spark, place.table).schema(), read(spark, place).schema.json(), "freeze"
@@ -200,3 +198,18 @@ def test_hudi_changes_the_values_of_changes_that_are_refused(
     for rows in (first, second):
         write(rows, readings_table(partition=()), place)
     assert stored(spark, place, DAMAGED) == [read_as for _, _, read_as in DAMAGED.values()]
+
+
+def test_a_wider_type_inside_an_array_makes_a_table_unreadable(
+    spark: SparkSession, place: Place
+) -> None:
+    """Why the policy refuses it; when this fails, think again."""
+    first, second = two_batches(spark, {"items": ("array(1)", "array(5000000000L)")})
+    with pytest.raises(
+        TableError, match="column items is int in the table and bigint in the batch"
+    ):
+        check_drift(place.table, first.schema.json(), second.schema.json(), "evolve")
+    for rows in (first, second):
+        write(rows, readings_table(partition=()), place)
+    with pytest.raises(Exception, match="cannot be read in vectorized mode"):
+        read(spark, place).collect()

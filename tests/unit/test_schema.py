@@ -64,8 +64,8 @@ OLD = schema(id="long", v="integer")
         ("decimal(12,2)", "integer"),
         ("string", "integer"),
         ("string", "decimal(6,2)"),
-        (array("integer"), array("long")),
-        (struct(a="integer"), struct(a="long", b="string")),
+        (array("integer"), array("integer")),
+        (struct(a="integer"), struct(a="integer", b="string")),
     ],
 )
 def test_what_is_taken(table: Any, batch: Any) -> None:
@@ -104,6 +104,19 @@ def test_a_type_that_no_cast_leads_to() -> None:
         "column v is int in the table and array<int> in the batch; correct the batch: batch = "
         'batch.withColumnRenamed("v", "v_new").withColumn("v", F.lit(None).cast("int"))'
     )
+
+
+@pytest.mark.parametrize(
+    ("table", "batch", "told"),
+    [
+        (array("integer"), array("long"), "column v is int in the table and bigint in the batch"),
+        (struct(a="integer"), struct(a="long"), "column v.a is int in the table and bigint in the"),
+        (array("long"), array("integer"), "column v is bigint in the table and int in the batch"),
+    ],
+)
+def test_types_inside_others_stay_as_they_are(table: Any, batch: Any, told: str) -> None:
+    for policy in ("evolve", "freeze"):
+        assert refused(schema(v=table), schema(v=batch), policy).startswith(told)
 
 
 def test_a_new_column_must_be_nullable() -> None:
