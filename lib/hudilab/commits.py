@@ -158,6 +158,18 @@ class Commits:
         finally:
             view.close()
 
+    def schema(self) -> str:
+        """Return the table's columns as Spark's JSON, from its newest commit; empty without one."""
+        meta = self.meta()
+        if meta is None:
+            return ""
+        hudi = self._jvm.org.apache.hudi
+        found = hudi.common.table.TableSchemaResolver(meta).getTableSchemaIfPresent(False)
+        if not found.isPresent():
+            return ""
+        convert = hudi.HoodieSchemaConversionUtils.convertHoodieSchemaToStructType
+        return str(convert(found.get()).json())
+
     def meta(self) -> Any:
         """Return Hudi's client for the current state of the table, or None without a table."""
         if not self.is_there():

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from hudilab.checkpoints import CheckpointFiles, Owner
-from hudilab.commits import Commits
+from hudilab.commits import SERVICES, Commits
 from hudilab.errors import StreamError, TableError
 from hudilab.ledger_rules import (
     BATCH,
@@ -30,12 +30,14 @@ from hudilab.ledger_rules import (
     covers,
 )
 from hudilab.paths import Place, local_path
+from hudilab.schema import ANY, FILLS, check_drift
 from hudilab.storage import table_index_options, table_properties
 from hudilab.streams import root_cause
 from hudilab.tables import (
     COMMIT_TIME,
     TIDY_EVERY,
     TableSpec,
+    closing_options,
     foreign_groups,
     sharing_options,
 )
@@ -87,7 +89,8 @@ class BatchLedger:
 
     Raises:
         TableError: The existing table has another key, type or partitioning, or file groups that
-            are not its own; raised before anything is written.
+            are not its own; or (in a batch) the table does not take its columns, see
+            `TableSpec.schema`. Raised before anything is written.
         StreamError: Checkpoint, source and table do not belong together; raised before anything is
             written.
     """
@@ -106,7 +109,7 @@ class BatchLedger:
         extra: Mapping[str, str] | None = None,
     ) -> None:
         self._spark, self._spec, self._place = spark, spec, place
-        self._options = spec.write_options(extra)
+        self._options = closing_options(place.table) | spec.write_options(extra)
         if shared and tidy_every is not None:
             raise TableError(
                 f"tidy_every={tidy_every} is not allowed for a shared table: Hudi loses rows when "
@@ -131,6 +134,7 @@ class BatchLedger:
         self._stamp: dict[str, str] = {}
         self._kept: dict[str, str] = {}
         self._offsets: dict[int, str] = {}
+        self._columns = ""  # of the newest batch that the table takes
         self._check()
 
     def write_batch(self, batch: DataFrame, batch_id: int) -> None:
@@ -182,7 +186,10 @@ class BatchLedger:
             self._rules.check_locks(self._sharing[SHARED], since)
         digest, source = self._covers(batch_id), self._source()
         self._stamp = {QUERY: self._query, COVERS: digest, SOURCE: source}
-        return self._rules.is_written(batch_id, digest, source, mine)
+        if self._rules.is_written(batch_id, digest, source, mine):
+            return True
+        self._refuse_drift(batch, others)
+        return False
 
     def stamp(self, batch_id: int) -> dict[str, str]:
         """Return the write options that make a commit identify its batch.
@@ -252,7 +259,7 @@ class BatchLedger:
 
     def _take_over(self, session: SparkSession, run: str, running: str) -> None:
         """Check everything again and fence off the earlier driver, at a run's first batch."""
-        self._offsets = {}
+        self._offsets, self._columns = {}, ""
         if not self._shared:  # another stream may be creating a shared table right now
             self._table.clear_half_made()
         self._query = self._check(running)
@@ -305,6 +312,19 @@ class BatchLedger:
             f"the lock file {path} is {age:.0f} min old and {until}: its owner is writing, or has "
             f"died; if no writer is running, remove it, then start again: rm {quote(str(path))}"
         )
+
+    def _refuse_drift(self, batch: DataFrame, others: list[Commit]) -> None:
+        """Compare the batch's columns with the table's, if either may have changed since."""
+        if self._spec.schema == ANY:
+            return
+        columns = str(batch._jdf.schema().json())
+        written = any(commit.operation not in SERVICES for commit in others)
+        if columns == self._columns and not written:
+            return
+        fills = self._options.get(FILLS) == "true"
+        table, policy = self._place.table, self._spec.schema
+        check_drift(table, self._table.schema(), columns, policy, fills=fills)
+        self._columns = columns
 
     def _source(self) -> str:
         source = self._ask() if callable(self._ask) else self._ask

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 from hudilab.errors import TableError
 from hudilab.ledger_rules import SHARED
+from hudilab.schema import EVOLVE, POLICIES
 
 __all__ = [
     "COMMIT_TIME",
     "TIDY_EVERY",
     "TableSpec",
+    "closing_options",
     "foreign_groups",
     "index_options",
     "lock_name",
@@ -140,6 +142,10 @@ class TableSpec:
             Fixed for the table's life; see `check_columns`. In MERGE_ON_READ, streams then do not
             compact: in Hudi 1.2, once a compaction dies halfway, reading the changes fails for
             good. Compact while no stream writes or reads.
+        schema: Which changes of its columns a stream may bring, compared before a batch is written.
+            evolve: new nullable columns, and wider types (int to bigint, float to double, a decimal
+            with more digits). freeze: none. any: whatever Hudi takes; it silently turns an int
+            column into text for good if a batch brings text. See `hudilab.schema`.
 
     Raises:
         TableError: Fields are invalid; the message lists every problem.
@@ -155,6 +161,7 @@ class TableSpec:
     index: str | None = None
     merge_mode: str | None = None
     cdc: bool = False
+    schema: str = EVOLVE
 
     def __post_init__(self) -> None:
         problems = _name_problem("name", self.name) + _name_problem("ordering", self.ordering)
@@ -177,6 +184,8 @@ class TableSpec:
             if self.operation != "upsert":
                 problems.append(f"buckets need operation=upsert, but operation is {self.operation}")
         problems += self._index_problems() + self._merge_problems()
+        if self.schema not in POLICIES:
+            problems.append(f"schema={self.schema!r} is not one of {', '.join(POLICIES)}")
         if problems:
             raise TableError(f"invalid TableSpec: {'; '.join(problems)}; fix these fields")
 
@@ -401,6 +410,17 @@ def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[
     }
     found = {f"hoodie.metadata.{names[one]}": "true" for one in have if one in names}
     return {"hoodie.metadata.enable": "true"} | found
+
+
+def closing_options(table: str) -> dict[str, str]:
+    """Return write options with which a metadata table on S3 leaves no connection open.
+
+    Hudi 1.2 never closes the connection with which it reads a log block of the metadata table
+    through s3a, so a stream of upserts uses up s3a's 96 connections in four batches, and hangs.
+    Compacted by each commit, the metadata table has no logs to read. Without effect on a table
+    without a metadata table. Source: tests/services/test_s3.py.
+    """
+    return {"hoodie.metadata.compact.max.delta.commits": "1"} if table.startswith("s3a:") else {}
 
 
 def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[str, str]:

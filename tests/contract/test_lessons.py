@@ -12,7 +12,6 @@ README = (ROOT / "README.md").read_text("utf-8")
 ROW = re.compile(
     r"^\| \[(\d\d) [^]]+\]\(notebooks/(\1_\w+\.ipynb)\) \| .+ \| (\d+) \|$", re.MULTILINE
 )
-RESERVED = {"06"}
 
 
 def minutes(notebook: Path) -> str:
@@ -27,8 +26,6 @@ def test_each_lesson_is_in_the_table_with_its_minutes() -> None:
     assert told == [(lesson.name, minutes(lesson)) for lesson in lessons]
 
 
-def test_numbers_that_are_left_out_are_explained() -> None:
-    there = {number for number, *_ in ROW.findall(README)}
-    upto = {f"{number:02}" for number in range(int(max(there | RESERVED)) + 1)}
-    assert upto - there == RESERVED
-    assert "The number 06 is reserved" in README
+def test_no_number_is_left_out() -> None:
+    numbers = [int(number) for number, *_ in ROW.findall(README)]
+    assert numbers == list(range(len(numbers)))

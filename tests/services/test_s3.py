@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from configparser import ConfigParser
 from pathlib import Path
@@ -14,7 +16,7 @@ from urllib.request import urlopen
 
 import psutil
 import pytest
-from running import wait_while_running
+from running import start_program, wait_while_running
 from spark.test_kill import Run, survive
 
 from hudilab.config import Settings, load_settings
@@ -22,6 +24,7 @@ from hudilab.operations.services import process
 from hudilab.operations.services.s3 import S3Server, start_s3
 
 LOCAL = load_settings(env={})
+UPSERTS = Path(__file__).with_name("upserts.py")
 
 
 class OnS3(Run):
@@ -145,15 +148,20 @@ def test_the_table_is_exact_after_kills_of_the_driver(
     survive(OnS3(tmp_path, s3, batches), kills, seed=kills)
 
 
+def connections(running: subprocess.Popen[str], server: S3Server) -> int:
+    """How many connections to the server a driver has open."""
+    port = int(server.endpoint.rpartition(":")[2])
+    family = psutil.Process(running.pid).children(recursive=True)
+    open_ones = [one for child in family for one in child.net_connections("tcp")]
+    return sum(bool(one.raddr) and one.raddr.port == port for one in open_ones)
+
+
 def sockets(run: OnS3, server: S3Server) -> tuple[list[int], str]:
     """Open connections to the server after each commit, and what the driver said if it failed."""
-    port = int(server.endpoint.rpartition(":")[2])
     running, counts = run.start(), list[int]()
     while running.poll() is None:
         if run.batches_done() > len(counts):
-            family = psutil.Process(running.pid).children(recursive=True)
-            open_ones = [one for child in family for one in child.net_connections("tcp")]
-            counts += [sum(bool(one.raddr) and one.raddr.port == port for one in open_ones)]
+            counts.append(connections(running, server))
         time.sleep(0.05)
     out, err = running.communicate()
     print(f"\nsockets after each batch: {counts}\n{out[-500:]}")
@@ -163,19 +171,46 @@ def sockets(run: OnS3, server: S3Server) -> tuple[list[int], str]:
 
 
 @pytest.mark.deep
-def test_a_hundred_commits_leave_no_connection_open(tmp_path: Path, s3: S3Server) -> None:
-    run = OnS3(tmp_path, s3, batches=110)
+@pytest.mark.parametrize(("hudi", "batches"), [("", 110), ("hoodie.metadata.enable true", 40)])
+def test_commits_leave_no_connection_open(
+    tmp_path: Path, s3: S3Server, hudi: str, batches: int
+) -> None:
+    run = OnS3(tmp_path, s3, batches, hudi=hudi)
     counts, failed = sockets(run, s3)
     assert not failed, failed[-3000:]
-    assert len(counts) >= 100
-    assert max(counts[50:]) <= max(counts[:20]) + 2
+    assert len(counts) >= batches - 10
+    assert max(counts[batches // 2 :]) <= max(counts[:20]) + 12
+
+
+def upserts(run: OnS3, server: S3Server, closing: str) -> tuple[list[str], list[int]]:
+    """What the program prints until it ends, or hangs for a minute; the last connections open."""
+    command = (str(UPSERTS), f"s3a://hudilab/upserts/closing_{closing}", "30", closing)
+    running, printed, counts = start_program(*command, env=run.env), list[str](), list[int]()
+    assert running.stdout is not None
+    lines: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=lambda: [lines.put(line) for line in running.stdout or ()]).start()
+    try:
+        while not printed or "rows" not in printed[-1]:
+            printed.append(lines.get(timeout=60).strip())
+            counts.append(connections(running, server))
+    except queue.Empty:
+        assert running.poll() is None, "it failed, and did not hang"
+    finally:
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+    print(f"\nclosing: {closing}, connections after each commit: {counts}, {printed[-1]}")
+    return printed, counts
 
 
 @pytest.mark.deep
-def test_the_metadata_table_of_this_hudi_leaves_connections_open(
+def test_upserts_with_a_metadata_table_hang_unless_it_is_compacted(
     tmp_path: Path, s3: S3Server
 ) -> None:
-    """Why conf/hudi-defaults.conf leaves it off on S3 too; when this fails, think again."""
-    run = OnS3(tmp_path, s3, batches=12, hudi="hoodie.metadata.enable true")
-    counts, failed = sockets(run, s3)
-    assert failed or counts[-1] > 3 * counts[0]
+    """Why ledgers set `closing_options`; when this fails, think again."""
+    run = OnS3(tmp_path, s3, batches=1)
+    printed, _ = upserts(run, s3, "no")
+    assert 3 <= len(printed) <= 8, printed
+    printed, counts = upserts(run, s3, "yes")
+    assert printed[-1] == "200 rows"
+    assert max(counts) <= 40

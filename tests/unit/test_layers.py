@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "operations": {"core", "lessons", "jobs", "operations"},
 }
 # What needs neither pyspark nor a process, so that settings and remedies work on any machine.
-LIGHT = ("config", "errors", "jars", "java", "master", "paths", "private", "tables")
+LIGHT = ("config", "errors", "jars", "java", "master", "paths", "private", "schema", "tables")
 
 
 def layer(module: str) -> str:

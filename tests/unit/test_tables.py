@@ -11,6 +11,7 @@ import pytest
 from hudilab.errors import TableError
 from hudilab.tables import (
     TableSpec,
+    closing_options,
     foreign_groups,
     index_options,
     read_properties,
@@ -593,6 +594,11 @@ def test_a_bucket_is_in_the_name_of_its_file_groups() -> None:
     random = "74e77e91-cccc-4b2c-8d3e-0123456789ab-0"
     digits = "12345678-dddd-4b2c-8d3e-0123456789ab-0"  # chance can make a number
     assert foreign_groups([*own, random, digits], 4) == [digits, random]
+
+
+def test_a_metadata_table_on_s3_is_compacted_by_each_commit() -> None:
+    assert closing_options("s3a://b/t") == {"hoodie.metadata.compact.max.delta.commits": "1"}
+    assert closing_options("file:///w/lab/t") == {}
 
 
 def test_a_shared_table_has_a_lock() -> None:

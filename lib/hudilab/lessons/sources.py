@@ -18,15 +18,21 @@ SLICES = 2  # fixed, not the number of cores: every machine writes the same file
 
 
 def sensor_readings(
-    spark: SparkSession, rows: int, *, sensors: int, seed: int, first: int = 0
+    spark: SparkSession,
+    rows: int,
+    *,
+    sensors: int,
+    seed: int,
+    first: int = 0,
+    slices: int = SLICES,
 ) -> DataFrame:
-    """Return readings `first` to `rows` - 1 as a static DataFrame.
+    """Return readings `first` to `rows` - 1 as a static DataFrame, in so many partitions.
 
     Returns:
         Columns: reading_id BIGINT, sensor_id INT (10, 11, ...), temperature DECIMAL(6,2) 0..100,
         measurement_time TIMESTAMP with milliseconds (10 readings per second from 2026-01-01 UTC).
     """
-    return _columns(spark.range(first, rows, 1, SLICES), F.col("id"), sensors, seed)
+    return _columns(spark.range(first, rows, 1, slices), F.col("id"), sensors, seed)
 
 
 def sensor_stream(
