@@ -28,6 +28,8 @@ def listed(request: pytest.FixtureRequest) -> Iterator[None]:
     file, *_, name = request.node.nodeid.partition("[")[0].split("::")
     test = name.removeprefix("test_")
     yield from ERRORS.during(file, test)
+    if file.startswith("tests/contract"):
+        return  # what contributors meet is not listed
     if not request.config.getoption("--write-errors"):
         unlisted = ERRORS.unlisted(file, test)
         command = f"add them with: .venv/bin/python -m pytest {file} --write-errors"
