@@ -590,7 +590,6 @@ def test_notebook_02_gives_the_same_results(env: dict[str, str], tmp_path: Path)
     ("name", "compared"),
     [
         ("04_update_delete_merge", 15),  # its erasure opens every object of the table on S3
-        ("06_schema_and_indexes", 12),  # its metadata tables are compacted by each commit on S3
     ],
 )
 def test_a_notebook_gives_the_same_results(
