@@ -50,11 +50,23 @@ def remove_tree(spark: SparkSession, uri: str) -> None:
 
 def copy_tree(spark: SparkSession, uri: str, to: str) -> None:
     """Copy a folder; what is at `to` is replaced."""
-    jvm: Any = spark._jvm
+    hadoop: Any = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
     remove_tree(spark, to)
     fs, path, conf = _open(spark, uri)
-    target = jvm.org.apache.hadoop.fs.Path(to)
-    jvm.org.apache.hadoop.fs.FileUtil.copy(fs, path, fs, target, False, conf)
+
+    # Not the folder as a whole: on S3 a trace of the removed one can remain, and Hadoop then copies
+    # the folder into that.
+    def copy(here: Any, there: Any) -> None:
+        fs.mkdirs(there)
+        for status in fs.listStatus(here):
+            one = status.getPath()
+            other = hadoop.Path(there, one.getName())
+            if status.isDirectory():
+                copy(one, other)
+            else:
+                hadoop.FileUtil.copy(fs, one, fs, other, False, conf)
+
+    copy(path, hadoop.Path(to))
 
 
 def kill_when(condition: Callable[[], bool], program: str, job: Mapping[str, Any]) -> None:
