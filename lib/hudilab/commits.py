@@ -53,6 +53,25 @@ class Commits:
             archived.loadCompletedInstantDetailsInMemory()
             yield from self._read(archived.getCommitsTimeline().filterCompletedInstants())
 
+    def latest_completion(self) -> str:
+        """Return when the newest commit was completed, empty without one."""
+        meta = self.meta()
+        if meta is None:
+            return ""
+        active = meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
+        return str(active.getLatestCompletionTime().orElse(""))
+
+    def completed_after(self, moment: str) -> list[Commit]:
+        """Return the active commits that were completed after a moment, the newest first.
+
+        A commit that took long can be older than others that were completed before it.
+        """
+        meta = self.meta()
+        if meta is None:
+            return []
+        active = meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
+        return list(self._read(active.findInstantsModifiedAfterByCompletionTime(moment)))
+
     def count(self) -> int:
         """Return how many commits writes made, archived ones too; table services do not count."""
         return sum(commit.operation not in SERVICES for commit in self.newest_first())

@@ -182,8 +182,7 @@ class BatchLedger:
         mine, others = self._rules.find(self._query, self._table.newest_first())
         self._follow_table(others)
         if self._shared:
-            since = [commit for commit in others if commit.instant > self._since]
-            self._rules.check_locks(self._sharing[SHARED], since)
+            self._check_locks()
         digest, source = self._covers(batch_id), self._source()
         self._stamp = {QUERY: self._query, COVERS: digest, SOURCE: source}
         if self._rules.is_written(batch_id, digest, source, mine):
@@ -271,8 +270,13 @@ class BatchLedger:
         self._table.roll_back_unfinished(options, wait=self._shared)
         # Check again: what the earlier driver committed until now counts.
         self._check(running)
-        self._since = next((one.instant for one in self._table.newest_first()), "")
+        self._since = self._table.latest_completion()
         self._run = run
+
+    def _check_locks(self) -> None:
+        """Look at the locks of all commits that were completed since the last look."""
+        since, self._since = self._since, self._table.latest_completion()
+        self._rules.check_locks(self._sharing[SHARED], self._table.completed_after(since))
 
     def _follow_table(self, others: list[Commit]) -> None:
         """Preserve the table's indexes; refuse others' file groups that would break this write."""

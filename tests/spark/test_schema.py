@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +187,17 @@ def test_hudi_keeps_the_values_of_changes_that_are_taken(
     )
 
 
+@pytest.fixture
+def vectorized(spark: SparkSession) -> Iterator[None]:
+    """Spark's default; a read of a MERGE_ON_READ table switches it off for the whole session."""
+    name = "spark.sql.parquet.enableVectorizedReader"
+    before = spark.conf.get(name, "true")
+    spark.conf.set(name, "true")
+    yield
+    spark.conf.set(name, str(before))
+
+
+@pytest.mark.usefixtures("vectorized")
 def test_hudi_changes_the_values_of_changes_that_are_refused(
     spark: SparkSession, place: Place
 ) -> None:
@@ -200,6 +211,7 @@ def test_hudi_changes_the_values_of_changes_that_are_refused(
     assert stored(spark, place, DAMAGED) == [read_as for _, _, read_as in DAMAGED.values()]
 
 
+@pytest.mark.usefixtures("vectorized")
 def test_a_wider_type_inside_an_array_makes_a_table_unreadable(
     spark: SparkSession, place: Place
 ) -> None:
