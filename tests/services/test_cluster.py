@@ -410,7 +410,7 @@ def hudilab(env: Mapping[str, str], *command: str) -> subprocess.CompletedProces
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=900,
         check=False,
     )
 
