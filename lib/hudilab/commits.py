@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
@@ -45,32 +45,28 @@ class Commits:
         meta = self.meta()
         if meta is None:
             return
-        active = meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
-        yield from self._read(active)
+        yield from self._read(_completed(meta))
         # Read only if the active timeline was not enough: the archive may hold years.
         if exists(self._spark, f"{self._table}/.hoodie/timeline/history/_version_"):
             archived = meta.getArchivedTimeline()
             archived.loadCompletedInstantDetailsInMemory()
             yield from self._read(archived.getCommitsTimeline().filterCompletedInstants())
 
-    def latest_completion(self) -> str:
-        """Return when the newest commit was completed, empty without one."""
-        meta = self.meta()
-        if meta is None:
-            return ""
-        active = meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
-        return str(active.getLatestCompletionTime().orElse(""))
+    def unseen(self, seen: Set[str]) -> list[Commit]:
+        """Return the active commits whose instants are not in `seen`, newest first.
 
-    def completed_after(self, moment: str) -> list[Commit]:
-        """Return the active commits that were completed after a moment, the newest first.
-
-        A commit that took long can be older than others that were completed before it.
+        A commit can appear long after its completion time: a writer with a lock waits in between.
         """
         meta = self.meta()
         if meta is None:
             return []
-        active = meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
-        return list(self._read(active.findInstantsModifiedAfterByCompletionTime(moment)))
+        return list(self._read(_completed(meta), seen))
+
+    def instants(self) -> set[str]:
+        """Return the instants of the active commits."""
+        meta = self.meta()
+        instants = [] if meta is None else _completed(meta).getInstants()
+        return {str(instant.requestedTime()) for instant in instants}
 
     def count(self) -> int:
         """Return how many commits writes made, archived ones too; table services do not count."""
@@ -198,9 +194,11 @@ class Commits:
         builder = self._jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
         return builder.setConf(conf).setBasePath(self._table).build()
 
-    def _read(self, timeline: Any) -> Iterator[Commit]:
+    def _read(self, timeline: Any, seen: Set[str] = frozenset()) -> Iterator[Commit]:
         for instant in timeline.getReverseOrderedInstants().toArray():
             time_ = str(instant.requestedTime())
+            if time_ in seen:
+                continue
             try:
                 found = timeline.readCommitMetadata(instant)
                 extra, written = found.getExtraMetadata(), found.getFileIdAndRelativePaths()
@@ -235,6 +233,11 @@ def _slice(one: Any) -> Slice:
     size = int(base.get().getFileSize()) if base.isPresent() else 0
     name, group = str(one.getPartitionPath()), str(one.getFileId())
     return Slice(name, group, size, int(one.getLogFiles().count()))
+
+
+def _completed(meta: Any) -> Any:
+    """Return the active timeline of completed commits."""
+    return meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
 
 
 def _unfinished(meta: Any) -> set[str]:

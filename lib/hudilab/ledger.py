@@ -130,7 +130,8 @@ class BatchLedger:
         self._rules = Rules(place.table, place.checkpoint, batches, shared)
         self._table = Commits(spark, place.table)
         self._checkpoint = CheckpointFiles(spark, place.checkpoint)
-        self._run, self._query, self._owner, self._since = "", "", "", ""
+        self._run, self._query, self._owner = "", "", ""
+        self._seen: set[str] = set()  # commits whose locks were looked at, of a shared table
         self._stamp: dict[str, str] = {}
         self._kept: dict[str, str] = {}
         self._offsets: dict[int, str] = {}
@@ -270,13 +271,14 @@ class BatchLedger:
         self._table.roll_back_unfinished(options, wait=self._shared)
         # Check again: what the earlier driver committed until now counts.
         self._check(running)
-        self._since = self._table.latest_completion()
+        self._seen = self._table.instants() if self._shared else set()
         self._run = run
 
     def _check_locks(self) -> None:
-        """Look at the locks of all commits that were completed since the last look."""
-        since, self._since = self._since, self._table.latest_completion()
-        self._rules.check_locks(self._sharing[SHARED], self._table.completed_after(since))
+        """Look at the lock of each commit that has appeared since the last look."""
+        new = self._table.unseen(self._seen)
+        self._seen |= {commit.instant for commit in new}
+        self._rules.check_locks(self._sharing[SHARED], new)
 
     def _follow_table(self, others: list[Commit]) -> None:
         """Preserve the table's indexes; refuse others' file groups that would break this write."""
