@@ -90,19 +90,7 @@ def survive(run: Run, kills: int, seed: int) -> list[dict[str, object]]:
     return table
 
 
-# Appends to COPY_ON_WRITE are killed half a dozen times in tests/crash.
-@pytest.mark.parametrize(
-    ("table_type", "kills"),
-    [
-        ("MERGE_ON_READ", 2),
-        pytest.param("MERGE_ON_READ", 3, marks=pytest.mark.deep),
-        pytest.param("COPY_ON_WRITE", 3, marks=pytest.mark.deep),
-    ],
-)
-def test_kills_lose_nothing_and_repeat_nothing(tmp_path: Path, table_type: str, kills: int) -> None:
-    survive(Run(tmp_path, table_type, batches=20), kills=kills, seed=3)
-
-
+# `make test` kills a stream of appends in tests/crash, and one of upserts in test_updates.py.
 @pytest.mark.deep
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_ten_kills_lose_nothing_and_repeat_nothing(tmp_path: Path, table_type: str) -> None:

@@ -228,6 +228,7 @@ def test_checkpoints_that_are_not_the_tables(
     assert "belongs to another table" in refused(lambda: Rewind(spark, place.table, to))
 
 
+@pytest.mark.deep
 def test_all_streams_of_a_shared_table_go_back(spark: SparkSession, tmp_path: Path) -> None:
     place = at(tmp_path)
     second = Place(**{**vars(place), "checkpoint": place.checkpoint_of("second")})
@@ -343,6 +344,7 @@ def hudilab(*arguments: str, home: Path) -> tuple[int, str]:
     return done.returncode, out + err
 
 
+@pytest.mark.deep
 def test_the_command(spark: SparkSession, place: Place, to: str, tmp_path: Path) -> None:
     shown = hudilab(str(folder(place.table)), "--to", to, "--dry-run", home=tmp_path)
     assert shown[0] == 0

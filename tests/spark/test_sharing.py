@@ -68,7 +68,12 @@ def second(place: Place) -> Place:
 
 
 @pytest.mark.parametrize(
-    ("spec", "batches"), [(APPENDS, 3), (UPSERTS, 5), (LOGS, 6)], ids=["append", "upsert", "logs"]
+    ("spec", "batches"),
+    [
+        pytest.param(APPENDS, 3, id="append"),
+        pytest.param(UPSERTS, 5, id="upsert", marks=pytest.mark.deep),
+        pytest.param(LOGS, 6, id="logs"),
+    ],
 )
 def test_two_streams_share_a_table_when_both_say_so(
     spark: SparkSession, place: Place, spec: TableSpec, batches: int
