@@ -74,6 +74,7 @@ def kernel(tmp_path: Path) -> Iterator[Kernel]:
         manager.shutdown_kernel(now=True)
 
 
+@pytest.mark.deep
 def test_run_all_after_the_stop_button_and_once_more(kernel: Kernel, tmp_path: Path) -> None:
     stream = upto("first_run = drain(")
     # The trigger's next moment is hours away: the cell waits for its second batch until it is

@@ -209,6 +209,7 @@ def platform(tmp_path: Path, built: Path) -> Platform:
     return Platform(tmp_path, built)
 
 
+@pytest.mark.deep
 def test_it_writes_the_table_where_nothing_else_is(platform: Platform, spark: SparkSession) -> None:
     alone = platform.run(str(platform.python), "-c", "import hudilab")
     assert "No module named 'hudilab'" in alone.stdout
