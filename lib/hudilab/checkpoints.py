@@ -108,6 +108,13 @@ class CheckpointFiles:
         """Return the text of the note of the owner, which must be there."""
         return read_text(self._spark, self.owner_file())
 
+    def noted(self) -> Owner | None:
+        """Return the noted owner; None without a note, or from one without process and machine."""
+        if not exists(self._spark, self.owner_file()):
+            return None
+        parts = self.owner().split(" ")
+        return Owner(parts[0], int(parts[1]), parts[2]) if len(parts) == 3 else None
+
     def take(self, owner: Owner) -> str:
         """Note the owner; from now on no earlier owner can commit. Return the note's text."""
         text = " ".join(map(str, owner))

@@ -15,7 +15,7 @@ from hudilab.commits import Commits
 from hudilab.errors import TableError
 from hudilab.ledger_rules import Commit
 from hudilab.paths import checkpoint_of_table
-from hudilab.storage import exists, list_files, table_index_options, table_properties
+from hudilab.storage import list_files, table_index_options, table_properties
 from hudilab.table_services import many, write_client
 
 __all__ = ["Rewind"]
@@ -25,13 +25,13 @@ RUN = "rewind"  # how the note of the owner begins that a rewind leaves
 
 
 class Rewind:
-    """A table's way back to a savepoint: Hudi's restore, and the same for the checkpoints.
+    """Takes a table back to a savepoint with Hudi's restore, and its checkpoints with it.
 
-    A restore alone takes back the table, and its stream is then refused: the checkpoint says that
-    more batches are done. So the later batches are removed from the checkpoint too, newest first,
-    and the stream writes them again. Before the restore, the rewind makes itself the owner of each
-    checkpoint, so that a stream that is still running cannot commit any more. Killed at any moment,
-    it is completed by running it again.
+    After a restore alone the ledger refuses the stream, because the checkpoint says that more
+    batches are done. So the rewind also removes the later batches from the checkpoint, newest
+    first, and the stream writes them again. Before the restore, the rewind makes itself the owner
+    of each checkpoint, so that a stream that is still running can no longer commit. If it is killed
+    at any moment, running it again completes it.
 
     Args:
         to: The instant of a commit with a savepoint.
@@ -116,7 +116,7 @@ class Rewind:
     def restore_table(self) -> str:
         """Fence off every earlier driver and restore the table; return a line of what was done.
 
-        Half of a rewind: the table alone, and its streams are refused until `run` is through.
+        Half of a rewind: its streams are refused until `run` completes.
         """
         for files in self._checkpoints:
             files.take(Owner.here(f"{RUN}-{self._to}"))
@@ -214,9 +214,8 @@ class Rewind:
                     f"hudilab rewind {self._table} --to {self._to} --checkpoint URI"
                 )
             # After a restore to before its first batch, only the note of the rewind knows it.
-            ours = exists(self._spark, files.owner_file()) and files.owner().startswith(
-                f"{RUN}-{self._to} "
-            )
+            owner = files.noted()
+            ours = owner is not None and owner.run == f"{RUN}-{self._to}"
             if query not in known and not ours:
                 raise TableError(
                     f"the checkpoint {files.uri} belongs to another table: {self._table} has no "
@@ -248,14 +247,13 @@ class Rewind:
 
     def _refuse_owner(self, files: CheckpointFiles) -> None:
         """Refuse unless the process that wrote last with this checkpoint is known to be gone."""
-        noted = files.owner().split(" ") if exists(self._spark, files.owner_file()) else []
-        if len(noted) != 3 or noted[2] != socket.gethostname():
-            where = f" on {noted[2]}" if len(noted) == 3 else ""
+        owner = files.noted()
+        if owner is None or owner.host != socket.gethostname():
+            where = f" on {owner.host}" if owner else ""
             raise TableError(
                 f"the stream of {files.uri} may be running{where}; make sure that it is not, and "
                 f"add --stopped: {self._again} --stopped"
             )
-        owner = Owner(noted[0], int(noted[1]), noted[2])
         if owner.process != Owner.here("").process and _is_running(owner.process):
             raise TableError(
                 f"process {owner.process} on this machine, which has written with {files.uri}, is "
