@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from hudilab.config import load_settings
 from hudilab.operations.services.s3 import running_s3
 from hudilab.session import open_session
-from hudilab.storage import _open
+from hudilab.storage import file_system
 from hudilab.tables import TableSpec, closing_options
 
 METADATA = "hoodie.metadata.enable"
@@ -71,7 +71,7 @@ def listed(spark: SparkSession, table: str, on: bool, partitions: int) -> tuple[
 
 
 def requests(spark: SparkSession, table: str) -> int:
-    counted = _open(spark, table)[0].getStorageStatistics()
+    counted = file_system(spark, table)[0].getStorageStatistics()
     return sum(int(counted.getLong(name) or 0) for name in REQUESTS)
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "delete_file",
     "exists",
     "file_size",
+    "file_system",
     "list_files",
     "prepare",
     "read_text",
@@ -46,7 +47,8 @@ class FileInfo(NamedTuple):
     modified_ms: int
 
 
-def _open(spark: SparkSession, uri: str) -> tuple[Any, Any]:
+def file_system(spark: SparkSession, uri: str) -> tuple[Any, Any]:
+    """Return Hadoop's file system of a URI, and its path in it."""
     jvm: Any = spark._jvm
     jsc: Any = spark._jsc
     path = jvm.org.apache.hadoop.fs.Path(uri)
@@ -55,13 +57,13 @@ def _open(spark: SparkSession, uri: str) -> tuple[Any, Any]:
 
 def exists(spark: SparkSession, uri: str) -> bool:
     """Return whether a file or folder exists."""
-    fs, path = _open(spark, uri)
+    fs, path = file_system(spark, uri)
     return bool(fs.exists(path))
 
 
 def file_size(spark: SparkSession, uri: str) -> int:
     """Return a file's size in bytes, or -1 if there is none. One request, also on S3."""
-    fs, path = _open(spark, uri)
+    fs, path = file_system(spark, uri)
     try:
         return int(fs.getFileStatus(path).getLen())
     except Py4JJavaError as error:
@@ -72,7 +74,7 @@ def file_size(spark: SparkSession, uri: str) -> int:
 
 def delete_file(spark: SparkSession, uri: str) -> bool:
     """Delete a file; return False if there was none. Never deletes a folder that is not empty."""
-    fs, path = _open(spark, uri)
+    fs, path = file_system(spark, uri)
     return bool(fs.delete(path, False))
 
 
@@ -100,13 +102,13 @@ def reset(spark: SparkSession, settings: Settings, place: Place) -> None:
             "new run_id: -p run_id NAME"
         )
     for uri in (place.table, place.checkpoint):
-        fs, path = _open(spark, uri)
+        fs, path = file_system(spark, uri)
         print("reset" if fs.delete(path, True) else "nothing to reset at", uri)
 
 
 def read_text(spark: SparkSession, uri: str) -> str:
     """Return the text of a small UTF-8 file."""
-    fs, path = _open(spark, uri)
+    fs, path = file_system(spark, uri)
     stream = fs.open(path)
     try:
         text: str = spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")  # type: ignore[union-attr]
@@ -117,7 +119,7 @@ def read_text(spark: SparkSession, uri: str) -> str:
 
 def write_text(spark: SparkSession, uri: str, text: str) -> None:
     """Write or replace a small UTF-8 file."""
-    fs, path = _open(spark, uri)
+    fs, path = file_system(spark, uri)
     stream = fs.create(path, True)
     try:
         stream.write(bytearray(text.encode()))
@@ -127,7 +129,7 @@ def write_text(spark: SparkSession, uri: str, text: str) -> None:
 
 def list_files(spark: SparkSession, uri: str) -> list[FileInfo]:
     """Return all files below a folder, hidden ones too, sorted by path; empty if it is missing."""
-    fs, root = _open(spark, uri)
+    fs, root = file_system(spark, uri)
     if not fs.exists(root):
         return []
     base = str(fs.getFileStatus(root).getPath().toString()).rstrip("/") + "/"
@@ -152,7 +154,7 @@ def table_uri(table: str, settings: Settings, command: str) -> str:
         command: The command's name, for the remedies.
 
     Raises:
-        TableError: It is no place of a table, or on S3 without its settings.
+        TableError: It is not the place of a table, or it is on S3 without its settings.
         S3Error: The warehouse on S3 is not writable.
     """
     try:
@@ -176,10 +178,10 @@ def table_index_options(
     spark: SparkSession, table: str, properties: Mapping[str, str]
 ) -> dict[str, str]:
     """Return `index_options` of a table with these properties."""
-    file = f"{table}/.hoodie/.index_defs/index.json"
-    if not index_options(properties) or not exists(spark, file):
-        return index_options(properties)
-    return index_options(properties, read_text(spark, file))
+    found, file = index_options(properties), f"{table}/.hoodie/.index_defs/index.json"
+    if found and exists(spark, file):
+        return index_options(properties, read_text(spark, file))
+    return found
 
 
 def register(spark: SparkSession, spec: TableSpec, place: Place, name: str) -> str:
@@ -191,7 +193,7 @@ def register(spark: SparkSession, spec: TableSpec, place: Place, name: str) -> s
         TableError: There is no table, it differs from its spec, the name is taken, or Hudi cannot
             give names to tables at this path.
     """
-    _, path = _open(spark, place.table)
+    _, path = file_system(spark, place.table)
     # Hudi 1.2 takes the escaped form of the path for the path itself, and finds nothing there.
     if path.toUri().getRawPath() != path.toUri().getPath():
         raise TableError(

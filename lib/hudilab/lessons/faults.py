@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hudilab.errors import WaitError
+from hudilab.storage import file_system
 from hudilab.streams import root_cause
 
 __all__ = ["compare", "copy_tree", "kill_when", "race", "remove_tree"]
@@ -44,7 +45,7 @@ def compare(wanted: DataFrame, table: str) -> dict[str, int]:
 
 def remove_tree(spark: SparkSession, uri: str) -> None:
     """Remove a folder with all that is in it."""
-    fs, path, _ = _open(spark, uri)
+    fs, path = file_system(spark, uri)
     fs.delete(path, True)
 
 
@@ -52,7 +53,7 @@ def copy_tree(spark: SparkSession, uri: str, to: str) -> None:
     """Copy a folder; what is at `to` is replaced."""
     hadoop: Any = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
     remove_tree(spark, to)
-    fs, path, conf = _open(spark, uri)
+    fs, path = file_system(spark, uri)
 
     # Not the folder as a whole: on S3 a trace of the removed one can remain, and Hadoop then copies
     # the folder into that.
@@ -64,7 +65,7 @@ def copy_tree(spark: SparkSession, uri: str, to: str) -> None:
             if status.isDirectory():
                 copy(one, other)
             else:
-                hadoop.FileUtil.copy(fs, one, fs, other, False, conf)
+                hadoop.FileUtil.copy(fs, one, fs, other, False, fs.getConf())
 
     copy(path, hadoop.Path(to))
 
@@ -140,10 +141,3 @@ def race(
         thread.join()
     seconds = time.monotonic() - started
     return {"acknowledged": sorted(acknowledged), "refused": refused, "seconds": seconds}
-
-
-def _open(spark: SparkSession, uri: str) -> tuple[Any, Any, Any]:
-    jvm: Any = spark._jvm
-    jsc: Any = spark._jsc
-    path, conf = jvm.org.apache.hadoop.fs.Path(uri), jsc.hadoopConfiguration()
-    return path.getFileSystem(conf), path, conf
