@@ -99,7 +99,7 @@ class Part:
     def records(self) -> list[dict[str, Any]]:
         file = self.home / "batches.jsonl"
         lines = file.read_text("utf-8").splitlines() if file.exists() else []
-        # After the last batch, the stream goes on with empty ones until it is stopped.
+        # After the last batch, the stream runs empty ones until it is stopped.
         found = [one for one in map(json.loads, lines) if one["batch"] < self.batches]
         return sorted(found, key=lambda one: int(one["batch"]))
 

@@ -159,10 +159,10 @@ class Rules:
         return True
 
     def check_locks(self, lock: str, others: Iterable[Commit]) -> None:
-        """Refuse to go on beside a writer that took another lock: neither keeps the other out.
+        """Refuse to write beside a writer that takes another lock: neither waits for the other.
 
         Args:
-            others: Commits that others made while this stream was running.
+            others: Commits that appeared while this stream was running, its own too.
         """
         for one in others:
             if one.lock and one.lock not in (lock, "true"):  # the lab's first locks had no name

@@ -144,8 +144,8 @@ class TableSpec:
             good. Compact while no stream writes or reads.
         schema: Which changes of its columns a stream may bring, compared before a batch is written.
             evolve: new nullable columns, and wider types (int to bigint, float to double, a decimal
-            with more digits). freeze: none. any: whatever Hudi takes; it silently turns an int
-            column into text for good if a batch brings text. See `hudilab.schema`.
+            with more digits). freeze: none. any: whatever Hudi takes; it silently and
+            permanently turns an int column into text if a batch brings text. See `hudilab.schema`.
 
     Raises:
         TableError: Fields are invalid; the message lists every problem.

@@ -26,7 +26,7 @@ def sensor_readings(
     first: int = 0,
     slices: int = SLICES,
 ) -> DataFrame:
-    """Return readings `first` to `rows` - 1 as a static DataFrame, in so many partitions.
+    """Return readings `first` to `rows` - 1 as a static DataFrame of `slices` partitions.
 
     Returns:
         Columns: reading_id BIGINT, sensor_id INT (10, 11, ...), temperature DECIMAL(6,2) 0..100,
