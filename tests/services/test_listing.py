@@ -18,11 +18,11 @@ PROGRAM = """
 import json, sys
 from hudilab.config import load_settings
 from hudilab.session import open_session
-from hudilab.storage import _open, list_files
+from hudilab.storage import file_system, list_files
 
 spark = open_session(load_settings())
 uri = sys.argv[1]
-statistics = _open(spark, uri)[0].getStorageStatistics()
+statistics = file_system(spark, uri)[0].getStorageStatistics()
 before = statistics.getLong("object_list_request")
 found = list_files(spark, uri)
 asked = statistics.getLong("object_list_request") - before

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -117,3 +119,34 @@ def test_the_public_names_are_loaded_when_they_are_used() -> None:
         _ = hudilab.nothing
     done = alone("config\nfrom hudilab import LabError, Place, Settings, TableSpec")
     assert done.returncode == 0, done.stderr
+
+
+IMPORT = re.compile(r"^\W*from (hudilab[\w.]*) import \(?((?:\w+(?:, )?)+)", re.MULTILINE)
+TEXTS = [
+    path
+    for folder in ("tests", "benchmarks", "notebooks", "docs")
+    for path in sorted((LIBRARY.parents[1] / folder).rglob("*.*"))
+    if path.suffix in {".py", ".ipynb", ".md"} and path.name != Path(__file__).name
+] + [LIBRARY.parents[1] / "README.md"]
+
+
+def test_programs_inside_texts_import_what_exists() -> None:
+    """Tests start programs that they hold as text, which no type checker reads."""
+    found = {
+        (module, name)
+        for path in TEXTS
+        for module, names in IMPORT.findall(path.read_text("utf-8"))
+        for name in names.split(", ")
+        if name
+    }
+    assert ("hudilab.storage", "list_files") in found
+    modules = {
+        ".".join(("hudilab", *file.relative_to(LIBRARY).with_suffix("").parts)) for file in FILES
+    }
+    modules |= {name.removesuffix(".__init__") for name in modules}
+    missing = [
+        f"{module}.{name}"
+        for module, name in sorted(found)
+        if not hasattr(importlib.import_module(module), name) and f"{module}.{name}" not in modules
+    ]
+    assert missing == []
