@@ -17,7 +17,7 @@ from hudilab.operations.parameters import defaults
 
 MAX_LINES, MEDIAN_LINES = 15, 4
 GOLDEN = {"keep_output", "nbval-check-output"}
-TAGS = GOLDEN | {"parameters", "exercise", "solution", "result", "cleanup"}
+TAGS = GOLDEN | {"parameters", "exercise", "check", "solution", "result", "cleanup"}
 NO_GOALS = ("Exercise", "Summary")
 UNKEPT = {
     "an instant": re.compile(r"(?<!\d)20\d{15}(?!\d)"),
@@ -182,7 +182,7 @@ def figures(path: Path, nb: NotebookNode) -> Problems:
             yield f"figure cell {where} does not hold one picture; run make golden"
 
 
-def exercises(path: Path, nb: NotebookNode) -> Problems:
+def unchecked(nb: NotebookNode) -> Problems:
     """Prompt with a hint, starter, then its solution: hidden, with an assert; at least one."""
     cells = nb.cells
     starts = [number for number, cell in enumerate(cells) if "exercise" in tags(cell)]
@@ -199,6 +199,34 @@ def exercises(path: Path, nb: NotebookNode) -> Problems:
             yield "a solution's source is not hidden"
         if "assert " not in cells[number].source:
             yield "a solution asserts nothing"
+
+
+def exercises(path: Path, nb: NotebookNode) -> Problems:
+    """Prompt with a hint, starter, check that refuses it, then the hidden solution that passes."""
+    cells = nb.cells
+    if not any("check" in tags(cell) for cell in cells):
+        yield from unchecked(nb)
+        return
+    marked = {
+        tag: [number for number, cell in enumerate(cells) if tag in tags(cell)]
+        for tag in ("exercise", "check", "solution")
+    }
+    starts = marked["exercise"]
+    if not starts:
+        yield "no exercise"
+    if [n + 1 for n in starts] != marked["check"] or [n + 2 for n in starts] != marked["solution"]:
+        yield "an exercise is not followed by its check and its solution at once"
+        return
+    for number in starts:
+        prompt, _, check, solution = cells[number - 1 : number + 3]
+        if prompt.cell_type != "markdown" or "*Hint: " not in prompt.source:
+            yield "an exercise has no prompt with a *Hint: before it"
+        if not solution.metadata.get("jupyter", {}).get("source_hidden"):
+            yield "a solution's source is not hidden"
+        for cell, verdict in ((check, r"(not yet|no answer yet)\b"), (solution, r"right: ")):
+            said = "".join(texts(cell)).splitlines()
+            if not tags(cell) >= GOLDEN or not said or not re.match(verdict, said[-1]):
+                yield f"the last line of {cell.source.partition(chr(10))[0]!r} is not {verdict!r}"
 
 
 def cleanup(path: Path, nb: NotebookNode) -> Problems:

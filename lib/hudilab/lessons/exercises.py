@@ -1,0 +1,50 @@
+"""Exercises that say whether an answer is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Exercise"]
+
+
+class Exercise:
+    """One exercise: what its answer must be, and a hint for those who are not there yet."""
+
+    def __init__(self, right: Any, hint: str) -> None:
+        """Say what is right.
+
+        Args:
+            right: the right answer, or a function that gets an answer and returns whether it is
+                right. A function that raises says no.
+            hint: one sentence that helps whoever gave a wrong answer.
+        """
+        self._right, self._hint = right, hint
+
+    def check(self, answer: Any) -> bool:
+        """Print whether an answer is right, with the hint if not, and return it.
+
+        `None` and `...`, the values of an exercise that nobody has started, are never right.
+        """
+        if answer is None or answer is ...:
+            print(f"no answer yet: {self._hint}")
+            return False
+        found, problem = self._compare(answer)
+        print(f"right: {_short(answer)}" if found else f"not yet{problem}: {self._hint}")
+        return found
+
+    def _compare(self, answer: Any) -> tuple[bool, str]:
+        right: Callable[[Any], Any] = self._right if callable(self._right) else self._equal
+        try:
+            return bool(right(answer)), ""
+        except Exception as error:  # whatever a learner's answer does to the check
+            return False, f", {type(error).__name__}"
+
+    def _equal(self, answer: Any) -> bool:
+        # 1 == True: a number is not an answer to a question for yes or no.
+        return isinstance(answer, bool) == isinstance(self._right, bool) and answer == self._right
+
+
+def _short(answer: Any) -> str:
+    text = str(answer)
+    return text if len(text) <= 80 else f"{text[:77]}..."
