@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from errorindex import Errors
+from kills import lines
 
 os.environ["PATH"] = os.pathsep.join((str(Path(sys.prefix, "bin")), os.environ.get("PATH", "")))
 ERRORS = Errors()
@@ -39,3 +40,9 @@ def listed(request: pytest.FixtureRequest) -> Iterator[None]:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.getoption("--write-errors"):
         ERRORS.write()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if table := lines():
+        terminalreporter.section("killed with SIGKILL")
+        terminalreporter.write("\n".join(table) + "\n")

@@ -21,6 +21,7 @@ import boto3
 import psutil
 import pytest
 from contract import checks
+from kills import Killed, record, rows_of
 
 from hudilab.config import Settings, load_settings
 from hudilab.errors import ServiceError, SessionError
@@ -644,15 +645,6 @@ def test_stock_prices_go_through(env: dict[str, str], kafka: Access, settings: S
     assert rows_of(objects(settings, "run-prices/lab/stock_prices")) == (340, 340)
 
 
-def rows_of(table: Path, key: str = "_hoodie_record_key") -> tuple[int, int]:
-    """Rows and different keys of a table as an engine reads it that knows nothing of Spark."""
-    from hudi import HudiTableBuilder
-
-    rows = HudiTableBuilder.from_base_uri(str(table)).build().read()
-    keys = [value for batch in rows for value in batch[key].to_pylist()]
-    return len(keys), len(set(keys))
-
-
 @pytest.mark.deep
 def test_a_bundle_is_submitted(env: dict[str, str], settings: Settings, tmp_path: Path) -> None:
     bundle = tmp_path / "hudilab-bundle.zip"
@@ -702,10 +694,12 @@ class Writer:
 
 
 @pytest.mark.deep
+@pytest.mark.kills
+@pytest.mark.parametrize("victim", ["executor", "worker and its executors"])
 def test_a_worker_killed_in_mid_batch_loses_nothing(
-    settings: Settings, cluster: Cluster, master: Master, env: dict[str, str]
+    settings: Settings, cluster: Cluster, master: Master, env: dict[str, str], victim: str
 ) -> None:
-    writer = Writer(settings, env, "killed", batches=6)
+    writer = Writer(settings, env, f"killed-{victim.split()[0]}", batches=6)
     driver = subprocess.Popen(
         [sys.executable, *writer.command],
         env=clean() | writer.env,
@@ -721,16 +715,19 @@ def test_a_worker_killed_in_mid_batch_loses_nothing(
         requested = "*.commit.requested"
         wait_for(lambda: writer.timeline(requested) > writer.commits(), 120, "a batch in hand")
         worker = psutil.Process(cluster.workers[0])
-        executors = worker.children(recursive=True)
-        commands = [" ".join(one.cmdline()) for one in executors]
-        for one in (worker, *executors):
+        family = worker.children(recursive=True)
+        commands = [" ".join(one.cmdline()) for one in family]
+        for one in family if victim == "executor" else (worker, *family):
             one.kill()
+        rows, keys = rows_of(writer.table)
+        assert rows == keys
         assert any("CoarseGrainedExecutorBackend" in command for command in commands)
         done = writer.commits()
         out, err = driver.communicate(timeout=300)
         assert driver.returncode == 0, err[-3000:]
         assert done < writer.batches
         writer.assert_exact(out)
+        record(Killed(victim, "append, COPY_ON_WRITE", "cluster, S3", 1, 1, 0, 0))
     finally:
         if driver.poll() is None:
             os.killpg(driver.pid, signal.SIGKILL)
@@ -740,6 +737,7 @@ def test_a_worker_killed_in_mid_batch_loses_nothing(
 
 # Notebook 09 does the same each time, without looking at it with a second engine.
 @pytest.mark.deep
+@pytest.mark.kills
 def test_submitted_listed_killed_and_resumed(
     settings: Settings, master: Master, env: dict[str, str], drivers: list[psutil.Process]
 ) -> None:
@@ -771,6 +769,7 @@ def test_submitted_listed_killed_and_resumed(
     resumed = hudilab(writer.env, "submit", *writer.command)
     assert resumed.returncode == 0, resumed.stderr
     writer.assert_exact(resumed.stdout)
+    record(Killed("driver, submitted", "append, COPY_ON_WRITE", "cluster, S3", 1, 1, 0, 0))
     states = application_rows(master).set_index("id")["state"]
     assert set(states) == {"FINISHED"}
 

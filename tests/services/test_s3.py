@@ -16,7 +16,9 @@ from urllib.request import urlopen
 
 import psutil
 import pytest
+from kills import Killed, record
 from running import start_program, wait_while_running
+from spark import test_updates as updates
 from spark.test_kill import Run, survive
 
 from hudilab.config import Settings, load_settings
@@ -32,6 +34,8 @@ class OnS3(Run):
 
     `spark` and `hudi` are lines more in spark-defaults.conf and hudi-defaults.conf.
     """
+
+    where = "S3"
 
     def __init__(
         self,
@@ -90,6 +94,7 @@ def test_the_table_is_the_same_as_on_a_disk(tmp_path: Path, s3: S3Server, table_
 
 
 @pytest.mark.deep
+@pytest.mark.kills
 def test_a_server_killed_for_20_seconds_ends_no_stream_and_no_key_is_seen(
     tmp_path: Path, settings: Settings, s3: S3Server
 ) -> None:
@@ -112,7 +117,11 @@ def test_a_server_killed_for_20_seconds_ends_no_stream_and_no_key_is_seen(
         raise
     out, err = running.communicate(timeout=300)
     assert running.returncode == 0, err[-3000:]
-    exact(json.loads(out.splitlines()[-1]), run)
+    result = json.loads(out.splitlines()[-1])
+    exact(result, run)
+    record(
+        Killed("S3 server", "append, COPY_ON_WRITE", "S3", 1, 0, result["lost"], result["twice"])
+    )
 
     parser = ConfigParser()
     parser.read(s3.credentials)
@@ -141,11 +150,25 @@ def pages(port: int) -> str:
 
 
 @pytest.mark.deep
+@pytest.mark.kills
 @pytest.mark.parametrize(("kills", "batches"), [(1, 8), (5, 40)])
 def test_the_table_is_exact_after_kills_of_the_driver(
     tmp_path: Path, s3: S3Server, kills: int, batches: int
 ) -> None:
     survive(OnS3(tmp_path, s3, batches), kills, seed=kills)
+
+
+class SilverOnS3(OnS3, updates.SilverRun):
+    """Bronze and silver on S3."""
+
+
+@pytest.mark.deep
+@pytest.mark.kills
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_bronze_to_silver_on_s3_is_exact_after_kills(
+    tmp_path: Path, s3: S3Server, table_type: str
+) -> None:
+    updates.survive(SilverOnS3(tmp_path, s3, 30, table_type=table_type), kills=4)
 
 
 def connections(running: subprocess.Popen[str], server: S3Server) -> int:

@@ -16,6 +16,7 @@ import psutil
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
+from kills import Killed, record
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from services.programs import SECRET, USER, Programs
@@ -25,7 +26,7 @@ from hudilab.errors import KafkaError, StreamError
 from hudilab.jobs.stock_prices import run
 from hudilab.lessons.kafka import Access, create_topics, produce, topic_rows
 from hudilab.lessons.prices import Message, messages, outgoing, prices, read_prices
-from hudilab.operations.services.kafka import Broker, start_broker, stop_broker
+from hudilab.operations.services.kafka import Broker, start_broker
 from hudilab.operations.waiting import wait_for
 from hudilab.session import open_session
 from hudilab.streams import drain
@@ -283,8 +284,9 @@ def test_a_topic_that_was_made_anew_is_another_source(
 
 
 @pytest.mark.deep
+@pytest.mark.kills
 @pytest.mark.usefixtures("topics")
-def test_the_stream_survives_a_broker_that_is_away_for_20_seconds(
+def test_the_stream_survives_a_broker_that_is_killed_and_away_for_20_seconds(
     spark: SparkSession, settings: Settings, broker: Broker, kafka: Access, programs: Programs
 ) -> None:
     produce(kafka, "stocks-in", messages(1000, seed=9))
@@ -293,7 +295,7 @@ def test_the_stream_survives_a_broker_that_is_away_for_20_seconds(
     )
     try:
         wait_for(lambda: passed_on(kafka) == 1000, 120, "1000 prices in stocks-out")
-        stop_broker(settings)
+        end(start_broker(settings).pid)  # which returns the one that runs
         time.sleep(20)
         assert job.poll() is None
         assert start_broker(settings).bootstrap == broker.bootstrap
@@ -313,6 +315,7 @@ def test_the_stream_survives_a_broker_that_is_away_for_20_seconds(
     finally:
         end(job.pid)
     assert_exact(spark, table(spark, settings, "away"), 2000, seed=9)
+    record(Killed("Kafka broker", "Kafka to upsert, MERGE_ON_READ", "disk", 1, 0, 0, 0))
 
 
 def passed_on(kafka: Access) -> int:

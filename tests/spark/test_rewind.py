@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kills import Killed, record, rows_of
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from running import start_program
@@ -364,6 +365,7 @@ def test_the_command(spark: SparkSession, place: Place, to: str, tmp_path: Path)
 
 
 @pytest.mark.deep
+@pytest.mark.kills
 def test_ten_rewinds_that_are_killed_leave_nothing_that_the_next_does_not_complete(
     spark: SparkSession, spec: TableSpec, place: Place, to: str, tmp_path: Path
 ) -> None:
@@ -381,9 +383,13 @@ def test_ten_rewinds_that_are_killed_leave_nothing_that_the_next_does_not_comple
                 os.killpg(killed.pid, signal.SIGKILL)
             time.sleep(0.002)
         killed.communicate()
+        rows, keys = rows_of(folder(place.table))
+        assert rows == keys, "the second engine reads a key twice"
         Rewind(spark, place.table, to, stopped=True).run()
         write(spark, spec, place, 2)
     print(f"{met} of 10 were killed after their restore had begun")
     assert met >= 5
     Rewind(spark, place.table, to, stopped=True).run()
     assert_refills(spark, spec, place)
+    writing = f"rewind, {spec.operation}, {spec.table_type}"
+    record(Killed("rewind in a second process", writing, "disk", met, 10, 0, 0))

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kills import Killed, record, rows_of
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -298,10 +299,13 @@ def kill_beside(
                 time.sleep(0.01)
             time.sleep(chance.uniform(0.0, 0.4))
             os.killpg(program.pid, signal.SIGKILL)
+            rows, keys = rows_of(Path(str(local_path(place.table))))
+            assert rows == keys, "the second engine reads a key twice"
     drain(stream, batches=batches, deadline=600)
     return batches
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize(("spec", "services"), BESIDE)
 @pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.deep)])
 def test_a_service_is_killed_beside_a_stream(
@@ -318,6 +322,8 @@ def test_a_service_is_killed_beside_a_stream(
             break
         except TableError:
             time.sleep(2)
+    writing = f"{services[0]} beside {spec.operation}, {spec.table_type}"
+    record(Killed("service in a second process", writing, "disk", kills, kills, 0, 0))
     meta = Commits(spark, place.table).meta()
     for pending in ("filterPendingCompactionTimeline", "filterPendingReplaceOrClusteringTimeline"):
         assert getattr(meta.getActiveTimeline(), pending)().countInstants() == 0
