@@ -238,7 +238,8 @@ class TableSpec:
         """
         if self.operation == "upsert" and self.table_type == "MERGE_ON_READ" and not self.cdc:
             if batch_id % COMPACT_EVERY != COMPACT_EVERY - 1:
-                return {_INLINE: "false"}
+                # Without a compaction there is nothing to clean, and Hudi would look in each batch.
+                return {_INLINE: "false", _CLEAN: "false"}
             everything = batch_id % COMPACT_ALL_EVERY == COMPACT_ALL_EVERY - 1
             return {
                 _INLINE: "true",

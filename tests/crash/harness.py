@@ -112,7 +112,9 @@ def ledger_writer(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
     if case.shared:
         ledger = BatchLedger(spark, spec, place, source, case.batches, shared=True, lock=SHARING)
     else:
-        ledger = BatchLedger(spark, spec, place, source, case.batches, tidy_every=every)
+        # The ledger decides when to compact, unless its caller does.
+        when = {key: value for key, value in case.hudi.items() if key.startswith("hoodie.compact")}
+        ledger = BatchLedger(spark, spec, place, source, case.batches, tidy_every=every, extra=when)
     return ledger.write_batch
 
 

@@ -215,7 +215,10 @@ def test_one_batch_of_appends_in_twenty_is_tidied() -> None:
 
 def test_upserts_compact_large_logs_often_and_small_ones_rarely() -> None:
     upserted = spec(operation="upsert", table_type="MERGE_ON_READ")
-    assert upserted.tidy_options(8) == {"hoodie.compact.inline": "false"}
+    assert upserted.tidy_options(8) == {
+        "hoodie.compact.inline": "false",
+        "hoodie.clean.automatic": "false",
+    }
     often = {
         "hoodie.compact.inline": "true",
         "hoodie.compact.inline.max.delta.commits": "1",
