@@ -23,6 +23,8 @@ def main(arguments: list[str]) -> int:
     """Does not return when all is well: JupyterLab takes this process over."""
     try:
         settings = load_settings()
+        # A terminal of JupyterLab then finds `hudilab`, as remedies name it.
+        os.environ["PATH"] = os.pathsep.join((f"{sys.prefix}/bin", os.environ.get("PATH", "")))
         folder = settings.home / "notebooks"
         for line in update(settings.project / "notebooks", folder):
             print(f"lab: {line}", flush=True)

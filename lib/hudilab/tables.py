@@ -15,6 +15,7 @@ from hudilab.schema import EVOLVE, POLICIES
 
 __all__ = [
     "COMMIT_TIME",
+    "TABLE_TYPES",
     "TIDY_EVERY",
     "TableSpec",
     "closing_options",
@@ -26,13 +27,13 @@ __all__ = [
 ]
 
 COMMIT_TIME = "COMMIT_TIME_ORDERING"
+TABLE_TYPES = ("COPY_ON_WRITE", "MERGE_ON_READ")
 TIDY_EVERY = 20  # batches of appends
 COMPACT_EVERY = 10  # batches of upserts
 COMPACT_ALL_EVERY = 200
 SMALL_LOG = 1024 * 1024  # bytes
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TYPES = ("COPY_ON_WRITE", "MERGE_ON_READ")
 _OPERATIONS = ("bulk_insert", "insert", "upsert")
 # With one of these, a key is unique in its partition; with a global one, in the table.
 _LOCAL = ("BUCKET", "SIMPLE", "BLOOM", "RECORD_LEVEL_INDEX")
@@ -169,8 +170,9 @@ class TableSpec:
         problems += _columns_problems("partition", self.partition)
         if self.record_key == ():
             problems.append("record_key is empty, name the columns that make a row unique")
-        if self.table_type not in _TYPES:
-            problems.append(f"table_type={self.table_type!r} is not one of {', '.join(_TYPES)}")
+        if self.table_type not in TABLE_TYPES:
+            known = ", ".join(TABLE_TYPES)
+            problems.append(f"table_type={self.table_type!r} is not one of {known}")
         if self.operation not in _OPERATIONS:
             problems.append(f"operation={self.operation!r} is not one of {', '.join(_OPERATIONS)}")
         if self.operation == "upsert" and not problems and self.ordering in self.record_key:

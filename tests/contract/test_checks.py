@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_output
 
 GOOD = Path(__file__).with_name("good.ipynb")
 TITLE, CONTRACT, PARAMETERS, IMPORTS, SESSION, SECTION = range(6)
-FACT, PROMPT, EXERCISE, SOLUTION, SUMMARY, CLEANUP = range(6, 12)
+FACT, PROMPT, EXERCISE, CHECK, SOLUTION, SUMMARY, CLEANUP = range(6, 13)
 Change = Callable[[NotebookNode], object]
 
 
@@ -51,6 +51,7 @@ def added(number: int, text: str, *tags: str) -> Change:
 
 
 FIGURE = "plt.show() and the tag keep_output alone go together"
+OF_CHECK = "the last line of 'product = Exercise("
 SIZES = "sensors=0 is less than 1; change it in the parameters cell or with -p NAME VALUE"
 BROKEN: list[tuple[str, Change, str]] = [
     (
@@ -128,7 +129,11 @@ BROKEN: list[tuple[str, Change, str]] = [
     ("facts", lambda nb: nb.cells[FACT].update(execution_count=None), 'fact cell \'print("sum", '),
     (
         "facts",
-        both(bare(FACT), tagged(SOLUTION, "solution", "keep_output")),
+        both(
+            bare(FACT),
+            tagged(SOLUTION, "solution", "keep_output"),
+            lambda nb: nb.cells.pop(CHECK),
+        ),
         "no cell tagged nbval-check-output",
     ),
     (
@@ -143,10 +148,13 @@ BROKEN: list[tuple[str, Change, str]] = [
         added(FACT, "plt.show()", "keep_output"),
         "figure cell 'plt.show()' does not hold one picture; run make golden",
     ),
-    (
-        "exercises",
-        lambda nb: nb.cells.insert(SOLUTION, new_code_cell("pass")),
-        "an exercise is not followed by its solution at once",
+    *(
+        ("exercises", change, "an exercise is not followed by its check and its solution at once")
+        for change in (
+            lambda nb: nb.cells.insert(CHECK, new_code_cell("pass")),
+            lambda nb: nb.cells.insert(SOLUTION, new_code_cell("pass")),
+            lambda nb: nb.cells.insert(CHECK, nb.cells.pop(SOLUTION)),
+        )
     ),
     ("exercises", replace(PROMPT, "*Hint: ", ""), "an exercise has no prompt with a *Hint: before"),
     (
@@ -154,11 +162,30 @@ BROKEN: list[tuple[str, Change, str]] = [
         lambda nb: nb.cells[SOLUTION].metadata.pop("jupyter"),
         "a solution's source is not hidden",
     ),
-    ("exercises", replace(SOLUTION, "assert ", ""), "a solution asserts nothing"),
+    # A check that lets the starter pass, shows more than its verdict, or says nothing.
+    ("exercises", printed(CHECK, "right: 5\n"), OF_CHECK),
+    ("exercises", printed(CHECK, "not yet: add\nFalse\n"), OF_CHECK),
+    ("exercises", both(bare(CHECK), tagged(CHECK, "check")), OF_CHECK),
+    (
+        "exercises",
+        printed(SOLUTION, "not yet: add\n"),
+        "the last line of 'assert product.check(rows * batches)' is not 'right: '",
+    ),
+    (
+        "exercises",
+        tagged(EXERCISE),
+        "no exercise\nan exercise is not followed by its check and its solution at once",
+    ),
     (
         "exercises",
         lambda nb: nb.cells.__delitem__(slice(EXERCISE, SUMMARY)),
         "no exercise",
+    ),
+    # Without a check, a solution must assert something.
+    (
+        "exercises",
+        both(replace(SOLUTION, "assert ", ""), lambda nb: nb.cells.pop(CHECK)),
+        "a solution asserts nothing",
     ),
     ("cleanup", tagged(CLEANUP), "0 cells tagged cleanup; exactly one, the last code cell"),
     (

@@ -11,7 +11,7 @@ import pytest
 from contract import checks
 
 GOOD = Path(__file__).with_name("good.ipynb")
-SESSION, FACT, CLEANUP = 4, 6, 11
+SESSION, FACT, CLEANUP = 4, 6, 12
 
 
 def sample(folder: Path, session: str = "", fact: str = "") -> Path:
@@ -48,7 +48,7 @@ def test_the_second_run_changes_nothing(
     assert nb.cells[FACT].outputs[0].text == "sum 7\nmore\n"
     assert nb.cells[FACT].execution_count == 4
     assert nb.cells[SESSION].outputs == nb.cells[CLEANUP].outputs == []
-    assert [cell.id for cell in nb.cells] == [f"cell-{number}" for number in range(12)]
+    assert [cell.id for cell in nb.cells] == [f"cell-{number}" for number in range(13)]
     assert list(checks.RULES["metadata"](path, nb)) == []
 
 

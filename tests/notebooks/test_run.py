@@ -131,9 +131,9 @@ def test_a_failing_notebook_names_cell_cause_and_log_and_is_kept(tmp_path: Path)
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("hudilab: ")]
     executed = tmp_path / "executed" / "02_write_hudi_stream.ipynb"
     assert re.fullmatch(
-        r"hudilab: 02_write_hudi_stream\.ipynb: cell \d+ failed at 'spec = TableSpec\(': "
-        r"TableError: invalid TableSpec: table_type='COPY' is not one of COPY_ON_WRITE, "
-        r"MERGE_ON_READ; fix these fields; "
+        r"hudilab: 02_write_hudi_stream\.ipynb: cell \d+ failed at 'sizes = .+': "
+        r"ParameterError: table_type='COPY' is not one of COPY_ON_WRITE, MERGE_ON_READ; change it "
+        r"in the parameters cell or with -p NAME VALUE; "
         rf"see the log {tmp_path}/logs/02_write_hudi_stream-\w+-\d+\.log "
         rf"and the executed notebook {re.escape(str(executed))}",
         line,

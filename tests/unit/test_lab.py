@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from lab import NOTES, update
+from lab import NOTES, main, update
 
 from hudilab.errors import PathError
 
@@ -116,3 +116,13 @@ def test_make_lab_opens_no_file_of_the_checkout() -> None:
         check=True,
     )
     assert done.stdout.splitlines()[-1] == ".venv/bin/python tools/lab.py --no-browser"
+
+
+def test_a_terminal_of_jupyterlab_finds_the_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUDILAB_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.setattr(os, "execv", lambda *_: None)
+    main([])
+    assert os.environ["PATH"] == f"{sys.prefix}/bin{os.pathsep}/usr/bin"

@@ -169,6 +169,7 @@ def test_sizes_that_a_stream_can_have() -> None:
         ({"trigger_seconds": float("inf")}, "trigger_seconds=inf is not 0 or a positive number"),
         ({"trigger_seconds": "1"}, "trigger_seconds='1' is not a number"),
         ({"trigger_seconds": False}, "trigger_seconds=False is not a number"),
+        ({"table_type": "COW"}, "table_type='COW' is not one of COPY_ON_WRITE, MERGE_ON_READ"),
         ({"rows": 0, "sensors": 0}, "rows=0 is less than 1; sensors=0 is less than 1"),
     ],
 )

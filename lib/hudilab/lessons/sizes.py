@@ -1,10 +1,11 @@
-"""Check the sizes of a stream of generated rows before it starts."""
+"""Check the sizes of a stream of generated rows, and its table's type, before it starts."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from hudilab.errors import ParameterError
+from hudilab.tables import TABLE_TYPES
 
 __all__ = ["TICKERS", "check_sizes"]
 
@@ -19,6 +20,7 @@ def check_sizes(
     tickers: Any = 1,
     seed: Any = 0,
     trigger_seconds: Any = 0,
+    table_type: Any = TABLE_TYPES[0],
 ) -> None:
     """Raise ParameterError, with all problems at once, for sizes that no stream can have."""
     problems = []
@@ -41,6 +43,8 @@ def check_sizes(
         problems.append(f"trigger_seconds={trigger_seconds!r} is not a number")
     elif not 0 <= trigger_seconds < float("inf"):
         problems.append(f"trigger_seconds={trigger_seconds} is not 0 or a positive number")
+    if table_type not in TABLE_TYPES:
+        problems.append(f"table_type={table_type!r} is not one of {', '.join(TABLE_TYPES)}")
     if not problems and batches > rows:
         problems.append(
             f"batches={batches} is more than rows={rows}, so some batches would be empty"

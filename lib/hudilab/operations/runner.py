@@ -143,11 +143,23 @@ def _run(
     except (PapermillExecutionError, DeadKernelError, CellTimeoutError) as error:
         failure = error
     html = executed.with_suffix(".html")
-    html.write_text(HTMLExporter().from_filename(str(executed))[0], encoding="utf-8")
+    html.write_text(as_html(executed, settings.project), encoding="utf-8")
     if failure is not None:
         raise NotebookFailed(_explain(notebook, failure, log, executed, timeout)) from failure
     print(f"{notebook.name}: executed {executed}, HTML {html}", flush=True)
     return _results(executed)
+
+
+def as_html(executed: Path, project: Path) -> str:
+    """Return an executed notebook as one page that holds the project's diagrams."""
+    nb = nbformat.read(executed, as_version=4)
+    for cell in nb.cells:
+        if cell.cell_type == "markdown":
+            # Lessons link from their folder; nbconvert embeds only what is below `path`.
+            cell.source = cell.source.replace("](../docs/", "](docs/")
+    where = {"path": str(project), "name": executed.stem}
+    exporter = HTMLExporter(embed_images=True)
+    return str(exporter.from_notebook_node(nb, resources={"metadata": where})[0])
 
 
 def _explain(notebook: Path, failure: _Failure, log: Path, executed: Path, timeout: int) -> str:
