@@ -47,7 +47,7 @@ bench-updates: setup ## compare updates with MERGE INTO of other formats: three 
 	@$(BIN)/python benchmarks/updates.py $(ARGS)
 
 lock: ## resolve pyproject.toml anew into both locks; needs uv (pip install uv)
-	@uv lock --quiet && $(LOCK) -o requirements.lock && $(LOCK) --extra dev -o requirements-dev.lock && rm uv.lock
+	@uv lock --quiet && $(LOCK) -o requirements.lock && $(LOCK) --extra dev --extra book -o requirements-dev.lock && rm uv.lock
 
 clean: ## remove .venv and the caches of tools; tables (.lab) and jars stay
 	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache build dist lib/*.egg-info && find lib tests tools -name __pycache__ -prune -exec rm -rf {} +
