@@ -5,7 +5,7 @@ ARGS ?=
 LOCK := uv export --quiet --frozen --format requirements-txt --no-emit-project --no-annotate --no-header --extra kafka --extra s3 --extra lab
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run lab check test lesson test-deep golden bundle bench bench-updates lock clean
+.PHONY: help setup setup-dev run lab check test lesson test-deep golden book bundle bench bench-updates lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -36,6 +36,9 @@ test-deep: setup-dev ## the tests that take minutes
 
 golden: setup-dev ## run the notebooks and rewrite the outputs kept in git; review the diff
 	@$(BIN)/python tools/golden.py $(ARGS)
+
+book: setup-dev ## build dist/book, the lessons as a site; ARGS=--as-committed runs no notebook
+	@$(BIN)/python tools/book.py $(ARGS)
 
 bundle: setup ## build dist/hudilab-bundle.zip, what spark-submit needs elsewhere
 	@$(BIN)/hudilab jars core kafka msk && $(BIN)/hudilab bundle $(ARGS)

@@ -7,14 +7,14 @@ import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "lib")]
+sys.path[:0] = [str(HERE.parent / "tools"), str(HERE.parent / "lib")]
 
 project = "Hudi Streaming Lab"
 author = "the contributors of the Hudi Streaming Lab"
 release = tomllib.loads((HERE.parent / "pyproject.toml").read_text("utf-8"))["project"]["version"]
 language = "en"
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "lessons"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "terms"]
 root_doc = "index"
 exclude_patterns = ["tests", "conf"]
 nitpicky = True
@@ -37,6 +37,7 @@ napoleon_use_ivar = True  # documented attributes are listed once, with their cl
 
 html_theme = "furo"
 html_title = project
+html_favicon = "static/favicon.svg"
 html_static_path = ["static"]
 html_css_files = ["book.css"]
 html_js_files = ["book.js"]

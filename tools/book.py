@@ -67,7 +67,10 @@ def run_if_stale(path: Path, folder: Path, which: str) -> None:
         return
     print(f"book: {which} {path.name} has no results of its present cells; running ...", flush=True)
     with tempfile.TemporaryDirectory() as home:
-        save(golden.executed(path, home), there, Path(home))
+        try:
+            save(golden.executed(path, home), there, Path(home))
+        except LabError as error:
+            raise LabError(f"{path.name} failed: {error}") from error
 
 
 def collect(source: Path, lessons: list[Path], executed: Path | None) -> None:

@@ -46,7 +46,10 @@ def rewrite(path: Path) -> bool:
     """Run one notebook and write it back; whether that changed it."""
     before = path.read_bytes()
     with tempfile.TemporaryDirectory() as home:
-        nb = stripped(executed(path, home))
+        try:
+            nb = stripped(executed(path, home))
+        except LabError as error:
+            raise LabError(f"{path.name} was not rewritten: {error}") from error
     if problems := list(unkept(nb)):
         raise LabError(
             f"{path.name} was not rewritten: {'; '.join(problems)}; print only facts that are the "
@@ -57,7 +60,10 @@ def rewrite(path: Path) -> bool:
 
 
 def executed(path: Path, home: str) -> NotebookNode:
-    """The notebook after a run from top to bottom, in this directory."""
+    """The notebook after a run from top to bottom, in this directory.
+
+    Errors: LabError with the cause when a cell fails.
+    """
     nb = nbformat.read(path, as_version=4)
     env = {name: value for name, value in os.environ.items() if name not in UNSET}
     # As in an activated environment: remedies name `hudilab` without its path.
@@ -75,9 +81,7 @@ def executed(path: Path, home: str) -> NotebookNode:
         client.execute(env=env | {"HUDILAB_HOME": home})
     except (CellExecutionError, DeadKernelError) as error:
         text = f"{error.ename}: {error.evalue}" if hasattr(error, "ename") else "kernel killed"
-        raise LabError(
-            f"{path.name} was not rewritten: {root_cause(text)}; fix the notebook"
-        ) from error
+        raise LabError(f"{root_cause(text)}; fix the notebook") from error
     return nb
 
 
