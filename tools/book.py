@@ -32,6 +32,7 @@ EXECUTED, OUT, WORK = ROOT / "dist" / "executed", ROOT / "dist" / "book", ROOT /
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "benchmarks/README.md")
 PAGES += ("docs/deploy.md", "docs/errors.md", "docs/inspect.md")
 FOLDED = {"solution": "Show the solution", "cleanup": "Show the cell that cleans up"}
+RAN = ("Python", "Spark", "Hudi", "Java")
 LOCAL_LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s#]+)")
 EXTERNAL = re.compile(r"https?://[\w-]+(\.[\w-]+)+(:\d+)?(/[^\s<>]*)?")
 
@@ -116,7 +117,7 @@ def shown(nb: NotebookNode) -> NotebookNode:
     ran = nb.metadata.get(VERSIONS)
     told = "Not run for this edition: it shows only the results that git keeps."
     if ran:
-        told = f"Run with {', '.join(f'{name} {version}' for name, version in ran.items())}."
+        told = f"Run with {', '.join(f'{name} {ran[name]}' for name in RAN)}."
     facts = nbformat.v4.new_markdown_cell(f"{{.ran}}\n{told}", id="ran")
     nb.cells.insert(1, facts)
     return nb
