@@ -1,7 +1,8 @@
 """The gates of `make test`, each with its seconds; stops at the first failure.
 
 Two gates run at a time, and each prints its output when it ends; gates that need no Java come
-first, and the book, made of what the others ran, is last. The last lines give the time to run all notebooks once, and the ten slowest tests and cells.
+first, and the book, made of what the others ran, is last. The last lines give the time to run all
+notebooks once, and the ten slowest tests and cells.
 `--quick` runs the first stage only. `--gate NAME` runs one gate and passes it all further
 arguments. `--lesson 03` runs one notebook and compares its results with those in git.
 """

@@ -95,6 +95,8 @@ def _closed(node: nodes.Node) -> bool:
     while node := node.parent:
         if isinstance(node, CLOSED) or "cell_output" in node.get("classes", []):
             return True
+        if isinstance(node, nodes.paragraph) and node.astext().startswith("Sources: "):
+            return True  # the last line of a lesson
     return False
 
 

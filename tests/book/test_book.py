@@ -95,6 +95,9 @@ def test_first_uses_are_linked(lessons: dict[str, BeautifulSoup]) -> None:
             "pre, code, h1, h2, h3, h4, div.cell_output, style, script, details, figure"
         ):
             part.decompose()
+        for part in article.select("p"):
+            if part.text.startswith("Sources: "):
+                part.decompose()
         for text in article.find_all(string=True):
             link = text.find_parent("a")
             if link and "glossary.html#term-" in link.get("href", ""):
@@ -233,3 +236,21 @@ def test_the_dark_theme(browser: Browser, site: Path) -> None:
     page.locator("details.hide summary").first.click()
     assert page.locator("details.hide").first.get_attribute("open") is not None
     assert wrong == []
+
+
+def test_no_text_of_a_diagram_covers_another(browser: Browser) -> None:
+    boxes = """[...document.querySelectorAll("text")].map(it => {
+        const box = it.getBBox();
+        return [it.textContent, box.x, box.y + 3, box.x + box.width, box.y + box.height - 3];
+    })"""
+    for file in sorted((ROOT / "docs" / "diagrams").glob("*.svg")):
+        page, wrong = opened(browser, file.as_uri(), 500, "light")
+        found = page.evaluate(boxes)
+        assert len(found) > 10
+        for at, (one, left, top, right, bottom) in enumerate(found):
+            assert left >= 4, f"{file.name}: {one}"
+            assert right <= 476, f"{file.name}: {one}"
+            for other, x, y, end, foot in found[at + 1 :]:
+                apart = end <= left or x >= right or foot <= top or y >= bottom
+                assert apart, f"{file.name}: {one!r} covers {other!r}"
+        assert wrong == []
