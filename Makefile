@@ -5,7 +5,7 @@ ARGS ?=
 LOCK := uv export --quiet --frozen --format requirements-txt --no-emit-project --no-annotate --no-header --extra kafka --extra s3 --extra lab
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run lab check test lesson test-deep golden bundle bench bench-updates lock clean
+.PHONY: help setup setup-dev run lab check test lesson test-deep golden book bundle bench bench-updates lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -37,6 +37,9 @@ test-deep: setup-dev ## the tests that take minutes
 golden: setup-dev ## run the notebooks and rewrite the outputs kept in git; review the diff
 	@$(BIN)/python tools/golden.py $(ARGS)
 
+book: setup-dev ## build dist/book, the lessons as a site; ARGS=--as-committed runs no notebook
+	@$(BIN)/python tools/book.py $(ARGS)
+
 bundle: setup ## build dist/hudilab-bundle.zip, what spark-submit needs elsewhere
 	@$(BIN)/hudilab jars core kafka msk && $(BIN)/hudilab bundle $(ARGS)
 
@@ -47,7 +50,7 @@ bench-updates: setup ## compare updates with MERGE INTO of other formats: three 
 	@$(BIN)/python benchmarks/updates.py $(ARGS)
 
 lock: ## resolve pyproject.toml anew into both locks; needs uv (pip install uv)
-	@uv lock --quiet && $(LOCK) -o requirements.lock && $(LOCK) --extra dev -o requirements-dev.lock && rm uv.lock
+	@uv lock --quiet && $(LOCK) -o requirements.lock && $(LOCK) --extra dev --extra book -o requirements-dev.lock && rm uv.lock
 
 clean: ## remove .venv and the caches of tools; tables (.lab) and jars stay
 	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache build dist lib/*.egg-info && find lib tests tools -name __pycache__ -prune -exec rm -rf {} +

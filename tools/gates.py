@@ -1,7 +1,8 @@
 """The gates of `make test`, each with its seconds; stops at the first failure.
 
 Two gates run at a time, and each prints its output when it ends; gates that need no Java come
-first. The last lines give the time to run all notebooks once, and the ten slowest tests and cells.
+first, and the book, made of what the others ran, is last. The last lines give the time to run all
+notebooks once, and the ten slowest tests and cells.
 `--quick` runs the first stage only. `--gate NAME` runs one gate and passes it all further
 arguments. `--lesson 03` runs one notebook and compares its results with those in git.
 """
@@ -26,6 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("lib", "tests", "tools", "notebooks", "benchmarks", "docker")
 PYTEST = ("pytest", "-q")
 GOLDEN = ("--nbval-lax", "--nbval-current-env", "--nbval-sanitize-with", "tests/nbval_sanitize.cfg")
+# The book shows the notebooks as these gates ran them.
+KEPT = ("-p", "tools.executed", "--executed-to", "dist/executed")
 CURRICULUM, WITH_SERVERS = "golden cells", "golden cells with servers"
 
 
@@ -49,13 +52,15 @@ GATES: dict[str, tuple[str, ...]] = {
     "services": (*PYTEST, "tests/services"),
     "crashes": (*PYTEST, "tests/crash"),
     "notebooks": (*PYTEST, "tests/notebooks"),
-    CURRICULUM: (*PYTEST, *GOLDEN, *lessons(with_servers=False)),
-    WITH_SERVERS: (*PYTEST, *GOLDEN, *lessons(with_servers=True)),
+    CURRICULUM: (*PYTEST, *GOLDEN, *KEPT, *lessons(with_servers=False)),
+    WITH_SERVERS: (*PYTEST, *GOLDEN, *KEPT, *lessons(with_servers=True)),
+    "book": (*PYTEST, "-rs", "tests/book"),
 }
 # Each stage has two lanes, which run in parallel; the gates of a lane run one after the other.
 QUICK = (("lint", "format", "types", "unit tests"), ("notebook contract",))
 # Gates that start servers on their usual ports share a lane: two brokers cannot have one port.
 SLOW = (("services", WITH_SERVERS, "crashes", "notebooks"), ("Spark tests", CURRICULUM))
+LAST = (("book",),)
 # The tests' JVMs live for seconds: the optimizing compiler would cost more time than it saves.
 # Without it the JVM reserves 48 MB for compiled code, which a session of ten minutes can fill.
 SHORT = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
@@ -161,14 +166,14 @@ def main(*given: str) -> int:
             parser.error(
                 f"{len(found)} notebooks start with {asked.lesson!r}; choose one of: {names}"
             )
-        GATES[CURRICULUM] = (*PYTEST, *GOLDEN, str(found[0].relative_to(ROOT)))
+        GATES[CURRICULUM] = (*PYTEST, *GOLDEN, *KEPT, str(found[0].relative_to(ROOT)))
         asked.gate = CURRICULUM
     if asked.gate:
         run = Run(arguments, at_once=True)
         run.stage(((asked.gate,),))
         return run.code
     run = Run()
-    for lanes in (QUICK,) if asked.quick else (QUICK, SLOW):
+    for lanes in (QUICK,) if asked.quick else (QUICK, SLOW, LAST):
         run.stage(lanes)
     if run.code:
         return run.code

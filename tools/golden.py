@@ -45,7 +45,11 @@ def main(names: list[str]) -> int:
 def rewrite(path: Path) -> bool:
     """Run one notebook and write it back; whether that changed it."""
     before = path.read_bytes()
-    nb = stripped(executed(path))
+    with tempfile.TemporaryDirectory() as home:
+        try:
+            nb = stripped(executed(path, home))
+        except LabError as error:
+            raise LabError(f"{path.name} was not rewritten: {error}") from error
     if problems := list(unkept(nb)):
         raise LabError(
             f"{path.name} was not rewritten: {'; '.join(problems)}; print only facts that are the "
@@ -55,29 +59,29 @@ def rewrite(path: Path) -> bool:
     return path.read_bytes() != before
 
 
-def executed(path: Path) -> NotebookNode:
-    """The notebook after a run from top to bottom, in a directory of its own."""
+def executed(path: Path, home: str) -> NotebookNode:
+    """The notebook after a run from top to bottom, in this directory.
+
+    Errors: LabError with the cause when a cell fails.
+    """
     nb = nbformat.read(path, as_version=4)
-    with tempfile.TemporaryDirectory() as home:
-        env = {name: value for name, value in os.environ.items() if name not in UNSET}
-        # As in an activated environment: remedies name `hudilab` without its path.
-        env["PATH"] = os.pathsep.join((f"{sys.prefix}/bin", env.get("PATH", "")))
-        client = NotebookClient(
-            nb,
-            kernel_name="python3",
-            timeout=600,
-            coalesce_streams=True,
-            record_timing=False,
-            extra_arguments=["--log-level=ERROR"],
-            resources={"metadata": {"path": home}},
-        )
-        try:
-            client.execute(env=env | {"HUDILAB_HOME": home})
-        except (CellExecutionError, DeadKernelError) as error:
-            text = f"{error.ename}: {error.evalue}" if hasattr(error, "ename") else "kernel killed"
-            raise LabError(
-                f"{path.name} was not rewritten: {root_cause(text)}; fix the notebook"
-            ) from error
+    env = {name: value for name, value in os.environ.items() if name not in UNSET}
+    # As in an activated environment: remedies name `hudilab` without its path.
+    env["PATH"] = os.pathsep.join((f"{sys.prefix}/bin", env.get("PATH", "")))
+    client = NotebookClient(
+        nb,
+        kernel_name="python3",
+        timeout=600,
+        coalesce_streams=True,
+        record_timing=False,
+        extra_arguments=["--log-level=ERROR"],
+        resources={"metadata": {"path": home}},
+    )
+    try:
+        client.execute(env=env | {"HUDILAB_HOME": home})
+    except (CellExecutionError, DeadKernelError) as error:
+        text = f"{error.ename}: {error.evalue}" if hasattr(error, "ename") else "kernel killed"
+        raise LabError(f"{root_cause(text)}; fix the notebook") from error
     return nb
 
 

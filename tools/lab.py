@@ -17,6 +17,8 @@ from hudilab.config import load_settings
 from hudilab.errors import LabError, PathError
 
 NOTES = ".lessons.json"  # of each copy, the hash of the lesson that it was made from
+CONFIG = Path(__file__).with_name("jupyter")
+DIAGRAMS = b"](../docs/diagrams/"  # JupyterLab serves nothing above its folder
 
 
 def main(arguments: list[str]) -> int:
@@ -32,6 +34,9 @@ def main(arguments: list[str]) -> int:
         print(f"lab: {error}", file=sys.stderr)
         return 1
     command = [sys.executable, "-m", "jupyter", "lab", f"--notebook-dir={folder}", *arguments]
+    # No news of Jupyter, and no question about them; a user's own settings come first.
+    paths = (str(CONFIG), os.environ.get("JUPYTER_CONFIG_PATH"))
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
     os.execv(command[0], command)
 
 
@@ -44,12 +49,16 @@ def update(lessons: Path, folder: Path) -> Iterator[str]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         made = _read(notes)
+        for diagram in sorted((lessons.parent / "docs" / "diagrams").glob("*.svg")):
+            (folder / "diagrams").mkdir(exist_ok=True)
+            _replace(folder / "diagrams" / diagram.name, diagram.read_bytes())
         for lesson in sorted(lessons.glob("[0-9]*.ipynb")):
-            copy, now = folder / lesson.name, _digest(lesson)
-            there = _digest(copy) if copy.exists() else ""
+            edition = lesson.read_bytes().replace(DIAGRAMS, b"](diagrams/")
+            copy, now = folder / lesson.name, _digest(edition)
+            there = _digest(copy.read_bytes()) if copy.exists() else ""
             if there in ("", now, made.get(lesson.name)):
                 if there != now:
-                    _replace(copy, lesson.read_bytes())
+                    _replace(copy, edition)
                     yield f"{copy}: {'updated to the new lesson' if there else 'copied'}"
                 made[lesson.name] = now
             elif made.get(lesson.name) != now:
@@ -62,8 +71,8 @@ def update(lessons: Path, folder: Path) -> Iterator[str]:
         ) from None
 
 
-def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _read(notes: Path) -> dict[str, str]:

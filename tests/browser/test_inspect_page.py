@@ -7,13 +7,13 @@ JupyterLab go.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from chromium import launched, opened
+from playwright.sync_api import Browser
 from unit.handmade import HandMade, at
 
 from hudilab.operations.inspect import inspect
@@ -27,10 +27,8 @@ pytestmark = pytest.mark.deep
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    found = shutil.which("chromium") or shutil.which("google-chrome")
-    assert found, "no Chromium on PATH; install it (Debian: apt-get install chromium)"
-    with sync_playwright() as playwright:
-        yield playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+    with launched() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -51,27 +49,12 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def opened(browser: Browser, file: Path, width: int, scheme: str) -> tuple[Page, list[str]]:
-    """The page, and what went wrong on it: errors, and requests for anything but itself."""
-    context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=width < 500
-    )
-    page, wrong = context.new_page(), []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
-    page.on(
-        "request", lambda asked: wrong.append(asked.url) if asked.url != file.as_uri() else None
-    )
-    page.goto(file.as_uri())
-    return page, wrong
-
-
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
     [("wide", 1400, "light"), ("dark", 1400, "dark"), ("phone", 390, "light")],
 )
 def test_it_is_shown(browser: Browser, page_file: Path, name: str, width: int, scheme: str) -> None:
-    page, wrong = opened(browser, page_file, width, scheme)
+    page, wrong = opened(browser, page_file.as_uri(), width, scheme)
     bars = page.locator("#line rect[data-i]")
     assert bars.count() == 6
     assert page.locator("#files rect[data-s]").count() == 3
@@ -97,7 +80,7 @@ def test_it_is_shown(browser: Browser, page_file: Path, name: str, width: int, s
 
 
 def test_without_colour_each_kind_has_its_letter(browser: Browser, page_file: Path) -> None:
-    page, _ = opened(browser, page_file, 1400, "light")
+    page, _ = opened(browser, page_file.as_uri(), 1400, "light")
     page.get_by_text("Evenly").click()
     letters = page.locator("#line text.in").all_text_contents()
     assert sorted(set(letters)) == ["D", "M", "X"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
@@ -22,7 +21,10 @@ from urllib.request import urlopen
 
 import nbformat
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from chromium import launched
+from contract.checks import METADATA
+from nbformat.v4 import new_markdown_cell, new_notebook
+from playwright.sync_api import Page
 
 PROJECT = Path(__file__).resolve().parents[2]
 SCREENSHOTS = Path(os.environ.get("HUDILAB_SCREENSHOTS", PROJECT / ".lab" / "screenshots"))
@@ -32,32 +34,16 @@ pytestmark = pytest.mark.deep
 
 
 @pytest.fixture(scope="module")
-def chromium() -> str:
-    found = shutil.which("chromium") or shutil.which("google-chrome")
-    assert found, "no Chromium on PATH; install it (Debian: apt-get install chromium)"
-    return found
-
-
-@pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Path]]:
-    """JupyterLab on a copy of the notebooks: its address, token and folder."""
+    """JupyterLab as `make lab` opens it: its address, token and folder."""
     home = tmp_path_factory.mktemp("lab")
     folder = home / "notebooks"
-    shutil.copytree(PROJECT / "notebooks", folder)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     token = secrets.token_hex(8)
-    command = [
-        sys.executable,
-        "-m",
-        "jupyter",
-        "lab",
-        "--no-browser",
-        "--allow-root",
-        "--ip=127.0.0.1",
-    ]
-    command += [f"--port={port}", f"--IdentityProvider.token={token}", f"--notebook-dir={folder}"]
+    command = [sys.executable, str(PROJECT / "tools" / "lab.py"), "--no-browser", "--allow-root"]
+    command += ["--ip=127.0.0.1", f"--port={port}", f"--IdentityProvider.token={token}"]
     env = os.environ | {"HUDILAB_HOME": str(home), "JUPYTER_CONFIG_DIR": str(home / "config")}
     with (home / "jupyter.log").open("wb") as log:
         server = subprocess.Popen(
@@ -117,8 +103,24 @@ def run_all(page: Page, notebook: Path) -> None:
     wait_for(finished, 240, f"{notebook.name} to run")
 
 
+def test_it_asks_nothing_and_shows_a_diagram(lab: tuple[str, str, Path]) -> None:
+    address, token, folder = lab
+    picture = new_markdown_cell("![flow](diagrams/micro-batch.svg)")
+    book = new_notebook(cells=[picture], metadata=METADATA)
+    nbformat.write(book, folder / "picture.ipynb")
+    with launched() as browser:
+        page = browser.new_page(viewport={"width": 1200, "height": 1600})
+        page.goto(f"{address}/lab/tree/picture.ipynb?token={token}&reset")
+        shown = page.locator(".jp-MarkdownCell img")
+        shown.wait_for(timeout=60_000)
+        wait_for(lambda: shown.evaluate("it => it.naturalWidth") == 480, 10, "the diagram")
+        page.wait_for_timeout(3000)  # the question came a second after the page
+        assert page.get_by_text("official Jupyter news").count() == 0
+        assert page.locator(".Toastify__toast, .jp-Dialog").count() == 0
+
+
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_run_all_cells(lab: tuple[str, str, Path], chromium: str, name: str) -> None:
+def test_run_all_cells(lab: tuple[str, str, Path], name: str) -> None:
     address, token, folder = lab
     notebook = folder / name
     cells = nbformat.read(notebook, as_version=4).cells
@@ -127,11 +129,7 @@ def test_run_all_cells(lab: tuple[str, str, Path], chromium: str, name: str) -> 
             cell.outputs, cell.execution_count = [], None
     nbformat.write(nbformat.from_dict({**nbformat.read(notebook, 4), "cells": cells}), notebook)
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
+    with launched() as browser:
         page = browser.new_page(viewport={"width": 1200, "height": 1600})
         page.goto(f"{address}/lab/tree/{name}?token={token}&reset")
         page.locator(".jp-NotebookPanel .jp-CodeCell").first.wait_for(timeout=60_000)
@@ -148,7 +146,6 @@ def test_run_all_cells(lab: tuple[str, str, Path], chromium: str, name: str) -> 
             )
             page.wait_for_timeout(1500)
             page.screenshot(path=SCREENSHOTS / f"{notebook.stem}-{shot}.png")
-        browser.close()
     code = [c for c in nbformat.read(notebook, as_version=4).cells if c.cell_type == "code"]
     outputs = [output for cell in code for output in cell.outputs]
     assert [output for output in outputs if output.output_type == "error"] == []

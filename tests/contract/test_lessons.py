@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import nbformat
+from terms import minutes
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -14,15 +14,9 @@ ROW = re.compile(
 )
 
 
-def minutes(notebook: Path) -> str:
-    text = "\n".join(cell.source for cell in nbformat.read(notebook, as_version=4).cells)
-    (found,) = re.findall(r"^\| Time \| (\d+) minutes to read,", text, re.MULTILINE)
-    return str(found)
-
-
 def test_each_lesson_is_in_the_table_with_its_minutes() -> None:
     lessons = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
-    told = [(file, time) for _, file, time in ROW.findall(README)]
+    told = [(file, int(time)) for _, file, time in ROW.findall(README)]
     assert told == [(lesson.name, minutes(lesson)) for lesson in lessons]
 
 

@@ -43,6 +43,17 @@ def test_copies_are_the_lessons(lessons: Path, copies: Path) -> None:
     assert list(update(lessons, copies)) == []
 
 
+def test_diagrams_are_beside_the_copies(lessons: Path, copies: Path) -> None:
+    diagrams = lessons.parent / "docs" / "diagrams"
+    diagrams.mkdir(parents=True)
+    (diagrams / "flow.svg").write_text("<svg/>")
+    (lessons / "00_a.ipynb").write_text("see ![flow](../docs/diagrams/flow.svg), ../docs/diagrams")
+    assert list(update(lessons, copies)) == [f"{copies}/00_a.ipynb: updated to the new lesson"]
+    assert (copies / "00_a.ipynb").read_text() == "see ![flow](diagrams/flow.svg), ../docs/diagrams"
+    assert (copies / "diagrams" / "flow.svg").read_text() == "<svg/>"
+    assert list(update(lessons, copies)) == []
+
+
 def test_a_lesson_that_has_changed_is_copied_anew(lessons: Path, copies: Path) -> None:
     (lessons / "00_a.ipynb").write_text("second edition")
     assert list(update(lessons, copies)) == [f"{copies}/00_a.ipynb: updated to the new lesson"]

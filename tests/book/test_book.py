@@ -1,0 +1,256 @@
+"""The book: built with warnings as errors, checked, searched, and opened in a Chromium.
+
+Lessons without an executed copy in dist/executed are run first, which takes minutes.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from pathlib import Path
+
+import book
+import pytest
+import terms
+from bs4 import BeautifulSoup
+from chromium import MISSING, find_chromium, launched, opened
+from playwright.sync_api import Browser
+
+import hudilab
+from hudilab.errors import LabError
+
+ROOT = Path(__file__).resolve().parents[2]
+LESSONS = [path.stem for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))]
+GLOSSARY = terms.entries((ROOT / "book" / "glossary.md").read_text("utf-8"))
+WORST = ["index", "README", "glossary", "docs/errors", "benchmarks/README", "reference/index"]
+WORST += [f"notebooks/{name}" for name in LESSONS]
+
+
+@pytest.fixture(scope="module")
+def site() -> Path:
+    """The book as `make book` makes it, of the notebooks that this run's gates have run."""
+    assert book.main([]) == 0
+    return book.OUT
+
+
+def soup(file: Path) -> BeautifulSoup:
+    return BeautifulSoup(file.read_text("utf-8"), "html.parser")
+
+
+@pytest.fixture(scope="module")
+def lessons(site: Path) -> dict[str, BeautifulSoup]:
+    return {name: soup(site / "notebooks" / f"{name}.html") for name in LESSONS}
+
+
+def test_each_lesson_has_its_results(lessons: dict[str, BeautifulSoup]) -> None:
+    for name, page in lessons.items():
+        ran = page.select_one("p.ran")
+        assert re.fullmatch(
+            r"Run with Python 3\.11\.\d+, Spark 3\.5\.\d, Hudi [\d.]+, Java 17[\d.]*\.", ran.text
+        ), name
+        # Not only in the cells whose outputs git keeps.
+        cells, printed = page.select("div.cell"), page.select("div.cell_output")
+        assert len(cells) > 15, name
+        assert len(printed) > len(cells) / 4, name
+
+
+def test_solutions_are_folded_and_checks_are_not(lessons: dict[str, BeautifulSoup]) -> None:
+    for name, page in lessons.items():
+        solutions = page.select("div.cell.tag_solution")
+        assert solutions, name
+        for cell in solutions:
+            assert cell.find("details", class_="hide"), name
+            assert "Show the solution" in cell.text, name
+        for cell in page.select("div.cell.tag_check, div.cell.tag_exercise"):
+            assert not cell.find("details"), name
+
+
+def test_lessons_follow_one_another(lessons: dict[str, BeautifulSoup]) -> None:
+    for before, after in pairwise(LESSONS):
+        assert lessons[before].select_one("a.next-page")["href"] == f"{after}.html"
+        assert lessons[after].select_one("a.prev-page")["href"] == f"{before}.html"
+
+
+def test_nothing_of_this_machine_and_no_litter(site: Path) -> None:
+    litter = re.compile(r"\d(?:batch|round)/s\b|\bWARN\b.*\.java|Traceback \(most|\d%\|")
+    for file in sorted((site / "notebooks").glob("*.html")):
+        text = file.read_text("utf-8")
+        for folder in (str(ROOT), tempfile.gettempdir() + "/tmp", str(Path.home()) + "/"):
+            assert folder not in text, f"{folder} in {file.name}"
+        for printed in soup(file).select("div.cell_output"):
+            assert not litter.search(printed.text), file.name
+
+
+def test_first_uses_are_linked(lessons: dict[str, BeautifulSoup]) -> None:
+    """Each name of the glossary in a lesson's text comes after a link to it, or is that link."""
+    found, names = terms.pattern(GLOSSARY)
+    for lesson, page in lessons.items():
+        article, linked = page.select_one("article"), list[str]()
+        for part in article.select(
+            "pre, code, h1, h2, h3, h4, div.cell_output, style, script, details, figure"
+        ):
+            part.decompose()
+        for part in article.select("p"):
+            if part.text.startswith("Sources: "):
+                part.decompose()
+        for text in article.find_all(string=True):
+            link = text.find_parent("a")
+            if link and "glossary.html#term-" in link.get("href", ""):
+                linked.append(names[found.fullmatch(str(text)).lastindex - 1])
+            elif not link:
+                used = {names[match.lastindex - 1] for match in found.finditer(str(text))}
+                assert used <= set(linked), f"{lesson}: {used - set(linked)} in {text!r}"
+        assert len(linked) == len(set(linked)) >= 5, lesson
+
+
+def test_the_paths_tell_the_minutes_of_the_lessons(site: Path) -> None:
+    tables = soup(site / "index.html").select("table")[1:]
+    assert len(tables) == 3
+    for table in tables:
+        rows = [[cell.text for cell in row.select("td")] for row in table.select("tbody tr")]
+        *each, total = [int(minutes) for _, minutes in rows]
+        numbers = [title.split()[0] for title, _ in rows[:-1]]
+        paths = [next((ROOT / "notebooks").glob(f"{number}_*.ipynb")) for number in numbers]
+        assert each == [terms.minutes(path) for path in paths]
+        assert total == sum(each)
+
+
+def test_the_reference_has_the_public_names_and_every_module(site: Path) -> None:
+    index = soup(site / "reference" / "index.html")
+    table = index.select_one("table")
+    linked = {link.text: link["href"] for link in table.select("a")}
+    assert set(linked) == set(hudilab.__all__)
+    assert all("#hudilab." in address for address in linked.values())
+    library = ROOT / "lib" / "hudilab"
+    modules = {f"hudilab.{path.stem}" for path in library.glob("[a-z]*.py")}
+    modules |= {f"hudilab.lessons.{path.stem}" for path in library.glob("lessons/[a-z]*.py")}
+    assert {path.stem for path in (site / "reference").glob("hudilab.*.html")} == modules
+
+
+SPHINX_SEES = {
+    "[there](gone.md)": "'gone.md' [myst.xref_missing]",
+    "[there](glossary.md#gone)": "local id not found in doc 'glossary': 'gone'",
+    "{term}`gone`": "term not in glossary: 'gone'",
+    "![picture](gone.png)": "image file not readable: gone.png",
+}
+THE_CHECK_SEES = {
+    "[there](https://nowhere)": "links to https://nowhere, which is no proper address",
+    '<img src="https://example.org/x.png">': "would load https://example.org/x.png",
+    '<a href="#gone">there</a>': "links to #gone, but that page has no such anchor",
+}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        (SPHINX_SEES, "the book has warnings; fix each line above, and run it again: make book"),
+        (THE_CHECK_SEES, "the book has 3 broken links; fix them, then: make book"),
+    ],
+)
+def test_a_book_that_must_fail(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], wrong: dict[str, str], error: str
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    body = "\n\n".join(wrong)
+    (source / "index.md").write_text(f"# Book\n\n{body}\n\n```{{toctree}}\nglossary\n```\n")
+    (source / "glossary.md").write_text("# Words\n\n```{glossary}\nrow\n  A line.\n```\n")
+    with pytest.raises(LabError) as caught:
+        book.build(source, tmp_path / "out")
+    assert str(caught.value) == error
+    told = capfd.readouterr().err
+    assert [warning for warning in wrong.values() if warning not in told] == []
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if not find_chromium():
+        pytest.skip(MISSING)
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def served(site: Path) -> Iterator[str]:
+    """The address of a plain server of files."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_is_wider_than_a_phone(browser: Browser, site: Path, scheme: str) -> None:
+    for name in WORST if scheme == "light" else WORST[:2]:
+        address = (site / f"{name}.html").as_uri()
+        page, wrong = opened(browser, address, 390, scheme, site.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+        page.context.close()
+        assert wrong == [], name
+
+
+@pytest.mark.parametrize("way", ["file", "server"])
+def test_search_finds_a_term_without_a_network(
+    browser: Browser, site: Path, served: str, way: str
+) -> None:
+    root = site.as_uri() if way == "file" else served
+    page, wrong = opened(browser, f"{root}/index.html", 1300, "light", root)
+    page.get_by_placeholder("Search").first.fill("compaction")
+    page.keyboard.press("Enter")
+    page.locator("ul.search li a").first.wait_for(timeout=10_000)
+    found = page.locator("ul.search li a").all_text_contents()
+    assert any(title.startswith("05 Merge on read") for title in found)
+    assert any("Glossary" in title for title in found)
+    page.wait_for_load_state("networkidle")
+    page.locator("ul.search li a").first.click()
+    page.locator("article h1").first.wait_for()
+    assert wrong == []
+
+
+def test_the_dark_theme(browser: Browser, site: Path) -> None:
+    file = site / "notebooks" / f"{LESSONS[3]}.html"
+    page, wrong = opened(browser, file.as_uri(), 1300, "light", site.as_uri())
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    toggle = page.locator(".content-icon-container .theme-toggle")
+    toggle.click()  # from the system's theme to light, or to dark
+    if page.evaluate("document.body.dataset.theme") != "dark":
+        toggle.click()
+    assert page.evaluate("document.body.dataset.theme") == "dark"
+    assert page.evaluate(ground) != light
+    picture = page.locator(".cell_output img").first
+    assert "invert" in picture.evaluate("it => getComputedStyle(it).filter")
+    texts = page.locator("table.dataframe td").first
+    assert texts.evaluate("it => getComputedStyle(it).color") != "rgb(0, 0, 0)"
+    page.locator("details.hide summary").first.click()
+    assert page.locator("details.hide").first.get_attribute("open") is not None
+    assert wrong == []
+
+
+def test_no_text_of_a_diagram_covers_another(browser: Browser) -> None:
+    boxes = """[...document.querySelectorAll("text")].map(it => {
+        const box = it.getBBox();
+        return [it.textContent, box.x, box.y + 3, box.x + box.width, box.y + box.height - 3];
+    })"""
+    for file in sorted((ROOT / "docs" / "diagrams").glob("*.svg")):
+        page, wrong = opened(browser, file.as_uri(), 500, "light")
+        found = page.evaluate(boxes)
+        assert len(found) > 10
+        for at, (one, left, top, right, bottom) in enumerate(found):
+            assert left >= 4, f"{file.name}: {one}"
+            assert right <= 476, f"{file.name}: {one}"
+            for other, x, y, end, foot in found[at + 1 :]:
+                apart = end <= left or x >= right or foot <= top or y >= bottom
+                assert apart, f"{file.name}: {one!r} covers {other!r}"
+        assert wrong == []

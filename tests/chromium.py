@@ -1,0 +1,42 @@
+"""A real Chromium, for tests of pages."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+MISSING = "no Chromium on PATH; install it (Debian: apt-get install chromium)"
+
+
+def find_chromium() -> str | None:
+    """The executable, or None if this machine has none."""
+    return shutil.which("chromium") or shutil.which("google-chrome")
+
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """A browser that asks nothing of the network by itself."""
+    found = find_chromium()
+    assert found, MISSING
+    with sync_playwright() as playwright:
+        quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        yield playwright.chromium.launch(executable_path=found, args=quiet)
+
+
+def opened(
+    browser: Browser, address: str, width: int, scheme: str, site: str | None = None
+) -> tuple[Page, list[str]]:
+    """The page, and what goes wrong on it: errors, and requests for anything but it or its site."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=width < 500
+    )
+    page, wrong = context.new_page(), []
+    own = ("data:", site or address)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on("request", lambda it: None if it.url.startswith(own) else wrong.append(it.url))
+    page.goto(address)
+    return page, wrong

@@ -1,0 +1,208 @@
+"""Build dist/book/index.html: the lessons as they ran, the pages, the glossary, the reference.
+
+Lessons come from dist/executed, where `make test` leaves them. One that is missing there, or whose
+cells have changed since, is run first. `--as-committed` runs nothing and shows the results in git.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import golden
+import nbformat
+from executed import VERSIONS, same, save
+from nbformat import NotebookNode
+
+import hudilab
+from hudilab.errors import LabError
+
+ROOT = Path(__file__).resolve().parent.parent
+EXECUTED, OUT, WORK = ROOT / "dist" / "executed", ROOT / "dist" / "book", ROOT / "dist" / ".book"
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "benchmarks/README.md")
+PAGES += ("docs/deploy.md", "docs/errors.md", "docs/inspect.md")
+FOLDED = {"solution": "Show the solution", "cleanup": "Show the cell that cleans up"}
+RAN = ("Python", "Spark", "Hudi", "Java")
+LOCAL_LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s#]+)")
+EXTERNAL = re.compile(r"https?://[\w-]+(\.[\w-]+)+(:\d+)?(/[^\s<>]*)?")
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code 1 if a lesson fails, or the book has a warning or a broken link."""
+    parser = argparse.ArgumentParser(prog="book.py", description=__doc__)
+    parser.add_argument("--as-committed", action="store_true", help="run no lesson")
+    parser.add_argument(
+        "--from", dest="folder", type=Path, default=EXECUTED, help="executed lessons"
+    )
+    asked = parser.parse_args(arguments)
+    started = time.monotonic()
+    try:
+        lessons = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
+        if not asked.as_committed:
+            for at, path in enumerate(lessons, 1):
+                run_if_stale(path, asked.folder, f"{at}/{len(lessons)}")
+        source = WORK / "source"
+        collect(source, lessons, None if asked.as_committed else asked.folder)
+        build(source, OUT)
+    except LabError as error:
+        print(f"book: {error}", file=sys.stderr)
+        return 1
+    print(f"book: {OUT}/index.html, {time.monotonic() - started:.0f} s")
+    return 0
+
+
+def run_if_stale(path: Path, folder: Path, which: str) -> None:
+    """Run a lesson unless the folder has it with the cells of today."""
+    there = folder / path.name
+    if there.exists() and same(nbformat.read(there, 4), nbformat.read(path, 4)):
+        return
+    print(f"book: {which} {path.name} has no results of its present cells; running ...", flush=True)
+    with tempfile.TemporaryDirectory() as home:
+        try:
+            save(golden.executed(path, home), there, Path(home))
+        except LabError as error:
+            raise LabError(f"{path.name} failed: {error}") from error
+
+
+def collect(source: Path, lessons: list[Path], executed: Path | None) -> None:
+    """Bring the folder that Sphinx reads up to date; what is unchanged is not written again."""
+    texts = {path.name: path.read_text("utf-8") for path in (ROOT / "book").glob("*.md")}
+    texts |= {page: (ROOT / page).read_text("utf-8") for page in PAGES}
+    texts |= dict(reference())
+    for path in lessons:
+        nb = nbformat.read(executed / path.name if executed else path, as_version=4)
+        texts[f"notebooks/{path.name}"] = nbformat.writes(shown(nb))
+    files = {name: text.encode() for name, text in texts.items()}
+    for name in [name for name in texts if not name.startswith("reference/")]:
+        for file in linked(ROOT / name, texts[name]):
+            files.setdefault(str(file.relative_to(ROOT)), file.read_bytes())
+    for old in [path for path in source.rglob("*") if path.is_file()]:
+        if str(old.relative_to(source)) not in files:
+            old.unlink()
+    for name, data in files.items():
+        file = source / name
+        if not file.is_file() or file.read_bytes() != data:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+
+
+def linked(page: Path, text: str) -> Iterator[Path]:
+    """The files of the repository to which a page links."""
+    for target in LOCAL_LINK.findall(text):
+        top = ROOT if target.startswith("/") else page.parent
+        file = Path(os.path.normpath(top / target.lstrip("/")))
+        if file.is_file() and file.is_relative_to(ROOT):
+            yield file
+
+
+def shown(nb: NotebookNode) -> NotebookNode:
+    """A lesson as the book shows it: folded solutions, and a line that says what ran it."""
+    for cell in nb.cells:
+        for tag in FOLDED.keys() & set(cell.metadata.get("tags", [])):
+            cell.metadata.tags.append("hide-cell")
+            cell.metadata["mystnb"] = {
+                "code_prompt_show": FOLDED[tag],
+                "code_prompt_hide": "Hide it",
+            }
+    ran = nb.metadata.get(VERSIONS)
+    told = "Not run for this edition: it shows only the results that git keeps."
+    if ran:
+        told = f"Run with {', '.join(f'{name} {ran[name]}' for name in RAN)}."
+    facts = nbformat.v4.new_markdown_cell(f"{{.ran}}\n{told}", id="ran")
+    nb.cells.insert(1, facts)
+    return nb
+
+
+def reference() -> Iterator[tuple[str, str]]:
+    """Pages of the library: the public names first, then each module of core and lessons."""
+    folder = Path(hudilab.__file__).parent
+    files = [*sorted(folder.glob("*.py")), *sorted((folder / "lessons").glob("*.py"))]
+    modules = [
+        ".".join(("hudilab", *file.relative_to(folder).with_suffix("").parts))
+        for file in files
+        if not file.name.startswith("_")
+    ]
+    rows = []
+    for name in hudilab.__all__:
+        found = getattr(hudilab, name)
+        what = (found.__doc__ or "").partition("\n")[0]
+        rows.append(f"| {{py:obj}}`{name} <{found.__module__}.{name}>` | {what} |")
+    names = "\n".join(["| name | what it is |", "|---|---|", *rows])
+    contents = "\n".join(modules)
+    yield (
+        "reference/index.md",
+        f"# Reference\n\nThe names that lessons and jobs need most: `from hudilab import ...`.\n\n"
+        f"{names}\n\n## Modules\n\n```{{toctree}}\n:maxdepth: 1\n\n{contents}\n```\n",
+    )
+    for module in modules:
+        auto = f"```{{eval-rst}}\n.. automodule:: {module}\n   :members:\n```"
+        yield f"reference/{module}.md", f"# {module}\n\n{auto}\n"
+
+
+def build(source: Path, out: Path) -> None:
+    """Run Sphinx, with warnings as errors, and check what it made."""
+    html = source.parent / "html"
+    shutil.rmtree(html, ignore_errors=True)
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-j", "auto", "-W"]
+    command += ["--keep-going", "-c", str(ROOT / "book"), "-d", str(source.parent / "doctrees")]
+    done = subprocess.run([*command, str(source), str(html)], check=False)
+    if done.returncode:
+        raise LabError("the book has warnings; fix each line above, and run it again: make book")
+    if problems := list(broken_links(html)):
+        print("\n".join(problems), file=sys.stderr)
+        raise LabError(f"the book has {len(problems)} broken links; fix them, then: make book")
+    shutil.rmtree(out, ignore_errors=True)
+    html.rename(out)
+
+
+class Page(HTMLParser):
+    """The anchors of a page, its links, and what it loads."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.anchors, self.links, self.loads = {""}, set[str](), set[str]()
+        self.feed(file.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = {name: value or "" for name, value in attrs}
+        self.anchors |= {found.get("id", "")}
+        if tag == "a" and "href" in found:
+            self.links.add(found["href"])
+        elif tag == "link" and found.get("rel") in ("stylesheet", "icon"):
+            self.loads.add(found["href"])
+        elif "src" in found:
+            self.loads.add(found["src"])
+
+
+def broken_links(out: Path) -> Iterator[str]:
+    """What leads nowhere, has no proper address, or would be loaded from the network."""
+    pages = {file: Page(file) for file in sorted(out.rglob("*.html"))}
+    for file, page in pages.items():
+        where = file.relative_to(out)
+        for target in sorted(page.links | page.loads):
+            scheme, host, path, _, anchor = urlsplit(target)
+            if scheme or host:
+                if target in page.loads and scheme != "data":
+                    yield f"{where} would load {target} from the network"
+                elif target in page.links and not EXTERNAL.fullmatch(target):
+                    yield f"{where} links to {target}, which is no proper address"
+                continue
+            to = Path(os.path.normpath(file.parent / unquote(path))) if path else file
+            if not to.is_file():
+                yield f"{where} links to {target}, which does not exist"
+            elif to in pages and unquote(anchor) not in pages[to].anchors:
+                yield f"{where} links to {target}, but that page has no such anchor"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

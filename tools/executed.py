@@ -1,0 +1,108 @@
+"""Notebooks as they ran, with all outputs; a pytest plugin that keeps those that nbval runs.
+
+`pytest -p tools.executed --executed-to DIR --nbval-lax notebooks/03_*` writes DIR/03_*.ipynb when
+each of its cells has passed. The book shows these outputs; git keeps only some of them.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import tempfile
+from collections.abc import Iterator
+from importlib.metadata import version
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+
+from hudilab.jars import read_lock
+from hudilab.java import find_java
+
+ROOT = Path(__file__).resolve().parent.parent
+VERSIONS = "hudilab_versions"  # a key of the notebook's metadata
+PASSED = pytest.StashKey[bool]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--executed-to", type=Path, help="folder for notebooks as nbval ran them")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    folder = session.config.getoption("--executed-to")
+    if folder is None:
+        return
+    home = os.environ.get("HUDILAB_HOME") or ROOT / ".lab"
+    for file, items in groupby(session.items, key=lambda item: item.parent):
+        cells = [item for item in items if hasattr(item, "test_outputs")]
+        passed = [item for item in cells if item.stash.get(PASSED, False)]
+        if cells and len(passed) == sum(cell.cell_type == "code" for cell in file.nb.cells):
+            for item in cells:
+                item.cell.outputs = item.test_outputs
+            save(file.nb, folder / file.path.name, Path(home))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
+    report = yield
+    if report.when == "call":
+        item.stash[PASSED] = report.passed
+    return report
+
+
+def save(nb: NotebookNode, path: Path, home: Path) -> None:
+    """Write a notebook that ran with this home: versions added, paths of this machine shortened."""
+    nb.metadata[VERSIONS] = versions()
+    for cell in nb.cells:
+        for output in cell.get("outputs", []):
+            if "text" in output:
+                output.text = shortened(output.text, home)
+            for kind, data in output.get("data", {}).items():
+                if isinstance(data, str) and not kind.startswith("image/p"):
+                    output.data[kind] = shortened(data, home)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    half = path.with_suffix(".half")  # an interrupted run leaves the older one
+    nbformat.write(nb, half)
+    half.replace(path)
+
+
+def shortened(text: str, home: Path) -> str:
+    """A text with `/...` for the folders of one machine."""
+    folders = {str(one) for path in (home, ROOT) for one in (path, path.resolve())}
+    for folder in sorted(folders, key=len, reverse=True):
+        text = text.replace(folder, "/...")
+    temporary = re.escape(tempfile.gettempdir())
+    text = re.sub(rf"{temporary}/[\w.-]+", "/...", text)
+    return text.replace(f"{Path.home()}/", "~/")
+
+
+def versions() -> dict[str, str]:
+    """What runs a notebook here: Python, Spark, Hudi, Java."""
+    [hudi] = [
+        jar.coordinate.split(":")[2]
+        for jar in read_lock(ROOT / "jars" / "jars.lock")["core"]
+        if ":hudi-spark" in jar.coordinate
+    ]
+    java = find_java()
+    release = java.home / "release"
+    text = release.read_text("utf-8") if release.is_file() else ""
+    told = re.search(r'JAVA_VERSION="(.+?)"', text)
+    return {
+        "Python": platform.python_version(),
+        "Spark": version("pyspark"),
+        "Hudi": hudi,
+        "Java": told[1] if told else str(java.version),
+    }
+
+
+def same(one: NotebookNode, other: NotebookNode) -> bool:
+    """Whether two notebooks have the same cells, whatever their outputs."""
+    parts = [
+        [(cell.cell_type, cell.source, cell.metadata.get("tags", [])) for cell in nb.cells]
+        for nb in (one, other)
+    ]
+    return parts[0] == parts[1]

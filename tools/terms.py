@@ -1,0 +1,151 @@
+"""What the book adds to Sphinx: first uses of glossary terms as links, and reader's paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import nbformat
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+from sphinx.util.docutils import SphinxDirective
+
+# Pages that list or quote rather than explain.
+WITHOUT_TERMS = ("glossary", "CHANGELOG", "docs/errors", "reference/")
+# No link goes into code, headings, other links, or what a cell printed.
+CLOSED = (nodes.literal, nodes.literal_block, nodes.raw, nodes.title, nodes.reference, nodes.rubric)
+CLOSED += (addnodes.pending_xref, addnodes.download_reference, addnodes.desc, nodes.math)
+TIME = re.compile(r"^\| Time \| (\d+) minutes to read,", re.MULTILINE)
+
+
+class Entry(NamedTuple):
+    """A definition of the glossary, with its names; the first is the one to link to."""
+
+    names: tuple[str, ...]
+    definition: str
+
+
+def entries(glossary: str) -> list[Entry]:
+    """The entries of the page's glossary directive."""
+    [block] = re.findall(r"^```\{glossary\}\n(.*?)^```", glossary, re.MULTILINE | re.DOTALL)
+    found = []
+    for part in re.split(r"\n\s*\n", block.strip()):
+        lines = [line for line in part.splitlines() if not line.startswith(":")]
+        names = tuple(line for line in lines if line == line.lstrip())
+        text = " ".join(line.strip() for line in lines if line != line.lstrip())
+        if names:
+            found.append(Entry(names, text))
+    return found
+
+
+def pattern(found: list[Entry]) -> tuple[re.Pattern[str], list[str]]:
+    """What finds any name in a text, in singular or plural, and for each group its entry's name.
+
+    The longest name comes first, so that `record key index` is not a `record key`.
+    """
+    names = [(name, entry.names[0]) for entry in found for name in entry.names]
+    names.sort(key=lambda pair: len(pair[0]), reverse=True)
+    forms = "|".join(_forms(name) for name, _ in names)
+    return re.compile(rf"(?<![\w-])(?:{forms})(?![\w-])"), [first for _, first in names]
+
+
+def _forms(name: str) -> str:
+    words = r"[\s-]+".join(re.escape(word) for word in re.split(r"[\s-]+", name))
+    if name == name.upper():
+        return f"({words})s?"  # CDC, IAM: in capitals only
+    if re.search(r"[^aeiou]y$", name):
+        return f"((?i:{words[:-1]}(?:y|ies)))"
+    return f"((?i:{words}(?:s|es)?))"
+
+
+class FirstUses(SphinxTransform):
+    """Link the first use of each term on a page to the glossary."""
+
+    default_priority = 650
+
+    def apply(self, **_: Any) -> None:
+        """Called by Sphinx for each page."""
+        if self.env.docname.startswith(WITHOUT_TERMS):
+            return
+        glossary = Path(self.app.srcdir) / "glossary.md"
+        self.env.note_dependency(str(glossary))
+        self.pattern, self.names = pattern(entries(glossary.read_text("utf-8")))
+        self.seen = set[str]()
+        for text in list(self.document.findall(nodes.Text)):
+            if not _closed(text):
+                self._link(text)
+
+    def _link(self, text: nodes.Text) -> None:
+        parts, end = list[nodes.Node](), 0
+        for match in self.pattern.finditer(str(text)):
+            name = self.names[match.lastindex - 1]
+            if name not in self.seen:
+                self.seen.add(name)
+                parts += [nodes.Text(str(text)[end : match.start()]), _reference(name, match[0])]
+                end = match.end()
+        if parts:
+            text.parent.replace(text, [*parts, nodes.Text(str(text)[end:])])
+
+
+def _closed(node: nodes.Node) -> bool:
+    while node := node.parent:
+        if isinstance(node, CLOSED) or "cell_output" in node.get("classes", []):
+            return True
+        if isinstance(node, nodes.paragraph) and node.astext().startswith("Sources: "):
+            return True  # the last line of a lesson
+    return False
+
+
+def _reference(name: str, shown: str) -> nodes.Node:
+    inner = nodes.inline("", shown, classes=["xref", "std", "std-term"])
+    return addnodes.pending_xref(
+        "", inner, refdomain="std", reftype="term", reftarget=name, refexplicit=True, refwarn=True
+    )
+
+
+def minutes(notebook: Path) -> int:
+    """How long a lesson takes to read, as the table at its top says."""
+    cells = nbformat.read(notebook, as_version=4).cells
+    [found] = TIME.findall("\n".join(cell.source for cell in cells))
+    return int(found)
+
+
+class ReaderPath(SphinxDirective):
+    """`{path} 00 02 05`: these lessons in this order, with the minutes of each and of all."""
+
+    required_arguments, final_argument_whitespace = 1, True
+
+    def run(self) -> list[nodes.Node]:
+        """Called by Sphinx where a page has the directive."""
+        folder = Path(self.env.srcdir) / "notebooks"
+        rows, total = ["| lesson | minutes |", "|---|---|"], 0
+        for path in _numbered(folder, self.arguments[0].split()):
+            self.env.note_dependency(str(path))
+            rows.append(f"| [](/notebooks/{path.name}) | {minutes(path)} |")
+            total += minutes(path)
+        return self.parse_text_to_nodes("\n".join([*rows, f"| **together** | **{total}** |"]))
+
+
+def _numbered(folder: Path, numbers: list[str]) -> Iterator[Path]:
+    for number in numbers:
+        [path] = folder.glob(f"{number}_*.ipynb")
+        yield path
+
+
+def _skipped(
+    app: Sphinx, what: str, name: str, found: Any, skip: bool, options: Any
+) -> bool | None:
+    """Fields of a named tuple whose text Python made up; their class describes them."""
+    return (getattr(found, "__doc__", None) or "").startswith("Alias for field number") or None
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.add_directive("path", ReaderPath)
+    app.add_transform(FirstUses)
+    app.connect("autodoc-skip-member", _skipped)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
