@@ -171,7 +171,7 @@ def test_golden_cells_with_another_output() -> None:
     assert "sum 8" in done.stdout
     passed = golden_gate(GOOD)
     assert passed.returncode == 0, passed.stdout
-    assert "7 passed" in passed.stdout
+    assert "8 passed" in passed.stdout
 
 
 def test_stripped_golden_cells_are_not_compared() -> None:

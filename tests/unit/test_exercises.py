@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 from hudilab.lessons.exercises import Exercise
 
@@ -30,5 +31,11 @@ def test_an_answer_is_judged_and_the_verdict_printed(
     printed: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert Exercise(right, "count them").check(answer) is accepted
+    assert bool(Exercise(right, "count them").check(answer)) is accepted
     assert capsys.readouterr().out == printed + "\n"
+
+
+def test_a_cell_that_ends_in_a_check_shows_what_it_prints_and_no_more() -> None:
+    shell = InteractiveShell.instance()
+    verdict = Exercise(7, "count them").check(8)
+    assert shell.display_formatter.format(verdict) == ({}, {})

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Exercise"]
+__all__ = ["Exercise", "Verdict"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether an answer is right; true or false in an `if` or an `assert`."""
+
+    right: bool
+
+    def __bool__(self) -> bool:
+        return self.right
+
+    def _ipython_display_(self) -> None:
+        """Show nothing as the value of a cell: `check` has printed the verdict."""
 
 
 class Exercise:
@@ -21,17 +35,17 @@ class Exercise:
         """
         self._right, self._hint = right, hint
 
-    def check(self, answer: Any) -> bool:
+    def check(self, answer: Any) -> Verdict:
         """Print whether an answer is right, with the hint if not, and return it.
 
         `None` and `...`, the values of an exercise that nobody has started, are never right.
         """
         if answer is None or answer is ...:
             print(f"no answer yet: {self._hint}")
-            return False
+            return Verdict(False)
         found, problem = self._compare(answer)
         print(f"right: {_short(answer)}" if found else f"not yet{problem}: {self._hint}")
-        return found
+        return Verdict(found)
 
     def _compare(self, answer: Any) -> tuple[bool, str]:
         right: Callable[[Any], Any] = self._right if callable(self._right) else self._equal
