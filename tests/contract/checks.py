@@ -18,7 +18,7 @@ from hudilab.operations.parameters import defaults
 MAX_LINES, MEDIAN_LINES = 15, 4
 GOLDEN = {"keep_output", "nbval-check-output"}
 TAGS = GOLDEN | {"parameters", "exercise", "check", "solution", "result", "cleanup"}
-NO_GOALS = ("Exercise", "Summary")
+NO_GOALS = ("Exercise", "Take it home", "Summary")
 UNKEPT = {
     "an instant": re.compile(r"(?<!\d)20\d{15}(?!\d)"),
     "a warning": re.compile(r"\bWARN(?:ING)?\b|Warning:"),
