@@ -26,7 +26,7 @@ from contract.checks import METADATA, unkept  # noqa: E402
 
 # They choose other settings; what is kept is what a reader gets who has set none of them.
 UNSET = ("RUNTIME_ENV", "IS_LOCAL", "HUDILAB_CONF", "HUDILAB_LOG_FILE", "BOOTSTRAP_SERVERS")
-UNSET += ("SPARK_MASTER_URL", "SPARK_MASTER_WEBUI_PORT")
+UNSET += ("SPARK_MASTER_URL", "SPARK_MASTER_WEBUI_PORT", "HUDILAB_WAREHOUSE")
 
 
 def main(names: list[str]) -> int:

@@ -60,7 +60,7 @@ class Settings:
     """The lab's settings for one runtime; attributes of type `Path` are absolute.
 
     Attributes:
-        warehouse_path: As written in the file.
+        warehouse_path: As written in the file, or HUDILAB_WAREHOUSE.
         source: The file to edit: the runtime's own if it exists, else the base file.
         consumer: Group consumer.config.0, if present; BOOTSTRAP_SERVERS overrides its servers.
         producer: Group producer.config.0, if present; BOOTSTRAP_SERVERS overrides its servers.
@@ -113,7 +113,10 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
     env = os.environ if env is None else env
     project = project_root(env)
     problems: list[str] = []
+    warehouse = _warehouse(env, problems)
     chosen, is_local = _runtime(runtime, env, problems)
+    if env.get("IS_LOCAL", "") == "" and _on_s3(warehouse):
+        is_local = False
     home = _directory("HUDILAB_HOME", project / ".lab", env, problems)
     conf = _directory("HUDILAB_CONF", project / "conf", env, problems)
     files = [conf / _FILE, conf / chosen.lower() / _FILE]
@@ -123,7 +126,7 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
     servers = _override(env, problems)
     if problems:
         raise ConfigError("; ".join(problems))
-    table = groups.pop(_GROUP).model_dump()
+    table = groups.pop(_GROUP).model_dump() | ({"warehouse_path": warehouse} if warehouse else {})
     run = groups.pop(RUN_GROUP, None)
     others: dict[str, Any] = {"run": run} | {
         name.partition(".")[0]: group.model_copy(update=servers) for name, group in groups.items()
@@ -142,6 +145,26 @@ def _override(env: Mapping[str, str], problems: list[str]) -> dict[str, str]:
         remedy = "fix it, or unset it to use the servers in the settings file"
         problems.append(f"BOOTSTRAP_SERVERS={servers!r} {error.message()}; {remedy}")
         return {}
+
+
+def _on_s3(warehouse: str) -> bool:
+    return warehouse.startswith(("s3://", "s3a://", "s3n://"))
+
+
+def _warehouse(env: Mapping[str, str], problems: list[str]) -> str:
+    """Return HUDILAB_WAREHOUSE, which overrides warehouse.path; empty if unset or refused."""
+    name, path = "HUDILAB_WAREHOUSE", env.get("HUDILAB_WAREHOUSE", "").strip()
+    try:
+        _no_credentials(path)
+    except PydanticCustomError as error:
+        problems.append(f"{name} {error.message()}; remove them from it")
+        return ""
+    if path and not (_on_s3(path) or Path(path).is_absolute()):
+        remedy = "set it to s3://<bucket>/<prefix> or an absolute path, or unset it"
+        problems.append(f"{name}={path!r} is not a warehouse; {remedy}")
+    elif _on_s3(path) and _BOOLEANS.get(env.get("IS_LOCAL", "").strip().lower()):
+        problems.append(f"IS_LOCAL contradicts {name}={path!r}; unset IS_LOCAL, or set it to false")
+    return path
 
 
 def project_root(env: Mapping[str, str] | None = None) -> Path:

@@ -357,6 +357,55 @@ def test_the_view_of_a_topic_has_a_name_when_none_is_given(tmp_path: Path) -> No
     assert file_refusal(tmp_path, groups) == "group 'producer.config.0' has no key 'table.name'"
 
 
+# --- HUDILAB_WAREHOUSE
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ({"HUDILAB_WAREHOUSE": "s3://mine/w"}, ("s3://mine/w", False)),
+        ({"HUDILAB_WAREHOUSE": " s3a://mine/w ", "IS_LOCAL": "false"}, ("s3a://mine/w", False)),
+        ({"HUDILAB_WAREHOUSE": "s3://mine/w", "RUNTIME_ENV": "LOCAL"}, ("s3://mine/w", False)),
+        ({"HUDILAB_WAREHOUSE": "s3://mine/w", "RUNTIME_ENV": "AWS"}, ("s3://mine/w", False)),
+        ({"HUDILAB_WAREHOUSE": "/data/w"}, ("/data/w", True)),
+        ({"HUDILAB_WAREHOUSE": " "}, ("warehouse", True)),
+    ],
+)
+def test_one_variable_names_the_warehouse(
+    tmp_path: Path, env: dict[str, str], expected: tuple[str, bool]
+) -> None:
+    write(tmp_path, [group()])
+    settings = load(tmp_path, **env)
+    assert (settings.warehouse_path, settings.is_local) == expected
+
+
+@pytest.mark.parametrize(
+    ("env", "text"),
+    [
+        (
+            {"HUDILAB_WAREHOUSE": "mine/w"},
+            "HUDILAB_WAREHOUSE='mine/w' is not a warehouse; "
+            "set it to s3://<bucket>/<prefix> or an absolute path, or unset it",
+        ),
+        (
+            {"HUDILAB_WAREHOUSE": "s3://mine/w", "IS_LOCAL": "true"},
+            "IS_LOCAL contradicts HUDILAB_WAREHOUSE='s3://mine/w'; "
+            "unset IS_LOCAL, or set it to false",
+        ),
+        (
+            {"HUDILAB_WAREHOUSE": f"s3://me:{SECRET}@mine/w"},
+            "HUDILAB_WAREHOUSE contains credentials, which belong in the AWS credential chain; "
+            "remove them from it",
+        ),
+    ],
+)
+def test_a_warehouse_in_the_environment_that_is_none(
+    tmp_path: Path, env: dict[str, str], text: str
+) -> None:
+    write(tmp_path, [group()])
+    assert refusal(tmp_path, **env) == text
+
+
 # --- runtime and IS_LOCAL
 
 

@@ -24,7 +24,6 @@ from hudilab.lessons.plots import (
     file_sizes,
     merge_winners,
     price_lines,
-    rates,
     task_times,
     temperatures,
     timeline,
@@ -73,9 +72,6 @@ PRICES = pd.DataFrame(
     [(at(2), "IBM", 110.0), (at(0), "IBM", 100.0), (at(1), "V", 50.0), (at(3), "V", 40.0)],
     columns=["event_time", "ticker", "price"],
 )
-RATES = pd.DataFrame(
-    [(4, 0.0, 50.0), (5, 20.0, 80.0)], columns=["batch", "input_rate", "processed_rate"]
-)
 WINNERS = pd.DataFrame({"arrived": [4, 4, 0], "won": [0, 4, 0]}, index=["older", "equal", "newer"])
 PICTURES = [
     (timeline, INSTANTS),
@@ -85,7 +81,6 @@ PICTURES = [
     (temperatures, READINGS),
     (task_times, TASKS),
     (price_lines, PRICES),
-    (rates, RATES),
 ]
 
 
@@ -298,14 +293,6 @@ def test_prices_are_lines_that_start_at_100(ax: Axes) -> None:
     shown = {str(line.get_label()): list(line.get_ydata()) for line in ax.lines}
     assert shown == {"IBM": [100.0, pytest.approx(110.0)], "V": [100.0, 80.0]}
     assert words(ax) == ("event_time, UTC", "price, the first = 100", "Prices by ticker")
-
-
-def test_rates_stand_side_by_side_for_each_batch(ax: Axes) -> None:
-    rates(ax, RATES)
-    heights = [round(bar.get_height()) for bar in ax.patches]
-    assert heights == [0, 20, 50, 80]
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["4", "5"]
-    assert list(legend(ax)) == ["came in", "processed"]
 
 
 @pytest.mark.parametrize(("draw", "rows"), PICTURES)

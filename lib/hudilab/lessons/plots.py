@@ -13,7 +13,6 @@ __all__ = [
     "file_sizes",
     "merge_winners",
     "price_lines",
-    "rates",
     "task_times",
     "temperatures",
     "timeline",
@@ -161,24 +160,6 @@ def price_lines(ax: Axes, prices: pd.DataFrame) -> Axes:
     ax.set(xlabel="event_time, UTC", ylabel="price, the first = 100", title="Prices by ticker")
     ax.legend(ncols=2, fontsize="small")
     ax.grid(alpha=0.3)
-    return ax
-
-
-def rates(ax: Axes, progress: pd.DataFrame) -> Axes:
-    """Draw, for each batch, the rows per second that came in and those that were processed.
-
-    `progress`: batch, input_rate, processed_rate, as `hudilab.streams.progress_rows` returns them.
-    A stream keeps up as long as the second is higher.
-    """
-    at = pd.Series(range(len(progress)), index=progress.index)
-    for shift, name, label in (
-        (-0.2, "input_rate", "came in"),
-        (0.2, "processed_rate", "processed"),
-    ):
-        ax.bar(at + shift, progress[name], width=0.4, label=label)
-    ax.set_xticks(at, [str(batch) for batch in progress["batch"]])
-    ax.set(xlabel="micro-batch", ylabel="rows a second", title="Input and processing rate")
-    ax.legend()
     return ax
 
 
