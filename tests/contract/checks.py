@@ -202,7 +202,7 @@ def unchecked(nb: NotebookNode) -> Problems:
 
 
 def exercises(path: Path, nb: NotebookNode) -> Problems:
-    """Prompt with a hint, starter, check that refuses it, then the hidden solution that passes."""
+    """Graded prompt with a hint, starter, check that refuses it, hidden solution that passes."""
     cells = nb.cells
     if not any("check" in tags(cell) for cell in cells):
         yield from unchecked(nb)
@@ -221,6 +221,8 @@ def exercises(path: Path, nb: NotebookNode) -> Problems:
         prompt, _, check, solution = cells[number - 1 : number + 3]
         if prompt.cell_type != "markdown" or "*Hint: " not in prompt.source:
             yield "an exercise has no prompt with a *Hint: before it"
+        if not re.search(r"\*(Easy|Medium|Hard)\.\*", prompt.source):
+            yield "an exercise does not say whether it is *Easy.*, *Medium.* or *Hard.*"
         if not solution.metadata.get("jupyter", {}).get("source_hidden"):
             yield "a solution's source is not hidden"
         for cell, verdict in ((check, r"(not yet|no answer yet)\b"), (solution, r"right: ")):

@@ -159,6 +159,11 @@ BROKEN: list[tuple[str, Change, str]] = [
     ("exercises", replace(PROMPT, "*Hint: ", ""), "an exercise has no prompt with a *Hint: before"),
     (
         "exercises",
+        replace(PROMPT, "*Easy.* ", ""),
+        "an exercise does not say whether it is *Easy.*, *Medium.* or *Hard.*",
+    ),
+    (
+        "exercises",
         lambda nb: nb.cells[SOLUTION].metadata.pop("jupyter"),
         "a solution's source is not hidden",
     ),
