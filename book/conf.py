@@ -22,7 +22,6 @@ nitpick_ignore_regex = [("py:(class|data|exc)", ".*")]  # annotations name types
 
 # Notebooks are run beforehand, and shown with what they printed.
 nb_execution_mode = "off"
-nb_output_stderr = "remove"  # progress bars
 nb_merge_streams = True
 myst_enable_extensions = ["attrs_block", "colon_fence"]
 myst_heading_anchors = 4

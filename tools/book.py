@@ -33,6 +33,7 @@ PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "benchma
 PAGES += ("docs/deploy.md", "docs/errors.md", "docs/inspect.md")
 FOLDED = {"solution": "Show the solution", "cleanup": "Show the cell that cleans up"}
 RAN = ("Python", "Spark", "Hudi", "Java")
+OBJECT = re.compile(r"<[\w.]+ at 0x[0-9a-f]+>")
 LOCAL_LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s#]+)")
 EXTERNAL = re.compile(r"https?://[\w-]+(\.[\w-]+)+(:\d+)?(/[^\s<>]*)?")
 
@@ -106,8 +107,10 @@ def linked(page: Path, text: str) -> Iterator[Path]:
 
 
 def shown(nb: NotebookNode) -> NotebookNode:
-    """A lesson as the book shows it: folded solutions, and a line that says what ran it."""
+    """A lesson as the book shows it: folded solutions, no litter, and a line on what ran it."""
     for cell in nb.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if not litter(output)]
         for tag in FOLDED.keys() & set(cell.metadata.get("tags", [])):
             cell.metadata.tags.append("hide-cell")
             cell.metadata["mystnb"] = {
@@ -121,6 +124,13 @@ def shown(nb: NotebookNode) -> NotebookNode:
     facts = nbformat.v4.new_markdown_cell(f"{{.ran}}\n{told}", id="ran")
     nb.cells.insert(1, facts)
     return nb
+
+
+def litter(output: NotebookNode) -> bool:
+    """Whether an output is a progress bar, a line of stderr, or the address of an object."""
+    value = output.get("data", {})
+    named = value.keys() == {"text/plain"} and OBJECT.fullmatch(value["text/plain"])
+    return output.get("name") == "stderr" or bool(named)
 
 
 def reference() -> Iterator[tuple[str, str]]:

@@ -77,7 +77,9 @@ def test_lessons_follow_one_another(lessons: dict[str, BeautifulSoup]) -> None:
 
 
 def test_nothing_of_this_machine_and_no_litter(site: Path) -> None:
-    litter = re.compile(r"\d(?:batch|round)/s\b|\bWARN\b.*\.java|Traceback \(most|\d%\|")
+    litter = re.compile(
+        r"\d(?:batch|round)/s\b|\bWARN\b.*\.java|Traceback \(most|\d%\|| at 0x[0-9a-f]{6,}>"
+    )
     for file in sorted((site / "notebooks").glob("*.html")):
         text = file.read_text("utf-8")
         for folder in (str(ROOT), tempfile.gettempdir() + "/tmp", str(Path.home()) + "/"):

@@ -88,6 +88,19 @@ def test_solutions_are_folded() -> None:
     nbformat.validate(shown)
 
 
+def test_progress_bars_and_addresses_are_no_results() -> None:
+    nb = notebook()
+    nb.cells[1].outputs = [
+        new_output("stream", name="stderr", text="stream: 100%|##| 5/5"),
+        new_output("execute_result", data={"text/plain": "<a.b.Query at 0x7f58a8d8390>"}),
+        new_output("execute_result", data={"text/plain": "<Figure>", "image/png": "aaaa"}),
+        new_output("stream", name="stdout", text="<Query at 0x7f> is printed"),
+    ]
+    kept = book.shown(nb).cells[2].outputs
+    assert [output.output_type for output in kept] == ["execute_result", "stream"]
+    assert kept[1].name == "stdout"
+
+
 def test_a_lesson_says_what_ran_it() -> None:
     assert "Not run for this edition" in book.shown(notebook()).cells[1].source
     ran = notebook()
