@@ -24,7 +24,7 @@ from typing import BinaryIO
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ("lib", "tests", "tools", "notebooks", "benchmarks", "docker")
+SOURCES = ("lib", "tests", "tools", "notebooks", "benchmarks", "docker", "book")
 PYTEST = ("pytest", "-q")
 GOLDEN = ("--nbval-lax", "--nbval-current-env", "--nbval-sanitize-with", "tests/nbval_sanitize.cfg")
 # The book shows the notebooks as these gates ran them.
