@@ -134,7 +134,11 @@ BROKEN: list[tuple[str, Change, str]] = [
         "fact cell 'print(\"sum\", rows + batches)' is not tagged keep_output\nfact cell",
     ),
     ("figures", added(FACT, "plt.show()"), f"cell 'plt.show()': {FIGURE}"),
-    ("figures", tagged(FACT, "keep_output"), f"batches)': {FIGURE}\nfigure cell 'print("),
+    (
+        "figures",
+        added(FACT, "print(1)", "keep_output"),
+        f"print(1)': {FIGURE}\nfigure cell 'print(",
+    ),
     (
         "figures",
         added(FACT, "plt.show()", "keep_output"),
