@@ -381,6 +381,7 @@ def test_ten_rewinds_that_are_killed_leave_nothing_that_the_next_does_not_comple
                 time.sleep(chance.uniform(0.0, 0.3))
                 met += killed.poll() is None
                 os.killpg(killed.pid, signal.SIGKILL)
+                killed.wait()
             time.sleep(0.002)
         killed.communicate()
         rows, keys = rows_of(folder(place.table))
