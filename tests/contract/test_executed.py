@@ -41,7 +41,7 @@ def test_the_gates_keep_what_passed_and_nothing_else(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 1, done.stdout
-    assert "3 failed, 20 passed" in done.stdout
+    assert "3 failed, 22 passed" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["good.ipynb"]
     nb = nbformat.read(tmp_path / "good.ipynb", as_version=4)
     assert sorted(nb.metadata[VERSIONS]) == ["Hudi", "Java", "Python", "Spark"]
