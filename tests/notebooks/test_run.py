@@ -74,7 +74,8 @@ def sizes(rows: int, batches: int) -> list[str]:
 @pytest.mark.parametrize(
     ("table_type", "rows", "batches"),
     [
-        ("MERGE_ON_READ", 11, 8),
+        ("MERGE_ON_READ", 9, 4),
+        pytest.param("MERGE_ON_READ", 11, 8, marks=pytest.mark.deep),
         pytest.param("COPY_ON_WRITE", 1234, 4, marks=pytest.mark.deep),
     ],
 )

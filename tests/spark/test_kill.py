@@ -102,7 +102,7 @@ def survive(run: Run, kills: int, seed: int) -> list[dict[str, object]]:
     return table
 
 
-# `make test` kills a stream of appends in tests/crash, and one of upserts in test_updates.py.
+# `make test` kills a stream of appends in tests/crash.
 @pytest.mark.deep
 @pytest.mark.kills
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])

@@ -258,11 +258,12 @@ def test_what_cannot_be_tidied_is_one_line(tmp_path: Path, how: str) -> None:
 
 BESIDE = [
     pytest.param(LOGS, ("compact", "clean", "archive"), id="logs"),
-    pytest.param(APPENDS, ("cluster", "clean", "archive"), id="appends", marks=pytest.mark.deep),
+    pytest.param(APPENDS, ("cluster", "clean", "archive"), id="appends"),
 ]
 
 
-@pytest.mark.deep  # without a kill; the test below has one
+# Notebook 05 tidies beside a stream each time.
+@pytest.mark.deep
 @pytest.mark.parametrize(("spec", "services"), BESIDE)
 def test_services_in_a_second_process_beside_a_stream(
     spark: SparkSession, place: Place, spec: TableSpec, services: tuple[str, ...]
@@ -305,12 +306,13 @@ def kill_beside(
     return batches
 
 
+@pytest.mark.deep
 @pytest.mark.kills
 @pytest.mark.parametrize(("spec", "services"), BESIDE)
-@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.deep)])
 def test_a_service_is_killed_beside_a_stream(
-    spark: SparkSession, place: Place, spec: TableSpec, services: tuple[str, ...], kills: int
+    spark: SparkSession, place: Place, spec: TableSpec, services: tuple[str, ...]
 ) -> None:
+    kills = 10
     batches = kill_beside(spark, spec, place, services[0], kills, seed=kills)
     assert_exact(spark, spec, place, batches)
     # What a killed run left, the next one completes, once the killed one's heartbeat has ended.
