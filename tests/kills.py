@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Killed", "lines", "record", "rows_of"]
+import pyarrow as pa
+
+__all__ = ["Killed", "lines", "read_batches", "record", "rows_of", "rows_once"]
 
 
 class Killed(NamedTuple):
@@ -52,10 +54,21 @@ def lines() -> list[str]:
 
 def rows_of(table: Path, key: str = "_hoodie_record_key") -> tuple[int, int]:
     """Rows and different keys of a table as an engine reads it that knows nothing of Spark."""
+    keys = [value for batch in read_batches(table) for value in batch[key].to_pylist()]
+    return len(keys), len(set(keys))
+
+
+def rows_once(table: Path) -> int:
+    """How many rows hudi-rs reads; it may read no key twice, even while a writer is dying."""
+    rows, keys = rows_of(table)
+    assert rows == keys, "the second engine reads a key twice"
+    return rows
+
+
+def read_batches(table: Path) -> list[pa.RecordBatch]:
+    """What hudi-rs reads, which shares no code with Spark; nothing where there is no table yet."""
     from hudi import HudiTableBuilder
 
     if not (table / ".hoodie" / "hoodie.properties").exists():
-        return 0, 0
-    rows = HudiTableBuilder.from_base_uri(str(table)).build().read()
-    keys = [value for batch in rows for value in batch[key].to_pylist()]
-    return len(keys), len(set(keys))
+        return []
+    return HudiTableBuilder.from_base_uri(str(table)).build().read()

@@ -233,7 +233,8 @@ class TableSpec:
 
         Upserts of MERGE_ON_READ, each tenth batch whatever `every` is: file slices whose logs have
         grown to 1 MB are compacted, so that small batches do not rewrite a large table; each 200th
-        batch compacts all, so that reads never open thousands of small logs.
+        batch compacts all, so that reads never open thousands of small logs. Only batches that
+        compact may clean.
 
         Empty for other tables: upserts of COPY_ON_WRITE clean by themselves, and those of
         MERGE_ON_READ with `cdc` must not compact.

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import boto3
 import pyarrow as pa
 from crash.proxy import Change, Proxy
-from hudi import HudiTableBuilder
+from kills import read_batches
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -193,10 +193,7 @@ def rows_of_spark(spark: SparkSession, table: str) -> Rows:
 
 def rows_of_hudi_rs(table: Path) -> Rows:
     """The same by the second engine, which shares no code with Spark."""
-    if not (table / ".hoodie" / "hoodie.properties").exists():
-        return Rows()
-    found = HudiTableBuilder.from_base_uri(str(table)).build().read()
-    if not found:
+    if not (found := read_batches(table)):
         return Rows()
     rows = pa.Table.from_batches(found).select(COLUMNS)
     moments = rows["measurement_time"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())

@@ -23,7 +23,7 @@ class Verdict:
 
 
 class Exercise:
-    """One exercise: what its answer must be, and a hint for those who are not there yet."""
+    """One exercise: its right answer, and a hint for wrong ones."""
 
     def __init__(self, right: Any, hint: str) -> None:
         """Say what is right.
@@ -31,14 +31,14 @@ class Exercise:
         Args:
             right: the right answer, or a function that gets an answer and returns whether it is
                 right. A function that raises says no.
-            hint: one sentence that helps whoever gave a wrong answer.
+            hint: one sentence that helps after a wrong answer.
         """
         self._right, self._hint = right, hint
 
     def check(self, answer: Any) -> Verdict:
-        """Print whether an answer is right, with the hint if not, and return it.
+        """Print and return whether an answer is right; if not, print the hint, too.
 
-        `None` and `...`, the values of an exercise that nobody has started, are never right.
+        `None` and `...`, the values in an exercise before you start, are never right.
         """
         if answer is None or answer is ...:
             print(f"no answer yet: {self._hint}")
