@@ -54,7 +54,7 @@ DEEP = set(NOTEBOOKS) - {"00_check_your_machine"}
     ],
 )
 def test_a_notebook_runs_alone(tmp_path: Path, name: str) -> None:
-    done = hudilab(tmp_path, "run", name, "--out", "out dir")
+    done = hudilab(tmp_path, "run", name, "--exercises", "--out", "out dir")
     assert done.returncode == 0, done.stderr[-2000:]
     (log,) = re.findall(rf"^{name}\.ipynb: log (.+)$", done.stdout, re.MULTILINE)
     assert "ResolveWriteToStream" in Path(log).read_text("utf-8") or name.startswith("00")
@@ -83,7 +83,8 @@ def test_write_and_inspect_with_other_sizes(
     tmp_path: Path, table_type: str, rows: int, batches: int
 ) -> None:
     more = ("-p", "table_type", table_type)
-    done = hudilab(tmp_path, "run", *sorted(TOGETHER), *sizes(rows, batches), *more)
+    together = ("--exercises", *sorted(TOGETHER))
+    done = hudilab(tmp_path, "run", *together, *sizes(rows, batches), *more)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines()[-1] == (
         f"hudilab: rows={rows} commits={batches} partitions=3 "

@@ -86,12 +86,15 @@ def run(
     timeout: Annotated[
         int, typer.Option(min=0, metavar="SECONDS", help="Time limit per cell; 0: no limit.")
     ] = 3600,
+    exercises: Annotated[
+        bool, typer.Option("--exercises", help="Also run the exercises and their solutions.")
+    ] = False,
 ) -> None:
     """Run notebooks headless with papermill."""
     from hudilab.operations.runner import run_notebooks
 
     pairs = [(name, value) for name, _, value in (text.partition("=") for text in parameter or [])]
-    for line in run_notebooks(notebooks, pairs, _settings(), out, timeout):
+    for line in run_notebooks(notebooks, pairs, _settings(), out, timeout, exercises):
         print(line)
 
 

@@ -25,12 +25,13 @@ from hudilab.operations.parameters import defaults, parse
 from hudilab.private import private_folder
 from hudilab.streams import root_cause
 
-__all__ = ["NotebookFailed", "find_notebook", "run_notebooks"]
+__all__ = ["NotebookFailed", "as_html", "copy_notebook", "find_notebook", "run_notebooks"]
 
 TIMEOUT = 3600  # seconds per cell; the lessons' slowest takes a minute
 
 _Failure: TypeAlias = PapermillExecutionError | DeadKernelError | CellTimeoutError
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_EXERCISES = frozenset({"exercise", "check", "solution"})  # tags of their cells
 _SIZES = ("rows", "batches", "sensors", "tickers", "seed", "trigger_seconds")
 
 
@@ -60,6 +61,7 @@ def run_notebooks(
     settings: Settings,
     out: Path | None,
     timeout: int = TIMEOUT,
+    exercises: bool = False,
 ) -> list[str]:
     """Run the notebooks in order, each with those of the given parameters that it declares.
 
@@ -67,6 +69,7 @@ def run_notebooks(
         given: (name, value) pairs of parameters, both as text.
         out: folder for the executed notebooks and their HTML; by default `<home>/executed`.
         timeout: seconds that one cell may take; 0 for no limit.
+        exercises: Also run the cells of the exercises, with their solutions.
 
     Returns:
         What the cells tagged `result` printed.
@@ -100,6 +103,7 @@ def run_notebooks(
     for notebook, one in zip(notebooks, known, strict=True):
         mine = {name: value for name, value in values.items() if name in one}
         with _alone(folder / notebook.name, settings):
+            copy_notebook(notebook, folder / notebook.name, exercises=exercises)
             results += _run(notebook, mine, settings, folder, timeout)
     return results
 
@@ -119,6 +123,14 @@ def _alone(executed: Path, settings: Settings) -> Iterator[None]:
         yield
 
 
+def copy_notebook(notebook: Path, executed: Path, *, exercises: bool) -> None:
+    """Copy the notebook to where it will be executed, without the exercises' cells unless asked."""
+    nb = nbformat.read(notebook, as_version=4)
+    if not exercises:
+        nb.cells = [one for one in nb.cells if _EXERCISES.isdisjoint(one.metadata.get("tags", []))]
+    nbformat.write(nb, executed)
+
+
 def _run(
     notebook: Path, values: dict[str, Any], settings: Settings, folder: Path, timeout: int
 ) -> list[str]:
@@ -130,7 +142,7 @@ def _run(
     failure: _Failure | None = None
     try:
         papermill.execute_notebook(
-            str(notebook),
+            str(executed),
             str(executed),
             parameters=values,
             kernel_name="python3",  # this Python's own, whichever kernel the file names
