@@ -576,7 +576,7 @@ def run_with_the_same_facts(
     env: Mapping[str, str], name: str, folder: Path, *arguments: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a notebook; its facts must be those of the outputs in git."""
-    done = hudilab(env, "run", name, "--out", str(folder), *arguments)
+    done = hudilab(env, "run", name, "--exercises", "--out", str(folder), *arguments)
     assert done.returncode == 0, done.stderr[-3000:]
     local = facts(PROJECT / "notebooks" / f"{name}.ipynb")
     assert len(local) >= 7
