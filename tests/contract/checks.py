@@ -171,6 +171,13 @@ def facts(path: Path, nb: NotebookNode) -> Problems:
             yield f"fact cell {where} has no execution count; run make golden"
 
 
+def ordered(path: Path, nb: NotebookNode) -> Problems:
+    """No limit without an order: on a cluster, it returns the rows that happen to come first."""
+    for cell in code(nb):
+        if ".limit(" in cell.source and "orderBy(" not in cell.source:
+            yield f"limit without orderBy in the cell {cell.source.splitlines()[0]!r}"
+
+
 def figures(path: Path, nb: NotebookNode) -> Problems:
     """A picture is kept and not compared; what is kept and not compared is a picture."""
     for cell in code(nb):
@@ -279,7 +286,7 @@ METADATA = {
     "language_info": {"name": "python"},
 }
 _RULES: tuple[Callable[[Path, NotebookNode], Problems], ...] = (
-    *(title, contract, goals, parameters, imports, size, facts, figures, exercises),
+    *(title, contract, goals, parameters, imports, size, facts, ordered, figures, exercises),
     *(cleanup, spelling, outputs, links, metadata),
 )
 RULES = {rule.__name__: rule for rule in _RULES}

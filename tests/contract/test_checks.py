@@ -102,6 +102,11 @@ BROKEN: list[tuple[str, Change, str]] = [
         source(IMPORTS, "from types import SimpleNamespace\nprint(5)"),
         "the second code cell is not imports and nothing else",
     ),
+    (
+        "ordered",
+        source(SESSION, "few = table.limit(3)"),
+        "limit without orderBy in the cell 'few = table.limit(3)'",
+    ),
     ("imports", source(SESSION, "from os import *"), "star import: from os import *"),
     (
         "imports",
