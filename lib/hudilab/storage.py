@@ -21,6 +21,7 @@ __all__ = [
     "FileInfo",
     "check_place",
     "delete_file",
+    "delete_tree",
     "exists",
     "file_size",
     "file_system",
@@ -102,8 +103,17 @@ def reset(spark: SparkSession, settings: Settings, place: Place) -> None:
             "new run_id: -p run_id NAME"
         )
     for uri in (place.table, place.checkpoint):
-        fs, path = file_system(spark, uri)
-        print("reset" if fs.delete(path, True) else "nothing to reset at", uri)
+        print("reset" if delete_tree(spark, uri) else "nothing to reset at", uri)
+
+
+def delete_tree(spark: SparkSession, uri: str) -> bool:
+    """Delete a folder with all that is in it; return whether there was one."""
+    fs, path = file_system(spark, uri)
+    deleted = bool(fs.delete(path, True))
+    # An S3 server can keep an empty folder, and Hudi would take `.hoodie` for a table.
+    if fs.exists(path):
+        fs.delete(path, True)
+    return deleted
 
 
 def read_text(spark: SparkSession, uri: str) -> str:

@@ -19,10 +19,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hudilab.errors import WaitError
-from hudilab.storage import file_system
+from hudilab.storage import delete_tree, file_system
 from hudilab.streams import root_cause
 
-__all__ = ["compare", "copy_tree", "kill_when", "race", "remove_tree"]
+__all__ = ["compare", "copy_tree", "kill_when", "race"]
 
 # What a session leaves in the environment and a program of its own must not take over.
 SESSION = ("PYSPARK_", "HUDILAB_LOG_FILE")
@@ -43,16 +43,10 @@ def compare(wanted: DataFrame, table: str) -> dict[str, int]:
     return {"rows": wanted.count() - lost + twice, "lost": lost, "twice": twice}
 
 
-def remove_tree(spark: SparkSession, uri: str) -> None:
-    """Remove a folder with all that is in it."""
-    fs, path = file_system(spark, uri)
-    fs.delete(path, True)
-
-
 def copy_tree(spark: SparkSession, uri: str, to: str) -> None:
     """Copy a folder; what is at `to` is replaced."""
     hadoop: Any = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
-    remove_tree(spark, to)
+    delete_tree(spark, to)
     fs, path = file_system(spark, uri)
 
     # Not the folder as a whole: on S3 a trace of the removed one can remain, and Hadoop then copies
