@@ -110,8 +110,10 @@ def delete_tree(spark: SparkSession, uri: str) -> bool:
     """Delete a folder with all that is in it; return whether there was one."""
     fs, path = file_system(spark, uri)
     deleted = bool(fs.delete(path, True))
-    # An S3 server can keep an empty folder, and Hudi would take `.hoodie` for a table.
+    # S3Proxy can keep the empty folder of a timeline, which Hudi would take for a table: such a
+    # folder only goes with the last file in it.
     if fs.exists(path):
+        write_text(spark, f"{uri}/.hoodie/timeline/last", "")
         fs.delete(path, True)
     return deleted
 
