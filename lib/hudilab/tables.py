@@ -51,6 +51,7 @@ _INDEX = "hoodie.index.type"
 _METADATA = "hoodie.metadata.enable"
 _RECORDS = "hoodie.metadata.record.level.index.enable"
 _ALL_RECORDS = "hoodie.metadata.global.record.level.index.enable"
+_STREAMED = "hoodie.metadata.streaming.write.enabled"
 _MODE = "hoodie.write.record.merge.mode"
 _CDC = "hoodie.table.cdc.enabled"
 _IMAGES = "hoodie.table.cdc.supplemental.logging.mode"
@@ -111,13 +112,14 @@ _WHY = {
     _METADATA: "The metadata table holds the record index.",
     _RECORDS: "The record index: a partition's keys, and the file that holds each.",
     _ALL_RECORDS: "The record index: all keys of the table, and the file that holds each.",
+    _STREAMED: "Written while a cluster's executors still write data, the index misses keys.",
     "hoodie.record.index.update.partition.path": "A row that comes with another partition moves.",
     _MODE: "Of two rows with one key, the greater one stays, or the later arrival.",
     _CDC: "Each commit also stores what it changed, for readers of changes.",
     _IMAGES: "A change is stored with the row before and after it.",
 }
 # What SQL must be told about a table: hoodie.properties holds the rest.
-_SQL = (_INDEX, _BUCKETS, _FILTER, _METADATA, _RECORDS, _ALL_RECORDS)
+_SQL = (_INDEX, _BUCKETS, _FILTER, _METADATA, _RECORDS, _ALL_RECORDS, _STREAMED)
 
 
 @dataclass(frozen=True)
@@ -270,7 +272,8 @@ class TableSpec:
         buckets = ["BUCKET", str(self.buckets), "false"]
         values += buckets if self.buckets else [self.index or "", "", ""]
         one, all_ = (self.index == name for name in _RECORD)
-        values += ["true" if yes else "" for yes in (one or all_, one, all_, all_)]
+        values += ["true" if yes else "" for yes in (one or all_, one, all_)]
+        values += ["false" if one or all_ else "", "true" if all_ else ""]
         values += [self.merge_mode or ""]
         values += ["true", "DATA_BEFORE_AFTER"] if self.cdc else ["", ""]
         # An empty value means that the option does not apply to this table.
@@ -413,6 +416,8 @@ def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[
         "record_index": f"{scope}record.level.index.enable",
     }
     found = {f"hoodie.metadata.{names[one]}": "true" for one in have if one in names}
+    if "record_index" in have:
+        found[_STREAMED] = "false"
     return {"hoodie.metadata.enable": "true"} | found
 
 

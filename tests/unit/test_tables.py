@@ -106,6 +106,8 @@ def test_an_index_is_told_to_writes_and_to_sql_alike(index: str) -> None:
     record = {name: options[name] for name in RECORDS.values() if name in options}
     assert record == ({RECORDS[index]: "true"} if index in RECORDS else {})
     assert ("hoodie.metadata.enable" in options) == (index in RECORDS)
+    streamed = options.get("hoodie.metadata.streaming.write.enabled")
+    assert streamed == ("false" if index in RECORDS else None)
     assert record.items() <= sql.items()
     moves = options.get("hoodie.record.index.update.partition.path")
     assert moves == ("true" if index == "GLOBAL_RECORD_LEVEL_INDEX" else None)
@@ -580,6 +582,7 @@ def test_a_table_keeps_the_indexes_it_has() -> None:
         "hoodie.metadata.index.bloom.filter.enable": "true",
         "hoodie.metadata.index.column.stats.enable": "true",
         "hoodie.metadata.index.partition.stats.enable": "true",
+        "hoodie.metadata.streaming.write.enabled": "false",
     }
     whole = {"hoodie.metadata.global.record.level.index.enable": "true"}
     assert index_options(have) == everything | whole
