@@ -72,19 +72,18 @@ def sizes(rows: int, batches: int) -> list[str]:
 
 # 02 makes a commit for every batch, also when the last ones are empty.
 @pytest.mark.parametrize(
-    ("table_type", "rows", "batches"),
+    ("table_type", "rows", "batches", "more"),
     [
-        ("MERGE_ON_READ", 9, 4),
-        pytest.param("MERGE_ON_READ", 11, 8, marks=pytest.mark.deep),
-        pytest.param("COPY_ON_WRITE", 1234, 4, marks=pytest.mark.deep),
+        ("MERGE_ON_READ", 9, 4, ()),
+        pytest.param("MERGE_ON_READ", 11, 8, ("--exercises",), marks=pytest.mark.deep),
+        pytest.param("COPY_ON_WRITE", 1234, 4, ("--exercises",), marks=pytest.mark.deep),
     ],
 )
 def test_write_and_inspect_with_other_sizes(
-    tmp_path: Path, table_type: str, rows: int, batches: int
+    tmp_path: Path, table_type: str, rows: int, batches: int, more: tuple[str, ...]
 ) -> None:
-    more = ("-p", "table_type", table_type)
-    together = ("--exercises", *sorted(TOGETHER))
-    done = hudilab(tmp_path, "run", *together, *sizes(rows, batches), *more)
+    given = (*sizes(rows, batches), "-p", "table_type", table_type)
+    done = hudilab(tmp_path, "run", *more, *sorted(TOGETHER), *given)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines()[-1] == (
         f"hudilab: rows={rows} commits={batches} partitions=3 "
