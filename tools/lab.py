@@ -17,6 +17,7 @@ from hudilab.config import load_settings
 from hudilab.errors import LabError, PathError
 
 NOTES = ".lessons.json"  # of each copy, the hash of the lesson that it was made from
+FIRST = "00_check_your_machine.ipynb"  # later, JupyterLab opens what was open last
 CONFIG = Path(__file__).with_name("jupyter")
 DIAGRAMS = b"](../docs/diagrams/"  # JupyterLab serves nothing above its folder
 
@@ -28,12 +29,14 @@ def main(arguments: list[str]) -> int:
         # A terminal of JupyterLab then finds `hudilab`, as remedies name it.
         os.environ["PATH"] = os.pathsep.join((f"{sys.prefix}/bin", os.environ.get("PATH", "")))
         folder = settings.home / "notebooks"
+        opened = [] if (folder / NOTES).exists() else [f"--LabApp.default_url=/lab/tree/{FIRST}"]
         for line in update(settings.project / "notebooks", folder):
             print(f"lab: {line}", flush=True)
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
         return 1
-    command = [sys.executable, "-m", "jupyter", "lab", f"--notebook-dir={folder}", *arguments]
+    command = [sys.executable, "-m", "jupyter", "lab", f"--notebook-dir={folder}"]
+    command += [*opened, *arguments]
     # No news of Jupyter, and no question about them; a user's own settings come first.
     paths = (str(CONFIG), os.environ.get("JUPYTER_CONFIG_PATH"))
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from lab import NOTES, main, update
+from lab import FIRST, NOTES, main, update
 
 from hudilab.errors import PathError
 
@@ -104,7 +104,7 @@ def test_a_home_that_cannot_be_written_is_one_line(lessons: Path, tmp_path: Path
     )
 
 
-def test_jupyterlab_opens_the_copies_which_find_the_project(tmp_path: Path) -> None:
+def test_jupyterlab_opens_the_copies_and_at_first_lesson_00(tmp_path: Path) -> None:
     env = os.environ | {"HUDILAB_HOME": str(tmp_path), "HUDILAB_CONF": "", "RUNTIME_ENV": ""}
     env["JUPYTER_CONFIG_DIR"] = str(tmp_path / "config")
     run = {"env": env, "capture_output": True, "text": True, "timeout": 60, "check": True}
@@ -113,6 +113,11 @@ def test_jupyterlab_opens_the_copies_which_find_the_project(tmp_path: Path) -> N
     copies = tmp_path / "notebooks"
     assert done.stdout.count(": copied\n") == len(list((ROOT / "notebooks").glob("[0-9]*.ipynb")))
     assert f"  .root_dir = '{copies}'\n" in done.stdout
+    first = f"  .default_url = '/lab/tree/{FIRST}'\n"
+    assert first in done.stdout
+    assert (copies / FIRST).is_file()
+    again = subprocess.run(command, cwd=tmp_path, **run)  # type: ignore[call-overload]
+    assert "  .default_url = '/lab'\n" in again.stdout
     where = "from hudilab.config import load_settings as s; print(s().conf_dir)"
     found = subprocess.run([sys.executable, "-c", where], cwd=copies, **run)  # type: ignore[call-overload]
     assert found.stdout == f"{ROOT}/conf\n"
