@@ -56,7 +56,7 @@ def update(lessons: Path, folder: Path) -> Iterator[str]:
             (folder / "diagrams").mkdir(exist_ok=True)
             _replace(folder / "diagrams" / diagram.name, diagram.read_bytes())
         for lesson in sorted(lessons.glob("[0-9]*.ipynb")):
-            edition = lesson.read_bytes().replace(DIAGRAMS, b"](diagrams/")
+            edition = readers(lesson.read_bytes())
             copy, now = folder / lesson.name, _digest(edition)
             there = _digest(copy.read_bytes()) if copy.exists() else ""
             if there in ("", now, made.get(lesson.name)):
@@ -72,6 +72,18 @@ def update(lessons: Path, folder: Path) -> Iterator[str]:
             f"cannot write {error.filename} ({error.strerror}); "
             "make it writable, or set HUDILAB_HOME to a writable directory"
         ) from None
+
+
+def readers(lesson: bytes) -> bytes:
+    """A reader's edition of a lesson: no check has run yet, and no solution can be seen."""
+    nb = json.loads(lesson.replace(DIAGRAMS, b"](diagrams/"))
+    for cell in nb["cells"]:
+        tags = cell["metadata"].get("tags", [])
+        if "check" in tags or "solution" in tags:
+            cell["outputs"], cell["execution_count"] = [], None
+        if "solution" in tags:  # JupyterLab shows the first line of a folded cell
+            cell["source"] = ["# Open this for a solution\n", *cell["source"]]
+    return (json.dumps(nb, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def _digest(data: bytes) -> str:

@@ -7,12 +7,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 from lab import FIRST, NOTES, main, update
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from hudilab.errors import PathError
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def book(text: str, *code: NotebookNode) -> str:
+    """A notebook of one text, and of cells of code."""
+    nb = new_notebook(cells=[new_markdown_cell(text, id="text"), *code])
+    return str(nbformat.writes(nb)) + "\n"
 
 
 @pytest.fixture
@@ -20,7 +29,7 @@ def lessons(tmp_path: Path) -> Path:
     folder = tmp_path / "lessons"
     folder.mkdir()
     for name in ("00_a.ipynb", "01_b.ipynb", "_template.ipynb"):
-        (folder / name).write_text(f"{name}, first edition")
+        (folder / name).write_text(book(f"{name}, first edition"))
     return folder
 
 
@@ -47,17 +56,35 @@ def test_diagrams_are_beside_the_copies(lessons: Path, copies: Path) -> None:
     diagrams = lessons.parent / "docs" / "diagrams"
     diagrams.mkdir(parents=True)
     (diagrams / "flow.svg").write_text("<svg/>")
-    (lessons / "00_a.ipynb").write_text("see ![flow](../docs/diagrams/flow.svg), ../docs/diagrams")
+    (lessons / "00_a.ipynb").write_text(
+        book("see ![flow](../docs/diagrams/flow.svg), ../docs/diagrams")
+    )
     assert list(update(lessons, copies)) == [f"{copies}/00_a.ipynb: updated to the new lesson"]
-    assert (copies / "00_a.ipynb").read_text() == "see ![flow](diagrams/flow.svg), ../docs/diagrams"
+    shown = book("see ![flow](diagrams/flow.svg), ../docs/diagrams")
+    assert (copies / "00_a.ipynb").read_text() == shown
     assert (copies / "diagrams" / "flow.svg").read_text() == "<svg/>"
     assert list(update(lessons, copies)) == []
 
 
+def test_a_copy_gives_no_answer_away(lessons: Path, copies: Path) -> None:
+    def cell(tag: str) -> NotebookNode:
+        outputs = [new_output("stream", text="right: 2")]
+        tags = {"tags": [tag, "keep_output"]}
+        return new_code_cell("a = 2", id=tag, metadata=tags, outputs=outputs, execution_count=1)
+
+    marked = [cell(tag) for tag in ("fact", "exercise", "check", "solution")]
+    (lessons / "00_a.ipynb").write_text(book("An exercise", *marked))
+    list(update(lessons, copies))
+    found = nbformat.read(copies / "00_a.ipynb", as_version=4).cells[1:]
+    assert [bool(one.outputs) for one in found] == [True, True, False, False]
+    assert [one.execution_count for one in found] == [1, 1, None, None]
+    assert [one.source for one in found] == [*["a = 2"] * 3, "# Open this for a solution\na = 2"]
+
+
 def test_a_lesson_that_has_changed_is_copied_anew(lessons: Path, copies: Path) -> None:
-    (lessons / "00_a.ipynb").write_text("second edition")
+    (lessons / "00_a.ipynb").write_text(book("second edition"))
     assert list(update(lessons, copies)) == [f"{copies}/00_a.ipynb: updated to the new lesson"]
-    assert texts(copies)["00_a.ipynb"] == "second edition"
+    assert texts(copies)["00_a.ipynb"] == book("second edition")
     assert list(update(lessons, copies)) == []
 
 
@@ -65,7 +92,7 @@ def test_a_reader_s_copy_is_never_overwritten(lessons: Path, copies: Path) -> No
     (copies / "00_a.ipynb").write_text("mine")
     assert list(update(lessons, copies)) == []
     for edition in ("second edition", "third edition"):
-        (lessons / "00_a.ipynb").write_text(edition)
+        (lessons / "00_a.ipynb").write_text(book(edition))
         told = list(update(lessons, copies))
         command = f"rm '{copies}/00_a.ipynb'"
         assert told == [
@@ -74,7 +101,7 @@ def test_a_reader_s_copy_is_never_overwritten(lessons: Path, copies: Path) -> No
         assert texts(copies)["00_a.ipynb"] == "mine"
     subprocess.run(command, shell=True, check=True)
     assert list(update(lessons, copies)) == [f"{copies}/00_a.ipynb: copied"]
-    assert texts(copies)["00_a.ipynb"] == "third edition"
+    assert texts(copies)["00_a.ipynb"] == book("third edition")
 
 
 @pytest.mark.parametrize("spoilt", [None, "{", "7"])
@@ -86,12 +113,12 @@ def test_without_notes_a_copy_that_differs_is_the_reader_s(
     else:
         (copies / NOTES).write_text(spoilt)
     (copies / "00_a.ipynb").write_text("mine")
-    (lessons / "01_b.ipynb").write_text("second edition")
+    (lessons / "01_b.ipynb").write_text(book("second edition"))
     told = list(update(lessons, copies))
     assert [line.partition(":")[0] for line in told] == [
         f"{copies}/{name}" for name in ("00_a.ipynb", "01_b.ipynb")
     ]
-    assert texts(copies) == {"00_a.ipynb": "mine", "01_b.ipynb": "01_b.ipynb, first edition"}
+    assert texts(copies) == {"00_a.ipynb": "mine", "01_b.ipynb": book("01_b.ipynb, first edition")}
 
 
 def test_a_home_that_cannot_be_written_is_one_line(lessons: Path, tmp_path: Path) -> None:
