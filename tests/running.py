@@ -7,6 +7,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
 from hudilab.operations.waiting import wait_for
 
 
@@ -36,3 +39,14 @@ def wait_while_running(
         return condition()
 
     wait_for(there, seconds, what)
+
+
+def end_jvm(spark: SparkSession) -> None:
+    """Stop a session and its JVM, so that the next session can have other jars, as a new kernel."""
+    spark.stop()
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # the JVM ends with it
+    gateway.proc.wait(30)
+    SparkContext._gateway = SparkContext._jvm = None

@@ -12,6 +12,7 @@ import psutil
 import pytest
 from kills import Killed, record, rows_once
 from pyspark.sql import functions as F
+from running import end_jvm
 from services.programs import Programs
 
 from hudilab.commits import Commits
@@ -84,7 +85,7 @@ def test_the_table_is_exact_after_kills(
         assert unique == rows <= ends_of["stocks-out"]
         assert ends_of["stocks-dead"] == 0
     finally:
-        spark.stop()
+        end_jvm(spark)
 
 
 def done(commits: Path) -> int:

@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 from kills import Killed, record
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from running import end_jvm
 from services.programs import SECRET, USER, Programs
 
 from hudilab.config import Settings
@@ -79,7 +80,7 @@ BROKEN = [
 def spark(settings: Settings) -> Iterator[SparkSession]:
     session = open_session(settings, app="kafka", groups=("core", "kafka"))
     yield session
-    session.stop()
+    end_jvm(session)
 
 
 @pytest.fixture
