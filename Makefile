@@ -19,7 +19,7 @@ setup-dev: ## the same, with the tools that the tests need
 run: setup ## write a Hudi table and look into it, headless; ARGS="-p rows 50000" sets parameters
 	@$(BIN)/hudilab run 02_write_hudi_stream 03_inspect_table $(ARGS)
 
-lab: setup ## open JupyterLab on copies of the notebooks, in .lab/notebooks
+lab: setup ## open JupyterLab on copies of the notebooks, in .lab/notebooks; ARGS="--no-browser" is passed on
 	@$(BIN)/python tools/lab.py $(ARGS)
 
 check: setup-dev ## what needs no Java: lint, format, types, unit tests, notebooks' form; a minute

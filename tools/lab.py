@@ -75,13 +75,13 @@ def update(lessons: Path, folder: Path) -> Iterator[str]:
 
 
 def readers(lesson: bytes) -> bytes:
-    """A reader's edition of a lesson: no check has run yet, and no solution can be seen."""
+    """A reader's edition of a lesson: no cell has run yet, and no solution can be seen."""
     nb = json.loads(lesson.replace(DIAGRAMS, b"](diagrams/"))
     for cell in nb["cells"]:
-        tags = cell["metadata"].get("tags", [])
-        if "check" in tags or "solution" in tags:
+        if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
-        if "solution" in tags:  # JupyterLab shows the first line of a folded cell
+        if "solution" in cell["metadata"].get("tags", []):
+            # JupyterLab shows the first line of a folded cell.
             cell["source"] = ["# Open this for a solution\n", *cell["source"]]
     return (json.dumps(nb, indent=1, ensure_ascii=False) + "\n").encode()
 

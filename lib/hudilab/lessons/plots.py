@@ -60,6 +60,8 @@ def timeline(ax: Axes, instants: pd.DataFrame) -> Axes:
             ax.plot(row.completed, level, "o", color=colour)
     ax.set_yticks(range(len(actions)), actions)
     ax.set_ylim(len(actions) - 0.4, -0.6)
+    # Ten labels or more run into each other.
+    ax.xaxis.set_major_locator(mdates.AutoDateLocator(minticks=2, maxticks=9))  # type: ignore[no-untyped-call]
     ax.xaxis.set_major_formatter(mdates.DateFormatter("%H:%M:%S"))  # type: ignore[no-untyped-call]
     ax.set(xlabel="UTC", title="Hudi timeline: requested (hollow) to completed (full)")
     ax.grid(axis="x", alpha=0.3)
@@ -156,6 +158,8 @@ def price_lines(ax: Axes, prices: pd.DataFrame) -> Axes:
         price = rows["price"].astype(float)
         ax.plot(rows["event_time"], price / price.iloc[0] * 100, label=str(ticker), linewidth=1)
     ax.xaxis.set_major_locator(mdates.AutoDateLocator(minticks=3, maxticks=8))  # type: ignore[no-untyped-call]
+    # Ten labels or more run into each other.
+    ax.xaxis.set_major_locator(mdates.AutoDateLocator(minticks=2, maxticks=9))  # type: ignore[no-untyped-call]
     ax.xaxis.set_major_formatter(mdates.DateFormatter("%H:%M:%S"))  # type: ignore[no-untyped-call]
     ax.set(xlabel="event_time, UTC", ylabel="price, the first = 100", title="Prices by ticker")
     ax.legend(ncols=2, fontsize="small")
