@@ -27,7 +27,7 @@ TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
 # Kills for every day are those of tests/crash: the ledger does not know where rows come from.
 @pytest.mark.deep
 @pytest.mark.kills
-@pytest.mark.parametrize(("rows", "kills", "limit"), [(6_000, 2, 400), (100_000, 10, 1_000)])
+@pytest.mark.parametrize(("rows", "kills", "limit"), [(6_000, 2, 500), (100_000, 10, 2_500)])
 def test_the_table_is_exact_after_kills(
     settings: Settings, kafka: Access, programs: Programs, rows: int, kills: int, limit: int
 ) -> None:
@@ -78,7 +78,7 @@ def test_the_table_is_exact_after_kills(
             f"table {table.count()}, lost {lost}, twice {twice}"
         )
         record(
-            Killed("driver", "Kafka to upsert, MERGE_ON_READ", "disk", kills, kills, lost, twice)
+            Killed("driver", "Kafka to upsert, COPY_ON_WRITE", "disk", kills, kills, lost, twice)
         )
         # An upsert by key hides a batch that is written twice: the commits do not.
         assert len(written) == len(batches) == done(commits)

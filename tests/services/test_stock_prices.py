@@ -305,7 +305,7 @@ def test_the_stream_survives_a_broker_that_is_killed_and_away_for_20_seconds(
         path = settings.home / "warehouse" / "run-away" / "lab" / "stock_prices"
         timeline = path / ".hoodie" / "timeline"
         # The table is whole from its first commit on.
-        wait_for(lambda: any(timeline.glob("*_*.deltacommit")), 120, "a commit")
+        wait_for(lambda: any(timeline.glob("*_*.commit")), 120, "a commit")
         wait_for(
             lambda: table(spark, settings, "away").count() == 2000, 120, "2000 prices in the table"
         )
@@ -316,7 +316,7 @@ def test_the_stream_survives_a_broker_that_is_killed_and_away_for_20_seconds(
     finally:
         end(job.pid)
     assert_exact(spark, table(spark, settings, "away"), 2000, seed=9)
-    record(Killed("Kafka broker", "Kafka to upsert, MERGE_ON_READ", "disk", 1, 0, 0, 0))
+    record(Killed("Kafka broker", "Kafka to upsert, COPY_ON_WRITE", "disk", 1, 0, 0, 0))
 
 
 def passed_on(kafka: Access) -> int:
