@@ -26,8 +26,8 @@ QUICK = (".venv/bin/hudilab doctor", ".venv/bin/hudilab jars core")
 RUNS = [command for command in COMMANDS if "run" in command]
 
 
-def test_the_readme_has_the_two_commands() -> None:
-    assert COMMANDS[:2] == ["make run", "make test"]
+def test_the_readme_starts_with_the_main_commands() -> None:
+    assert COMMANDS[:3] == ["make lab", "make run", "make test"]
     assert len(COMMANDS) >= 7
     assert set(QUICK) < set(COMMANDS)
 
