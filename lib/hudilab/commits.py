@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from hudilab.errors import StreamError, TableError
 from hudilab.ledger_rules import BATCH, COVERS, QUERY, SHARED, SOURCE, Commit, Stamp
-from hudilab.storage import PROPERTIES, exists, file_size, list_files
+from hudilab.storage import PROPERTIES, delete_tree, exists, file_size, list_files
 
 __all__ = ["SERVICES", "Commits", "Slice"]
 
@@ -118,16 +118,15 @@ class Commits:
         Raises:
             StreamError: The table has files but has lost its `hoodie.properties`.
         """
-        path = self._jvm.org.apache.hadoop.fs.Path(f"{self._table}/.hoodie")
-        fs = path.getFileSystem(self._jsc.hadoopConfiguration())
-        if self.is_there() or not fs.exists(path):
+        hoodie = f"{self._table}/.hoodie"
+        if self.is_there() or not exists(self._spark, hoodie):
             return
         if [one for one in list_files(self._spark, self._table) if one.path != PROPERTIES]:
             raise StreamError(
                 f"the table {self._table} has files, but its {PROPERTIES} is missing or empty; "
                 "restore that file from a backup, or delete the table and the checkpoint together"
             )
-        fs.delete(path, True)
+        delete_tree(self._spark, hoodie)
 
     def is_there(self) -> bool:
         """Return whether the table has been created completely."""

@@ -113,7 +113,7 @@ def delete_tree(spark: SparkSession, uri: str) -> bool:
     # S3Proxy can keep the empty folder of a timeline, which Hudi would take for a table: such a
     # folder only goes with the last file in it.
     if fs.exists(path):
-        write_text(spark, f"{uri}/.hoodie/timeline/last", "")
+        write_text(spark, f"{uri.removesuffix('/.hoodie')}/.hoodie/timeline/last", "")
         fs.delete(path, True)
     return deleted
 

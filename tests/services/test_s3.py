@@ -240,15 +240,16 @@ def test_upserts_with_a_metadata_table_hang_unless_it_is_compacted(
 
 
 @pytest.mark.deep
-def test_a_folder_that_the_server_keeps_is_deleted(tmp_path: Path, s3: S3Server) -> None:
+@pytest.mark.parametrize("what", ["table", "table/.hoodie"])
+def test_a_folder_that_the_server_keeps_is_deleted(tmp_path: Path, s3: S3Server, what: str) -> None:
     kept = s3.log.parent / "data" / "hudilab" / tmp_path.name / "table" / ".hoodie" / "timeline"
     kept.mkdir(parents=True)  # seen once, after the files of a table had been deleted
     program = f"""
 from hudilab import load_settings, open_session
 from hudilab.storage import delete_tree, exists
 spark = open_session(load_settings(), app="trace", groups=("core", "s3"))
-table = "s3a://hudilab/{tmp_path.name}/table"
-print(exists(spark, table), delete_tree(spark, table), exists(spark, table))
+folder = "s3a://hudilab/{tmp_path.name}/{what}"
+print(exists(spark, folder), delete_tree(spark, folder), exists(spark, folder))
 spark.stop()
 """
     env = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "RUNTIME_ENV"), "")
