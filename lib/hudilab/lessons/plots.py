@@ -60,9 +60,7 @@ def timeline(ax: Axes, instants: pd.DataFrame) -> Axes:
             ax.plot(row.completed, level, "o", color=colour)
     ax.set_yticks(range(len(actions)), actions)
     ax.set_ylim(len(actions) - 0.4, -0.6)
-    # Ten labels or more run into each other.
-    ax.xaxis.set_major_locator(mdates.AutoDateLocator(minticks=2, maxticks=9))  # type: ignore[no-untyped-call]
-    ax.xaxis.set_major_formatter(mdates.DateFormatter("%H:%M:%S"))  # type: ignore[no-untyped-call]
+    _seconds_below(ax, 2, 9)
     ax.set(xlabel="UTC", title="Hudi timeline: requested (hollow) to completed (full)")
     ax.grid(axis="x", alpha=0.3)
     return ax
@@ -157,10 +155,7 @@ def price_lines(ax: Axes, prices: pd.DataFrame) -> Axes:
     for ticker, rows in prices.sort_values("event_time").groupby("ticker"):
         price = rows["price"].astype(float)
         ax.plot(rows["event_time"], price / price.iloc[0] * 100, label=str(ticker), linewidth=1)
-    ax.xaxis.set_major_locator(mdates.AutoDateLocator(minticks=3, maxticks=8))  # type: ignore[no-untyped-call]
-    # Ten labels or more run into each other.
-    ax.xaxis.set_major_locator(mdates.AutoDateLocator(minticks=2, maxticks=9))  # type: ignore[no-untyped-call]
-    ax.xaxis.set_major_formatter(mdates.DateFormatter("%H:%M:%S"))  # type: ignore[no-untyped-call]
+    _seconds_below(ax, 3, 8)
     ax.set(xlabel="event_time, UTC", ylabel="price, the first = 100", title="Prices by ticker")
     ax.legend(ncols=2, fontsize="small")
     ax.grid(alpha=0.3)
@@ -186,3 +181,10 @@ def task_times(ax: Axes, tasks: pd.DataFrame, *, by: str = "stage") -> Axes:
     ax.set(xlabel="seconds", title="When each task ran")
     ax.legend()
     return ax
+
+
+def _seconds_below(ax: Axes, fewest: int, most: int) -> None:
+    """Label the time axis to the second, with so many labels; ten or more run into each other."""
+    ticks = mdates.AutoDateLocator(minticks=fewest, maxticks=most)  # type: ignore[no-untyped-call]
+    ax.xaxis.set_major_locator(ticks)
+    ax.xaxis.set_major_formatter(mdates.DateFormatter("%H:%M:%S"))  # type: ignore[no-untyped-call]
