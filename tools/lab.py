@@ -56,7 +56,7 @@ def update(lessons: Path, folder: Path) -> Iterator[str]:
             (folder / "diagrams").mkdir(exist_ok=True)
             _replace(folder / "diagrams" / diagram.name, diagram.read_bytes())
         for lesson in sorted(lessons.glob("[0-9]*.ipynb")):
-            edition = readers(lesson.read_bytes())
+            edition = _edition(lesson.read_bytes())
             copy, now = folder / lesson.name, _digest(edition)
             there = _digest(copy.read_bytes()) if copy.exists() else ""
             if there in ("", now, made.get(lesson.name)):
@@ -74,7 +74,7 @@ def update(lessons: Path, folder: Path) -> Iterator[str]:
         ) from None
 
 
-def readers(lesson: bytes) -> bytes:
+def _edition(lesson: bytes) -> bytes:
     """A reader's edition of a lesson: no cell has run yet, and no solution can be seen."""
     nb = json.loads(lesson.replace(DIAGRAMS, b"](diagrams/"))
     for cell in nb["cells"]:

@@ -31,7 +31,7 @@ __all__ = ["run", "table_spec"]
 
 STARTS = {"earliest-offset": "earliest", "latest-offset": "latest"}
 PREVIEW = 5
-TABLE_TYPE = "COPY_ON_WRITE"  # a file of each ticker is small: rewriting it is cheaper than logs
+TABLE_TYPE = "COPY_ON_WRITE"  # MERGE_ON_READ gains little: benchmarks/README.md, Kafka
 
 
 def run(

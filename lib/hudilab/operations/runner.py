@@ -102,9 +102,10 @@ def run_notebooks(
     results: list[str] = []
     for notebook, one in zip(notebooks, known, strict=True):
         mine = {name: value for name, value in values.items() if name in one}
-        with _alone(folder / notebook.name, settings):
-            copy_notebook(notebook, folder / notebook.name, exercises=exercises)
-            results += _run(notebook, mine, settings, folder, timeout)
+        executed = folder / notebook.name
+        with _alone(executed, settings):
+            copy_notebook(notebook, executed, exercises=exercises)
+            results += _run(executed, mine, settings, timeout)
     return results
 
 
@@ -131,14 +132,11 @@ def copy_notebook(notebook: Path, executed: Path, *, exercises: bool) -> None:
     nbformat.write(nb, executed)
 
 
-def _run(
-    notebook: Path, values: dict[str, Any], settings: Settings, folder: Path, timeout: int
-) -> list[str]:
-    executed = folder / notebook.name
+def _run(executed: Path, values: dict[str, Any], settings: Settings, timeout: int) -> list[str]:
     started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    log = settings.home / "logs" / f"{notebook.stem}-{started}-{os.getpid()}.log"
+    log = settings.home / "logs" / f"{executed.stem}-{started}-{os.getpid()}.log"
     os.environ["HUDILAB_LOG_FILE"] = str(log)  # the kernel and its JVM inherit it
-    print(f"{notebook.name}: log {log}", flush=True)
+    print(f"{executed.name}: log {log}", flush=True)
     failure: _Failure | None = None
     try:
         papermill.execute_notebook(
@@ -157,8 +155,8 @@ def _run(
     html = executed.with_suffix(".html")
     html.write_text(as_html(executed, settings.project), encoding="utf-8")
     if failure is not None:
-        raise NotebookFailed(_explain(notebook, failure, log, executed, timeout)) from failure
-    print(f"{notebook.name}: executed {executed}, HTML {html}", flush=True)
+        raise NotebookFailed(_explain(failure, log, executed, timeout)) from failure
+    print(f"{executed.name}: executed {executed}, HTML {html}", flush=True)
     return _results(executed)
 
 
@@ -174,7 +172,7 @@ def as_html(executed: Path, project: Path) -> str:
     return str(exporter.from_notebook_node(nb, resources={"metadata": where})[0])
 
 
-def _explain(notebook: Path, failure: _Failure, log: Path, executed: Path, timeout: int) -> str:
+def _explain(failure: _Failure, log: Path, executed: Path, timeout: int) -> str:
     if isinstance(failure, DeadKernelError):
         what = "the kernel was killed; free memory, or use fewer rows"
     elif isinstance(failure, CellTimeoutError):
@@ -187,7 +185,7 @@ def _explain(notebook: Path, failure: _Failure, log: Path, executed: Path, timeo
     else:
         cause = root_cause(_ANSI.sub("", f"{failure.ename}: {failure.evalue}"))
         what = f"cell {failure.cell_index} failed at {_first(failure.source)!r}: {cause}"
-    return f"{notebook.name}: {what}; see the log {log} and the executed notebook {executed}"
+    return f"{executed.name}: {what}; see the log {log} and the executed notebook {executed}"
 
 
 def _first(source: str) -> str:
