@@ -112,7 +112,7 @@ def test_the_whole_report(table: HandMade) -> None:
         "health": [
             {
                 "check": "small files",
-                "detail": "2 base files under 100 MiB, 1 fewer if merged",
+                "detail": "2 base files under 100 MiB, 1 fewer if merged (fails at 100)",
                 **healthy,
             },
             {
@@ -557,7 +557,7 @@ def test_small_files(table: HandMade) -> None:
     assert line(look(table), "small files").startswith("ok ")
     table.commit(20, 22, {"one-more": 1}, size=1)
     assert line(look(table), "small files") == (
-        "FAIL small files    101 base files under 100 MiB, 100 fewer if merged; "
+        "FAIL small files    101 base files under 100 MiB, 100 fewer if merged (fails at 100); "
         "CALL run_clustering(table => 'readings')"
     )
 

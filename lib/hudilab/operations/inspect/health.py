@@ -49,7 +49,8 @@ def _small_files(facts: Facts) -> Health:
         sizes = one.base_bytes
         total += one.small
         saved += max(0, one.small - max(1, -(-sizes // TARGET)))
-    detail = f"{many(total, 'base file')} under 100 MiB, {saved:,} fewer if merged"
+    limit = f"(fails at {MERGEABLE})"
+    detail = f"{many(total, 'base file')} under 100 MiB, {saved:,} fewer if merged {limit}"
     if facts.has_buckets():
         fewest = "lower hoodie.bucket.index.num.buckets and rewrite the table with"
         remedy = f"{fewest} hoodie.datasource.write.operation=insert_overwrite_table"
