@@ -79,31 +79,35 @@ def delete_file(spark: SparkSession, uri: str) -> bool:
     return bool(fs.delete(path, False))
 
 
-def reset(spark: SparkSession, settings: Settings, place: Place) -> None:
-    """Delete a lesson's own table and its checkpoint, and say so; stop the session's streams first.
+def reset(spark: SparkSession, settings: Settings, *places: Place) -> None:
+    """Delete a lesson's own tables with their checkpoints; first stop the session's streams.
 
-    Only tables of the database `lessons` are deleted, and none in a warehouse that is not the
-    learner's (RUNTIME_ENV=AWS, or Amazon's S3): there an existing table is an error.
+    Prints the folder and the names of what it deleted. Only tables of the database `lessons` are
+    deleted, and none in a warehouse that is not the learner's (RUNTIME_ENV=AWS, or Amazon's S3):
+    there an existing table is an error.
 
     Raises:
-        TableError: The table may not be deleted; nothing has been.
+        TableError: A table may not be deleted; nothing has been.
     """
-    if place.database != LESSONS:
-        raise TableError(
-            f"{place.table} was not deleted: it is not a lesson's table; "
-            f'lessons use prepare(settings, database="{LESSONS}")'
-        )
+    for place in places:
+        if place.database != LESSONS:
+            raise TableError(
+                f"{place.table} was not deleted: it is not a lesson's table; "
+                f'lessons use prepare(settings, database="{LESSONS}")'
+            )
     for query in spark.streams.active:
         query.stop()
-    there = [uri for uri in (place.table, place.checkpoint) if exists(spark, uri)]
-    foreign = settings.runtime == "AWS" or not (settings.is_local or endpoint())
-    if there and foreign:
+    folders = [uri for place in places for uri in (place.table, place.checkpoint)]
+    there = [uri for uri in folders if exists(spark, uri)]
+    if there and (settings.runtime == "AWS" or not (settings.is_local or endpoint())):
         raise TableError(
             f"{there[0]} already exists, and lessons delete nothing in a warehouse on AWS; use a "
             "new run_id: -p run_id NAME"
         )
-    for uri in (place.table, place.checkpoint):
-        print("reset" if delete_tree(spark, uri) else "nothing to reset at", uri)
+    gone = [uri for uri in folders if delete_tree(spark, uri)]
+    deleted = [one.name for one in places if {one.table, one.checkpoint} & set(gone)]
+    names = ", ".join(deleted) or "nothing, no table of this lesson is there"
+    print(f"reset in {places[0].table.rpartition('/')[0]}: {names}")
 
 
 def delete_tree(spark: SparkSession, uri: str) -> bool:

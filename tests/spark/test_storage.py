@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from hudilab.config import Settings, load_settings
 from hudilab.errors import TableError
 from hudilab.paths import Place, locate
-from hudilab.storage import LESSONS, FileInfo, list_files, reset
+from hudilab.storage import LESSONS, FileInfo, exists, list_files, reset
 
 
 def test_all_files_are_listed_with_their_sizes(spark: SparkSession, tmp_path: Path) -> None:
@@ -59,17 +59,27 @@ def left(home: Path) -> int:
     return len(list(home.rglob("kept")))
 
 
-def test_a_lesson_resets_its_own_table(
+def test_a_lesson_resets_its_own_tables(
     spark: SparkSession, settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = written(settings.home, LESSONS)
-    reset(spark, settings, place)
+    half = locate("warehouse", LESSONS, "half", is_local=True, home=settings.home)
+    Path(half.checkpoint.removeprefix("file://")).mkdir(parents=True)
+    absent = locate("warehouse", LESSONS, "absent", is_local=True, home=settings.home)
+    reset(spark, settings, place, half, absent)
     assert left(settings.home) == 0
-    assert capsys.readouterr().out == f"reset {place.table}\nreset {place.checkpoint}\n"
+    assert not exists(spark, half.checkpoint)
+    where = f"reset in {place.warehouse}/lessons: "
+    assert capsys.readouterr().out == f"{where}readings, half\n"
     reset(spark, settings, place)
-    assert capsys.readouterr().out == (
-        f"nothing to reset at {place.table}\nnothing to reset at {place.checkpoint}\n"
-    )
+    assert capsys.readouterr().out == f"{where}nothing, no table of this lesson is there\n"
+
+
+def test_if_one_table_may_not_be_reset_none_is(spark: SparkSession, settings: Settings) -> None:
+    places = (written(settings.home, LESSONS), written(settings.home, "lab"))
+    with pytest.raises(TableError, match="it is not a lesson's table"):
+        reset(spark, settings, *places)
+    assert left(settings.home) == 4
 
 
 def test_a_lesson_resets_no_table_of_a_job(spark: SparkSession, settings: Settings) -> None:
