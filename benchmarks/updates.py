@@ -24,6 +24,7 @@ import matplotlib as mpl
 mpl.use("agg")
 import matplotlib.pyplot as plt
 from peers import (
+    FLINK,
     GROUPS,
     add_arguments,
     bars,
@@ -36,8 +37,11 @@ from peers import (
     table,
     turns,
 )
-from updates_peer import PEERS, TYPES, parse
+from updates_peer import PEERS as SPARK_PEERS
+from updates_peer import TYPES, parse
 
+FLINK_UPSERT = "flink_hudi_upsert"
+PEERS = SPARK_PEERS | {FLINK_UPSERT: FLINK}
 LOADS = ("1m_100k_80", "4m_10k_80", "1m_10_100")
 MATCHED = ("delta_merge", "iceberg_merge_cow", "iceberg_merge_mor")
 # Key, what it is in the table, digits.
@@ -105,6 +109,18 @@ def markdown(load: str, peers: dict[str, Any], rounds: int) -> str:
     return table(lines)
 
 
+def takes(peer: str, load: str) -> bool:
+    """Whether a peer can write a load."""
+    return peer != FLINK_UPSERT or not (parse(load).one or parse(load).rows % 100)
+
+
+def program(peer: str, load: str, options: list[str]) -> list[str]:
+    """The script that measures one peer, with its arguments."""
+    if peer == FLINK_UPSERT:
+        return ["flink_updates_peer.py", load]
+    return ["updates_peer.py", peer, load, *options]
+
+
 def picture(loads: dict[str, Any], file: Path) -> None:
     """A row of bars for each load: what a batch and what a read costs."""
     shown = [("rows_per_s", "rows/s"), ("batch_s", "s a batch"), ("read_s", "s to read a column")]
@@ -140,16 +156,20 @@ def main() -> None:
     arguments = parser.parse_args()
     asked = chosen(parser, arguments, PEERS)
     loads = chosen_loads(parser, arguments)
+    for load in loads:
+        if not any(takes(peer, load) for peer in asked):
+            parser.error(f"{FLINK_UPSERT} writes whole hundreds of rows, to all partitions: {load}")
     fetch_jars(sorted({PEERS[peer] for peer in asked} & set(GROUPS)))
     options = [word for change in arguments.set for word in ("--set", change)]
     result: dict[str, Any] = {}
     for load in loads:
-        measured: dict[str, list[dict[str, Any]]] = {peer: [] for peer in asked}
+        able = [peer for peer in asked if takes(peer, load)]
+        measured: dict[str, list[dict[str, Any]]] = {peer: [] for peer in able}
         for number in range(arguments.rounds):
-            for peer in turns(asked, number):
-                command = ["updates_peer.py", peer, load, *options]
-                measured[peer].append(run_script(peer, command, LIMIT))
-                said = {k: round(value, 2) for k, value in figures(measured[peer][-1]).items()}
+            for peer in turns(able, number):
+                found = run_script(peer, program(peer, load, options), LIMIT)
+                measured[peer].append(found)
+                said = {k: round(value, 2) for k, value in figures(found).items()}
                 print(f"{load} round {number + 1} {peer} {said}", file=sys.stderr, flush=True)
             # After each round, so that a run that is cut short has not been for nothing.
             result[load] = summary(measured)

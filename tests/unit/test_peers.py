@@ -156,6 +156,18 @@ def test_the_names_of_the_loads_of_updates() -> None:
         parse("1m")
 
 
+def test_flink_writes_whole_hundreds_of_rows_to_all_partitions() -> None:
+    assert updates.takes("flink_hudi_upsert", "1m_100k_80")
+    assert not updates.takes("flink_hudi_upsert", "1m_10_100")
+    assert not updates.takes("flink_hudi_upsert", "1m_100k_80_one")
+    assert updates.takes("delta_merge", "1m_10_100")
+    done = benchmark("updates.py", "--peers", "flink_hudi_upsert", "--loads", "1m_10_100")
+    assert done.returncode == 2
+    assert "flink_hudi_upsert writes whole hundreds of rows, to all partitions: 1m_10_100" in (
+        done.stderr
+    )
+
+
 def test_updates_are_compared_within_a_round() -> None:
     measured = {
         "hudi_upsert_mor": [updated(100, 1.0), updated(200, 1.0), updated(100, 1.0)],
@@ -256,4 +268,6 @@ def test_a_round_of_updates(tmp_path: Path) -> None:
     loads = ["--loads", "100k_1k_80_one,100k_10k_20", "--json", str(file)]
     done = benchmark("updates.py", "--rounds", "1", *loads, timeout=1800)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert set(json.loads(file.read_text())["loads"]["100k_10k_20"]) == set(updates.PEERS)
+    found = json.loads(file.read_text())["loads"]
+    assert set(found["100k_10k_20"]) == set(updates.PEERS)
+    assert set(found["100k_1k_80_one"]) == set(updates.SPARK_PEERS)
