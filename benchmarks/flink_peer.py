@@ -15,6 +15,7 @@ import os
 import re
 import statistics
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -62,8 +63,8 @@ PARTITIONED BY (sensor_id) WITH (
   'metadata.enabled' = 'false', 'hoodie.embed.timeline.server' = 'false');
 INSERT INTO {name} SELECT id,
   CAST({first_sensor} + MOD(id + id / {partitions}, {partitions}) AS INT),
-  CAST(MOD(id * 7919, 10000) * 0.01 AS DECIMAL(6, 2)),
-  CAST(TO_TIMESTAMP_LTZ({epoch} + id, 3) AS TIMESTAMP(3)) FROM ({ids});
+  CAST(MOD({number} * 7919, 10000) * 0.01 AS DECIMAL(6, 2)),
+  CAST(TO_TIMESTAMP_LTZ({epoch} + {number}, 3) AS TIMESTAMP(3)) FROM ({ids});
 """
 # COPY_ON_WRITE without clustering takes this as append mode: no index, no shuffle, no merge.
 APPEND = "'table.type' = 'COPY_ON_WRITE', 'write.operation' = 'insert'"
@@ -105,10 +106,16 @@ class Job(NamedTuple):
     steady: bool = False
 
 
+def fixed(home: Path, partitions: int) -> dict[str, Any]:
+    """What all jobs have in common."""
+    hundred = ",".join(map(str, range(100)))
+    same = {"partitions": partitions, "first_sensor": FIRST_SENSOR, "epoch": EPOCH}
+    return same | {"home": home, "hundred": hundred}
+
+
 def sql(home: Path, partitions: int, jobs: list[Job]) -> str:
     """All jobs; the heartbeat is last, and ended from here when it has beaten enough."""
-    fixed = {"partitions": partitions, "first_sensor": FIRST_SENSOR, "epoch": EPOCH, "home": home}
-    fixed |= {"hundred": ",".join(map(str, range(100)))}
+    same = fixed(home, partitions) | {"number": "id"}
     text = SESSION.format(home=home)
     for name, rows, write, steady in jobs:
         ids, each, every = f"SELECT number AS id FROM numbers_{name}", 1, INTERVAL_MS
@@ -116,11 +123,11 @@ def sql(home: Path, partitions: int, jobs: list[Job]) -> str:
             ids, each, every = STEADY.format(name=name), 100, PAUSE_MS
         own = {"name": name, "ids": ids, "write": write, "pace": 10**9, "last": rows // each - 1}
         # The first checkpoint comes at a random time between the pause and the interval.
-        text += JOB.format(every=every, pause=every, on=steady, **own, **fixed)
+        text += JOB.format(every=every, pause=every, on=steady, **own, **same)
     own = {"name": "heartbeat", "last": 10 * PATIENCE, "ids": TICKS, "write": BUCKETS, "pace": 10}
     # An interval below the length of a commit: a checkpoint follows the other at once.
     text += "RESET 'state.checkpoints.dir';\n"
-    return text + JOB.format(every=100, pause=0, on=False, **own, **fixed)
+    return text + JOB.format(every=100, pause=0, on=False, **own, **same)
 
 
 def commits(table: Path) -> list[Path]:
@@ -130,8 +137,17 @@ def commits(table: Path) -> list[Path]:
 
 def written(table: Path) -> list[dict[str, Any]]:
     """The files written, as the commits tell of them."""
-    metadata = [json.loads(file.read_bytes())["partitionToWriteStats"] for file in commits(table)]
-    return [stat for one in metadata for stats in one.values() for stat in stats]
+    return [stat for commit in commits(table) for stat in stats_of(commit)]
+
+
+def stats_of(commit: Path) -> list[dict[str, Any]]:
+    """What a commit tells of each file.
+
+    Raises:
+        ValueError: It is being written.
+    """
+    partitions = json.loads(commit.read_bytes())["partitionToWriteStats"].values()
+    return [stat for stats in partitions for stat in stats]
 
 
 def check(table: Path, partitions: int, rows: int | None) -> None:
@@ -183,33 +199,42 @@ def cancel(home: Path) -> None:
     urlopen(Request(f"{jobs}/{job}", method="PATCH"), timeout=60).close()
 
 
-def run(home: Path, jobs: list[Job], enough: int) -> tuple[float, float]:
-    """Run the jobs until the heartbeat has `enough` commits: start (epoch), highest RSS in MB."""
+def run(home: Path, done: Callable[[], bool]) -> tuple[float, float]:
+    """Run the jobs in jobs.sql until they are done: start (epoch), highest RSS in MB."""
     conf, peak = Path(__file__).resolve().parent / "flink", 0.0
     java, env = command(home, conf), os.environ | {"FLINK_CONF_DIR": str(conf)}
-    steady = [job for job in jobs if job.steady]
     # Typed in: given as a file, all would end with the first job that is ended from here.
     with (home / "console.log").open("wb") as log, (home / "jobs.sql").open() as typed:
         started = time.time()
         jvm = Popen(java, env=env, stdin=typed, stdout=log, stderr=log, start_new_session=True)
         try:
-            while len(commits(home / "heartbeat")) < enough:
+            while not done():
                 if jvm.poll() is not None or time.time() > started + PATIENCE:
                     raise SystemExit(f"Flink did not finish its jobs; see the logs in {home}")
                 status = Path(f"/proc/{jvm.pid}/status").read_text()
                 high = re.search(r"VmHWM:\s+(\d+) kB", status)
                 peak = max(peak, int(high[1]) / 1024 if high else 0)
-                with suppress(ValueError):  # a commit that is being written
-                    stats = written(home / steady[0].name) if steady else []
-                    if stats and sum(stat["numWrites"] for stat in stats) >= steady[0].rows:
-                        cancel(home)
-                        steady.pop(0)
                 time.sleep(0.1)
         finally:
             if jvm.poll() is None:
                 os.killpg(jvm.pid, 9)
             jvm.wait()
     return started, peak
+
+
+def beaten(home: Path, jobs: list[Job], enough: int) -> Callable[[], bool]:
+    """Whether the heartbeat has `enough` commits; ends each steady job that has its rows."""
+    steady = [job for job in jobs if job.steady]
+
+    def done() -> bool:
+        with suppress(ValueError):  # a commit that is being written
+            stats = written(home / steady[0].name) if steady else []
+            if stats and sum(stat["numWrites"] for stat in stats) >= steady[0].rows:
+                cancel(home)
+                steady.pop(0)
+        return len(commits(home / "heartbeat")) >= enough
+
+    return done
 
 
 def measure(home: Path, job: Job) -> dict[str, float]:
@@ -241,7 +266,7 @@ def main() -> None:
     jobs += [Job("append", rows, steady=True), original, Job("append_one_commit", rows)]
     (home / "tmp").mkdir(parents=True)
     (home / "jobs.sql").write_text(sql(home, partitions, jobs))
-    started, peak = run(home, jobs, WARM + arguments.heartbeat_batches + 1)
+    started, peak = run(home, beaten(home, jobs, WARM + arguments.heartbeat_batches + 1))
     for job in jobs:
         check(home / job.name, partitions, job.rows)
     check(home / "heartbeat", partitions, None)

@@ -111,7 +111,7 @@ def markdown(load: str, peers: dict[str, Any], rounds: int) -> str:
 
 def takes(peer: str, load: str) -> bool:
     """Whether a peer can write a load."""
-    return peer != FLINK_UPSERT or not (parse(load).one or parse(load).rows % 100)
+    return peer != FLINK_UPSERT or parse(load).in_hundreds
 
 
 def program(peer: str, load: str, options: list[str]) -> list[str]:

@@ -79,6 +79,11 @@ class Load(NamedTuple):
         """Rows of a batch whose keys are in the table from the start."""
         return self.rows * self.updates // 100
 
+    @property
+    def in_hundreds(self) -> bool:
+        """Whether a batch is whole hundreds of rows, to all partitions: what Flink can write."""
+        return not self.one and self.rows % 100 == 0
+
 
 def parse(name: str, counted: int | None = None) -> Load:
     """The load that a name such as 1m_100k_80 or 1m_10_100_one stands for.
@@ -264,12 +269,12 @@ def seconds(action: Callable[[], Any]) -> float:
     return time.monotonic() - begun
 
 
-def reads(peer: Peer) -> dict[str, float]:
+def reads(read: Callable[[], DataFrame]) -> dict[str, float]:
     """Seconds to read the table: one column and all, the first time and then."""
     found: dict[str, float] = {}
     queries: dict[str, Callable[[], Any]] = {
-        "one": lambda: peer.read().groupBy("sensor_id").agg(F.avg("temperature")).collect(),
-        "all": lambda: fingerprint(peer.read()),
+        "one": lambda: read().groupBy("sensor_id").agg(F.avg("temperature")).collect(),
+        "all": lambda: fingerprint(read()),
     }
     for name, query in queries.items():
         found[f"{name}_first"] = seconds(query)
@@ -387,10 +392,10 @@ def main() -> None:
     result["write_amplification"] = bytes_of(new) / changed_bytes
     check(peer)
     sampler.start()
-    result["read"] = reads(peer)
+    result["read"] = reads(peer.read)
     sampler.stop("reads")
     result["service_s"] = seconds(peer.tidy)
-    result["read_after"] = reads(peer)
+    result["read_after"] = reads(peer.read)
     check(peer)
     result["peak"] = peak_mb(pid)
     spark.stop()
