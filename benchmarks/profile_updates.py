@@ -49,6 +49,12 @@ RULES = {
 }
 KNOWN = {name: re.compile(rule) for name, rule in RULES.items()}
 SERVICES, ELSE = "compacting and cleaning", "all else"
+# The recorder keeps 64 frames by default, and Spark's stacks are deeper. It starts with the JVM: a
+# later start throws compiled code away, for seconds. With the archive of classes the JVM crashes.
+RECORDER = (
+    "-XX:FlightRecorderOptions=stackdepth=256 -XX:StartFlightRecording=settings=default "
+    "-Xshare:off -XX:SharedArchiveFile=none"
+)
 THREADS = re.compile(r"Executor task launch worker|stream execution thread|Thread-\d|main|dag-")
 
 
@@ -112,8 +118,7 @@ def main() -> None:
     loads = chosen_loads(parser, arguments)
     check_files(parser, arguments)
     fetch_jars([])
-    # The recorder keeps 64 frames by default, and Spark's stacks are deeper.
-    os.environ["SPARK_SUBMIT_OPTS"] = "-XX:FlightRecorderOptions=stackdepth=256"
+    os.environ["SPARK_SUBMIT_OPTS"] = RECORDER
     options = [word for change in arguments.set for word in ("--set", change)]
     profiles: dict[str, dict[str, Any]] = {}
     for load in loads:

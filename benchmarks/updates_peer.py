@@ -50,6 +50,8 @@ PEERS = {
 }
 TYPES = {"hudi_upsert_mor": "MERGE_ON_READ", "hudi_upsert_cow": "COPY_ON_WRITE"}
 STRIDE = 7_368_787  # a prime: no row of a table of another size is picked twice in a batch
+# Batches that do not count: up to the first compaction, whose code the JVM compiles then.
+WARM = 13
 CHUNK = 1_000_000  # rows that are loaded at once
 COLUMNS = "reading_id bigint, sensor_id int, temperature decimal(6,2), measurement_time timestamp"
 JOIN = "t.sensor_id = s.sensor_id AND t.reading_id = s.reading_id"
@@ -98,8 +100,8 @@ def parse(name: str, counted: int | None = None) -> Load:
         int(text.rstrip("km")) * {"k": 1_000, "m": 1_000_000}.get(text[-1], 1)
         for text in (match[1], match[2])
     )
-    batches = counted or (100 if rows <= 100 else 10)
-    return Load(table, rows, int(match[3]), match[4] is not None, 3, batches)
+    batches = counted or (100 if rows <= 100 else 20)
+    return Load(table, rows, int(match[3]), match[4] is not None, WARM, batches)
 
 
 def changes(readings: DataFrame, load: Load, skipped: int = 0) -> DataFrame:
@@ -333,7 +335,7 @@ def main() -> None:
     parser.add_argument("peer", choices=PEERS)
     parser.add_argument("load")
     parser.add_argument("--home", type=Path, required=True)
-    parser.add_argument("--counted", type=int, help="batches that count, instead of 10 or 100")
+    parser.add_argument("--counted", type=int, help="batches that count, instead of 20 or 100")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--profile", type=Path, metavar="DIR", help="sample the JVM's stacks")
     arguments = parser.parse_args()
