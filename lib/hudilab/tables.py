@@ -31,7 +31,7 @@ TABLE_TYPES = ("COPY_ON_WRITE", "MERGE_ON_READ")
 TIDY_EVERY = 20  # batches of appends
 COMPACT_EVERY = 10  # batches of upserts
 COMPACT_ALL_EVERY = 200
-SMALL_LOG = 1024 * 1024  # bytes
+SMALL_LOG = 4 * 1024 * 1024  # bytes: some 30,000 rows of sensors
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPERATIONS = ("bulk_insert", "insert", "upsert")
@@ -234,7 +234,7 @@ class TableSpec:
         replaced are removed unless a retained commit needs them. Empty for the other batches.
 
         Upserts of MERGE_ON_READ, each tenth batch whatever `every` is: file slices whose logs have
-        grown to 1 MB are compacted, so that small batches do not rewrite a large table; each 200th
+        grown to 4 MB are compacted, so that small batches do not rewrite a large table; each 200th
         batch compacts all, so that reads never open thousands of small logs. Only batches that
         compact may clean.
 

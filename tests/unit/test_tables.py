@@ -224,7 +224,7 @@ def test_upserts_compact_large_logs_often_and_small_ones_rarely() -> None:
     often = {
         "hoodie.compact.inline": "true",
         "hoodie.compact.inline.max.delta.commits": "1",
-        "hoodie.compaction.logfile.size.threshold": "1048576",
+        "hoodie.compaction.logfile.size.threshold": "4194304",
     }
     assert upserted.tidy_options(9) == upserted.tidy_options(189) == often
     threshold = {"hoodie.compaction.logfile.size.threshold": "0"}
