@@ -11,7 +11,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -150,15 +150,15 @@ def latency(
     writer, place = to_hudi(spark, settings, kafka, topic, topic, LIMIT)
     query = writer.trigger(processingTime=trigger).start()
     total = A_SECOND * SECONDS
-    each = [list(messages(n + 10, seed=3, first=n)) for n in range(0, total, 10)]
+    began = time.monotonic()
 
-    def send() -> None:
-        began = time.monotonic()
-        for number, ten in enumerate(each):
-            time.sleep(max(0.0, began + number * 10 / A_SECOND - time.monotonic()))
-            produce(kafka, topic, ten)
+    def paced() -> Iterator[Message]:
+        for number, message in enumerate(messages(total, seed=3)):
+            time.sleep(max(0.0, began + number / A_SECOND - time.monotonic()))
+            yield message
 
-    sender = threading.Thread(target=send)
+    # One client for all: a client for each message needs longer to start than to send.
+    sender = threading.Thread(target=produce, args=(kafka, topic, paced()))
     sender.start()
     sender.join()
     query.processAllAvailable()
