@@ -100,7 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("load")
     parser.add_argument("--home", type=Path, required=True)
-    parser.add_argument("--counted", type=int, help="batches that count, instead of 10 or 100")
+    parser.add_argument("--counted", type=int, help="batches that count, instead of the load's own")
     arguments = parser.parse_args()
     load, home = parse(arguments.load, arguments.counted), arguments.home.resolve()
     if not load.in_hundreds:

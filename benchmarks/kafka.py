@@ -177,7 +177,7 @@ def latency(
     if len(rows.head(1)) == 0 or waited.isna().any() or rows.count() != total:
         raise SystemExit("latency: the table is wrong")
     took = [progress["durationMs"]["triggerExecution"] for progress in query.recentProgress]
-    batch = statistics.median(took[len(took) // 3 :])
+    batch = statistics.median(took[len(took) * COLD // SECONDS :])
     return {"p50": float(waited.median()), "p95": float(waited.quantile(0.95)), "batch": batch}
 
 

@@ -50,7 +50,8 @@ RULES = {
 KNOWN = {name: re.compile(rule) for name, rule in RULES.items()}
 SERVICES, ELSE = "compacting and cleaning", "all else"
 # The recorder keeps 64 frames by default, and Spark's stacks are deeper. It starts with the JVM: a
-# later start throws compiled code away, for seconds. With the archive of classes the JVM crashes.
+# later start throws compiled code away, for seconds. With the archive of classes the JVM crashes;
+# open_session adds none if the options name one.
 RECORDER = (
     "-XX:FlightRecorderOptions=stackdepth=256 -XX:StartFlightRecording=settings=default "
     "-Xshare:off -XX:SharedArchiveFile=none"

@@ -220,8 +220,6 @@ class Merge(Peer):
         batch.sparkSession.sql(MERGE.format(self.name))
 
     def read(self) -> DataFrame:
-        # The stream's session and this one have caches of their own.
-        self.spark.catalog.refreshTable(self.name)
         return self.spark.table(self.name).select(*COLUMN_NAMES)
 
 
@@ -235,10 +233,6 @@ class Delta(Merge):
 
     def fill(self, rows: DataFrame, number: int) -> None:
         rows.write.format("delta").mode("append").save(str(self.folder))
-
-    def read(self) -> DataFrame:
-        # Delta looks for new commits itself; refreshTable fails for a table without a catalog.
-        return self.spark.table(self.name).select(*COLUMN_NAMES)
 
     def tidy(self) -> None:
         self.spark.sql(f"OPTIMIZE {self.name}")
@@ -258,6 +252,11 @@ class Iceberg(Merge):
 
     def fill(self, rows: DataFrame, number: int) -> None:
         rows.writeTo(self.name).append()
+
+    def read(self) -> DataFrame:
+        # The catalogs of the stream's session and of this one have caches of their own.
+        self.spark.catalog.refreshTable(self.name)
+        return super().read()
 
     def tidy(self) -> None:
         self.spark.sql(
@@ -340,7 +339,7 @@ def main() -> None:
     parser.add_argument("peer", choices=PEERS)
     parser.add_argument("load")
     parser.add_argument("--home", type=Path, required=True)
-    parser.add_argument("--counted", type=int, help="batches that count, instead of 20, 40 or 100")
+    parser.add_argument("--counted", type=int, help="batches that count, instead of the load's own")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--profile", type=Path, metavar="DIR", help="sample the JVM's stacks")
     arguments = parser.parse_args()
@@ -349,8 +348,9 @@ def main() -> None:
     os.environ["HUDILAB_HOME"] = str(home)
     os.environ["HUDILAB_CONF"] = str(conf_dir(kind, home, arguments.set))
     if kind == "iceberg":
-        # Its readers' buffers, of a table with thousands of small files, outgrow the heap's 2 GB.
-        os.environ["SPARK_SUBMIT_OPTS"] = "-XX:MaxDirectMemorySize=6g"
+        # Its readers' direct buffers, of many small files, outgrow 2 GB: the default, as the heap.
+        inherited = os.environ.get("SPARK_SUBMIT_OPTS", "")
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{inherited} -XX:MaxDirectMemorySize=6g"
     spark = session(kind, home)
     jvm: Any = spark._jvm
     pid = jvm.java.lang.ProcessHandle.current().pid()

@@ -152,6 +152,7 @@ def test_the_names_of_the_loads_of_updates() -> None:
     assert parse("1m_100k_80") == Load(1_000_000, 100_000, 80, False, 13, 20)
     assert parse("100k_10_100_one") == Load(100_000, 10, 100, True, 13, 100)
     assert parse("1m_10k_20").known == 2_000
+    assert parse("1m_10k_20").counted == 40
     with pytest.raises(ValueError, match="no load '1m'; write TABLE_BATCH_UPDATES such as"):
         parse("1m")
 
