@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Thread
 from typing import Any, cast
 
 from py4j.protocol import Py4JError
@@ -213,7 +214,12 @@ def _start(settings: Settings, app: str, asked: Mapping[str, str]) -> SparkSessi
     # The JVM's command line is public: secrets follow over the Py4J bridge once the JVM runs.
     public = SparkConf(loadDefaults=False)
     public.setAll([(key, value) for key, value in asked.items() if not SECRET.search(key)])
-    SparkContext._ensure_initialized(conf=public)
+    if SparkContext._gateway is None:
+        SparkContext._ensure_initialized(conf=public)
+        # A kernel that shuts down waits for its children, 2.5 s for one that ended but is not
+        # waited for.
+        jvm = cast(Any, SparkContext._gateway).proc
+        Thread(target=jvm.wait, name="hudilab-jvm", daemon=True).start()
     if secret := asked.get("spark.authenticate.secret"):
         # Spark looks here first, and would find the secret that an earlier local session generated.
         hadoop = cast(Any, SparkContext._jvm).org.apache.hadoop

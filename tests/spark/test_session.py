@@ -144,6 +144,39 @@ def test_opening_and_stopping_prints_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["logs"]
 
 
+def test_checkpoint_files_start_no_processes(spark: SparkSession, tmp_path: Path) -> None:
+    jvm: Any = spark._jvm
+    folder = jvm.org.apache.hadoop.fs.Path(str(tmp_path))
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    manager = jvm.org.apache.spark.sql.execution.streaming.CheckpointFileManager.create
+    assert "FileSystemBased" in manager(folder, conf).getClass().getSimpleName()
+
+
+def test_a_kernel_does_not_wait_for_a_java_that_has_ended(tmp_path: Path) -> None:
+    code = (
+        "import psutil, time\n"
+        "from hudilab.config import load_settings\n"
+        "from hudilab.session import open_session\n"
+        "jvm = open_session(load_settings())._jvm\n"
+        "java = jvm.java.lang.ProcessHandle.current().pid()\n"
+        "psutil.Process(java).terminate()\n"
+        "ends = time.monotonic() + 60\n"
+        "while psutil.pid_exists(java) and time.monotonic() < ends:\n"
+        "    time.sleep(0.05)\n"
+        "print(psutil.Process().children())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"HUDILAB_HOME": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
 def test_jars_that_a_running_java_does_not_have(tmp_path: Path) -> None:
     code = (
         "from hudilab.config import load_settings\n"
