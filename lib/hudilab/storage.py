@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ __all__ = [
     "exists",
     "file_size",
     "file_system",
+    "java_class",
     "list_files",
     "prepare",
     "read_text",
@@ -48,11 +50,20 @@ class FileInfo(NamedTuple):
     modified_ms: int
 
 
+@cache
+def java_class(jvm: Any, name: str) -> Any:
+    """Return a class of the JVM.
+
+    Py4J asks the JVM about each part of the name, and the JVM searches all jars for it: two
+    milliseconds each time.
+    """
+    return reduce(getattr, name.split("."), jvm)
+
+
 def file_system(spark: SparkSession, uri: str) -> tuple[Any, Any]:
     """Return Hadoop's file system of a URI, and its path in it."""
-    jvm: Any = spark._jvm
     jsc: Any = spark._jsc
-    path = jvm.org.apache.hadoop.fs.Path(uri)
+    path = java_class(spark._jvm, "org.apache.hadoop.fs.Path")(uri)
     return path.getFileSystem(jsc.hadoopConfiguration()), path
 
 
@@ -127,10 +138,11 @@ def read_text(spark: SparkSession, uri: str) -> str:
     fs, path = file_system(spark, uri)
     stream = fs.open(path)
     try:
-        text: str = spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")  # type: ignore[union-attr]
+        return str(
+            java_class(spark._jvm, "org.apache.commons.io.IOUtils").toString(stream, "UTF-8")
+        )
     finally:
         stream.close()
-    return text
 
 
 def write_text(spark: SparkSession, uri: str, text: str) -> None:
