@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from hudilab.errors import StreamError, TableError
 from hudilab.ledger_rules import BATCH, COVERS, QUERY, SHARED, SOURCE, Commit, Stamp
-from hudilab.storage import PROPERTIES, delete_tree, exists, file_size, list_files
+from hudilab.storage import PROPERTIES, delete_tree, exists, file_size, java_class, list_files
 
 __all__ = ["SERVICES", "Commits", "Slice"]
 
@@ -188,10 +188,10 @@ class Commits:
         """Return Hudi's client for the current state of the table, or None without a table."""
         if not self.is_there():
             return None
-        utils = self._jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils
+        utils = java_class(self._jvm, "org.apache.hudi.hadoop.fs.HadoopFSUtils")
         conf = utils.getStorageConf(self._jsc.hadoopConfiguration())
-        builder = self._jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
-        return builder.setConf(conf).setBasePath(self._table).build()
+        client = java_class(self._jvm, "org.apache.hudi.common.table.HoodieTableMetaClient")
+        return client.builder().setConf(conf).setBasePath(self._table).build()
 
     def _read(self, timeline: Any, seen: Set[str] = frozenset()) -> Iterator[Commit]:
         for instant in timeline.getReverseOrderedInstants().toArray():
@@ -215,7 +215,8 @@ class Commits:
             # As one text: a call into the JVM for each group would slow down every batch.
             groups = frozenset(str(written.keySet().toString())[1:-1].split(", ")) - {""}
             lock = str(extra.get(SHARED) or "")
-            yield Commit(time_, stamp, groups, str(found.getOperationType()), lock)
+            kind, size = str(found.getOperationType()), int(found.fetchTotalBytesWritten())
+            yield Commit(time_, stamp, groups, kind, lock, size)
 
     def _damaged(self, instant: Any) -> StreamError:
         name = f"{instant.requestedTime()}_{instant.getCompletionTime()}.{instant.getAction()}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from shlex import quote
 from typing import Any
@@ -35,6 +35,8 @@ from hudilab.storage import table_index_options, table_properties
 from hudilab.streams import root_cause
 from hudilab.tables import (
     COMMIT_TIME,
+    INLINE,
+    SMALL_LOG,
     TIDY_EVERY,
     TableSpec,
     closing_options,
@@ -136,6 +138,7 @@ class BatchLedger:
         self._kept: dict[str, str] = {}
         self._offsets: dict[int, str] = {}
         self._columns = ""  # of the newest batch that the table takes
+        self._written = SMALL_LOG  # bytes since the last table services: unknown, so many
         self._check()
 
     def write_batch(self, batch: DataFrame, batch_id: int) -> None:
@@ -153,12 +156,17 @@ class BatchLedger:
         for attempt in count(1):
             options = self._options | self.stamp(batch_id)
             if not self._shared and not self._compacts:
-                options |= self._spec.tidy_options(batch_id, self._tidy_every)
+                services = self._spec.tidy_options(batch_id, self._tidy_every, self._written)
+                options |= services
+                if services.get(INLINE) == "true":
+                    self._written = 0
             writer = self.fenced(self.newest(batch)).write.format("hudi").options(**options)
             try:
                 writer.mode("append").save(self._place.table)
                 return
             except Exception as error:
+                if self._replaced():  # whatever the other driver's work looks like to Hudi
+                    raise StreamError(FENCED.format(self._place.checkpoint)) from error
                 if not self._shared:
                     raise
                 # Two writers that run the same table services after their commits can collide.
@@ -180,7 +188,7 @@ class BatchLedger:
             self._take_over(batch.sparkSession, run, query)
         elif self._checkpoint.owner() != self._owner:
             raise StreamError(FENCED.format(self._place.checkpoint))
-        mine, others = self._rules.find(self._query, self._table.newest_first())
+        mine, others = self._rules.find(self._query, self._weighed(self._table.newest_first()))
         self._follow_table(others)
         if self._shared:
             self._check_locks()
@@ -259,7 +267,7 @@ class BatchLedger:
 
     def _take_over(self, session: SparkSession, run: str, running: str) -> None:
         """Check everything again and fence off the earlier driver, at a run's first batch."""
-        self._offsets, self._columns = {}, ""
+        self._offsets, self._columns, self._written = {}, "", SMALL_LOG
         if not self._shared:  # another stream may be creating a shared table right now
             self._table.clear_half_made()
         self._query = self._check(running)
@@ -273,6 +281,17 @@ class BatchLedger:
         self._check(running)
         self._seen = self._table.instants() if self._shared else set()
         self._run = run
+
+    def _replaced(self) -> bool:
+        """Return whether another driver has noted itself as the checkpoint's owner."""
+        noted = self._checkpoint.noted()
+        return noted is not None and " ".join(map(str, noted)) != self._owner
+
+    def _weighed(self, commits: Iterable[Commit]) -> Iterator[Commit]:
+        """Yield the commits that are looked at: what they wrote may have made logs grow."""
+        for commit in commits:
+            self._written += 0 if commit.operation in SERVICES else commit.bytes
+            yield commit
 
     def _check_locks(self) -> None:
         """Look at the lock of each commit that has appeared since the last look."""

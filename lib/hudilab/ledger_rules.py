@@ -55,6 +55,7 @@ class Commit(NamedTuple):
         groups: The ids of the file groups it wrote.
         operation: Hudi's name of the operation.
         lock: The lock that its writer took, as a stream with `shared=True` does; else empty.
+        bytes: How many it wrote.
     """
 
     instant: str
@@ -62,6 +63,7 @@ class Commit(NamedTuple):
     groups: frozenset[str] = frozenset()
     operation: str = ""
     lock: str = ""
+    bytes: int = 0
 
 
 class Checkpoint(NamedTuple):

@@ -15,6 +15,8 @@ from hudilab.schema import EVOLVE, POLICIES
 
 __all__ = [
     "COMMIT_TIME",
+    "INLINE",
+    "SMALL_LOG",
     "TABLE_TYPES",
     "TIDY_EVERY",
     "TableSpec",
@@ -27,10 +29,12 @@ __all__ = [
 ]
 
 COMMIT_TIME = "COMMIT_TIME_ORDERING"
+INLINE = "hoodie.compact.inline"
 TABLE_TYPES = ("COPY_ON_WRITE", "MERGE_ON_READ")
 TIDY_EVERY = 20  # batches of appends
 COMPACT_EVERY = 10  # batches of upserts
 COMPACT_ALL_EVERY = 200
+CLEAN_AFTER = 20  # batches after a compaction of all: hoodie.clean.max.commits
 SMALL_LOG = 4 * 1024 * 1024  # bytes: some 30,000 rows of sensors
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -41,7 +45,6 @@ _GLOBAL = ("GLOBAL_SIMPLE", "GLOBAL_BLOOM", "GLOBAL_RECORD_LEVEL_INDEX")
 _RECORD = ("RECORD_LEVEL_INDEX", "GLOBAL_RECORD_LEVEL_INDEX")
 _MERGE_MODES = ("EVENT_TIME_ORDERING", COMMIT_TIME)
 _WRITE = "hoodie.datasource.write."
-_INLINE = "hoodie.compact.inline"
 _CLEAN = "hoodie.clean.automatic"
 _MERGER = "hoodie.write.record.merge.custom.implementation.classes"
 _MERGERS = (_MERGER, "hoodie.datasource.write.record.merger.impls")
@@ -103,7 +106,7 @@ _WHY = {
     f"{_WRITE}operation": "How a batch is written: inserts add rows, upserts look up keys first.",
     "hoodie.table.timeline.timezone": "Instants read the same on every machine.",
     _ASYNC: "No compaction alongside the stream: it can keep the JVM from exiting.",
-    _INLINE: "Whether logs are merged into base files between batches.",
+    INLINE: "Whether logs are merged into base files between batches.",
     _CLEAN: "Appends replace no files, so there is nothing to clean or look for.",
     _MERGER: "Rows are compared in Spark's format, not as Avro: a fifth less time.",
     _INDEX: "How an upsert finds a key's file; BUCKET computes it and opens no file.",
@@ -226,7 +229,9 @@ class TableSpec:
             raise TableError("; ".join(problems))
         return {option: value for option, value, _ in self.describe()} | dict(extra or {})
 
-    def tidy_options(self, batch_id: int, every: int = TIDY_EVERY) -> dict[str, str]:
+    def tidy_options(
+        self, batch_id: int, every: int = TIDY_EVERY, written: int = SMALL_LOG
+    ) -> dict[str, str]:
         """Return options that make one batch in `every` run table services after its commit.
 
         Appends (bulk_insert): files of fewer bytes than
@@ -234,20 +239,28 @@ class TableSpec:
         replaced are removed unless a retained commit needs them. Empty for the other batches.
 
         Upserts of MERGE_ON_READ, each tenth batch whatever `every` is: file slices whose logs have
-        grown to 4 MB are compacted, so that small batches do not rewrite a large table; each 200th
-        batch compacts all, so that reads never open thousands of small logs. Only batches that
-        compact may clean.
+        grown to 4 MB are compacted, so that small batches do not rewrite a large table. If the
+        stream has written less since the last services, none are run, because to plan them takes
+        half a second. Each 200th batch compacts all, so that reads never open thousands of small
+        logs; twenty batches later, what it replaced is removed. Only batches that compact may
+        clean.
 
         Empty for other tables: upserts of COPY_ON_WRITE clean by themselves, and those of
         MERGE_ON_READ with `cdc` must not compact.
+
+        Args:
+            written: The bytes that the stream has written since a batch last ran services.
         """
         if self.operation == "upsert" and self.table_type == "MERGE_ON_READ" and not self.cdc:
-            if batch_id % COMPACT_EVERY != COMPACT_EVERY - 1:
+            place = batch_id % COMPACT_ALL_EVERY
+            everything = place == COMPACT_ALL_EVERY - 1
+            after = place == CLEAN_AFTER - 1 and batch_id > COMPACT_ALL_EVERY
+            grown = place % COMPACT_EVERY == COMPACT_EVERY - 1 and written >= SMALL_LOG
+            if not (everything or after or grown):
                 # Without a compaction there is nothing to clean, and Hudi would look in each batch.
-                return {_INLINE: "false", _CLEAN: "false"}
-            everything = batch_id % COMPACT_ALL_EVERY == COMPACT_ALL_EVERY - 1
+                return {INLINE: "false", _CLEAN: "false"}
             return {
-                _INLINE: "true",
+                INLINE: "true",
                 "hoodie.compact.inline.max.delta.commits": "1",
                 "hoodie.compaction.logfile.size.threshold": "0" if everything else str(SMALL_LOG),
             }

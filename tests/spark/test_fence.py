@@ -27,7 +27,7 @@ DRIVER = Path(__file__).with_name("driver.py")
 SAID = {
     "look": "another driver has taken over the checkpoint",
     "announce": "another driver has taken over the checkpoint",
-    "commit": "does not exist",
+    "commit": "another driver has taken over the checkpoint",
     "note": "",
     "after": "",
 }

@@ -14,7 +14,7 @@ from hudi import HudiTableBuilder
 from pyspark.sql import DataFrame, SparkSession
 
 from hudilab.ledger import BatchLedger
-from hudilab.lessons.sources import readings_table
+from hudilab.lessons.sources import readings_table, sensor_stream
 from hudilab.lessons.timeline import instants
 from hudilab.paths import Place, local_path, locate
 from hudilab.streams import drain
@@ -187,3 +187,18 @@ def test_small_logs_are_not_compacted_at_each_tenth_batch(
     assert actions.count("deltacommit") == 11
     assert "commit" not in actions
     assert read(spark, table) == LEFT
+
+
+def test_large_logs_are_compacted_as_often_as_they_grow(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    spec = readings_table(table_type="MERGE_ON_READ", operation="upsert", buckets=1)
+    ledger = BatchLedger(spark, spec, place, {}, 20)
+    rows = sensor_stream(spark, rows_per_batch=5_000, rows=100_000, sensors=1, seed=3)
+    writer = rows.writeStream.foreachBatch(ledger.write_batch)
+    query = writer.option("checkpointLocation", place.checkpoint).start()
+    drain(query, batches=20, deadline=300)
+    found = list(instants(spark, place.table)["action"])
+    assert found.count("commit") == 2, "compactions at the tenth and twentieth batch"
+    assert spark.read.format("hudi").load(place.table).count() == 100_000

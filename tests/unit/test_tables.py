@@ -229,6 +229,20 @@ def test_upserts_compact_large_logs_often_and_small_ones_rarely() -> None:
     assert upserted.tidy_options(9) == upserted.tidy_options(189) == often
     threshold = {"hoodie.compaction.logfile.size.threshold": "0"}
     assert upserted.tidy_options(199) == often | threshold
+
+
+def test_services_are_not_planned_if_too_little_was_written() -> None:
+    upserted = spec(operation="upsert", table_type="MERGE_ON_READ")
+
+    def runs(batch_id: int, written: int) -> bool:
+        return upserted.tidy_options(batch_id, written=written)["hoodie.compact.inline"] == "true"
+
+    little, much = 4 * 1024 * 1024 - 1, 4 * 1024 * 1024
+    assert [number for number in range(401) if runs(number, little)] == [199, 219, 399]
+    assert [number for number in range(40) if runs(number, much)] == [9, 19, 29, 39]
+
+
+def test_stored_changes_are_never_compacted() -> None:
     changes = spec(operation="upsert", table_type="MERGE_ON_READ", cdc=True)
     assert changes.tidy_options(9) == {}
     assert changes.write_options()["hoodie.compact.inline"] == "false"
