@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Set
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from hudilab.storage import PROPERTIES, delete_tree, exists, file_size, java_cla
 __all__ = ["SERVICES", "Commits", "Slice"]
 
 SERVICES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
+_INTERRUPTED = re.compile(r"\b(ClosedByInterrupt|Interrupted|InterruptedIO)Exception\b")
 PATIENCE = 600.0  # seconds to wait for the writes of other drivers that are still alive
 
 
@@ -201,7 +203,9 @@ class Commits:
             try:
                 found = timeline.readCommitMetadata(instant)
                 extra, written = found.getExtraMetadata(), found.getFileIdAndRelativePaths()
-            except Py4JJavaError:
+            except Py4JJavaError as error:
+                if _INTERRUPTED.search(str(error)):  # the stream is being stopped
+                    raise
                 raise self._damaged(instant) from None
             # A power cut can leave the file of a completed commit empty; Hudi reads that as a
             # commit of nothing. A real commit has at least its schema, a table service its files.

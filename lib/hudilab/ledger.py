@@ -53,6 +53,8 @@ CONFLICTS = (
     "Could not load Hoodie properties",
     "TableNotFoundException",
 )
+# What s3a throws after minutes of retries: to ask the same store for the owner takes as long.
+UNREACHABLE = ("AWSClientIOException", "SdkClientException")
 COMBINE = "hoodie.combine.before.upsert"
 EXPIRE = "hoodie.write.lock.filesystem.expire"
 TRIES = 10  # attempts to write a batch that loses to another writer
@@ -165,7 +167,8 @@ class BatchLedger:
                 writer.mode("append").save(self._place.table)
                 return
             except Exception as error:
-                if self._replaced():  # whatever the other driver's work looks like to Hudi
+                # The other driver's work can stop Hudi before the fence does.
+                if not any(name in str(error) for name in UNREACHABLE) and self._replaced():
                     raise StreamError(FENCED.format(self._place.checkpoint)) from error
                 if not self._shared:
                     raise

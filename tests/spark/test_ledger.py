@@ -6,9 +6,11 @@ import itertools
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hudi import HudiTableBuilder
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -395,6 +397,23 @@ def test_a_commit_whose_file_is_cut_off(spark: SparkSession, place: Place) -> No
     newest = empty_last_commit(place)
     newest.write_bytes(b"Obj\x01\x04\x16avro.codec")
     assert "is damaged: its file is empty or truncated" in refusal(spark, place)
+
+
+def test_a_stream_that_is_stopped_while_it_reads_a_commit_calls_it_not_damaged(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    run(spark, place)
+    commits = Commits(spark, place.table)
+    timeline = commits.meta().getActiveTimeline().filterCompletedInstants()
+    jvm: Any = spark._jvm
+    jvm.java.lang.Thread.currentThread().interrupt()  # what query.stop() does to the stream
+    try:
+        with pytest.raises(Py4JJavaError, match="ClosedByInterruptException"):
+            next(commits._read(timeline))
+    finally:
+        jvm.java.lang.Thread.interrupted()
+    assert next(commits._read(timeline)).stamp is not None
 
 
 def test_checkpoint_damaged(spark: SparkSession, place: Place) -> None:
