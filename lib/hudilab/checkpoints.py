@@ -31,6 +31,10 @@ class Owner(NamedTuple):
         """Return this process as the owner."""
         return cls(run, os.getpid(), socket.gethostname())
 
+    def __str__(self) -> str:
+        """Return the text of the owner's note."""
+        return " ".join(map(str, self))
+
 
 class CheckpointFiles:
     """The files of one checkpoint, read anew by each method. Source: Spark 3.5."""
@@ -117,9 +121,8 @@ class CheckpointFiles:
 
     def take(self, owner: Owner) -> str:
         """Note the owner; from now on no earlier owner can commit. Return the note's text."""
-        text = " ".join(map(str, owner))
-        write_text(self._spark, self.owner_file(), text)
-        return text
+        write_text(self._spark, self.owner_file(), str(owner))
+        return str(owner)
 
     def owner_file(self) -> str:
         """Return the URI of the note of the owner."""

@@ -288,7 +288,7 @@ class BatchLedger:
     def _replaced(self) -> bool:
         """Return whether another driver has noted itself as the checkpoint's owner."""
         noted = self._checkpoint.noted()
-        return noted is not None and " ".join(map(str, noted)) != self._owner
+        return noted is not None and str(noted) != self._owner
 
     def _weighed(self, commits: Iterable[Commit]) -> Iterator[Commit]:
         """Yield the commits that are looked at: what they wrote may have made logs grow."""

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+from running import start_program
 
 from hudilab.config import load_settings, project_root
 from hudilab.errors import JarError, SessionError
@@ -165,16 +166,9 @@ def test_a_kernel_does_not_wait_for_a_java_that_has_ended(tmp_path: Path) -> Non
         "    time.sleep(0.05)\n"
         "print(psutil.Process().children())\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"HUDILAB_HOME": str(tmp_path)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+    program = start_program("-c", code, env={"HUDILAB_HOME": str(tmp_path)}, cwd=str(tmp_path))
+    said, complaints = program.communicate(timeout=120)
+    assert (program.returncode, said) == (0, "[]\n"), complaints
 
 
 def test_jars_that_a_running_java_does_not_have(tmp_path: Path) -> None:
@@ -185,15 +179,8 @@ def test_jars_that_a_running_java_does_not_have(tmp_path: Path) -> None:
         "open_session(load_settings()).stop()\n"
         "open_session(load_settings(), groups=('core', 'msk'))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"HUDILAB_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.stderr.splitlines()[-1] == (
+    program = start_program("-c", code, env={"HUDILAB_HOME": str(tmp_path)})
+    assert program.communicate(timeout=120)[1].splitlines()[-1] == (
         "hudilab.errors.SessionError: this kernel's JVM was started without "
         "aws-msk-iam-auth-2.3.9-all.jar; restart the kernel"
     )
