@@ -220,7 +220,9 @@ class BatchLedger:
 
         In a table with COMMIT_TIME_ORDERING, return the last row of each key. Hudi's own way, with
         `hoodie.combine.before.upsert`, costs more: it turns each row into a Java object first.
-        Other operations than upsert get the batch as it is.
+        Other operations than upsert get the batch as it is. Of a partitioned table with buckets,
+        one task gets all rows of a bucket: Hudi reads the timeline in each task, once for each
+        partition that the task has rows of.
         """
         if not self._combines:
             return batch
@@ -231,9 +233,15 @@ class BatchLedger:
         # Spark sorts fastest if the first column differs most: what is not a partition.
         key = [name for name in spec.record_key if name not in spec.partition]
         key += [] if spec.is_global() else spec.partition
+        rows, added = batch.withColumn(arrival, F.monotonically_increasing_id()), [arrival, rank]
+        if spec.buckets and spec.partition:
+            # Not Hudi's own hash, but it too spreads a partition's keys over as many tasks.
+            bucket = "_hudilab_bucket"
+            rows = rows.withColumn(bucket, F.pmod(F.hash(*key), F.lit(spec.buckets)))
+            rows = rows.repartition(*spec.partition, bucket)
+            key, added = [*key, bucket], [*added, bucket]
         number = F.row_number().over(Window.partitionBy(*key).orderBy(*order))
-        arrived = batch.withColumn(arrival, F.monotonically_increasing_id())
-        return arrived.withColumn(rank, number).where(F.col(rank) == 1).drop(arrival, rank)
+        return rows.withColumn(rank, number).where(F.col(rank) == 1).drop(*added)
 
     def fenced(self, batch: DataFrame) -> DataFrame:
         """Return the same rows, unreadable once another driver has taken over the checkpoint.

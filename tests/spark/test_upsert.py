@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 from hudi import HudiTableBuilder
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from hudilab.ledger import BatchLedger
-from hudilab.lessons.sources import readings_table, sensor_stream
+from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.lessons.timeline import instants
 from hudilab.paths import Place, local_path, locate
 from hudilab.streams import drain
@@ -173,6 +174,34 @@ def test_the_newest_is_what_the_table_says(
     table = local_path(place.table)
     assert table is not None
     assert read(spark, table) == [one[:3] for one in left]
+
+
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_a_partition_goes_to_no_more_tasks_than_it_has_buckets(
+    spark: SparkSession, tmp_path: Path, buckets: int
+) -> None:
+    """Hudi reads the timeline once for each partition of each task."""
+    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    spec = readings_table(operation="upsert", buckets=buckets)
+    one = sensor_readings(spark, 400, sensors=4, seed=1)
+    # As in a stream, nothing joins small tasks.
+    settings = {"spark.sql.shuffle.partitions": "16", "spark.sql.adaptive.enabled": "false"}
+    before = {key: str(spark.conf.get(key)) for key in settings}
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        left = BatchLedger(spark, spec, place, {}).newest(one.unionByName(one))
+        plan: Any = left._jdf.queryExecution()
+        assert str(plan.executedPlan()).count("Exchange") == 1
+        found = left.withColumn("task", F.spark_partition_id())
+        tasks = found.groupBy("sensor_id").agg(F.countDistinct("task").alias("tasks")).collect()
+        assert left.columns == one.columns
+        assert left.exceptAll(one).count() == one.exceptAll(left).count() == 0
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
+    # Two buckets can meet in one task.
+    assert max(row.tasks for row in tasks) == buckets
 
 
 def test_small_logs_are_not_compacted_at_each_tenth_batch(
