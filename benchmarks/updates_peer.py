@@ -1,6 +1,6 @@
 """One way to update a table, in a process of its own; `updates.py` starts it.
 
-Usage: updates_peer.py PEER LOAD --home DIR [--set KEY=VALUE] [--profile DIR]
+Usage: updates_peer.py PEER LOAD --home DIR [--set KEY=VALUE] [--buckets N] [--profile DIR]
 Writes a table, then streams batches of updates and new rows into it, reads it, runs the peer's own
 table services and reads it again. Prints a line of JSON. The table is compared with the generator
 before its figures are printed. `--profile` samples the stacks of the counted batches and of the
@@ -144,7 +144,13 @@ class Peer:
     """A table of the lab; subclasses replace what other formats do differently."""
 
     def __init__(
-        self, spark: SparkSession, peer: str, load: Load, home: Path, changes: list[str]
+        self,
+        spark: SparkSession,
+        peer: str,
+        load: Load,
+        home: Path,
+        changes: list[str],
+        buckets: int = 1,
     ) -> None:
         self.spark, self.load, self.home, self.peer = spark, load, home, peer
         # The ledger's own options would replace those of the configuration.
@@ -156,7 +162,7 @@ class Peer:
             name=self.place.name,
             table_type=TYPES.get(peer, "COPY_ON_WRITE"),
             operation="upsert",
-            buckets=1,
+            buckets=buckets,
         )
         self.create()
 
@@ -341,6 +347,9 @@ def main() -> None:
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--counted", type=int, help="batches that count, instead of the load's own")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument(
+        "--buckets", type=int, default=1, help="of a partition, in the lab's tables"
+    )
     parser.add_argument("--profile", type=Path, metavar="DIR", help="sample the JVM's stacks")
     arguments = parser.parse_args()
     load, home = parse(arguments.load, arguments.counted), arguments.home
@@ -354,7 +363,9 @@ def main() -> None:
     spark = session(kind, home)
     jvm: Any = spark._jvm
     pid = jvm.java.lang.ProcessHandle.current().pid()
-    peer = CLASSES.get(kind, Peer)(spark, arguments.peer, load, home, arguments.set)
+    peer = CLASSES.get(kind, Peer)(
+        spark, arguments.peer, load, home, arguments.set, arguments.buckets
+    )
     sampler = Sampler(spark, arguments.profile)
     result: dict[str, Any] = {"peer": arguments.peer}
     before: dict[Path, int] = {}
