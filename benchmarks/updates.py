@@ -16,6 +16,7 @@ import json
 import os
 import statistics
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,11 @@ def takes(peer: str, load: str) -> bool:
     return peer != FLINK_UPSERT or parse(load).in_hundreds
 
 
+def groups(peers: Sequence[str]) -> list[str]:
+    """The groups of jars that these peers need beside core."""
+    return sorted({GROUPS[PEERS[peer]] for peer in peers if PEERS[peer] in GROUPS})
+
+
 def program(peer: str, load: str, options: list[str]) -> list[str]:
     """The script that measures one peer, with its arguments."""
     if peer == FLINK_UPSERT:
@@ -159,7 +165,7 @@ def main() -> None:
     for load in loads:
         if not any(takes(peer, load) for peer in asked):
             parser.error(f"{FLINK_UPSERT} writes whole hundreds of rows, to all partitions: {load}")
-    fetch_jars(sorted({PEERS[peer] for peer in asked} & set(GROUPS)))
+    fetch_jars(groups(asked))
     options = [word for change in arguments.set for word in ("--set", change)]
     result: dict[str, Any] = {}
     for load in loads:

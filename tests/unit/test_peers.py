@@ -169,6 +169,12 @@ def test_flink_writes_whole_hundreds_of_rows_to_all_partitions() -> None:
     )
 
 
+def test_each_peer_of_updates_has_its_jars() -> None:
+    assert updates.groups(list(updates.PEERS)) == ["delta", "flink", "iceberg"]
+    assert updates.groups(["flink_hudi_upsert", "iceberg_merge_mor"]) == ["flink", "iceberg"]
+    assert updates.groups(["hudi_upsert_mor", "hudi_default_upsert"]) == []
+
+
 def test_updates_are_compared_within_a_round() -> None:
     measured = {
         "hudi_upsert_mor": [updated(100, 1.0), updated(200, 1.0), updated(100, 1.0)],
