@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -41,15 +42,30 @@ def place(tmp_path: Path) -> Place:
 
 
 def start(
-    spark: SparkSession, spec: TableSpec, place: Place, count: int, first: int = 0, **more: Any
+    spark: SparkSession,
+    spec: TableSpec,
+    place: Place,
+    count: int,
+    first: int = 0,
+    turn: threading.Event | None = None,
+    **more: Any,
 ) -> StreamingQuery:
-    """Readings `first` and up in batches of 20, as a stream with the place's checkpoint."""
+    """Readings `first` and up in batches of 20, as a stream with the place's checkpoint.
+
+    After its first batch the stream waits for its turn.
+    """
     sizes = {"rows": count * PER_BATCH, **SIZES}
     rows = sensor_stream(spark, rows_per_batch=PER_BATCH, **sizes)
     moved = rows.withColumn("reading_id", F.col("reading_id") + first)
     source = sizes | {"first": first}
     ledger = BatchLedger(spark, spec, place, source, **more)  # type: ignore[arg-type]
-    stream = moved.writeStream.foreachBatch(ledger.write_batch)
+
+    def write(batch: DataFrame, number: int) -> None:
+        if turn is not None and number > 0:
+            turn.wait(300)
+        ledger.write_batch(batch, number)
+
+    stream = moved.writeStream.foreachBatch(write)
     return stream.option("checkpointLocation", place.checkpoint).start()
 
 
@@ -223,26 +239,31 @@ IMPATIENT = {
 }
 
 
-def test_two_running_streams_with_different_locks_are_refused(
+def different_locks(place: Place, instant: str, theirs: str, mine: str) -> str:
+    return (
+        f"StreamError: two writers of {place.table} take different locks, so neither waits for the "
+        f"other: commit {instant} took {theirs}, this stream takes {mine}; give both the same "
+        "lock: leave out lock= on a disk, and elsewhere name a provider that both processes reach; "
+    )
+
+
+def test_a_running_stream_refuses_a_new_one_with_another_lock(
     spark: SparkSession, place: Place
 ) -> None:
     """As two processes have them whose locks are in their own memory."""
-    one = start(spark, APPENDS, place, 1000, shared=True, lock=IN_JVM)
+    turn = threading.Event()
+    one = start(spark, APPENDS, place, 1000, turn=turn, shared=True, lock=IN_JVM)
     while not one.recentProgress:
         time.sleep(0.02)
     other = start(spark, APPENDS, second(place), 1, first=10**6, shared=True, batches=1)
     drain(other, batches=1, deadline=300)
+    turn.set()
     with pytest.raises(StreamError) as caught:
         drain(one, batches=1000, deadline=300)
-    commits = Commits(spark, place.table).newest_first()
-    instant = next(one.instant for one in commits if one.lock == "FileSystemBasedLockProvider")
+    newest = next(Commits(spark, place.table).newest_first())
     mine = lock_name(IN_JVM["hoodie.write.lock.provider"])
-    assert (
-        f"StreamError: two writers of {place.table} take different locks, so neither waits for the "
-        f"other: commit {instant} took FileSystemBasedLockProvider, this stream takes {mine}; give "
-        "both the same lock: leave out lock= on a disk, and elsewhere name a provider that both "
-        "processes reach; "
-    ) in str(caught.value)
+    assert newest.lock == "FileSystemBasedLockProvider"
+    assert different_locks(place, newest.instant, newest.lock, mine) in str(caught.value)
     # What another process wrote before is no sign that it is running.
     start(spark, APPENDS, place, 1000, shared=True, lock=IN_JVM).stop()
     newest = next(Commits(spark, place.table).newest_first())
@@ -255,6 +276,37 @@ def test_two_running_streams_with_different_locks_are_refused(
         f"took {newest.lock}, services take {theirs.pop()}; stop it, then: hudilab tidy "
         f"{place.table} --clean --stopped"
     )
+
+
+def test_a_new_stream_refuses_a_running_one_with_another_lock(
+    spark: SparkSession, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The running one commits between the new one's first look and its first write."""
+    turn = threading.Event()
+    one = start(spark, APPENDS, place, 1000, turn=turn, shared=True, lock=IN_JVM)
+    while not one.recentProgress:
+        time.sleep(0.02)
+    instants = Commits.instants
+
+    def then_one_commits(self: Commits) -> set[str]:
+        found = instants(self)
+        turn.set()
+        while instants(self) == found:
+            time.sleep(0.02)
+        return found
+
+    monkeypatch.setattr(Commits, "instants", then_one_commits)
+    other = start(spark, APPENDS, second(place), 1, first=10**6, shared=True, batches=1)
+    with pytest.raises(StreamError) as caught:
+        drain(other, batches=1, deadline=300)
+    one.stop()
+    named = re.search(r"commit (\d+) took", str(caught.value))
+    assert named is not None
+    theirs = lock_name(IN_JVM["hoodie.write.lock.provider"])
+    told = different_locks(place, named[1], theirs, "FileSystemBasedLockProvider")
+    assert told in str(caught.value)
+    locks = {commit.lock for commit in Commits(spark, place.table).newest_first()}
+    assert locks == {theirs}
 
 
 def test_a_lock_file_that_nobody_releases(spark: SparkSession, place: Place) -> None:
