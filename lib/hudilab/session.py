@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ __all__ = [
     "class_path",
     "describe",
     "environment",
+    "java_end",
     "log_file",
     "needed",
     "note_driver",
@@ -65,6 +67,12 @@ _NEEDED = (
     "spark.sql.catalog.spark_catalog",
     "spark.sql.session.timeZone",
 )
+
+# Exit codes of a JVM: Spark's own for an OutOfMemoryError, and signal 9.
+_ENDS = {
+    52: "Java ran out of memory",
+    -9: "Java was killed, as happens if the machine has no memory left",
+}
 
 
 def overlay(settings: Settings) -> dict[str, str]:
@@ -155,6 +163,27 @@ def log_file() -> Path:
     return Path(os.environ["HUDILAB_LOG_FILE"])
 
 
+def java_end(patience: float = 0.0) -> str | None:
+    """Return how the JVM that this process started has ended, and the remedy; None if it runs.
+
+    Args:
+        patience: In seconds; a connection is lost a moment before its JVM has ended.
+    """
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:  # none was started, or spark-submit's JVM started this process
+        return None
+    try:
+        code = int(process.wait(patience))
+    except subprocess.TimeoutExpired:
+        return None
+    how = _ENDS.get(code, f"Java ended with exit code {code}")
+    remedy = "restart the kernel or the job"
+    if code in _ENDS:
+        file = os.environ["HUDILAB_SPARK_SETTINGS"]
+        remedy = f"raise spark.driver.memory in {file}, or use smaller batches, and {remedy}"
+    return f"{how}, see the log {log_file()}; {remedy}"
+
+
 def open_session(
     settings: Settings, app: str = "hudilab", groups: Sequence[str] = ("core",)
 ) -> SparkSession:
@@ -167,15 +196,18 @@ def open_session(
         JavaError: no suitable Java was found.
         JarError: a jar is missing or altered.
         PathError: the home cannot be written.
-        SessionError: a live session has different static settings, or the cluster does not answer
-            or has no room.
+        SessionError: a live session has different static settings, its JVM has ended, or the
+            cluster does not answer or has no room.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return _submitted(settings, app)
     jars = verify(settings.project / "jars", needed(settings, groups))
     asked = session_settings(settings, jars)
-    active = SparkSession.getActiveSession()
-    if active is not None:
+    if end := java_end():
+        raise SessionError(f"this kernel has no Spark any more: {end}")
+    if SparkSession.getActiveSession() is not None:
+        # createDataFrame in a foreachBatch makes the stream's clone of the session the active one.
+        active = SparkSession.builder.getOrCreate()
         _refuse_other(active, asked)
         return active
     make_home(settings.home)
@@ -394,6 +426,7 @@ def environment(settings: Settings, app: str, asked: Mapping[str, str]) -> dict[
         "HUDI_CONF_DIR": str(settings.conf_dir),
         # `hudilab run` has already chosen the file, and tells the user its name.
         "HUDILAB_LOG_FILE": os.environ.get("HUDILAB_LOG_FILE", str(log)),
+        "HUDILAB_SPARK_SETTINGS": str(_file(settings)),  # an error may name it
         # Workers run the system's python3 unless told otherwise.
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
     }

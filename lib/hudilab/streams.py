@@ -11,10 +11,12 @@ from contextlib import contextmanager
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql.streaming.query import StreamingQuery
 from tqdm import tqdm
 
 from hudilab.errors import StreamError
+from hudilab.session import java_end
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,13 +53,15 @@ def drain(
             batch, without an error.
 
     Raises:
-        StreamError: The query ended early (the message gives the cause) or the deadline passed.
+        StreamError: The query or its JVM ended early (the message gives the cause), or the deadline
+            passed.
     """
-    try:
-        _await_batch(query, batches, deadline, asked)
-    finally:
-        # Also when a cell is interrupted: a query left running would compete with the next one.
-        query.stop()
+    with _java_s_end_named():
+        try:
+            _await_batch(query, batches, deadline, asked)
+        finally:
+            # Also when a cell is interrupted: a query left running would compete with the next one.
+            query.stop()
     return query
 
 
@@ -98,22 +102,36 @@ def run_until_end(queries: Sequence[StreamingQuery], asked: Sequence[int] = ()) 
             current batch.
 
     Raises:
-        StreamError: Queries failed; raised at the end, with each failure's cause.
+        StreamError: A query failed (raised at the end, with each cause), or the JVM ended.
     """
     failed: dict[StreamingQuery, str] = {}
-    try:
-        while any(query.isActive for query in queries):
+    with _java_s_end_named():
+        try:
+            while any(query.isActive for query in queries):
+                for query in queries:
+                    if asked and query.isActive:
+                        _stop(query)
+                failed |= _report_failures(queries, failed)
+                time.sleep(0.1)
+        finally:
             for query in queries:
-                if asked and query.isActive:
-                    _stop(query)
-            failed |= _report_failures(queries, failed)
-            time.sleep(0.1)
-    finally:
-        for query in queries:
-            query.stop()
-    failed |= _report_failures(queries, failed)
+                query.stop()
+        failed |= _report_failures(queries, failed)
     if failed:
         raise StreamError("; ".join(failed.values()))
+
+
+@contextmanager
+def _java_s_end_named() -> Iterator[None]:
+    """Turn the errors of a connection without a JVM into one that says how the JVM ended."""
+    try:
+        yield
+    except (Py4JError, ConnectionError):
+        if (end := java_end(patience=10)) is None:
+            raise
+        raise StreamError(
+            f"the stream ended: {end}: the stream resumes from its checkpoint"
+        ) from None
 
 
 def _report_failures(

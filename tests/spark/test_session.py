@@ -13,12 +13,13 @@ from typing import Any
 import psutil
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from running import start_program
 
 from hudilab.config import load_settings, project_root
 from hudilab.errors import JarError, SessionError
 from hudilab.jars import read_lock
+from hudilab.lessons.sources import sensor_stream
 from hudilab.session import describe, log_file, open_session
 
 
@@ -76,6 +77,20 @@ def test_describe_names_what_is_loaded(spark: SparkSession) -> None:
 
 
 def test_the_same_settings_give_the_same_session(spark: SparkSession) -> None:
+    assert open_session(load_settings(), app="another name") is spark
+
+
+def test_a_stream_s_session_is_not_taken_for_the_notebook_s(spark: SparkSession) -> None:
+    """A stream runs in a clone, with other settings."""
+    clones = []
+
+    def note(batch: DataFrame, number: int) -> None:
+        clones.append(batch.sparkSession)
+        batch.sparkSession.createDataFrame([(number,)], "number int").collect()
+
+    readings = sensor_stream(spark, rows_per_batch=10, sensors=1, seed=1, rows=10)
+    readings.writeStream.foreachBatch(note).trigger(availableNow=True).start().awaitTermination()
+    assert SparkSession.getActiveSession() is clones[0] is not spark
     assert open_session(load_settings(), app="another name") is spark
 
 
