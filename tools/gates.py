@@ -23,6 +23,8 @@ from threading import Lock
 from typing import BinaryIO
 from xml.etree import ElementTree
 
+from hudilab.java import FAST_START
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("lib", "tests", "tools", "notebooks", "benchmarks", "docker", "book")
 PYTEST = ("pytest", "-q")
@@ -61,9 +63,6 @@ QUICK = (("lint", "format", "types", "unit tests"), ("notebook contract",))
 # Gates that start servers on their usual ports share a lane: two brokers cannot have one port.
 SLOW = (("services", WITH_SERVERS, "crashes", "notebooks"), ("Spark tests", CURRICULUM))
 LAST = (("book",),)
-# The tests' JVMs live for seconds: the optimizing compiler would cost more time than it saves.
-# Without it the JVM reserves 48 MB for compiled code, which a session of ten minutes can fill.
-SHORT = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
 
 
 def parts(report: Path) -> list[tuple[float, str]]:
@@ -114,7 +113,7 @@ class Run:
             reported = ("--junitxml", str(report)) if command[0] == "pytest" else ()
             with log.open("wb") as file:
                 to = None if self._at_once else file
-                env = {"HUDILAB_HOME": home} | SHORT
+                env = {"HUDILAB_HOME": home, "SPARK_SUBMIT_OPTS": FAST_START}
                 # As in an activated environment: remedies name `hudilab` without its path.
                 env["PATH"] = os.pathsep.join((f"{sys.prefix}/bin", os.environ.get("PATH", "")))
                 code = self._wait([sys.executable, "-m", *command, *reported], env, to)
