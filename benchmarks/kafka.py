@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import psutil
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +25,7 @@ from hudilab.jobs import stock_prices
 from hudilab.ledger import BatchLedger
 from hudilab.lessons.kafka import Access, create_topics, produce
 from hudilab.lessons.prices import KEY, Message, messages, read_prices
-from hudilab.lessons.timeline import instants
+from hudilab.operations.inspect import inspect
 from hudilab.operations.services.kafka import start_broker, stop_broker
 from hudilab.session import open_session
 from hudilab.storage import prepare
@@ -97,9 +96,7 @@ def to_hudi(
     """The write of notebook 07; the stream's writer, not started, and its place."""
     place = prepare(settings, run_id=run, table="stock_prices")
     spec = stock_prices.table_spec(place)
-    # The timeline of all commits is read in the end.
-    whole = {"hoodie.archive.automatic": "false"}
-    ledger = BatchLedger(spark, spec, place, {"topic": topic}, extra=whole)
+    ledger = BatchLedger(spark, spec, place, {"topic": topic})
     rows = source(spark, kafka, topic, limit).select(
         *KEY, "price", "partition", "offset", "timestamp"
     )
@@ -168,9 +165,9 @@ def latency(
         "_hoodie_commit_time AS requested", "unix_millis(timestamp) AS sent"
     ).toPandas()
     ends = {
-        f"{row.requested:%Y%m%d%H%M%S%f}"[:17]: pd.Timestamp(row.completed).timestamp() * 1000
-        for row in instants(spark, place.table).itertuples()
-        if row.completed is not None
+        event.time: event.completed_at.timestamp() * 1000
+        for event in inspect(place.table, archived=True).events
+        if event.completed_at is not None
     }
     frame = frame[frame["sent"] > frame["sent"].min() + COLD * 1000]
     waited = frame["requested"].map(ends) - frame["sent"]
