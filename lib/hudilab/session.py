@@ -176,12 +176,16 @@ def java_end(patience: float = 0.0) -> str | None:
         code = int(process.wait(patience))
     except subprocess.TimeoutExpired:
         return None
-    how = _ENDS.get(code, f"Java ended with exit code {code}")
-    remedy = "restart the kernel or the job"
+    end = _ENDS.get(code, f"Java ended with exit code {code}")
+    log, file = os.environ.get("HUDILAB_LOG_FILE"), os.environ.get("HUDILAB_SPARK_SETTINGS")
+    if log:  # a session that the reader opened without open_session has neither
+        end += f", see the log {log}"
     if code in _ENDS:
-        file = os.environ["HUDILAB_SPARK_SETTINGS"]
-        remedy = f"raise spark.driver.memory in {file}, or use smaller batches, and {remedy}"
-    return f"{how}, see the log {log_file()}; {remedy}"
+        where = f" in {file}" if file else ""
+        end += f"; raise spark.driver.memory{where}, or use smaller batches, and restart"
+    else:
+        end += "; restart"
+    return f"{end} the kernel or the job"
 
 
 def open_session(

@@ -56,7 +56,7 @@ def drain(
         StreamError: The query or its JVM ended early (the message gives the cause), or the deadline
             passed.
     """
-    with _java_s_end_named():
+    with _explained_java_end():
         try:
             _await_batch(query, batches, deadline, asked)
         finally:
@@ -105,7 +105,7 @@ def run_until_end(queries: Sequence[StreamingQuery], asked: Sequence[int] = ()) 
         StreamError: A query failed (raised at the end, with each cause), or the JVM ended.
     """
     failed: dict[StreamingQuery, str] = {}
-    with _java_s_end_named():
+    with _explained_java_end():
         try:
             while any(query.isActive for query in queries):
                 for query in queries:
@@ -122,7 +122,7 @@ def run_until_end(queries: Sequence[StreamingQuery], asked: Sequence[int] = ()) 
 
 
 @contextmanager
-def _java_s_end_named() -> Iterator[None]:
+def _explained_java_end() -> Iterator[None]:
     """Turn the errors of a connection without a JVM into one that says how the JVM ended."""
     try:
         yield

@@ -55,7 +55,9 @@ print("different rows:", rows.exceptAll(table).count() + table.exceptAll(rows).c
 
 
 def run(home: Path, end: str, wait: str) -> str:
-    env = {"HUDILAB_HOME": str(home), "PYTHONPATH": str(TESTS)}
+    log = home / "logs" / "program.log"  # else the one of this process's session
+    log.parent.mkdir(exist_ok=True)
+    env = {"HUDILAB_HOME": str(home), "HUDILAB_LOG_FILE": str(log), "PYTHONPATH": str(TESTS)}
     program = start_program("-c", PROGRAM, end, wait, env=env)
     out, err = program.communicate(timeout=180)
     assert program.returncode == 0, err[-3000:]
@@ -76,7 +78,7 @@ def run(home: Path, end: str, wait: str) -> str:
 )
 def test_a_stream_says_how_java_ended(tmp_path: Path, end: str, wait: str, how: str) -> None:
     told = run(tmp_path, end, wait).splitlines()
-    log = re.escape(str(tmp_path)) + r"/logs/hudilab-\S+\.log"
+    log = re.escape(f"{tmp_path}/logs/program.log")
     settings = r"\S+/conf/local/spark-defaults\.conf"
     reason = (
         f"{how}, see the log {log}; raise spark.driver.memory in {settings}, or use smaller "

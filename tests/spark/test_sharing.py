@@ -23,6 +23,7 @@ from hudilab.commits import SERVICES, Commits
 from hudilab.errors import StreamError, TableError
 from hudilab.ledger import BatchLedger
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
+from hudilab.operations.waiting import wait_for
 from hudilab.paths import Place, local_path, locate
 from hudilab.repair import rewrite_buckets
 from hudilab.streams import drain
@@ -291,8 +292,7 @@ def test_a_new_stream_refuses_a_running_one_with_another_lock(
     def then_one_commits(self: Commits) -> set[str]:
         found = instants(self)
         turn.set()
-        while instants(self) == found:
-            time.sleep(0.02)
+        wait_for(lambda: instants(self) != found, 120, "a commit of the running stream")
         return found
 
     monkeypatch.setattr(Commits, "instants", then_one_commits)

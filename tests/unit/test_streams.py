@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 
 from hudilab import streams
+from hudilab.session import java_end
 from hudilab.streams import root_cause, stop_on_signal
 
 SAMPLES = Path(__file__).with_name("samples")
@@ -101,3 +105,25 @@ def test_a_stream_that_was_stopped(batches: int | None, done: str) -> None:
         f"the stream ended after {done}: it was stopped; fix the cause and start again: the stream "
         "resumes from its checkpoint"
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (
+            52,
+            "Java ran out of memory; raise spark.driver.memory, or use smaller batches, and "
+            "restart the kernel or the job",
+        ),
+        (1, "Java ended with exit code 1; restart the kernel or the job"),
+    ],
+)
+def test_a_java_that_the_reader_started_without_the_lab_has_ended(
+    monkeypatch: pytest.MonkeyPatch, code: int, told: str
+) -> None:
+    """Then nothing says where its log and its settings are."""
+    for name in ("HUDILAB_LOG_FILE", "HUDILAB_SPARK_SETTINGS"):
+        monkeypatch.delenv(name, raising=False)
+    java = subprocess.Popen([sys.executable, "-c", f"raise SystemExit({code})"])
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=java))
+    assert java_end(patience=30) == told

@@ -36,9 +36,8 @@ __all__ = [
 ]
 
 TIMEOUT = 3600  # seconds per cell; the lessons' slowest takes a minute
-SMALL = (
-    200_000  # rows; with 500,000, 02 and 03 are still faster with FAST_START, with 2 million not
-)
+# Lessons 02 and 03 gain from a fast start up to some 500,000 rows, and lose with two million.
+SMALL = 200_000
 
 _Failure: TypeAlias = PapermillExecutionError | DeadKernelError | CellTimeoutError
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
