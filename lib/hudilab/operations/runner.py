@@ -110,13 +110,12 @@ def run_notebooks(
                 f"cannot create {needed}: {error.strerror}; choose another --out or HUDILAB_HOME"
             ) from None
     results: list[str] = []
-    inherited = os.environ.get("SPARK_SUBMIT_OPTS", "")
     for notebook, one in zip(notebooks, known, strict=True):
         mine = {name: value for name, value in values.items() if name in one}
         executed = folder / notebook.name
         with _alone(executed, settings):
             copy_notebook(notebook, executed, exercises=exercises)
-            with _jvm_options(jvm_options(one | mine, settings.runtime, inherited)):
+            with _jvm_for(one | mine, settings.runtime):
                 results += _run(executed, mine, settings, timeout)
     return results
 
@@ -136,10 +135,10 @@ def jvm_options(values: Mapping[str, Any], runtime: str, inherited: str = "") ->
 
 
 @contextmanager
-def _jvm_options(options: str) -> Iterator[None]:
-    """Let the next kernel's JVM inherit these options."""
+def _jvm_for(values: Mapping[str, Any], runtime: str) -> Iterator[None]:
+    """Let the JVM of the next kernel inherit the options of a notebook with these parameters."""
     before = os.environ.get("SPARK_SUBMIT_OPTS")
-    os.environ["SPARK_SUBMIT_OPTS"] = options
+    os.environ["SPARK_SUBMIT_OPTS"] = jvm_options(values, runtime, before or "")
     try:
         yield
     finally:
