@@ -18,9 +18,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from hudilab.config import load_settings
+from hudilab.files import file_system
 from hudilab.operations.services.s3 import running_s3
 from hudilab.session import open_session
-from hudilab.storage import file_system
 from hudilab.tables import TableSpec, closing_options
 
 METADATA = "hoodie.metadata.enable"

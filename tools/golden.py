@@ -16,9 +16,9 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 from nbformat import NotebookNode
 from nbstripout import strip_output
 
+from hudilab.causes import root_cause
 from hudilab.errors import LabError
 from hudilab.operations.runner import find_notebook
-from hudilab.streams import root_cause
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))

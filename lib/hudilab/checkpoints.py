@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 
 from hudilab.errors import StreamError
-from hudilab.storage import delete_file, exists, list_files, read_text, write_text
+from hudilab.files import delete_file, exists, list_files, read_text, write_text
 
 __all__ = ["CheckpointFiles", "Owner"]
 

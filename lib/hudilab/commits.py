@@ -11,8 +11,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hudilab.errors import StreamError, TableError
-from hudilab.ledger_rules import BATCH, COVERS, QUERY, SHARED, SOURCE, Commit, Stamp
-from hudilab.storage import PROPERTIES, delete_tree, exists, file_size, java_class, list_files
+from hudilab.files import delete_tree, exists, file_size, java_class, list_files
+from hudilab.formats import BATCH, COVERS, PROPERTIES, QUERY, SHARED, SOURCE
+from hudilab.ledger_rules import Commit, Stamp
 
 __all__ = ["SERVICES", "Commits", "Slice"]
 

@@ -13,26 +13,15 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from hudilab.causes import root_cause
 from hudilab.checkpoints import CheckpointFiles, Owner
 from hudilab.commits import SERVICES, Commits
 from hudilab.errors import StreamError, TableError
-from hudilab.ledger_rules import (
-    BATCH,
-    COVERS,
-    FENCED,
-    PREFIX,
-    QUERY,
-    SHARED,
-    SOURCE,
-    Checkpoint,
-    Commit,
-    Rules,
-    covers,
-)
+from hudilab.files import table_index_options, table_properties
+from hudilab.formats import BATCH, COVERS, PREFIX, QUERY, SHARED, SOURCE
+from hudilab.ledger_rules import FENCED, Checkpoint, Commit, Rules, covers
 from hudilab.paths import Place, local_path
 from hudilab.schema import ANY, FILLS, check_drift
-from hudilab.storage import table_index_options, table_properties
-from hudilab.streams import root_cause
 from hudilab.tables import (
     COMMIT_TIME,
     INLINE,

@@ -10,12 +10,6 @@ from typing import NamedTuple
 from hudilab.errors import StreamError
 
 __all__ = [
-    "BATCH",
-    "COVERS",
-    "PREFIX",
-    "QUERY",
-    "SHARED",
-    "SOURCE",
     "Checkpoint",
     "Commit",
     "Rules",
@@ -23,11 +17,6 @@ __all__ = [
     "covers",
 ]
 
-# The names under which a commit's metadata holds its stamp.
-PREFIX = "hudilab."
-QUERY, BATCH = PREFIX + "query_id", PREFIX + "batch_id"
-COVERS, SOURCE = PREFIX + "covers", PREFIX + "source"
-SHARED = PREFIX + "shared"  # which lock the writer took; see hudilab.tables.sharing_options
 FENCED = "another driver has taken over the checkpoint {}; let that one write, and stop this one"
 
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from hudilab.errors import PathError
-from hudilab.private import private_folder
 
 __all__ = [
     "Place",
-    "check_writable",
     "checkpoint_of_table",
     "local_path",
     "locate",
-    "make_home",
     "rewrite_scheme",
 ]
 
@@ -137,63 +132,6 @@ def rewrite_scheme(uri: str, home: Path | None = None) -> str:
 def local_path(uri: str) -> Path | None:
     """Return the local path of a Place's URI, nothing unescaped; None if it is not a local file."""
     return Path(uri.removeprefix("file://")) if uri.startswith("file:///") else None
-
-
-def check_writable(place: Place, home: Path | None = None) -> None:
-    """Check that the table and its checkpoint can be created on this disk; S3 is not checked.
-
-    Leaves nothing behind: it opens an unnamed file in the deepest existing directory. Permission
-    bits would not do: root passes them even on a read-only file system.
-
-    Args:
-        home: The lab's home; if that is what cannot be written, the error names it.
-
-    Raises:
-        PathError: the table or the checkpoint cannot be created.
-    """
-    for uri in (place.table, place.checkpoint):
-        path = local_path(uri)
-        if path is None:
-            return
-        deepest = next(p for p in (path, *path.parents) if os.path.lexists(p))
-        of_home = home and path.is_relative_to(home) and home.is_relative_to(deepest)
-        try:
-            if deepest.is_dir():
-                tempfile.TemporaryFile(dir=deepest).close()
-                continue
-        except OSError as error:
-            if home and of_home:
-                raise _no_home(home, error) from None
-            raise PathError(
-                f"warehouse.path: cannot write to {deepest} ({error.strerror}); "
-                "make it writable, or set warehouse.path to a writable directory"
-            ) from None
-        if home and of_home:
-            raise _no_home(home, FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)))
-        raise PathError(
-            f"warehouse.path: {deepest} exists but is not a directory; move it, or set "
-            "warehouse.path to another directory"
-        )
-
-
-def make_home(home: Path) -> None:
-    """Create the lab's home, the folder for everything it writes.
-
-    Raises:
-        PathError: the folder cannot be written.
-    """
-    try:
-        private_folder(home)
-        tempfile.TemporaryFile(dir=home).close()
-    except OSError as error:
-        raise _no_home(home, error) from None
-
-
-def _no_home(home: Path, error: OSError) -> PathError:
-    return PathError(
-        f"cannot write to the lab's home {home} ({error.strerror}); "
-        "make it writable, or set HUDILAB_HOME to a writable folder"
-    )
 
 
 def _split(uri: str) -> tuple[str, str, str]:

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from hudilab.checkpoints import CheckpointFiles, Owner
 from hudilab.commits import Commits
 from hudilab.errors import TableError
+from hudilab.files import list_files, table_index_options, table_properties
 from hudilab.ledger_rules import Commit
 from hudilab.paths import checkpoint_of_table
-from hudilab.storage import list_files, table_index_options, table_properties
 from hudilab.table_services import many, write_client
 
 __all__ = ["Rewind"]

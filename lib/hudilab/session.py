@@ -24,9 +24,10 @@ from hudilab.errors import ServiceError, SessionError
 from hudilab.jars import verify
 from hudilab.java import complaint, find_java, spark_home
 from hudilab.master import Master, authentication, check_room, executor_folders, find_master
-from hudilab.paths import local_path, make_home
+from hudilab.paths import local_path
 from hudilab.private import private_folder, write_private
 from hudilab.s3 import older_names, spark_settings
+from hudilab.storage import make_home
 
 __all__ = [
     "ARCHIVE",

@@ -1,93 +1,35 @@
-"""Access files wherever Spark can, on disk or S3, through Hadoop's FileSystem."""
+"""Prepare, check and reset the places of tables, on disk or S3; give a table a name in SQL."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache, reduce
+import errno
+import os
+import tempfile
 from pathlib import Path
-from typing import Any, NamedTuple
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hudilab.config import Settings
 from hudilab.errors import PathError, TableError
-from hudilab.paths import Place, check_writable, local_path, locate, rewrite_scheme
+from hudilab.files import delete_tree, exists, file_system, table_properties
+from hudilab.formats import PROPERTIES
+from hudilab.paths import Place, local_path, locate, rewrite_scheme
+from hudilab.private import private_folder
 from hudilab.s3 import check_warehouse, endpoint
-from hudilab.tables import TableSpec, index_options, read_properties
+from hudilab.tables import TableSpec
 
 __all__ = [
     "LESSONS",
-    "PROPERTIES",
-    "FileInfo",
     "check_place",
-    "delete_file",
-    "delete_tree",
-    "exists",
-    "file_size",
-    "file_system",
-    "java_class",
-    "list_files",
+    "check_writable",
+    "make_home",
     "prepare",
-    "read_text",
     "register",
     "reset",
-    "table_index_options",
-    "table_properties",
     "table_uri",
-    "write_text",
 ]
 
-PROPERTIES = ".hoodie/hoodie.properties"
 LESSONS = "lessons"  # the database that notebooks may write to and delete from
-
-
-class FileInfo(NamedTuple):
-    """A file below a root: path relative to it, size in bytes, modification time in epoch ms."""
-
-    path: str
-    size: int
-    modified_ms: int
-
-
-@cache
-def java_class(jvm: Any, name: str) -> Any:
-    """Return a class of the JVM.
-
-    Py4J asks the JVM about each part of the name, and the JVM searches all jars for it: two
-    milliseconds each time.
-    """
-    return reduce(getattr, name.split("."), jvm)
-
-
-def file_system(spark: SparkSession, uri: str) -> tuple[Any, Any]:
-    """Return Hadoop's file system of a URI, and its path in it."""
-    jsc: Any = spark._jsc
-    path = java_class(spark._jvm, "org.apache.hadoop.fs.Path")(uri)
-    return path.getFileSystem(jsc.hadoopConfiguration()), path
-
-
-def exists(spark: SparkSession, uri: str) -> bool:
-    """Return whether a file or folder exists."""
-    fs, path = file_system(spark, uri)
-    return bool(fs.exists(path))
-
-
-def file_size(spark: SparkSession, uri: str) -> int:
-    """Return a file's size in bytes, or -1 if there is none. One request, also on S3."""
-    fs, path = file_system(spark, uri)
-    try:
-        return int(fs.getFileStatus(path).getLen())
-    except Py4JJavaError as error:
-        if "FileNotFoundException" not in str(error.java_exception.getClass().getName()):
-            raise
-        return -1
-
-
-def delete_file(spark: SparkSession, uri: str) -> bool:
-    """Delete a file; return False if there was none. Never deletes a folder that is not empty."""
-    fs, path = file_system(spark, uri)
-    return bool(fs.delete(path, False))
 
 
 def reset(spark: SparkSession, settings: Settings, *places: Place) -> None:
@@ -121,60 +63,6 @@ def reset(spark: SparkSession, settings: Settings, *places: Place) -> None:
     print(f"reset in {places[0].table.rpartition('/')[0]}: {names}")
 
 
-def delete_tree(spark: SparkSession, uri: str) -> bool:
-    """Delete a folder with all that is in it; return whether there was one."""
-    fs, path = file_system(spark, uri)
-    deleted = bool(fs.delete(path, True))
-    # S3Proxy can keep the empty folder of a timeline, which Hudi would take for a table: such a
-    # folder only goes with the last file in it.
-    if fs.exists(path):
-        write_text(spark, f"{uri.removesuffix('/.hoodie')}/.hoodie/timeline/last", "")
-        fs.delete(path, True)
-    return deleted
-
-
-def read_text(spark: SparkSession, uri: str) -> str:
-    """Return the text of a small UTF-8 file."""
-    fs, path = file_system(spark, uri)
-    stream = fs.open(path)
-    try:
-        return str(
-            java_class(spark._jvm, "org.apache.commons.io.IOUtils").toString(stream, "UTF-8")
-        )
-    finally:
-        stream.close()
-
-
-def write_text(spark: SparkSession, uri: str, text: str) -> None:
-    """Write or replace a small UTF-8 file."""
-    fs, path = file_system(spark, uri)
-    stream = fs.create(path, True)
-    try:
-        stream.write(bytearray(text.encode()))
-    finally:
-        stream.close()
-
-
-def list_files(spark: SparkSession, uri: str) -> list[FileInfo]:
-    """Return all files below a folder, hidden ones too, sorted by path; empty if it is missing."""
-    fs, root = file_system(spark, uri)
-    if not fs.exists(root):
-        return []
-    base = str(fs.getFileStatus(root).getPath().toString()).rstrip("/") + "/"
-    found: list[FileInfo] = []
-    files = fs.listFiles(root, True)  # on S3, one request per 1000 files, however many folders
-    while files.hasNext():
-        status = files.next()
-        name = str(status.getPath().toString()).removeprefix(base)
-        found.append(FileInfo(name, int(status.getLen()), int(status.getModificationTime())))
-    return sorted(found)
-
-
-def table_properties(spark: SparkSession, table: str) -> dict[str, str]:
-    """Return the pairs of a table's `hoodie.properties`."""
-    return read_properties(read_text(spark, f"{table}/{PROPERTIES}"))
-
-
 def table_uri(table: str, settings: Settings, command: str) -> str:
     """Return the URI of the table that a command was given as a path or URI.
 
@@ -200,16 +88,6 @@ def table_uri(table: str, settings: Settings, command: str) -> str:
             )
         check_warehouse(uri.rpartition("/")[0], settings)  # its probe stays out of the table
     return uri
-
-
-def table_index_options(
-    spark: SparkSession, table: str, properties: Mapping[str, str]
-) -> dict[str, str]:
-    """Return `index_options` of a table with these properties."""
-    found, file = index_options(properties), f"{table}/.hoodie/.index_defs/index.json"
-    if found and exists(spark, file):
-        return index_options(properties, read_text(spark, file))
-    return found
 
 
 def register(spark: SparkSession, spec: TableSpec, place: Place, name: str) -> str:
@@ -279,3 +157,60 @@ def check_place(place: Place, settings: Settings) -> None:
     check_writable(place, settings.home)
     if local_path(place.warehouse) is None:
         check_warehouse(place.warehouse, settings)
+
+
+def check_writable(place: Place, home: Path | None = None) -> None:
+    """Check that the table and its checkpoint can be created on this disk; S3 is not checked.
+
+    Leaves nothing behind: it opens an unnamed file in the deepest existing directory. Permission
+    bits would not do: root passes them even on a read-only file system.
+
+    Args:
+        home: The lab's home; if that is what cannot be written, the error names it.
+
+    Raises:
+        PathError: the table or the checkpoint cannot be created.
+    """
+    for uri in (place.table, place.checkpoint):
+        path = local_path(uri)
+        if path is None:
+            return
+        deepest = next(p for p in (path, *path.parents) if os.path.lexists(p))
+        of_home = home and path.is_relative_to(home) and home.is_relative_to(deepest)
+        try:
+            if deepest.is_dir():
+                tempfile.TemporaryFile(dir=deepest).close()
+                continue
+        except OSError as error:
+            if home and of_home:
+                raise _no_home(home, error) from None
+            raise PathError(
+                f"warehouse.path: cannot write to {deepest} ({error.strerror}); "
+                "make it writable, or set warehouse.path to a writable directory"
+            ) from None
+        if home and of_home:
+            raise _no_home(home, FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)))
+        raise PathError(
+            f"warehouse.path: {deepest} exists but is not a directory; move it, or set "
+            "warehouse.path to another directory"
+        )
+
+
+def make_home(home: Path) -> None:
+    """Create the lab's home, the folder for everything it writes.
+
+    Raises:
+        PathError: the folder cannot be written.
+    """
+    try:
+        private_folder(home)
+        tempfile.TemporaryFile(dir=home).close()
+    except OSError as error:
+        raise _no_home(home, error) from None
+
+
+def _no_home(home: Path, error: OSError) -> PathError:
+    return PathError(
+        f"cannot write to the lab's home {home} ({error.strerror}); "
+        "make it writable, or set HUDILAB_HOME to a writable folder"
+    )

@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 
 from hudilab.commits import SERVICES, Commits
 from hudilab.errors import TableError
-from hudilab.ledger_rules import SHARED, Commit
-from hudilab.storage import exists, table_index_options, table_properties
+from hudilab.files import exists, table_index_options, table_properties
+from hudilab.formats import SHARED
+from hudilab.ledger_rules import Commit
 from hudilab.tables import foreign_groups, sharing_options
 
 __all__ = ["TableServices", "many", "write_client"]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hudilab.errors import TableError
-from hudilab.ledger_rules import SHARED
+from hudilab.formats import SHARED
 from hudilab.schema import EVOLVE, POLICIES
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
     "foreign_groups",
     "index_options",
     "lock_name",
-    "read_properties",
     "sharing_options",
 ]
 
@@ -398,12 +397,6 @@ class TableSpec:
             for what, there, asked in rows
             if _plain(there) != asked
         ]
-
-
-def read_properties(text: str) -> dict[str, str]:
-    """Return the key-value pairs of a table's `hoodie.properties`."""
-    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line)
-    return {key: value.replace("\\:", ":") for key, value in pairs if not key.startswith("#")}
 
 
 def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[str, str]:

@@ -27,11 +27,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from hudilab.config import Settings
 from hudilab.errors import LabError
+from hudilab.files import exists
 from hudilab.ledger import BatchLedger
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import Place, locate
 from hudilab.session import open_session
-from hudilab.storage import exists
 from hudilab.streams import drain
 from hudilab.tables import TableSpec
 

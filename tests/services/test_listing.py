@@ -18,7 +18,7 @@ PROGRAM = """
 import json, sys
 from hudilab.config import load_settings
 from hudilab.session import open_session
-from hudilab.storage import file_system, list_files
+from hudilab.files import file_system, list_files
 
 spark = open_session(load_settings())
 uri = sys.argv[1]

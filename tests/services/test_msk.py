@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from hudilab.config import load_settings
 from hudilab.jars import verify
 from hudilab.session import open_session
-from hudilab.streams import root_cause
+from hudilab.causes import root_cause
 
 groups, options = json.loads(sys.argv[1])
 settings = load_settings()

@@ -246,7 +246,7 @@ def test_a_folder_that_the_server_keeps_is_deleted(tmp_path: Path, s3: S3Server,
     kept.mkdir(parents=True)  # seen once, after the files of a table had been deleted
     program = f"""
 from hudilab import load_settings, open_session
-from hudilab.storage import delete_tree, exists
+from hudilab.files import delete_tree, exists
 spark = open_session(load_settings(), app="trace", groups=("core", "s3"))
 folder = "s3a://hudilab/{tmp_path.name}/{what}"
 print(exists(spark, folder), delete_tree(spark, folder), exists(spark, folder))

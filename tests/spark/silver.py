@@ -20,11 +20,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from hudilab.commits import Commits
 from hudilab.config import load_settings
+from hudilab.files import exists
 from hudilab.ledger import BatchLedger
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import Place
 from hudilab.session import open_session
-from hudilab.storage import exists, prepare
+from hudilab.storage import prepare
 from hudilab.streams import drain
 
 SIZES = {"sensors": 3, "seed": 7}

@@ -21,6 +21,7 @@ from spark.merge import merge
 from hudilab import commits
 from hudilab.commits import SERVICES, Commits
 from hudilab.errors import StreamError, TableError
+from hudilab.formats import read_properties
 from hudilab.ledger import BatchLedger
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.operations.waiting import wait_for
@@ -28,7 +29,7 @@ from hudilab.paths import Place, local_path, locate
 from hudilab.repair import rewrite_buckets
 from hudilab.streams import drain
 from hudilab.table_services import TableServices
-from hudilab.tables import TableSpec, lock_name, read_properties
+from hudilab.tables import TableSpec, lock_name
 
 APPENDS = readings_table()
 UPSERTS = replace(APPENDS, operation="upsert", buckets=1)

@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 
 from hudilab.config import Settings, load_settings
 from hudilab.errors import TableError
+from hudilab.files import FileInfo, exists, list_files
 from hudilab.paths import Place, locate
-from hudilab.storage import LESSONS, FileInfo, exists, list_files, reset
+from hudilab.storage import LESSONS, reset
 
 
 def test_all_files_are_listed_with_their_sizes(spark: SparkSession, tmp_path: Path) -> None:

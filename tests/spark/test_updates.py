@@ -13,12 +13,14 @@ from spark.test_kill import ROWS_PER_BATCH, Run
 
 from hudilab.commits import Commits
 from hudilab.errors import StreamError, TableError
+from hudilab.files import exists
+from hudilab.formats import read_properties
 from hudilab.ledger import BatchLedger
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import Place, local_path, locate
-from hudilab.storage import exists, register
+from hudilab.storage import register
 from hudilab.streams import drain
-from hudilab.tables import TableSpec, foreign_groups, read_properties
+from hudilab.tables import TableSpec, foreign_groups
 
 BOTH = pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 SIZES = {"sensors": 2, "seed": 5}

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from hudilab.errors import PathError
-from hudilab.paths import Place, check_writable, local_path, locate, make_home, rewrite_scheme
+from hudilab.paths import Place, local_path, locate, rewrite_scheme
+from hudilab.storage import check_writable, make_home
 
 HOME = Path("/home/me/lab")
 NO_BUCKET = (

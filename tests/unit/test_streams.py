@@ -14,8 +14,9 @@ import pytest
 from pyspark import SparkContext
 
 from hudilab import streams
+from hudilab.causes import root_cause
 from hudilab.session import java_end
-from hudilab.streams import root_cause, stop_on_signal
+from hudilab.streams import stop_on_signal
 
 SAMPLES = Path(__file__).with_name("samples")
 CAUSES = {

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from hudilab.errors import TableError
+from hudilab.formats import read_properties
 from hudilab.tables import (
     TableSpec,
     closing_options,
     foreign_groups,
     index_options,
-    read_properties,
     sharing_options,
 )
 

@@ -18,13 +18,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from hudilab.commits import Commits
 from hudilab.config import load_settings
+from hudilab.files import exists
 from hudilab.jobs import one_line
 from hudilab.ledger import BatchLedger
 from hudilab.lessons.sizes import check_sizes
 from hudilab.lessons.sources import readings_table, sensor_stream
 from hudilab.paths import Place
 from hudilab.session import open_session
-from hudilab.storage import exists, prepare
+from hudilab.storage import prepare
 from hudilab.streams import drain, stop_on_signal
 from hudilab.tables import TableSpec
 

@@ -19,10 +19,10 @@ from confluent_kafka import Producer as Client
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from py4j.protocol import Py4JError
 
+from hudilab.causes import root_cause
 from hudilab.config import Consumer, Producer
 from hudilab.errors import KafkaError
 from hudilab.locks import find
-from hudilab.streams import root_cause
 
 if TYPE_CHECKING:
     import pandas as pd

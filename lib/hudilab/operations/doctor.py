@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
+from hudilab.causes import root_cause
 from hudilab.config import Settings, load_settings, project_root
 from hudilab.errors import ConfigError, LabError, as_typed
 from hudilab.jars import read_lock, verify
@@ -19,7 +20,6 @@ from hudilab.operations.applications import worker_rows
 from hudilab.paths import locate
 from hudilab.session import check_cluster, needed, open_session, session_settings
 from hudilab.storage import check_place
-from hudilab.streams import root_cause
 
 __all__ = ["Check", "run_checks", "supported"]
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
 from hudilab import jobs
+from hudilab.causes import root_cause
 from hudilab.config import Settings, read_options, run_options
 from hudilab.errors import BundleError, SessionError, WaitError
 from hudilab.jars import verify
@@ -24,7 +25,6 @@ from hudilab.master import Master, authentication, find_master, own_master
 from hudilab.operations.waiting import wait_for
 from hudilab.private import private_folder, write_private
 from hudilab.session import check_cluster, environment, needed, note_driver, session_settings
-from hudilab.streams import root_cause
 
 __all__ = ["Submitted", "find_job", "master_of", "submit", "submit_and_wait"]
 

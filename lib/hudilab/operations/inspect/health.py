@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 
-from hudilab.ledger_rules import BATCH, QUERY
+from hudilab.formats import BATCH, QUERY
 from hudilab.operations.inspect.model import Event, Health, iso, many, size
 from hudilab.operations.inspect.table import Facts
 from hudilab.operations.inspect.timeline import WRITES

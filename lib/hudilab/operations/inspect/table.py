@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from hudilab.errors import InspectError
+from hudilab.formats import read_properties
 from hudilab.operations.inspect.model import Commit, Event, Partition, Slice
 from hudilab.operations.inspect.oldarchive import OldHistory
 from hudilab.operations.inspect.slices import build_slices, parse_files
@@ -28,7 +29,6 @@ from hudilab.operations.inspect.timeline import (
     parse_content,
     read_commits,
 )
-from hudilab.tables import read_properties
 
 __all__ = ["Facts", "read_facts"]
 

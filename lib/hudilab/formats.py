@@ -1,0 +1,27 @@
+"""Facts of Hudi's files, and of the stamps in commits, that writer and inspector share."""
+
+from __future__ import annotations
+
+__all__ = [
+    "BATCH",
+    "COVERS",
+    "PREFIX",
+    "PROPERTIES",
+    "QUERY",
+    "SHARED",
+    "SOURCE",
+    "read_properties",
+]
+
+PROPERTIES = ".hoodie/hoodie.properties"  # of a table
+# The names under which a commit's metadata holds its stamp.
+PREFIX = "hudilab."
+QUERY, BATCH = PREFIX + "query_id", PREFIX + "batch_id"
+COVERS, SOURCE = PREFIX + "covers", PREFIX + "source"
+SHARED = PREFIX + "shared"  # which lock the writer took; see hudilab.tables.sharing_options
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """Return the key-value pairs of a table's `hoodie.properties`."""
+    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return {key: value.replace("\\:", ":") for key, value in pairs if not key.startswith("#")}
