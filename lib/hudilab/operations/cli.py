@@ -16,6 +16,7 @@ from hudilab.operations.services import NAMES, Name, service
 
 if TYPE_CHECKING:
     from hudilab.config import Settings
+    from hudilab.operations.inspect import S3Access
 
 app = typer.Typer(
     name="hudilab",
@@ -282,23 +283,30 @@ def inspect(
     ] = 10,
 ) -> None:
     """Inspect a Hudi table, read-only and without a JVM: timeline, files, writers, health."""
-    from hudilab.operations.inspect.command import run
+    from hudilab.operations.inspect import Options
+    from hudilab.operations.inspect.command import Output, run
 
-    healthy = run(
-        table,
-        as_json=as_json,
-        html=html,
-        check=check,
-        instant=instant,
-        partition=partition,
-        since=since,
+    options = Options(
         archived=archived,
         count=count,
-        limit=limit,
+        since=since,
+        partition=partition,
         stuck_after=stuck_after * 60.0,
+        s3=_s3_access(table),
     )
-    if not healthy:
+    if not run(table, options, Output(as_json, html, check, instant, limit)):
         raise typer.Exit(1)
+
+
+def _s3_access(table: str) -> S3Access:
+    """Return where S3 is; only a table on S3 needs to load what knows."""
+    from hudilab.operations.inspect import S3Access
+
+    if table.startswith("s3"):
+        from hudilab.s3 import endpoint
+
+        return S3Access(endpoint())
+    return S3Access()
 
 
 app.command("tidy")(tidy.command)

@@ -83,6 +83,7 @@ def about(found: Inspection) -> Iterator[tuple[str, str]]:
         ratio = f", {logs / bases:.2f} times the base files ({size(bases)})" if bases else ""
         yield "logs", f"{size(logs)}{ratio}"
     yield "reach", reach(found)
+    yield from (("note", note) for note in found.report.notes)
     last = {query: (number, event) for event, query, number in batches(facts)}
     for query, (number, event) in sorted(last.items()):
         yield "written by", f"stream {query}, last batch {number} at {iso(event.completed_at)}"
@@ -102,7 +103,8 @@ def services(found: Inspection) -> str:
         elif operation in name:
             counts[name[operation]] += 1
     parts = [many(count, what) for what, count in sorted(counts.items())]
-    return ", ".join([*parts, "archive" if found.facts.has_history else "no archive"])
+    archive = "archive" if found.facts.has_history else "no archive"
+    return ", ".join([*parts, "archive not read" if found.facts.unread else archive])
 
 
 def reach(found: Inspection) -> str:
