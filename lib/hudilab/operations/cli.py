@@ -16,7 +16,6 @@ from hudilab.operations.services import NAMES, Name, service
 
 if TYPE_CHECKING:
     from hudilab.config import Settings
-    from hudilab.operations.inspect import S3Access
 
 app = typer.Typer(
     name="hudilab",
@@ -292,21 +291,9 @@ def inspect(
         since=since,
         partition=partition,
         stuck_after=stuck_after * 60.0,
-        s3=_s3_access(table),
     )
     if not run(table, options, Output(as_json, html, check, instant, limit)):
         raise typer.Exit(1)
-
-
-def _s3_access(table: str) -> S3Access:
-    """Return where S3 is; only a table on S3 needs to load what knows."""
-    from hudilab.operations.inspect import S3Access
-
-    if table.startswith("s3"):
-        from hudilab.s3 import endpoint
-
-        return S3Access(endpoint())
-    return S3Access()
 
 
 app.command("tidy")(tidy.command)

@@ -21,10 +21,10 @@ def with_rows(
     store: Store, slices: list[Slice], commits: Mapping[str, Commit], archive: History
 ) -> list[Slice]:
     """Fill in the row counts of base files without logs, from commits or footers."""
-    plain = {each.base: each for each in slices if each.base and not _has_rows_in_logs(each)}
-    latest = {base: each for base, each in plain.items() if each.is_latest}
+    plain = {part.base: part for part in slices if part.base and not _has_rows_in_logs(part)}
+    latest = {base: part for base, part in plain.items() if part.is_latest}
     rows = {stat.path: stat.writes for commit in commits.values() for stat in commit.stats}
-    times = {each.instant for base, each in latest.items() if base not in rows}
+    times = {part.instant for base, part in latest.items() if base not in rows}
     if times:
         for content in archive.contents(times).values():
             rows |= {stat.path: stat.writes for stat in parse_commit(content).stats}
@@ -33,13 +33,13 @@ def with_rows(
         counts = store.each(partial(_footer_rows, store), missing)
         rows |= dict(zip(missing, counts, strict=True))
     return [
-        each._replace(rows=rows.get(each.base)) if each.base in plain else each for each in slices
+        part._replace(rows=rows.get(part.base)) if part.base in plain else part for part in slices
     ]
 
 
-def _has_rows_in_logs(one: Slice) -> bool:
+def _has_rows_in_logs(part: Slice) -> bool:
     # Logs of change data capture only repeat rows.
-    return any(not log.endswith(".cdc") for log in one.logs)
+    return any(not log.endswith(".cdc") for log in part.logs)
 
 
 def _footer_rows(store: Store, path: str) -> int:

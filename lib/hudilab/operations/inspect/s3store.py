@@ -64,7 +64,7 @@ class S3Store:
         except ValueError:
             raise InspectError(
                 "AWS_ENDPOINT_URL_S3 is not http(s)://host[:port]; fix it, or unset it to use "
-                "Amazon S3: hudilab inspect TABLE"
+                "Amazon S3"
             ) from None
         except self._errors as error:
             raise self._failed(error) from None

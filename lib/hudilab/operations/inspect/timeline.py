@@ -105,7 +105,7 @@ def _event(time: str, files: list[tuple[int, str, str | None, Entry]], utc: bool
         completed=completed if done else None,
         requested_at=moment(time, utc),
         completed_at=at,
-        files={STATES[one]: entry.path for one, _, _, entry in files},
+        files={STATES[number]: entry.path for number, _, _, entry in files},
         touched=max(entry.modified for *_, entry in files),
     )
 
@@ -144,16 +144,16 @@ def parse_commit(content: Mapping[str, Any]) -> Commit:
     stats = tuple(
         Stat(
             partition=partition,
-            group=one.get("fileId") or "",
-            path=one.get("path") or "",
-            writes=one.get("numWrites") or 0,
-            updates=one.get("numUpdateWrites") or 0,
-            deletes=one.get("numDeletes") or 0,
-            inserts=one.get("numInserts") or 0,
-            bytes=one.get("totalWriteBytes") or 0,
+            group=stat.get("fileId") or "",
+            path=stat.get("path") or "",
+            writes=stat.get("numWrites") or 0,
+            updates=stat.get("numUpdateWrites") or 0,
+            deletes=stat.get("numDeletes") or 0,
+            inserts=stat.get("numInserts") or 0,
+            bytes=stat.get("totalWriteBytes") or 0,
         )
         for partition, found in (content.get("partitionToWriteStats") or {}).items()
-        for one in found
+        for stat in found
     )
     replaced = tuple(
         (partition, group)
