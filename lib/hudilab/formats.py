@@ -18,7 +18,7 @@ PROPERTIES = ".hoodie/hoodie.properties"  # of a table
 PREFIX = "hudilab."
 QUERY, BATCH = PREFIX + "query_id", PREFIX + "batch_id"
 COVERS, SOURCE = PREFIX + "covers", PREFIX + "source"
-SHARED = PREFIX + "shared"  # which lock the writer took; see hudilab.tables.sharing_options
+SHARED = PREFIX + "shared"  # which lock the writer took; see hudilab.writer.spec.sharing_options
 
 
 def read_properties(text: str) -> dict[str, str]:
