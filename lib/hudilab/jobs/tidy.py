@@ -16,7 +16,7 @@ from hudilab.errors import ParameterError, TableError
 from hudilab.jobs import one_line
 
 if TYPE_CHECKING:
-    from hudilab.writer.upkeep import TableServices
+    from hudilab.writer.upkeep.services import TableServices
 
 __all__ = ["command", "run"]
 
@@ -50,7 +50,7 @@ def run(
     from hudilab.runtime.places import table_uri
     from hudilab.runtime.session import open_session
     from hudilab.runtime.settings import load_settings
-    from hudilab.writer.upkeep import TableServices
+    from hudilab.writer.upkeep.services import TableServices
 
     if retain < 1:
         raise ParameterError(

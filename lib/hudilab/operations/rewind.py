@@ -32,7 +32,7 @@ def run(
     from hudilab.runtime.places import table_uri
     from hudilab.runtime.session import open_session
     from hudilab.runtime.settings import load_settings
-    from hudilab.writer.rewind import Rewind
+    from hudilab.writer.upkeep.rewind import Rewind
 
     settings = load_settings()
     uri = table_uri(table, settings, "rewind")
