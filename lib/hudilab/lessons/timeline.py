@@ -8,10 +8,10 @@ from typing import NamedTuple
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from hudilab.files import list_files
-from hudilab.operations.inspect.slices import parse_file as parse_path
-from hudilab.operations.inspect.store import Entry
-from hudilab.operations.inspect.timeline import events_of
+from hudilab.inspect.slices import parse_file as parse_path
+from hudilab.inspect.store import Entry
+from hudilab.inspect.timeline import events_of
+from hudilab.writer.files import list_files
 
 __all__ = ["DataFile", "Instant", "data_files", "instants", "parse_file", "parse_instants"]
 

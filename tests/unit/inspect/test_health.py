@@ -8,7 +8,7 @@ from pathlib import Path
 from unit.handmade import HandMade, at
 from unit.inspect.tables import NOW, A, B, line, look, mor, write
 
-from hudilab.operations.inspect import Inspection
+from hudilab.inspect import Inspection
 
 
 def test_small_files(table: HandMade) -> None:

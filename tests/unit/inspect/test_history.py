@@ -9,9 +9,9 @@ from pyarrow import parquet
 from unit.handmade import HandMade, at
 from unit.inspect.tables import A, B, look, refusal
 
-from hudilab.operations.inspect.history import History
-from hudilab.operations.inspect.store import open_store
-from hudilab.operations.inspect.timeline import parse_commit, parse_content
+from hudilab.inspect.history import History
+from hudilab.inspect.store import open_store
+from hudilab.inspect.timeline import parse_commit, parse_content
 
 
 def test_archived_instants_and_the_rows_of_their_files(table: HandMade) -> None:

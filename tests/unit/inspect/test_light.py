@@ -18,7 +18,7 @@ class Missing:
 
 sys.meta_path.insert(0, Missing())
 from hudilab.errors import InspectError
-from hudilab.operations.inspect import inspect
+from hudilab.inspect import inspect
 
 found = inspect(sys.argv[1], archived=True)
 found.to_html(), found.to_json(), str(found)
@@ -28,7 +28,7 @@ try:
 except InspectError as error:
     print(error)
 ours = sorted(name for name in sys.modules if name.startswith("hudilab"))
-print([name for name in ours if not name.startswith("hudilab.operations.inspect")])
+print([name for name in ours if not name.startswith("hudilab.inspect")])
 """
 MISSING = ["pyspark", "py4j", "pyarrow", "pandas", "numpy", "boto3", "botocore", "pydantic", "hudi"]
 
@@ -49,4 +49,4 @@ def test_it_works_without_them(table: HandMade) -> None:
         "cannot read s3://bucket/table: Python's client for S3 is missing; install it: "
         "pip install boto3"
     )
-    assert modules == ("['hudilab', 'hudilab.errors', 'hudilab.formats', 'hudilab.operations']")
+    assert modules == ("['hudilab', 'hudilab.errors', 'hudilab.formats']")

@@ -13,7 +13,7 @@ from unit.inspect.tables import A, look
 
 
 def test_a_notebook_shows_the_page_and_nothing_beside_it(table: HandMade) -> None:
-    source = f"from hudilab.operations.inspect import inspect\ninspect({str(table.root)!r})"
+    source = f"from hudilab.inspect import inspect\ninspect({str(table.root)!r})"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
     NotebookClient(notebook, kernel_name="python3", timeout=60).execute()
     (output,) = notebook.cells[0].outputs

@@ -10,7 +10,7 @@ from unit.handmade import HandMade, at
 from unit.inspect.tables import NOW, A, B, look, refusal
 
 from hudilab.errors import InspectError
-from hudilab.operations.inspect import inspect
+from hudilab.inspect import inspect
 
 
 def test_the_whole_report(table: HandMade) -> None:

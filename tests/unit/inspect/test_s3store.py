@@ -11,9 +11,9 @@ from botocore.exceptions import (
 )
 from unit.inspect.tables import refusal
 
-import hudilab.s3
-from hudilab.operations.inspect.s3store import CHAIN, S3Store
-from hudilab.operations.inspect.store import S3Access
+import hudilab.runtime.s3
+from hudilab.inspect.s3store import CHAIN, S3Store
+from hudilab.inspect.store import S3Access
 
 
 def test_s3_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,4 +93,4 @@ def test_what_hudi_rs_gets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_names_the_same_variables_as_the_lab() -> None:
-    assert CHAIN == hudilab.s3.CHAIN
+    assert CHAIN == hudilab.runtime.s3.CHAIN

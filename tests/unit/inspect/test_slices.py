@@ -7,7 +7,7 @@ from pathlib import Path
 from unit.handmade import HandMade, at
 from unit.inspect.tables import A, B, look, mor
 
-from hudilab.operations.inspect import Inspection
+from hudilab.inspect import Inspection
 
 
 def test_files_that_no_completed_commit_wrote_are_not_there(table: HandMade) -> None:

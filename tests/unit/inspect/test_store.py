@@ -9,9 +9,9 @@ from unit.handmade import HandMade, at
 from unit.inspect.tables import A, look
 
 from hudilab.errors import InspectError
-from hudilab.operations.inspect import inspect
-from hudilab.operations.inspect.store import DiskStore, Entry, Vanished
-from hudilab.operations.inspect.table import read_facts
+from hudilab.inspect import inspect
+from hudilab.inspect.store import DiskStore, Entry, Vanished
+from hudilab.inspect.table import read_facts
 
 
 def test_nothing_is_written(table: HandMade) -> None:

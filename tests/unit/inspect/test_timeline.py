@@ -10,7 +10,7 @@ import pytest
 from unit.handmade import HandMade
 from unit.inspect.tables import NOW, A, B, look, refusal
 
-from hudilab.operations.inspect.timeline import parse_commit, parse_content
+from hudilab.inspect.timeline import parse_commit, parse_content
 
 
 def test_version_6_keeps_json_and_completes_when_the_file_was_written(tmp_path: Path) -> None:

@@ -1,0 +1,9 @@
+"""Inspect any Hudi table without a JVM: `inspect(table)`, and the command `hudilab inspect`."""
+
+from __future__ import annotations
+
+from hudilab.inspect.inspection import Inspection, inspect
+from hudilab.inspect.options import Options
+from hudilab.inspect.store import S3Access
+
+__all__ = ["Inspection", "Options", "S3Access", "inspect"]

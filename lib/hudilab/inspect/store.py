@@ -1,0 +1,206 @@
+"""Read a table's files on disk or S3, without a JVM; this module cannot write."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
+from urllib.parse import unquote
+
+from hudilab.errors import InspectError
+from hudilab.formats import PROPERTIES
+
+__all__ = [
+    "DEPTH",
+    "SKIPPED",
+    "DiskStore",
+    "Entry",
+    "S3Access",
+    "Store",
+    "Vanished",
+    "open_store",
+    "typed",
+]
+
+T = TypeVar("T")
+# Not needed, and large: among them the metadata table and the markers of running writes.
+SKIPPED = (".hoodie/metadata", ".hoodie/.temp", ".hoodie/.aux", ".hoodie/.schema")
+DEPTH = 3  # levels of folders below the given one that are searched for tables
+
+
+class Entry(NamedTuple):
+    """A file: path relative to the table, size in bytes, last change in seconds since 1970."""
+
+    path: str
+    size: int
+    modified: float
+
+
+class Vanished(Exception):
+    """A listed file no longer exists: the table changed during the read."""
+
+
+@dataclass(frozen=True)
+class S3Access:
+    """How to reach S3. What is empty, and the keys, come from AWS's own variables and files.
+
+    Attributes:
+        endpoint: http(s)://host[:port] of a server other than Amazon's.
+        region: Of the bucket.
+    """
+
+    endpoint: str = ""
+    region: str = ""
+
+
+def typed(uri: str, verb: str, *targets: str) -> str:
+    """Return the shell command for a file: `rm '/a/b'`, or `aws s3 rm 's3://a/b'`."""
+    if uri.startswith("file://"):
+        names = [shlex.quote(name.removeprefix("file://")) for name in (uri, *targets)]
+        return " ".join([verb, *names])
+    names = [shlex.quote("s3://" + name.partition("://")[2]) for name in (uri, *targets)]
+    return " ".join(["aws s3", verb, *names])
+
+
+class Store(Protocol):
+    """Access to a table's files. A method that reads a file raises Vanished if it is missing."""
+
+    uri: str
+
+    def files(self) -> list[Entry]:
+        """Return all files of the table; the timeline is listed before the data."""
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content."""
+
+    def tail(self, path: str, size: int) -> bytes:
+        """Return the last bytes of a file: so many, or all that it has."""
+
+    def each(self, read: Callable[[str], T], paths: Iterable[str]) -> list[T]:
+        """Return what a function returns for each path, in the same order."""
+
+    def has(self, folder: str) -> bool:
+        """Return whether a folder exists."""
+
+    def tables_below(self) -> list[str]:
+        """Return the tables in the folders below; for a folder that is not a table itself."""
+
+    def storage_options(self) -> dict[str, str]:
+        """Return the options with which hudi-rs reads the table; they can include secret keys."""
+
+
+def open_store(table: str, access: S3Access | None = None) -> Store:
+    """Return the store of a path, or of a `file://`, `s3://` or `s3a://` URI.
+
+    Raises:
+        InspectError: The scheme is not supported, or the path is not a folder.
+    """
+    scheme, mark, rest = table.partition("://")
+    if not mark:
+        return DiskStore(Path(table))
+    if scheme == "file":
+        # Hudi's URIs are not percent-encoded; other programs' are.
+        path = Path("/" + rest.partition("/")[2])
+        return DiskStore(path if path.exists() else Path(unquote(str(path))))
+    if scheme in ("s3", "s3a", "s3n"):
+        from hudilab.inspect.s3store import S3Store
+
+        return S3Store(table, access or S3Access())
+    raise InspectError(
+        f"cannot read {scheme}:// URIs; "
+        "give a path, or a file://, s3:// or s3a:// URI: hudilab inspect TABLE"
+    )
+
+
+class DiskStore:
+    """A table in a folder of this machine."""
+
+    def __init__(self, path: Path) -> None:
+        self._root = Path(os.path.abspath(path.expanduser()))  # noqa: PTH100  keeps symbolic links
+        self.uri = f"file://{self._root}"
+        if not self._root.is_dir():
+            what = "is a file" if self._root.exists() else "does not exist"
+            raise InspectError(
+                f"{self._root} {what}; give the table's folder: hudilab inspect TABLE"
+            )
+
+    def files(self) -> list[Entry]:
+        """Return all files of the table; the timeline is listed before the data."""
+        found: list[Entry] = []
+        self._walk(".hoodie", found)
+        self._walk("", found)
+        return found
+
+    def _walk(self, folder: str, found: list[Entry]) -> None:
+        try:
+            with os.scandir(self._root / folder) as entries:
+                for entry in entries:
+                    path = f"{folder}/{entry.name}" if folder else entry.name
+                    if entry.is_dir():
+                        if path not in SKIPPED and path != ".hoodie":
+                            self._walk(path, found)
+                    elif not path.endswith(".crc"):
+                        stat = entry.stat()
+                        found.append(Entry(path, stat.st_size, stat.st_mtime))
+        except FileNotFoundError:
+            pass  # removed since its folder was listed
+        except PermissionError as error:
+            raise _denied(str(error.filename)) from None
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content."""
+        return self._read(path, None)
+
+    def tail(self, path: str, size: int) -> bytes:
+        """Return the last bytes of a file: so many, or all that it has."""
+        return self._read(path, size)
+
+    def _read(self, path: str, size: int | None) -> bytes:
+        try:
+            with (self._root / path).open("rb") as file:
+                if size is not None:
+                    file.seek(max(0, os.fstat(file.fileno()).st_size - size))
+                return file.read()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise Vanished(path) from None
+        except PermissionError as error:
+            raise _denied(str(error.filename)) from None
+
+    def each(self, read: Callable[[str], T], paths: Iterable[str]) -> list[T]:
+        """Return what a function returns for each path, in the same order."""
+        return [read(path) for path in paths]
+
+    def has(self, folder: str) -> bool:
+        """Return whether a folder exists."""
+        return (self._root / folder).is_dir()
+
+    def tables_below(self) -> list[str]:
+        """Return the tables in the folders below."""
+        found, level = [], [self._root]
+        for _ in range(DEPTH):
+            level = [child for folder in level for child in _folders(folder)]
+            found += [folder for folder in level if (folder / PROPERTIES).is_file()]
+        return sorted(map(str, found))
+
+    def storage_options(self) -> dict[str, str]:
+        """Return no options: a disk needs none."""
+        return {}
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            children = [entry for entry in entries if entry.is_dir() and entry.name != ".hoodie"]
+            return [folder / child.name for child in children]
+    except OSError:
+        return []
+
+
+def _denied(path: str) -> InspectError:
+    return InspectError(
+        f"cannot read {path}: permission denied; ask its owner for read access, or run as a user "
+        "who has it: hudilab inspect TABLE"
+    )
