@@ -28,8 +28,6 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from spark_peer import LAB, PROJECT, SPARK_PEERS
 
-from hudilab.config import load_settings
-from hudilab.java import find_java
 from hudilab.operations.fetch import fetch
 
 FLINK = "flink_hudi"
@@ -253,9 +251,7 @@ def chosen(
 
 def fetch_jars(groups: Sequence[str]) -> None:
     """Fetch group core and these groups, silently."""
-    cache = load_settings().home / "ivy"
-    wanted = ["core", *groups]
-    fetch(PROJECT / "jars", wanted, find_java().home, cache=cache, say=lambda line: None)
+    fetch(PROJECT / "jars", ["core", *groups], say=lambda line: None)
 
 
 def turns(peers: Sequence[str], number: int) -> Iterator[str]:

@@ -26,7 +26,7 @@ AREAS = {
     "Paths": "paths",
     "S3": "s3",
     "Kafka": "lessons.kafka jobs.stock",
-    "Jars and Java": "jars java operations.fetch operations.ivy",
+    "Jars and Java": "jars java operations.fetch",
     "Sessions": "session",
     "Table specs and schemas": "tables schema indexes",
     "Ledger and checkpoint": "ledger commits locks checkpoints rewind operations.rewind",

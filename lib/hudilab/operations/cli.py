@@ -53,21 +53,18 @@ def jars(
     ] = True,
 ) -> None:
     """Fetch and verify the jars of the given groups (default: core)."""
-    from hudilab.jars import read_lock
-    from hudilab.java import find_java
     from hudilab.operations.fetch import fetch
 
-    settings = _settings()
-    folder, wanted = settings.project / "jars", groups or ["core"]
-    read_lock(folder / "jars.lock")
-    java = find_java()
-    paths = fetch(folder, wanted, java.home, cache=settings.home / "ivy")
+    folder, wanted = _settings().project / "jars", groups or ["core"]
+    paths = fetch(folder, wanted)
     for path in paths:
         print(f"verified {path}")
     if archive and "core" in wanted:
+        from hudilab.java import find_java
         from hudilab.operations.archive import make_archive
 
-        if line := make_archive(folder, [one for one in paths if one.parent.name == "core"], java):
+        core = [path for path in paths if path.parent.name == "core"]
+        if line := make_archive(folder, core, find_java()):
             print(line)
 
 
