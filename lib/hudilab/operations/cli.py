@@ -17,6 +17,9 @@ from hudilab.operations.services import NAMES, Name, service
 if TYPE_CHECKING:
     from hudilab.config import Settings
 
+# Packages that a smaller extra than `lab` brings.
+_EXTRAS = {"arro3": "inspect", "fastavro": "inspect", "boto3": "s3", "botocore": "s3"}
+
 app = typer.Typer(
     name="hudilab",
     help="Hudi Streaming Lab: check this machine, fetch jars, run notebooks headless.",
@@ -315,13 +318,26 @@ def join_pairs(arguments: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Run the command; print a LabError as one line on stderr, and exit with code 1."""
+    """Run the command; print a LabError as one line on stderr, and exit with code 1.
+
+    So, too, for a package that this command needs and a light installation lacks.
+    """
+    words = sys.argv[1:]
     try:
-        words = sys.argv[1:]
         if words[:2] == ["services", "start"]:
             for name in NAMES:
                 start.command(name)(service(name).command)
         app(args=join_pairs(words) if words[:1] == ["run"] else words)
     except LabError as error:
         print(f"hudilab: {error}", file=sys.stderr)
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        package = (error.name or "hudilab").partition(".")[0]
+        if package == "hudilab":
+            raise
+        print(
+            f"hudilab: {words[0]} needs {package}, which is not installed; "
+            f"install it with: pip install '.[{_EXTRAS.get(package, 'lab')}]'",
+            file=sys.stderr,
+        )
         sys.exit(1)
