@@ -54,8 +54,8 @@ def run(*command: str | Path, cwd: Path = ROOT, fails: bool = False) -> str:
 def check_inspect(hudilab: Sequence[str | Path], table: HandMade) -> None:
     place = table.root.parent
     report = json.loads(run(*hudilab, "inspect", "--json", "--archived", table.root, cwd=place))
-    assert [event["operation"] for event in report["timeline"]] == ["INSERT", "INSERT"]
-    assert "readings" in run(*hudilab, "inspect", table.root, cwd=place)
+    assert [instant["archived"] for instant in report["instants"]] == [False, True]
+    assert "readings" in run(*hudilab, "inspect", table.root, cwd=place).splitlines()[0]
     run(*hudilab, "inspect", "--html", "page.html", table.root, cwd=place)
     assert "readings" in (place / "page.html").read_text("utf-8")
 

@@ -17,9 +17,6 @@ from hudilab.operations.services import NAMES, Name, service
 if TYPE_CHECKING:
     from hudilab.config import Settings
 
-# Packages that a smaller extra than `lab` brings.
-_EXTRAS = {"arro3": "inspect", "fastavro": "inspect", "boto3": "s3", "botocore": "s3"}
-
 app = typer.Typer(
     name="hudilab",
     help="Hudi Streaming Lab: check this machine, fetch jars, run notebooks headless.",
@@ -315,6 +312,10 @@ def join_pairs(arguments: list[str]) -> list[str]:
             name = next(rest, "")
             joined.append(name if "=" in name else f"{name}={next(rest, '')}")
     return joined
+
+
+# Packages that a smaller extra than `lab` brings.
+_EXTRAS = {"arro3": "inspect", "fastavro": "inspect", "boto3": "s3", "botocore": "s3"}
 
 
 def main() -> None:
