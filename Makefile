@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
 BIN := .venv/bin
 ARGS ?=
-LOCK := uv export --quiet --frozen --format requirements-txt --no-emit-project --no-annotate --no-header --extra kafka --extra s3 --extra lab
+LOCK := uv export --quiet --frozen --format requirements-txt --no-emit-project --no-annotate --no-header --extra lab
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev run lab check test lesson test-deep golden book bundle bench bench-updates lock clean
