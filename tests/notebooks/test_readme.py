@@ -30,7 +30,10 @@ def commands(text: str) -> list[str]:
 
 COMMANDS = [line for text in (README, *PAGES.values()) for line in commands(text)]
 # Of these pages, only what needs no account and no hours.
-for page, start in (("docs/deploy.md", "make bundle"), ("benchmarks/README.md", "make bench ARGS=")):
+for page, start in (
+    ("docs/deploy.md", "make bundle"),
+    ("benchmarks/README.md", "make bench ARGS="),
+):
     text = (PROJECT / page).read_text(encoding="utf-8")
     COMMANDS += [line for line in commands(text) if line.startswith(start)]
 QUICK = (".venv/bin/hudilab doctor", ".venv/bin/hudilab jars core")
