@@ -28,9 +28,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from hudi import HudiTableBuilder
 
-from hudilab.config import project_root
-from hudilab.jars import verify
-from hudilab.java import find_java
+from hudilab.runtime.java.find import find_java
+from hudilab.runtime.java.jars import verify
+from hudilab.runtime.settings import project_root
 
 FIRST_SENSOR, EPOCH = 10, 1_700_000_000_000
 PATIENCE = 900  # seconds, for all jobs

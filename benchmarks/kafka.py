@@ -20,16 +20,16 @@ import psutil
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
-from hudilab.config import Settings, load_settings
+from hudilab.inspect import inspect
 from hudilab.jobs import stock_prices
-from hudilab.ledger import BatchLedger
-from hudilab.lessons.kafka import Access, create_topics, produce
 from hudilab.lessons.prices import KEY, Message, messages, read_prices
-from hudilab.operations.inspect import inspect
-from hudilab.operations.services.kafka import start_broker, stop_broker
-from hudilab.session import open_session
-from hudilab.storage import prepare
-from hudilab.streams import drain
+from hudilab.operations.servers.kafka import start_broker, stop_broker
+from hudilab.runtime.kafka.topics import Access, create_topics, produce
+from hudilab.runtime.places import prepare
+from hudilab.runtime.session import open_session
+from hudilab.runtime.settings import Settings, load_settings
+from hudilab.runtime.streams import drain
+from hudilab.writer.ledger import BatchLedger
 
 SENT, ROWS, LIMIT, A_SECOND = 200_000, 110_000, 10_000, 100
 # Messages are sent for so long; those of the first seconds do not count: the JVM still compiles.

@@ -17,11 +17,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from hudilab.config import load_settings
-from hudilab.files import file_system
-from hudilab.operations.services.s3 import running_s3
-from hudilab.session import open_session
-from hudilab.tables import TableSpec, closing_options
+from hudilab.operations.servers.s3 import running_s3
+from hudilab.runtime.session import open_session
+from hudilab.runtime.settings import load_settings
+from hudilab.writer.files import file_system
+from hudilab.writer.metadata import closing_options
+from hudilab.writer.spec import TableSpec
 
 METADATA = "hoodie.metadata.enable"
 REQUESTS = ("action_http_get_request", "action_http_head_request", "object_list_request")

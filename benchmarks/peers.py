@@ -28,9 +28,9 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from spark_peer import LAB, PROJECT, SPARK_PEERS
 
-from hudilab.config import load_settings
-from hudilab.java import find_java
-from hudilab.operations.fetch import fetch
+from hudilab.runtime.java.fetch import fetch
+from hudilab.runtime.java.find import find_java
+from hudilab.runtime.settings import load_settings
 
 FLINK = "flink_hudi"
 PEERS = (*SPARK_PEERS, FLINK)

@@ -28,7 +28,7 @@ from peers import add_files, check_files, fetch_jars, run_script, table
 from updates import LIMIT, chosen_loads
 from updates_peer import TYPES
 
-from hudilab.java import find_java
+from hudilab.runtime.java.find import find_java
 
 # A compaction or a clean reads and writes like a batch: its tasks are told by these frames alone.
 SERVICE = re.compile(r"Compact|\.clean\.|Cluster(ing)?(Execution|Commit)")

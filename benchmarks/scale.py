@@ -23,13 +23,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hudilab.config import Settings, load_settings
 from hudilab.jobs import sensor_readings
 from hudilab.lessons.sources import readings_table
-from hudilab.operations.services.cluster import running_cluster
-from hudilab.operations.services.s3 import running_s3
-from hudilab.session import open_session
-from hudilab.storage import prepare
+from hudilab.operations.servers.cluster import running_cluster
+from hudilab.operations.servers.s3 import running_s3
+from hudilab.runtime.places import prepare
+from hudilab.runtime.session import open_session
+from hudilab.runtime.settings import Settings, load_settings
 
 SENSORS, SEED = 10, 1
 BATCH, WARM, COUNTED = 100_000, 4, 8

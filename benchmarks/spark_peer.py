@@ -87,14 +87,14 @@ def conf_dir(peer: str, home: Path, changes: list[str]) -> Path:
 
 def session(peer: str, home: Path) -> SparkSession:
     """The lab's own session for Hudi; for the others the same settings without Hudi's."""
-    from hudilab.config import load_settings
-    from hudilab.session import open_session, overlay
+    from hudilab.runtime.session import open_session, overlay
+    from hudilab.runtime.settings import load_settings
 
     settings = load_settings()
     if peer in HUDI:
         return open_session(settings, app=peer)
-    from hudilab.jars import verify
-    from hudilab.java import find_java
+    from hudilab.runtime.java.find import find_java
+    from hudilab.runtime.java.jars import verify
 
     os.environ |= {
         "JAVA_HOME": str(find_java().home),
@@ -153,10 +153,10 @@ def start(spark: SparkSession, peer: str, rows: DataFrame, home: Path, load: str
 
 def start_lab(spark: SparkSession, peer: str, rows: DataFrame, load: str, batches: int) -> Any:
     """The write path of notebook 02."""
-    from hudilab.config import load_settings
-    from hudilab.ledger import BatchLedger
-    from hudilab.storage import prepare
-    from hudilab.tables import TableSpec
+    from hudilab.runtime.places import prepare
+    from hudilab.runtime.settings import load_settings
+    from hudilab.writer.ledger import BatchLedger
+    from hudilab.writer.spec import TableSpec
 
     place = prepare(load_settings(), run_id=load)
     table_type, operation = LAB[peer]

@@ -34,10 +34,10 @@ from spark_peer import (
     wait,
 )
 
-from hudilab.config import load_settings
-from hudilab.ledger import BatchLedger
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
-from hudilab.storage import prepare
+from hudilab.runtime.places import prepare
+from hudilab.runtime.settings import load_settings
+from hudilab.writer.ledger import BatchLedger
 
 # Peer -> the peer of spark_peer.py whose session it uses.
 PEERS = {

@@ -21,25 +21,26 @@ from hudilab.errors import LabError
 LIB, ROOT = Path(hudilab.__file__).parent, Path(__file__).resolve().parent.parent
 # An area has the modules whose names start so; the first that fits counts.
 AREAS = {
-    "Settings and environment": "config operations.doctor",
+    "Settings and environment": "runtime.settings runtime.doctor",
     "Parameters, notebooks and their runner": "operations.parameters operations.runner "
     "lessons.sizes",
     "Paths": "paths",
-    "S3": "s3",
-    "Kafka": "lessons.kafka jobs.stock",
-    "Jars and Java": "jars java operations.fetch operations.ivy",
-    "Sessions": "session",
-    "Table specs and schemas": "tables schema indexes",
-    "Ledger and checkpoint": "ledger commits locks checkpoints rewind operations.rewind",
-    "Streams": "streams operations.waiting",
-    "Tables in the catalog, and lessons": "storage lessons",
-    "Table services": "table_services jobs.tidy repair",
-    "Reads of the past": "operations.reads",
-    "Inspect": "operations.inspect",
-    "Cluster, submit and jobs": "master jobs operations.submit operations.applications "
-    "operations.drivers operations.services.cluster operations.services.spark",
-    "Servers": "operations.services private",
-    "Bundle and deploy": "operations.bundle operations.deploy operations.archive",
+    "S3": "runtime.s3",
+    "Kafka": "runtime.kafka jobs.stock",
+    "Jars and Java": "runtime.java",
+    "Sessions": "runtime.session",
+    "Table specs and schemas": "writer.spec writer.drift writer.fit writer.upkeep.guards",
+    "Ledger and checkpoint": "writer.ledger writer.rules writer.commits writer.checkpoints "
+    "writer.locking writer.upkeep.rewind runtime.locks operations.rewind",
+    "Streams": "runtime.streams waiting",
+    "Reads of the past": "lessons.reads",
+    "Tables in the catalog, and lessons": "runtime.places lessons",
+    "Table services": "writer.upkeep jobs.tidy",
+    "Inspect": "inspect",
+    "Cluster, submit and jobs": "runtime.cluster jobs operations.servers.cluster "
+    "operations.servers.spark",
+    "Servers": "operations.servers runtime.private",
+    "Bundle and deploy": "operations.ship",
 }
 
 

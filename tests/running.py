@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from hudilab.operations.waiting import wait_for
+from hudilab.waiting import wait_for
 
 
 def start_program(

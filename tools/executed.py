@@ -20,8 +20,8 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from hudilab.jars import read_lock
-from hudilab.java import find_java
+from hudilab.runtime.java.find import find_java
+from hudilab.runtime.java.jars import read_lock
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSIONS = "hudilab_versions"  # a key of the notebook's metadata

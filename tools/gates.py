@@ -10,6 +10,7 @@ arguments. `--lesson 03` runs one notebook and compares its results with those i
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import subprocess
@@ -23,7 +24,7 @@ from threading import Lock
 from typing import BinaryIO
 from xml.etree import ElementTree
 
-from hudilab.java import FAST_START
+from hudilab.runtime.java.find import FAST_START
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("lib", "tests", "tools", "notebooks", "benchmarks", "docker", "book")
@@ -37,12 +38,13 @@ CURRICULUM, WITH_SERVERS = "golden cells", "golden cells with servers"
 
 
 def lessons(with_servers: bool) -> list[str]:
-    """The notebooks that start a broker, an S3 server or a cluster, or those that start none."""
+    """The notebooks with the tag `servers` in their metadata, or those without it."""
     found = sorted((ROOT / "notebooks").glob("*.ipynb"))
     return [
         str(path.relative_to(ROOT))
         for path in found
-        if ("hudilab.operations.services" in path.read_text("utf-8")) == with_servers
+        if ("servers" in json.loads(path.read_text("utf-8"))["metadata"].get("tags", ()))
+        == with_servers
     ]
 
 

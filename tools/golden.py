@@ -16,9 +16,9 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 from nbformat import NotebookNode
 from nbstripout import strip_output
 
-from hudilab.causes import root_cause
 from hudilab.errors import LabError
 from hudilab.operations.runner import find_notebook
+from hudilab.writer.causes import root_cause
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))
@@ -91,7 +91,8 @@ def stripped(nb: NotebookNode) -> NotebookNode:
     Execution counts stay: nbval does not compare a cell that has none.
     """
     strip_output(nb, keep_output=False, keep_count=True, keep_id=True)
-    nb.metadata = nbformat.from_dict(METADATA)
+    kept_tags = {"tags": nb.metadata["tags"]} if nb.metadata.get("tags") else {}
+    nb.metadata = nbformat.from_dict(METADATA | kept_tags)
     for cell in nb.cells:
         kept = {
             name: cell.metadata[name] for name in ("tags", "jupyter") if cell.metadata.get(name)

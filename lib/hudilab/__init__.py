@@ -1,7 +1,7 @@
-"""Stream into Apache Hudi tables exactly once, and look into them.
+"""Stream into Apache Hudi tables exactly once, and look into them: what most lessons use.
 
-These are the names that lessons and jobs need most; the modules hold the rest. Each is loaded when
-it is first used, because settings, paths and tables need neither Spark nor Java.
+The rooms below hold the rest. Each name is loaded when it is first used, because settings, paths
+and table specs need neither Spark nor Java.
 """
 
 from __future__ import annotations
@@ -10,46 +10,66 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hudilab.config import Settings, load_settings
     from hudilab.errors import LabError
-    from hudilab.ledger import BatchLedger
-    from hudilab.lessons.sources import sensor_readings, sensor_stream
-    from hudilab.paths import Place, locate
-    from hudilab.session import open_session
-    from hudilab.storage import prepare, reset
-    from hudilab.streams import drain, progress_rows, run_until_end
-    from hudilab.tables import TableSpec
+    from hudilab.lessons.exercises import Exercise
+    from hudilab.lessons.sizes import check_sizes
+    from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
+    from hudilab.lessons.timeline import instants
+    from hudilab.paths import Place
+    from hudilab.runtime.places import LESSONS, prepare, reset
+    from hudilab.runtime.session import describe, open_session
+    from hudilab.runtime.settings import load_settings
+    from hudilab.runtime.streams import drain, progress_rows
+    from hudilab.writer.causes import root_cause
+    from hudilab.writer.commits import Commits
+    from hudilab.writer.files import delete_file, exists, list_files
+    from hudilab.writer.ledger import BatchLedger
+    from hudilab.writer.spec import TableSpec
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "LESSONS",
     "BatchLedger",
+    "Commits",
+    "Exercise",
     "LabError",
     "Place",
-    "Settings",
     "TableSpec",
+    "check_sizes",
+    "delete_file",
+    "describe",
     "drain",
+    "exists",
+    "instants",
+    "list_files",
     "load_settings",
-    "locate",
     "open_session",
     "prepare",
     "progress_rows",
+    "readings_table",
     "reset",
-    "run_until_end",
+    "root_cause",
     "sensor_readings",
     "sensor_stream",
 ]
 
 _MODULES = {
-    "config": ("Settings", "load_settings"),
     "errors": ("LabError",),
-    "ledger": ("BatchLedger",),
-    "paths": ("Place", "locate"),
-    "session": ("open_session",),
-    "lessons.sources": ("sensor_readings", "sensor_stream"),
-    "storage": ("prepare", "reset"),
-    "streams": ("drain", "progress_rows", "run_until_end"),
-    "tables": ("TableSpec",),
+    "paths": ("Place",),
+    "lessons.exercises": ("Exercise",),
+    "lessons.sizes": ("check_sizes",),
+    "lessons.sources": ("readings_table", "sensor_readings", "sensor_stream"),
+    "lessons.timeline": ("instants",),
+    "runtime.places": ("LESSONS", "prepare", "reset"),
+    "runtime.session": ("describe", "open_session"),
+    "runtime.settings": ("load_settings",),
+    "runtime.streams": ("drain", "progress_rows"),
+    "writer.causes": ("root_cause",),
+    "writer.commits": ("Commits",),
+    "writer.files": ("delete_file", "exists", "list_files"),
+    "writer.ledger": ("BatchLedger",),
+    "writer.spec": ("TableSpec",),
 }
 
 

@@ -27,6 +27,9 @@ UNKEPT = {
         r"file:/|(?<![\w.:/<])/[A-Za-z_.][\w.-]*/[\w.-]|(?<![\w.:/<])/(?:tmp|root|home)\b|[A-Z]:\\"
     ),
 }
+IMPORTED = re.compile(r"(?m)^ *from [\w.]+ import \([^)]*\)$")
+OPERATIONS = re.compile(r"(?m)^ *(?:from|import) (hudilab\.operations\b[\w.]*)")
+SERVERS = "hudilab.operations.servers"
 Problems = Iterator[str]
 
 
@@ -36,7 +39,7 @@ def read(path: Path) -> NotebookNode:
 
 
 def tags(cell: NotebookNode) -> set[str]:
-    """A cell's tags."""
+    """The tags of a cell or a notebook."""
     return set(cell.metadata.get("tags", []))
 
 
@@ -147,13 +150,32 @@ def imports(path: Path, nb: NotebookNode) -> Problems:
 
 
 def size(path: Path, nb: NotebookNode) -> Problems:
-    """Cells of at most 15 lines, half of them at most 4 (blank lines do not count)."""
-    lines = [sum(bool(line.strip()) for line in cell.source.splitlines()) for cell in code(nb)]
+    """Cells of at most 15 lines, half of them at most 4.
+
+    Blank lines do not count, and an import counts as one line however many names it has.
+    """
+    lines = [
+        sum(bool(line.strip()) for line in IMPORTED.sub("import", cell.source).splitlines())
+        for cell in code(nb)
+    ]
     for cell, count in zip(code(nb), lines, strict=True):
         if count > MAX_LINES:
             yield f"{count} lines in the cell {cell.source.splitlines()[0]!r}, {MAX_LINES} at most"
     if lines and median(lines) > MEDIAN_LINES:
         yield f"the median of lines a cell is {median(lines):g}, {MEDIAN_LINES} at most"
+
+
+def servers(path: Path, nb: NotebookNode) -> Problems:
+    """Of operations, only servers, and these in notebooks that have the tag `servers`."""
+    used = {name for cell in code(nb) for name in OPERATIONS.findall(cell.source)}
+    for name in sorted(used):
+        if not name.startswith(SERVERS):
+            yield f"imports {name}; a lesson imports nothing of operations but its servers"
+    starts, tagged = any(name.startswith(SERVERS) for name in used), "servers" in tags(nb)
+    if starts and not tagged:
+        yield f"imports {SERVERS} without the tag 'servers' in the notebook's metadata"
+    if tagged and not starts:
+        yield f"has the tag 'servers' in its metadata, but does not import {SERVERS}"
 
 
 def facts(path: Path, nb: NotebookNode) -> Problems:
@@ -274,7 +296,7 @@ def metadata(path: Path, nb: NotebookNode) -> Problems:
     """The format and the metadata that `make golden` writes, and nothing of one run."""
     if (nb.nbformat, nb.nbformat_minor) != (4, 5):
         yield f"format {nb.nbformat}.{nb.nbformat_minor}, not 4.5"
-    if nb.metadata != METADATA:
+    if nb.metadata not in (METADATA, METADATA | {"tags": ["servers"]}):
         yield "the notebook's metadata is not what make golden writes"
     for cell in nb.cells:
         for key in sorted(set(cell.metadata) - {"tags", "jupyter"}):
@@ -286,7 +308,19 @@ METADATA = {
     "language_info": {"name": "python"},
 }
 _RULES: tuple[Callable[[Path, NotebookNode], Problems], ...] = (
-    *(title, contract, goals, parameters, imports, size, facts, ordered, figures, exercises),
+    *(
+        title,
+        contract,
+        goals,
+        parameters,
+        imports,
+        servers,
+        size,
+        facts,
+        ordered,
+        figures,
+        exercises,
+    ),
     *(cleanup, spelling, outputs, links, metadata),
 )
 RULES = {rule.__name__: rule for rule in _RULES}

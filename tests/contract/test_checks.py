@@ -114,6 +114,21 @@ BROKEN: list[tuple[str, Change, str]] = [
         "star import: from math import *",
     ),
     (
+        "servers",
+        source(SESSION, "from hudilab.operations.cli import main"),
+        "imports hudilab.operations.cli; a lesson imports nothing of operations but its servers",
+    ),
+    (
+        "servers",
+        source(SESSION, "from hudilab.operations.servers.kafka import find_broker"),
+        "imports hudilab.operations.servers without the tag 'servers' in the notebook's metadata",
+    ),
+    (
+        "servers",
+        lambda nb: nb.metadata.update(tags=["servers"]),
+        "has the tag 'servers' in its metadata, but does not import hudilab.operations.servers",
+    ),
+    (
         "size",
         source(SESSION, "\n\n".join(f"a{n} = {n}" for n in range(16))),
         "16 lines in the cell 'a0 = 0', 15 at most",

@@ -12,8 +12,8 @@ import pytest
 import yaml
 from bootstrap import check_python
 
-from hudilab.config import load_settings
-from hudilab.jars import read_lock
+from hudilab.runtime.java.jars import read_lock
+from hudilab.runtime.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "docker"

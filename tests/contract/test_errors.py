@@ -87,8 +87,8 @@ def test_errors_that_differ_in_values_are_one() -> None:
 
 
 def test_a_module_belongs_to_the_first_area_that_fits() -> None:
-    assert errorindex.area("operations/services/cluster.py") == "Cluster, submit and jobs"
-    assert errorindex.area("operations/services/kafka.py") == "Servers"
+    assert errorindex.area("operations/servers/cluster.py") == "Cluster, submit and jobs"
+    assert errorindex.area("operations/servers/kafka.py") == "Servers"
     assert errorindex.area("moon.py") == ""
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from crash.proxy import Proxy, running_proxy
 
-from hudilab.config import load_settings
-from hudilab.operations.services.process import free_port
-from hudilab.operations.services.s3 import S3Server, running_s3
+from hudilab.operations.servers.process import free_port
+from hudilab.operations.servers.s3 import S3Server, running_s3
+from hudilab.runtime.settings import load_settings
 
 
 @pytest.fixture

@@ -25,15 +25,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hudilab.config import Settings
 from hudilab.errors import LabError
-from hudilab.files import exists
-from hudilab.ledger import BatchLedger
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import Place, locate
-from hudilab.session import open_session
-from hudilab.streams import drain
-from hudilab.tables import TableSpec
+from hudilab.runtime.session import open_session
+from hudilab.runtime.settings import Settings
+from hudilab.runtime.streams import drain
+from hudilab.writer.files import exists
+from hudilab.writer.ledger import BatchLedger
+from hudilab.writer.spec import TableSpec
 
 ROWS, KEYS = 40, 60  # rows a batch; an upsert's batch changes keys of the two before it
 SIZES = {"sensors": 2, "seed": 1}

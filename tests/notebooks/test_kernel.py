@@ -12,7 +12,7 @@ from jupyter_client import KernelManager
 from jupyter_client.blocking import BlockingKernelClient
 from nbformat import NotebookNode
 
-from hudilab.operations.waiting import wait_for
+from hudilab.waiting import wait_for
 
 PROJECT = Path(__file__).resolve().parents[2]
 CELLS = nbformat.read(PROJECT / "notebooks" / "02_write_hudi_stream.ipynb", as_version=4).cells

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from services.programs import SECRET, USER, Programs
 
-from hudilab.config import Settings, load_settings
-from hudilab.lessons.kafka import Access
-from hudilab.operations.services.cluster import stop_cluster
-from hudilab.operations.services.history import stop_history
-from hudilab.operations.services.kafka import Broker, running_broker, stop_broker
-from hudilab.operations.services.s3 import S3Server, running_s3, stop_s3
+from hudilab.operations.servers.cluster import stop_cluster
+from hudilab.operations.servers.history import stop_history
+from hudilab.operations.servers.kafka import Broker, running_broker, stop_broker
+from hudilab.operations.servers.s3 import S3Server, running_s3, stop_s3
+from hudilab.runtime.kafka.topics import Access
+from hudilab.runtime.settings import Settings, load_settings
 
 
 @pytest.fixture(scope="session")

@@ -14,12 +14,15 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from services.programs import SECRET, USER
 
-from hudilab.config import Settings, load_settings
 from hudilab.errors import KafkaError, ServiceError
-from hudilab.jars import verify
-from hudilab.java import find_java
-from hudilab.lessons import kafka as clients
-from hudilab.lessons.kafka import (
+from hudilab.lessons.prices import Message, messages
+from hudilab.operations.servers import process
+from hudilab.operations.servers.files import properties
+from hudilab.operations.servers.kafka import Broker, start_broker
+from hudilab.runtime.java.find import find_java
+from hudilab.runtime.java.jars import verify
+from hudilab.runtime.kafka import topics as clients
+from hudilab.runtime.kafka.topics import (
     PLAIN,
     Access,
     _done,
@@ -31,10 +34,7 @@ from hudilab.lessons.kafka import (
     produce,
     topic_rows,
 )
-from hudilab.lessons.prices import Message, messages
-from hudilab.operations.services import process
-from hudilab.operations.services.files import properties
-from hudilab.operations.services.kafka import Broker, start_broker
+from hudilab.runtime.settings import Settings, load_settings
 
 PATIENCE = 15  # seconds, for every refusal
 

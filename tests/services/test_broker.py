@@ -15,9 +15,12 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from hudilab.config import Settings
 from hudilab.errors import JarError, ServiceError
-from hudilab.lessons.kafka import (
+from hudilab.lessons.prices import messages
+from hudilab.operations.servers import kafka as kafka_service
+from hudilab.operations.servers import process
+from hudilab.operations.servers.kafka import find_broker, running_broker, start_broker, stop_broker
+from hudilab.runtime.kafka.topics import (
     Access,
     _offsets,
     check_topics,
@@ -25,10 +28,7 @@ from hudilab.lessons.kafka import (
     produce,
     topic_rows,
 )
-from hudilab.lessons.prices import messages
-from hudilab.operations.services import kafka as kafka_service
-from hudilab.operations.services import process
-from hudilab.operations.services.kafka import find_broker, running_broker, start_broker, stop_broker
+from hudilab.runtime.settings import Settings
 
 
 def test_a_restart_keeps_data_and_address(alone: Settings) -> None:

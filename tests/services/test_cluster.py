@@ -23,31 +23,31 @@ import pytest
 from contract import checks
 from kills import Killed, record, rows_of, rows_once
 
-from hudilab.config import Settings, load_settings
 from hudilab.errors import ServiceError, SessionError
-from hudilab.java import spark_home
-from hudilab.lessons.kafka import Access, create_topics, produce, topic_rows
 from hudilab.lessons.prices import messages
-from hudilab.master import (
+from hudilab.operations.servers import cluster as service
+from hudilab.operations.servers import process
+from hudilab.operations.servers.cluster import Cluster, find_cluster, start_cluster, stop_cluster
+from hudilab.operations.servers.history import find_history, start_history, stop_history
+from hudilab.operations.servers.s3 import S3Server, running_s3
+from hudilab.runtime.cluster.applications import application_rows, kill, worker_rows
+from hudilab.runtime.cluster.master import (
     Master,
     authentication,
     check_room,
     find_master,
     own_master,
 )
-from hudilab.operations.applications import application_rows, kill, worker_rows
-from hudilab.operations.services import cluster as service
-from hudilab.operations.services import process
-from hudilab.operations.services.cluster import Cluster, find_cluster, start_cluster, stop_cluster
-from hudilab.operations.services.history import find_history, start_history, stop_history
-from hudilab.operations.services.s3 import S3Server, running_s3
-from hudilab.operations.submit import find_job
-from hudilab.operations.waiting import wait_for
-from hudilab.session import ARCHIVE, check_cluster, session_settings
+from hudilab.runtime.cluster.submit import find_job
+from hudilab.runtime.java.find import spark_home
+from hudilab.runtime.kafka.topics import Access, create_topics, produce, topic_rows
+from hudilab.runtime.session import ARCHIVE, check_cluster, session_settings
+from hudilab.runtime.settings import Settings, load_settings
+from hudilab.waiting import wait_for
 
 PROJECT = Path(__file__).resolve().parents[2]
-WRITER = PROJECT / "tests" / "spark" / "writer.py"
-APPEND = PROJECT / "tests" / "spark" / "append.py"
+WRITER = PROJECT / "tests" / "spark" / "programs" / "writer.py"
+APPEND = PROJECT / "tests" / "spark" / "programs" / "append.py"
 TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
 
 
@@ -188,8 +188,8 @@ def test_a_process_that_ends_says_why(alone: Settings, monkeypatch: pytest.Monke
 
 
 ENDLESS = """
-from hudilab.config import load_settings
-from hudilab.session import open_session
+from hudilab.runtime.settings import load_settings
+from hudilab.runtime.session import open_session
 spark = open_session(load_settings(), app="endless")
 while True:
     spark.range(10).count()

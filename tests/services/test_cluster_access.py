@@ -20,14 +20,14 @@ from urllib.parse import urlencode
 import psutil
 import pytest
 
-from hudilab.config import Settings, load_settings
 from hudilab.errors import ServiceError
-from hudilab.master import Master, authentication, open_directly
-from hudilab.operations.applications import application_rows, kill
-from hudilab.operations.drivers import end_driver, find_driver
-from hudilab.operations.services import cluster as service
-from hudilab.operations.services.cluster import Cluster, running_cluster, start_cluster
-from hudilab.operations.waiting import wait_for
+from hudilab.operations.servers import cluster as service
+from hudilab.operations.servers.cluster import Cluster, running_cluster, start_cluster
+from hudilab.runtime.cluster.applications import application_rows, kill
+from hudilab.runtime.cluster.drivers import end_driver, find_driver
+from hudilab.runtime.cluster.master import Master, authentication, open_directly
+from hudilab.runtime.settings import Settings, load_settings
+from hudilab.waiting import wait_for
 
 PROJECT = Path(__file__).resolve().parents[2]
 GUEST = Path(__file__).with_name("guest.py")
@@ -48,8 +48,8 @@ for number in range(100_000):
 """
 # The session of a notebook, in a process like a kernel: `ready`, and then lines are waited for.
 NOTEBOOK = """
-from hudilab.config import load_settings
-from hudilab.session import open_session
+from hudilab.runtime.settings import load_settings
+from hudilab.runtime.session import open_session
 local = open_session(load_settings("LOCAL"), groups=("core", "s3"))
 local.stop()
 spark = open_session(load_settings("DOCKER"), app="notebook")

@@ -18,10 +18,10 @@ import psutil
 import pytest
 import yaml
 
-from hudilab.jars import verify
-from hudilab.java import find_java
-from hudilab.operations.services.process import free_port
-from hudilab.operations.waiting import wait_for
+from hudilab.operations.servers.process import free_port
+from hudilab.runtime.java.find import find_java
+from hudilab.runtime.java.jars import verify
+from hudilab.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRY = ROOT / "docker" / "entrypoint.sh"

@@ -11,8 +11,8 @@ from services.test_s3 import OnS3
 from unit.handmade import HandMade
 
 from hudilab.errors import InspectError
-from hudilab.operations.inspect import inspect
-from hudilab.operations.services.s3 import S3Server
+from hudilab.inspect import inspect
+from hudilab.operations.servers.s3 import S3Server
 
 A = "aaaaaaaa-0000-0000-0000-000000000000-0"
 CHAIN = "AWS_PROFILE and AWS_SHARED_CREDENTIALS_FILE, or AWS_ACCESS_KEY_ID and its secret"

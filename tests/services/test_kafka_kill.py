@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 from running import end_jvm
 from services.programs import Programs
 
-from hudilab.commits import Commits
-from hudilab.config import Settings
-from hudilab.lessons.kafka import Access, create_topics, produce, topic_rows
 from hudilab.lessons.prices import messages, prices, read_prices
-from hudilab.session import open_session
+from hudilab.runtime.kafka.topics import Access, create_topics, produce, topic_rows
+from hudilab.runtime.session import open_session
+from hudilab.runtime.settings import Settings
+from hudilab.writer.commits import Commits
 
 TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
 

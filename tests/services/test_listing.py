@@ -11,14 +11,14 @@ from pathlib import Path
 
 import boto3
 
-from hudilab.operations.services.s3 import S3Server
+from hudilab.operations.servers.s3 import S3Server
 
 FOLDERS = 20
 PROGRAM = """
 import json, sys
-from hudilab.config import load_settings
-from hudilab.session import open_session
-from hudilab.files import file_system, list_files
+from hudilab.runtime.settings import load_settings
+from hudilab.runtime.session import open_session
+from hudilab.writer.files import file_system, list_files
 
 spark = open_session(load_settings())
 uri = sys.argv[1]

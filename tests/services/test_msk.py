@@ -9,25 +9,25 @@ import sys
 
 import pytest
 
-from hudilab.config import Settings
-from hudilab.lessons.kafka import Access
-from hudilab.operations.services import process
-from hudilab.operations.services.kafka import Broker
+from hudilab.operations.servers import process
+from hudilab.operations.servers.kafka import Broker
+from hudilab.runtime.kafka.topics import Access
+from hudilab.runtime.settings import Settings
 
 # One JVM for the driver and one for its executor, as on a cluster.
 PROGRAM = """
 import json, sys
 from pyspark.sql import SparkSession
-from hudilab.config import load_settings
-from hudilab.jars import verify
-from hudilab.session import open_session
-from hudilab.causes import root_cause
+from hudilab.runtime.settings import load_settings
+from hudilab.runtime.java.jars import verify
+from hudilab.runtime.session import open_session
+from hudilab.writer.causes import root_cause
 
 groups, options = json.loads(sys.argv[1])
 settings = load_settings()
 jars = ":".join(map(str, verify(settings.project / "jars", groups)))
 SparkSession.builder.config("spark.master", "local-cluster[1,1,1024]")
-import hudilab.session as session
+import hudilab.runtime.session as session
 kept = session.overlay
 session.overlay = lambda s: kept(s) | {
     "spark.master": "local-cluster[1,1,1024]", "spark.executor.extraClassPath": jars,

@@ -18,11 +18,11 @@ import boto3
 import psutil
 import pytest
 
-from hudilab.config import Settings, load_settings
-from hudilab.lessons.kafka import create_topics, produce, topic_rows
 from hudilab.lessons.prices import messages
-from hudilab.operations.services.kafka import Broker, running_broker
-from hudilab.operations.services.s3 import S3Server, running_s3
+from hudilab.operations.servers.kafka import Broker, running_broker
+from hudilab.operations.servers.s3 import S3Server, running_s3
+from hudilab.runtime.kafka.topics import create_topics, produce, topic_rows
+from hudilab.runtime.settings import Settings, load_settings
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
 

@@ -18,12 +18,12 @@ import psutil
 import pytest
 from kills import Killed, record
 from running import start_program, wait_while_running
-from spark import test_updates as updates
-from spark.test_kill import Run, survive
+from spark.writer import test_updates as updates
+from spark.writer.test_kill import Run, survive
 
-from hudilab.config import Settings, load_settings
-from hudilab.operations.services import process
-from hudilab.operations.services.s3 import S3Server, start_s3
+from hudilab.operations.servers import process
+from hudilab.operations.servers.s3 import S3Server, start_s3
+from hudilab.runtime.settings import Settings, load_settings
 
 LOCAL = load_settings(env={})
 UPSERTS = Path(__file__).with_name("upserts.py")
@@ -246,7 +246,7 @@ def test_a_folder_that_the_server_keeps_is_deleted(tmp_path: Path, s3: S3Server,
     kept.mkdir(parents=True)  # seen once, after the files of a table had been deleted
     program = f"""
 from hudilab import load_settings, open_session
-from hudilab.files import delete_tree, exists
+from hudilab.writer.files import delete_tree, exists
 spark = open_session(load_settings(), app="trace", groups=("core", "s3"))
 folder = "s3a://hudilab/{tmp_path.name}/{what}"
 print(exists(spark, folder), delete_tree(spark, folder), exists(spark, folder))

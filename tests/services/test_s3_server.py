@@ -25,16 +25,16 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from hudilab.config import Settings
 from hudilab.errors import JarError, S3Error, ServiceError
-from hudilab.jars import verify
-from hudilab.java import find_java
-from hudilab.operations.doctor import run_checks
-from hudilab.operations.services import process
-from hudilab.operations.services.s3 import S3Server, find_s3, running_s3, start_s3, stop_s3
-from hudilab.s3 import check_warehouse, spark_settings, storage_options
-from hudilab.session import open_session
-from hudilab.storage import prepare
+from hudilab.operations.servers import process
+from hudilab.operations.servers.s3 import S3Server, find_s3, running_s3, start_s3, stop_s3
+from hudilab.runtime.doctor import run_checks
+from hudilab.runtime.java.find import find_java
+from hudilab.runtime.java.jars import verify
+from hudilab.runtime.places import prepare
+from hudilab.runtime.s3 import check_warehouse, spark_settings, storage_options
+from hudilab.runtime.session import open_session
+from hudilab.runtime.settings import Settings
 
 WAREHOUSE = "s3a://hudilab/warehouse"
 PATIENCE = 15  # seconds, for every refusal
@@ -370,8 +370,8 @@ class Ahead(datetime.datetime):
 
 datetime.datetime = Ahead
 from dataclasses import replace
-from hudilab.config import load_settings
-from hudilab.s3 import check_warehouse
+from hudilab.runtime.settings import load_settings
+from hudilab.runtime.s3 import check_warehouse
 check_warehouse(sys.argv[1], replace(load_settings(), is_local=False))
 """
 

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
-from hudilab.config import Settings, load_settings
 from hudilab.errors import ServiceError
-from hudilab.operations import services
-from hudilab.operations.services import process
-from hudilab.operations.waiting import wait_for
+from hudilab.operations import servers as services
+from hudilab.operations.servers import process
+from hudilab.runtime.settings import Settings, load_settings
+from hudilab.waiting import wait_for
 
 # A blank, an umlaut, an apostrophe and a comma: Java's and SQL's own syntax, and a name.
 HOME = "o'brien, jürgen's home"

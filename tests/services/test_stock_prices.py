@@ -22,15 +22,15 @@ from pyspark.sql import functions as F
 from running import end_jvm
 from services.programs import SECRET, USER, Programs
 
-from hudilab.config import Settings
 from hudilab.errors import KafkaError, StreamError
 from hudilab.jobs.stock_prices import run
-from hudilab.lessons.kafka import Access, create_topics, produce, topic_rows
 from hudilab.lessons.prices import Message, messages, outgoing, prices, read_prices
-from hudilab.operations.services.kafka import Broker, start_broker
-from hudilab.operations.waiting import wait_for
-from hudilab.session import open_session
-from hudilab.streams import drain
+from hudilab.operations.servers.kafka import Broker, start_broker
+from hudilab.runtime.kafka.topics import Access, create_topics, produce, topic_rows
+from hudilab.runtime.session import open_session
+from hudilab.runtime.settings import Settings
+from hudilab.runtime.streams import drain
+from hudilab.waiting import wait_for
 
 TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
 KEY = b'{"ticker":"IBM"}'

@@ -10,7 +10,7 @@ import pytest
 
 from hudilab.errors import PathError
 from hudilab.paths import Place, local_path, locate, rewrite_scheme
-from hudilab.storage import check_writable, make_home
+from hudilab.runtime.places import check_writable, make_home
 
 HOME = Path("/home/me/lab")
 NO_BUCKET = (

@@ -20,7 +20,7 @@ def one_line() -> Iterator[None]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from hudilab.causes import root_cause
+    from hudilab.writer.causes import root_cause
 
     try:
         yield

@@ -44,9 +44,9 @@ def main() -> None:
     use_bundle()
     import typer
 
-    from hudilab.config import load_settings, run_options
     from hudilab.errors import ParameterError
     from hudilab.jobs import JOBS, one_line
+    from hudilab.runtime.settings import load_settings, run_options
 
     given = sys.argv[1:]
     with one_line():

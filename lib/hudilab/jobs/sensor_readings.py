@@ -16,18 +16,18 @@ import typer
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hudilab.commits import Commits
-from hudilab.config import load_settings
-from hudilab.files import exists
 from hudilab.jobs import one_line
-from hudilab.ledger import BatchLedger
 from hudilab.lessons.sizes import check_sizes
 from hudilab.lessons.sources import readings_table, sensor_stream
 from hudilab.paths import Place
-from hudilab.session import open_session
-from hudilab.storage import prepare
-from hudilab.streams import drain, stop_on_signal
-from hudilab.tables import TableSpec
+from hudilab.runtime.places import prepare
+from hudilab.runtime.session import open_session
+from hudilab.runtime.settings import load_settings
+from hudilab.runtime.streams import drain, stop_on_signal
+from hudilab.writer.commits import Commits
+from hudilab.writer.files import exists
+from hudilab.writer.ledger import BatchLedger
+from hudilab.writer.spec import TableSpec
 
 __all__ = ["run", "write"]
 

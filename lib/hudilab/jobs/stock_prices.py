@@ -15,17 +15,17 @@ import typer
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hudilab.config import load_settings
 from hudilab.errors import KafkaError, StreamError
 from hudilab.jobs import one_line
-from hudilab.ledger import BatchLedger
-from hudilab.lessons.kafka import TopicIdentity, access, check_topics, present
 from hudilab.lessons.prices import KEY, ORDERING, outgoing, read_prices
 from hudilab.paths import Place
-from hudilab.session import open_session
-from hudilab.storage import prepare
-from hudilab.streams import run_until_end, stop_on_signal
-from hudilab.tables import TableSpec
+from hudilab.runtime.kafka.topics import TopicIdentity, access, check_topics, present
+from hudilab.runtime.places import prepare
+from hudilab.runtime.session import open_session
+from hudilab.runtime.settings import load_settings
+from hudilab.runtime.streams import run_until_end, stop_on_signal
+from hudilab.writer.ledger import BatchLedger
+from hudilab.writer.spec import TableSpec
 
 __all__ = ["run", "table_spec"]
 

@@ -14,12 +14,12 @@ from typing import Annotated
 import typer
 from tqdm import tqdm
 
-from hudilab.config import load_settings
 from hudilab.errors import ConfigError
 from hudilab.jobs import one_line
-from hudilab.lessons.kafka import Sender, Sent, access, check_topics, present
 from hudilab.lessons.prices import TICKERS, messages
-from hudilab.streams import stop_on_signal
+from hudilab.runtime.kafka.topics import Sender, Sent, access, check_topics, present
+from hudilab.runtime.settings import load_settings
+from hudilab.runtime.streams import stop_on_signal
 
 __all__ = ["run"]
 

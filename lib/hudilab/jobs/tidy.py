@@ -16,7 +16,7 @@ from hudilab.errors import ParameterError, TableError
 from hudilab.jobs import one_line
 
 if TYPE_CHECKING:
-    from hudilab.table_services import TableServices
+    from hudilab.writer.upkeep.services import TableServices
 
 __all__ = ["command", "run"]
 
@@ -47,10 +47,10 @@ def run(
             now; raised before anything is written.
     """
     # Imported here: slow to load, and not needed to show the help.
-    from hudilab.config import load_settings
-    from hudilab.session import open_session
-    from hudilab.storage import table_uri
-    from hudilab.table_services import TableServices
+    from hudilab.runtime.places import table_uri
+    from hudilab.runtime.session import open_session
+    from hudilab.runtime.settings import load_settings
+    from hudilab.writer.upkeep.services import TableServices
 
     if retain < 1:
         raise ParameterError(

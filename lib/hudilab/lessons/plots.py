@@ -69,7 +69,7 @@ def timeline(ax: Axes, instants: pd.DataFrame) -> Axes:
 def batch_durations(ax: Axes, progress: pd.DataFrame) -> Axes:
     """Draw stacked bars of each micro-batch's phases in seconds.
 
-    `progress`: as `hudilab.streams.progress_rows` returns it.
+    `progress`: as `hudilab.runtime.streams.progress_rows` returns it.
     """
     phases = [
         name

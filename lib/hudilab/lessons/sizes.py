@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hudilab.errors import ParameterError
-from hudilab.tables import TABLE_TYPES
+from hudilab.writer.spec import TABLE_TYPES
 
 __all__ = ["TICKERS", "check_sizes"]
 

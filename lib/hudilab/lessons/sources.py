@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hudilab.tables import TableSpec
+from hudilab.writer.spec import TableSpec
 
 __all__ = ["FIRST_SENSOR", "START_MS", "readings_table", "sensor_readings", "sensor_stream"]
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from hudilab.files import list_files
+from hudilab.writer.files import list_files
 
 __all__ = ["DataFile", "Instant", "data_files", "instants", "parse_file", "parse_instants"]
 

@@ -12,10 +12,10 @@ import typer
 from hudilab.errors import LabError
 from hudilab.jobs import tidy
 from hudilab.operations import rewind
-from hudilab.operations.services import NAMES, Name, service
+from hudilab.operations.servers import NAMES, Name, service
 
 if TYPE_CHECKING:
-    from hudilab.config import Settings
+    from hudilab.runtime.settings import Settings
 
 app = typer.Typer(
     name="hudilab",
@@ -33,7 +33,7 @@ def doctor(
     ] = False,
 ) -> None:
     """Check Python, Java, jars, warehouse and Spark; print one line per check, with the remedy."""
-    from hudilab.operations.doctor import run_checks
+    from hudilab.runtime.doctor import run_checks
 
     checks = run_checks()
     if as_json:
@@ -53,9 +53,9 @@ def jars(
     ] = True,
 ) -> None:
     """Fetch and verify the jars of the given groups (default: core)."""
-    from hudilab.jars import read_lock
-    from hudilab.java import find_java
-    from hudilab.operations.fetch import fetch
+    from hudilab.runtime.java.fetch import fetch
+    from hudilab.runtime.java.find import find_java
+    from hudilab.runtime.java.jars import read_lock
 
     settings = _settings()
     folder, wanted = settings.project / "jars", groups or ["core"]
@@ -65,7 +65,7 @@ def jars(
     for path in paths:
         print(f"verified {path}")
     if archive and "core" in wanted:
-        from hudilab.operations.archive import make_archive
+        from hudilab.runtime.java.class_archive import make_archive
 
         if line := make_archive(folder, [one for one in paths if one.parent.name == "core"], java):
             print(line)
@@ -105,7 +105,7 @@ def bundle(
     ] = None,
 ) -> None:
     """Build a zip to deploy with spark-submit: one jar, the package, and the settings."""
-    from hudilab.operations.bundle import build_bundle
+    from hudilab.operations.ship.bundle import build_bundle
 
     print(build_bundle(_settings(), out))
 
@@ -129,7 +129,7 @@ def deploy_job(
     ] = "/usr/bin/python3.11",
 ) -> None:
     """Print the StartJobRun request, built from the settings for AWS."""
-    from hudilab.operations.deploy import job_run
+    from hudilab.operations.ship.deploy import job_run
 
     _print(
         job_run(
@@ -149,7 +149,7 @@ def deploy_permissions(
     cluster_arn: Annotated[str, typer.Option(help="ARN of the MSK cluster, if any.")] = "",
 ) -> None:
     """Print the policy of the job's role: only what the job needs."""
-    from hudilab.operations.deploy import permissions
+    from hudilab.operations.ship.deploy import permissions
 
     settings = _settings("AWS")
     _print(permissions(settings, account=account, to=to, cluster_arn=cluster_arn))
@@ -158,14 +158,14 @@ def deploy_permissions(
 @deploy.command("trust")
 def deploy_trust(account: _Account) -> None:
     """Print the role's trust policy: EMR Serverless may assume it."""
-    from hudilab.operations.deploy import trust
+    from hudilab.operations.ship.deploy import trust
 
     _print(trust(account=account))
 
 
 def _settings(runtime: str = "") -> Settings:
     """Load the settings on demand: `hudilab inspect` needs none, and loading them is slow."""
-    from hudilab.config import load_settings
+    from hudilab.runtime.settings import load_settings
 
     return load_settings(runtime)
 
@@ -214,7 +214,7 @@ def submit(
     ] = None,
 ) -> None:
     """Run a job with spark-submit, on this machine or on a cluster, as the settings say."""
-    from hudilab.operations.submit import submit, submit_and_wait
+    from hudilab.runtime.cluster.submit import submit, submit_and_wait
 
     settings = _settings()
     if not detach:
@@ -227,8 +227,8 @@ def submit(
 @app.command()
 def apps() -> None:
     """List the cluster's running and finished applications and drivers, newest first."""
-    from hudilab.operations.applications import application_rows
-    from hudilab.operations.submit import master_of
+    from hudilab.runtime.cluster.applications import application_rows
+    from hudilab.runtime.cluster.submit import master_of
 
     master = master_of(_settings())
     rows = application_rows(master)
@@ -240,8 +240,8 @@ def kill(
     id: Annotated[str, typer.Argument(help="Application or driver ID, as shown by hudilab apps.")],
 ) -> None:
     """Kill an application and wait until its driver is gone."""
-    from hudilab.operations.applications import kill
-    from hudilab.operations.submit import master_of
+    from hudilab.runtime.cluster.applications import kill
+    from hudilab.runtime.cluster.submit import master_of
 
     settings = _settings()
     print(f"{id} has ended, its state is {kill(master_of(settings), id, settings.home)}")
@@ -282,7 +282,7 @@ def inspect(
     ] = 10,
 ) -> None:
     """Inspect a Hudi table, read-only and without a JVM: timeline, files, writers, health."""
-    from hudilab.operations.inspect.command import run
+    from hudilab.inspect.command import run
 
     healthy = run(
         table,

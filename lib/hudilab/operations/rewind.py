@@ -29,10 +29,10 @@ def run(
             writer that may be alive; raised before anything is written.
     """
     # Imported here: slow to load, and not needed to show the help.
-    from hudilab.config import load_settings
-    from hudilab.rewind import Rewind
-    from hudilab.session import open_session
-    from hudilab.storage import table_uri
+    from hudilab.runtime.places import table_uri
+    from hudilab.runtime.session import open_session
+    from hudilab.runtime.settings import load_settings
+    from hudilab.writer.upkeep.rewind import Rewind
 
     settings = load_settings()
     uri = table_uri(table, settings, "rewind")

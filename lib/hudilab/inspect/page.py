@@ -1,0 +1,170 @@
+"""Build one self-contained page: no network, no web fonts, no libraries."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from datetime import datetime
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hudilab.inspect.health import batches
+from hudilab.inspect.model import Event, Slice, iso, many, size
+from hudilab.inspect.text import about
+from hudilab.inspect.timeline import moment
+
+if TYPE_CHECKING:
+    from hudilab.inspect.inspection import Inspection
+
+__all__ = ["embedded", "page"]
+
+FILES = 20  # per commit
+GROUPS = 30  # per partition
+SLICES = 60  # per file group
+
+
+def page(found: Inspection) -> str:
+    """Return the page."""
+    table, report = found.report.table, found.report
+    values = {
+        "title": escape(f"{table.name}: Hudi table"),
+        "name": escape(table.name),
+        "subtitle": escape(f"{table.type}, table version {table.version}, {table.uri}"),
+        "tiles": "".join(_tile(name, value) for name, value in _tiles(found)),
+        "health": "".join(
+            _check(one.ok, one.check, one.detail, one.remedy) for one in report.health
+        ),
+        "about": "".join(
+            f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in about(found)
+        ),
+        "count": f"{many(len(found.events), 'instant')}, newest first; expand one to see its files",
+        "made": escape(f"Made by hudilab inspect at {iso(found.now)}, which only reads the table."),
+        "data": _json(_data(found)),
+    }
+    template = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+    # One pass, so that a value that looks like a placeholder is not replaced.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], template)
+
+
+def embedded(found: Inspection) -> str:
+    """Return the page in a frame, which keeps its styles and the notebook's apart."""
+    return (
+        f'<iframe srcdoc="{escape(page(found))}" title="Hudi table" '
+        'style="width:100%;height:46rem;border:1px solid #8888;border-radius:6px"></iframe>'
+    )
+
+
+def _json(value: Any) -> str:
+    """Return JSON that is safe in a script element: it cannot contain `</script>` or `<!--`."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _tile(name: str, value: str) -> str:
+    return f'<div class="tile"><b>{escape(value)}</b><span class="soft">{escape(name)}</span></div>'
+
+
+def _tiles(found: Inspection) -> list[tuple[str, str]]:
+    table = found.report.table
+    failed = sum(not one.ok for one in found.report.health)
+    return [
+        ("rows", "unknown" if table.rows is None else f"{table.rows:,}"),
+        ("size", size(table.bytes)),
+        ("files", f"{table.files:,}"),
+        ("file groups", f"{table.file_groups:,}"),
+        ("partitions", f"{table.partitions:,}"),
+        ("pending", f"{len(found.report.pending):,}"),
+        ("failed checks", f"{failed}"),
+    ]
+
+
+def _check(ok: bool, check: str, detail: str, remedy: str) -> str:
+    told = f"<b>{'✓ ok' if ok else '✗ FAIL'}</b> {escape(check)}: {escape(detail)}"
+    after = f'<span class="remedy">→ <code>{escape(remedy)}</code></span>' if remedy else ""
+    return f'<li class="{"ok" if ok else "fail"}">{told}{after}</li>'
+
+
+def _ms(at: datetime | None) -> int | None:
+    return None if at is None else round(at.timestamp() * 1000)
+
+
+def _data(found: Inspection) -> dict[str, Any]:
+    stamps = {event.time: (query, batch) for event, query, batch in batches(found.facts)}
+    parts = sorted(found.partitions, key=lambda one: (-one.bytes, one.path))
+    return {
+        "now": _ms(found.now),
+        "events": [_event(found, event, i, stamps) for i, event in enumerate(found.events)],
+        "parts": [
+            {"path": one.path, "b": one.bytes, "f": one.files, "lb": one.log_bytes, "k": one.rows}
+            for one in parts
+        ],
+        "groups": _groups(found, [one.path for one in parts]),
+    }
+
+
+def _event(
+    found: Inspection, event: Event, i: int, stamps: dict[str, tuple[str, int]]
+) -> dict[str, Any]:
+    one = found.instant(event)
+    commit = found.facts.commit_of(event)
+    stats = commit.stats if commit else ()
+    query, batch = stamps.get(event.time, (None, None)) if commit else (None, None)
+    extra = commit.extra if commit else {}
+    return {
+        "i": i,
+        "t": event.time,
+        "a": event.action,
+        "s": event.state,
+        "r": _ms(event.requested_at),
+        "c": _ms(event.completed_at),
+        "op": one.operation,
+        "w": one.rows_written,
+        "u": one.rows_updated,
+        "d": one.rows_deleted,
+        "n": len(stats),
+        "b": sum(stat.bytes for stat in stats),
+        "p": len({stat.partition for stat in stats}),
+        "arch": event.archived,
+        "q": query,
+        "k": batch,
+        "x": [[s.path, s.writes, s.updates, s.deletes, s.bytes] for s in stats[:FILES]],
+        "more": max(0, len(stats) - FILES),
+        "m": {key: value for key, value in extra.items() if key != "schema"},
+    }
+
+
+def _groups(found: Inspection, paths: list[str]) -> list[dict[str, Any]]:
+    slices: dict[str, dict[str, list[Slice]]] = defaultdict(lambda: defaultdict(list))
+    for one in found.slices:
+        slices[one.partition][one.group].append(one)
+    chosen = [path for path in paths if path in slices]
+    chosen += sorted(slices.keys() - set(paths))
+    made = []
+    for path in chosen:
+        groups = sorted(slices[path].items(), key=lambda pair: (-pair[1][-1].bytes, pair[0]))
+        drawn = [_group(found, name, its) for name, its in groups[:GROUPS]]
+        made.append({"path": path, "groups": drawn, "more": max(0, len(groups) - GROUPS)})
+    return made
+
+
+def _group(found: Inspection, name: str, slices: list[Slice]) -> dict[str, Any]:
+    ended = slices[-1].ended
+    return {
+        "g": name,
+        "e": None if ended is None else _ms(moment(ended, found.facts.is_utc)),
+        "s": [
+            {
+                "i": one.instant,
+                "t": _ms(moment(one.instant, found.facts.is_utc)),
+                "b": one.bytes,
+                "n": len(one.logs),
+                "lb": one.log_bytes,
+                "k": one.rows,
+                "l": one.is_latest,
+                "f": one.base,
+            }
+            for one in slices[-SLICES:]
+        ],
+    }

@@ -1,0 +1,19 @@
+"""The lab's own servers, one module each; a name added here is a server that `hudilab` knows."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal, cast, get_args
+
+if TYPE_CHECKING:
+    from hudilab.operations.servers.process import Service
+
+__all__ = ["NAMES", "Name", "service"]
+
+Name = Literal["kafka", "s3", "cluster", "history"]
+NAMES: tuple[Name, ...] = get_args(Name)
+
+
+def service(name: Name) -> Service:
+    """Return the functions of a server; its module is loaded now, because most are slow to load."""
+    return cast("Service", import_module(f"{__name__}.{name}").SERVICE)

@@ -1,0 +1,263 @@
+"""Run a Spark standalone cluster on loopback: a master and its workers, from pyspark's own jars."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from typing import Annotated, Any
+
+import psutil
+import typer
+
+from hudilab.errors import ServiceError
+from hudilab.operations.servers import process, spark
+from hudilab.runtime.cluster.applications import ids_running, worker_rows
+from hudilab.runtime.cluster.drivers import end_driver, find_driver
+from hudilab.runtime.cluster.master import (
+    ADDRESS,
+    CONF,
+    USUAL_UI_PORT,
+    WORK,
+    Master,
+    megabytes,
+    read_address,
+)
+from hudilab.runtime.settings import Settings, load_settings
+
+__all__ = ["Cluster", "find_cluster", "running_cluster", "start_cluster", "stop_cluster"]
+
+NAME, HOST = "cluster", process.HOST
+USUAL_PORT = 7077
+PATIENCE = 60.0
+LEAST_MEMORY = 512  # MB; Spark refuses executors with less than 450
+# Workers remove the folders of applications that ended a week ago. Nothing can be killed over HTTP:
+# neither web UI knows which account of this machine is asking.
+DEFAULTS = """spark.worker.cleanup.enabled true
+spark.ui.killEnabled false
+spark.master.ui.decommission.allow.mode DENY
+"""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A running master and its workers.
+
+    Attributes:
+        master: the master's URL, spark://host:port.
+        ui: the URL of its web UI.
+        pid: the master's process id.
+        workers: the workers' process ids.
+        cores: cores that each worker offers.
+        memory: memory that each worker offers, in MB.
+        log: the master's log.
+    """
+
+    master: str
+    ui: str
+    pid: int
+    workers: tuple[int, ...]
+    cores: int
+    memory: int
+    log: Path
+
+    @property
+    def address(self) -> str:
+        """Return what clients connect to."""
+        return self.master
+
+    def describe(self) -> str:
+        """Return one line: where it listens, how large it is, and where it logs."""
+        size = f"{len(self.workers)} workers of {self.cores} cores and {self.memory} MB"
+        where = f"UI {self.ui}, process {self.pid}, log {self.log}"
+        return f"cluster at {self.master} ({size}), {where}"
+
+
+def start_cluster(
+    settings: Settings, *, workers: int = 2, cores: int = 2, memory: str = "2g", port: int = 0
+) -> Cluster:
+    """Start a master and its workers, or return the running ones, once all workers are alive.
+
+    Workers of a running cluster that have died are started again.
+
+    Args:
+        cores: cores that each worker offers to executors.
+        memory: memory that each worker offers to executors: 512m, 2g.
+        port: 0 tries the last port used, then 7077, then any free port.
+
+    Raises:
+        ServiceError: the port is in use, `memory` is too little for an executor or too much for
+            the machine, workers do not register, or the running cluster has other settings.
+        JavaError: no suitable Java is found.
+    """
+    folder, size = settings.home / "services" / NAME, megabytes(memory, "--memory")
+    _check_size(workers, size)
+    asked = {"workers": workers, "cores": cores, "memory": size}
+    with process.starting(folder):
+        return _start(settings, folder, port, asked)
+
+
+def _start(settings: Settings, folder: Path, port: int, asked: dict[str, Any]) -> Cluster:
+    running = find_cluster(settings)
+    if running is None:
+        process.refuse_second(folder)
+        stop_cluster(settings)  # stop workers that outlived their master
+        process.retry(folder, lambda: _start_master(settings, port, dict(asked)))
+    else:
+        same = asked.items() <= read_address(folder).items()
+        if not (same and process.has_port(running, port)):
+            raise ServiceError(
+                f"{running.describe()} is already running with other settings; stop it with: "
+                f"hudilab services stop {NAME}"
+            )
+    try:
+        _start_workers(settings)
+    except BaseException:
+        stop_cluster(settings)
+        raise
+    if found := find_cluster(settings):
+        return found
+    raise ServiceError(
+        f"the master exited as soon as it was ready; see {folder}/master.log, then start it again "
+        f"with: hudilab services start {NAME}"
+    )
+
+
+def running_cluster(
+    settings: Settings, *, workers: int = 2, cores: int = 2, memory: str = "2g", port: int = 0
+) -> AbstractContextManager[Cluster]:
+    """Run a cluster for a `with` block; one that was running before keeps running."""
+    return process.running(
+        lambda: find_cluster(settings),
+        lambda: start_cluster(settings, workers=workers, cores=cores, memory=memory, port=port),
+        lambda: stop_cluster(settings),
+    )
+
+
+def find_cluster(settings: Settings) -> Cluster | None:
+    """Return the cluster whose master runs in this home, or None."""
+    folder = settings.home / "services" / NAME
+    found = process.find(folder)
+    if found is None:
+        return None
+    about, workers = read_address(folder), map(process.find, _worker_folders(folder))
+    return Cluster(
+        about["url"],
+        about["ui"],
+        found.pid,
+        tuple(one.pid for one in workers if one is not None),
+        about["cores"],
+        about["memory"],
+        folder / "master.log",
+    )
+
+
+def stop_cluster(settings: Settings) -> int | None:
+    """End the cluster's applications, then stop its workers and its master.
+
+    Only drivers that were started from this home are ended; others wait for another master.
+
+    Returns:
+        The master's process id, or None if none was running.
+    """
+    folder = settings.home / "services" / NAME
+    if running := find_cluster(settings):
+        master = Master(running.master, running.ui)
+        # Without a master, a driver would wait for another one and never end.
+        with suppress(ServiceError):
+            for id in ids_running(master):
+                if driver := find_driver(settings.home, id):
+                    end_driver(driver)
+    for one in _worker_folders(folder):
+        process.stop(one)
+    # If it stayed, drivers would send its secret to any master that takes this port next.
+    (folder / CONF / "spark-defaults.conf").unlink(missing_ok=True)
+    return process.stop(folder)
+
+
+def _worker_folders(folder: Path) -> list[Path]:
+    return sorted(folder.glob("worker-*"), key=lambda path: int(path.name.partition("-")[2]))
+
+
+def _check_size(workers: int, memory: int) -> None:
+    if memory < LEAST_MEMORY:
+        raise ServiceError(
+            f"{memory} MB per worker is too little for an executor; use --memory {LEAST_MEMORY}m "
+            "or more"
+        )
+    there = psutil.virtual_memory().total // 1024**2
+    if workers * memory > there:
+        raise ServiceError(
+            f"{workers} workers with {memory} MB each need more than the {there} MB of this "
+            "machine; use fewer --workers or less --memory"
+        )
+
+
+def _start_master(settings: Settings, port: int, about: dict[str, Any]) -> None:
+    folder = settings.home / "services" / NAME
+    last = {"url": ":0", "ui": ":0"} | read_address(folder)
+    rpc = process.choose_port(port, process.port_of(last["url"]), USUAL_PORT)
+    ui = process.choose_port(0, process.port_of(last["ui"]), USUAL_UI_PORT)
+    # Every account on this machine can reach loopback: without a secret, any driver could run
+    # its code in the workers, as this account.
+    secret = f"spark.authenticate true\nspark.authenticate.secret {token_hex(32)}\n"
+    conf = spark.write_conf(folder, DEFAULTS + secret)
+    about |= {"url": f"spark://{HOST}:{rpc}", "ui": f"http://{HOST}:{ui}"}
+    (folder / ADDRESS).write_text(json.dumps(about), encoding="utf-8")
+    arguments = ["--host", HOST, "--port", str(rpc), "--webui-port", str(ui)]
+    server = spark.launch(settings, folder, "master.Master", arguments, conf, folder / "master.log")
+    try:
+        _wait(lambda: all(map(process.in_use, (rpc, ui))), [server], "a master")
+    except BaseException:
+        process.stop(folder)
+        raise
+
+
+def _start_workers(settings: Settings) -> None:
+    """Start all missing workers at once, and wait until the master lists every worker as alive."""
+    folder = settings.home / "services" / NAME
+    about, conf = read_address(folder), folder / CONF
+    started = []
+    for number in range(1, about["workers"] + 1):
+        mine = folder / f"worker-{number}"
+        if process.find(mine) is None:
+            arguments = ["--cores", str(about["cores"]), "--memory", f"{about['memory']}m"]
+            arguments += ["--work-dir", str(mine / WORK), "--host", HOST, "--port", "0"]
+            arguments += ["--webui-port", "0", about["url"]]
+            mine.mkdir(exist_ok=True)
+            log = mine / "worker.log"
+            started.append(spark.launch(settings, mine, "worker.Worker", arguments, conf, log))
+    master = Master(about["url"], about["ui"])
+
+    def all_there() -> bool:
+        try:
+            return len(worker_rows(master)) == int(about["workers"])
+        except ServiceError:  # the master is busy: not ready yet
+            return False
+
+    _wait(all_there, started, f"all {about['workers']} workers")
+
+
+def _wait(ready: Callable[[], bool], started: Sequence[process.Launched], what: str) -> None:
+    what = f"the cluster did not start {what}"
+    process.wait_until(ready, started, why=spark.why, what=what, patience=PATIENCE)
+
+
+def command(
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port; 0 picks 7077 or a free one.")
+    ] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Number of workers.")] = 2,
+    cores: Annotated[int, typer.Option(min=1, help="Cores per worker.")] = 2,
+    memory: Annotated[str, typer.Option(help="Memory per worker: 512m, 2g.")] = "2g",
+) -> None:
+    """Start a Spark standalone cluster."""
+    found = start_cluster(load_settings(), workers=workers, cores=cores, memory=memory, port=port)
+    print(found.describe())
+    print(f"export RUNTIME_ENV=DOCKER SPARK_MASTER_URL={found.master}")
+
+
+SERVICE = process.Service(command, find_cluster, stop_cluster)

@@ -1,0 +1,439 @@
+"""Run an Apache Kafka broker in KRaft mode on loopback, from the jars of group `broker`."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import os
+import re
+import secrets
+import shlex
+import subprocess
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
+
+from hudilab.errors import KafkaError, ServiceError
+from hudilab.operations.servers import process
+from hudilab.operations.servers.files import properties
+from hudilab.runtime.java.find import complaint, find_java
+from hudilab.runtime.java.jars import verify
+from hudilab.runtime.kafka.topics import (
+    CLIENT,
+    PLAIN,
+    SCRAM,
+    Access,
+    create_topics,
+    jaas,
+    password,
+    read_access,
+)
+from hudilab.runtime.private import write_private
+from hudilab.runtime.settings import Settings, load_settings
+
+__all__ = ["Broker", "find_broker", "running_broker", "start_broker", "stop_broker"]
+
+NAME, HOST, USER = "kafka", process.HOST, "hudilab"
+USUAL_PORT = 9092
+LEAST_FREE = 100_000_000  # bytes; Kafka creates 10 MB index files for each partition
+PATIENCE = 60.0
+PARTITIONS = 3  # of each topic that the settings name
+ONE_NODE = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "log.dirs": "data",
+    # A misspelt topic is an error, not a new topic.
+    "auto.create.topics.enable": "false",
+    # There is only one broker, so one replica.
+    **dict.fromkeys(
+        (
+            "default.replication.factor",
+            "offsets.topic.replication.factor",
+            "offsets.topic.num.partitions",
+            "transaction.state.log.replication.factor",
+            "transaction.state.log.num.partitions",
+            "transaction.state.log.min.isr",
+            "min.insync.replicas",
+        ),
+        "1",
+    ),
+    "group.initial.rebalance.delay.ms": "0",
+    # After a kill -9, the next start waits until the old session has expired.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+}
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A running broker.
+
+    Attributes:
+        bootstrap: the address that clients connect to.
+        ca: the certificate to trust, if clients need TLS and a user; else None.
+    """
+
+    bootstrap: str
+    pid: int
+    log: Path
+    ca: Path | None = None
+
+    @property
+    def address(self) -> str:
+        """Return what clients connect to."""
+        return self.bootstrap
+
+    def describe(self) -> str:
+        """Return one line: where it listens, with which protocol, and where it logs."""
+        how = f"SASL_SSL, certificate {self.ca}" if self.ca else "SASL_PLAINTEXT"
+        return f"kafka at {self.bootstrap} ({how}), process {self.pid}, log {self.log}"
+
+    @property
+    def client_file(self) -> Path:
+        """Return the `--command-config` file for Kafka's tools; mode 0600, as it has a password."""
+        return self.log.parent / CLIENT
+
+    def access(self) -> Access:
+        """Return the lab's own access, which works without TLS even if users need it.
+
+        Raises:
+            KafkaError: `client_file` is missing or damaged.
+        """
+        return read_access(self.log.parent)
+
+
+def start_broker(
+    settings: Settings, *, port: int = 0, users: Mapping[str, str] | None = None
+) -> Broker:
+    """Start a broker, or return the running one, once it answers a metadata request.
+
+    Its data is kept in `<home>/services/kafka`. The lab logs in with its own password, which
+    `Broker.access` returns.
+
+    Args:
+        port: 0 tries the last port used, then 9092, then any free port.
+        users: names and passwords; clients then need TLS and SASL SCRAM-SHA-512 on this port. If
+            such a broker is already running, the users are added to it.
+
+    Raises:
+        ServiceError: the port is in use, the disk is full, the broker is not ready in time, or the
+            running one has other settings.
+        JarError: a jar is missing or altered.
+        JavaError: no suitable Java is found.
+    """
+    folder = settings.home / "services" / NAME
+
+    def begin() -> None:
+        jars = verify(settings.project / "jars", ["broker"])
+        process.check_disk(folder, "Kafka's data", LEAST_FREE)
+        ports = _ports(folder, port, bool(users))
+        _write_logging(folder)
+        _write_properties(folder, ports)
+        java = _java(jars)
+        if not (folder / "data" / "meta.properties").exists():
+            _format(java, folder)
+        server = process.launch(
+            folder, [*java, "kafka.Kafka", "server.properties"], folder / "kafka.log"
+        )
+        _wait(server, read_access(folder))
+
+    def fits(there: Broker) -> bool:
+        return bool(users) == bool(there.ca)
+
+    broker = process.start(folder, port, lambda: find_broker(settings), begin, fits)
+    for name, secret in (users or {}).items():
+        _add_user(broker.access(), name, secret)
+    return broker
+
+
+def running_broker(
+    settings: Settings, *, port: int = 0, users: Mapping[str, str] | None = None
+) -> AbstractContextManager[Broker]:
+    """Run a broker for a `with` block; one that was running before keeps running."""
+    return process.running(
+        lambda: find_broker(settings),
+        lambda: start_broker(settings, port=port, users=users),
+        lambda: stop_broker(settings),
+    )
+
+
+def find_broker(settings: Settings) -> Broker | None:
+    """Return the broker that runs on this home's data, or None.
+
+    Raises:
+        ServiceError: a broker is running, but its settings do not say where it listens.
+    """
+    folder = settings.home / "services" / NAME
+    found = process.find(folder)
+    if found is None:
+        return None
+    ports, ca = _read_ports(folder), folder / "ca.pem"
+    if "LAB" not in ports:
+        raise ServiceError(
+            f"Kafka is running, but {folder / 'server.properties'} does not name its port; stop it "
+            "with: hudilab services stop kafka"
+        )
+    address = f"{HOST}:{ports.get('USERS', ports['LAB'])}"
+    return Broker(address, found.pid, folder / "kafka.log", ca if "USERS" in ports else None)
+
+
+def stop_broker(settings: Settings) -> int | None:
+    """Stop the broker cleanly, keeping its data; return its process id, or None if none ran."""
+    return process.stop(settings.home / "services" / NAME)
+
+
+def _java(jars: Sequence[Path]) -> list[str]:
+    """Return the java command, to run in the broker's folder.
+
+    File names are relative to the folder: Kafka and log4j2 take a comma for the end of a path.
+    """
+    java = [str(find_java().home / "bin" / "java"), *process.JVM]
+    return [
+        *java,
+        *("-cp", os.pathsep.join(map(str, jars))),
+        "-Dlog4j2.configurationFile=log4j2.properties",
+    ]
+
+
+def _ports(folder: Path, port: int, secure: bool) -> dict[str, int]:
+    """Choose a port for each listener: the users', the lab's own, the controller's."""
+    last = _read_ports(folder)
+    usual = last.get("USERS", last.get("LAB", 0))
+    clients = process.choose_port(port, usual, USUAL_PORT)
+    outside = {"USERS": clients, "LAB": process.free_port()} if secure else {"LAB": clients}
+    return outside | {"CONTROLLER": process.free_port()}
+
+
+def _read_ports(folder: Path) -> dict[str, int]:
+    """Return the listeners' ports of the last start; empty before the first one."""
+    file = folder / "server.properties"
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    line = re.search(r"(?m)^listeners=(.*)$", text)
+    found = re.findall(r"(\w+)://[\d.]+:(\d+)", line[1] if line else "")
+    return {name: int(port) for name, port in found}
+
+
+def _write_properties(folder: Path, ports: Mapping[str, int]) -> None:
+    """Write `server.properties` and `client.properties`; the first start makes the password."""
+    try:
+        secret = read_access(folder).password or ""
+    except KafkaError:
+        secret = secrets.token_hex(20)
+    lines = ONE_NODE | _listeners(ports) | _logins(ports, secret)
+    if "USERS" in ports:
+        _make_certificates(folder)
+    write_private(folder / "server.properties", properties(lines))
+    lab = f"{HOST}:{ports['LAB']}"
+    client = Access(lab, "SASL_PLAINTEXT", USER, secret, mechanism=PLAIN).spark_options()
+    client = {key.removeprefix("kafka."): value for key, value in client.items()}
+    write_private(folder / CLIENT, properties(client))
+
+
+def _listeners(ports: Mapping[str, int]) -> dict[str, str]:
+    address = {name: f"{name}://{HOST}:{port}" for name, port in ports.items()}
+    return {
+        "controller.quorum.voters": f"1@{HOST}:{ports['CONTROLLER']}",
+        "listeners": ",".join(address.values()),
+        "advertised.listeners": ",".join(address[name] for name in ports if name != "CONTROLLER"),
+        "inter.broker.listener.name": "LAB",
+        "controller.listener.names": "CONTROLLER",
+        # Every account on this machine can reach loopback, so every listener asks for a password.
+        "listener.security.protocol.map": (
+            "LAB:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT,USERS:SASL_SSL"
+        ),
+        "sasl.mechanism.inter.broker.protocol": PLAIN,
+        "sasl.mechanism.controller.protocol": PLAIN,
+    }
+
+
+def _logins(ports: Mapping[str, int], secret: str) -> dict[str, str]:
+    login = jaas(PLAIN, USER, secret, f' user_{USER}="{secret}"')
+    lines = {}
+    for name in ("listener.name.lab", "listener.name.controller"):
+        lines[f"{name}.sasl.enabled.mechanisms"] = PLAIN
+        lines[f"{name}.plain.sasl.jaas.config"] = login
+    if "USERS" in ports:
+        lines |= {
+            "listener.name.users.sasl.enabled.mechanisms": SCRAM,
+            f"listener.name.users.{SCRAM.lower()}.sasl.jaas.config": (
+                "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+            ),
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": "server.pem",
+        }
+    return lines
+
+
+def _write_logging(folder: Path) -> None:
+    """Write a log4j2 file: without one, Kafka logs nothing, not even why it ends."""
+    lines = [
+        "status = warn",
+        "appender.console.type = Console",
+        "appender.console.name = log",
+        "appender.console.layout.type = PatternLayout",
+        "appender.console.layout.pattern = %d{ISO8601} %p %m (%c{1})%n",
+        "rootLogger.level = warn",
+        "rootLogger.appenderRef.log.ref = log",
+        "logger.server.name = kafka.server.KafkaRaftServer",
+        "logger.server.level = info",
+    ]
+    (folder / "log4j2.properties").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _new_id() -> str:
+    """Return an id as Kafka makes them: 16 bytes, and not a reserved value.
+
+    A version 4 UUID never is reserved. Kafka's tools would parse a leading '-' as an option.
+    """
+    while True:
+        id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not id.startswith("-"):
+            return id
+
+
+def _format(java: Sequence[str], folder: Path) -> None:
+    """Format the data folder; needed only before the first start."""
+    log, tool = folder / "kafka.log", ("kafka.tools.StorageTool", "format")
+    done = subprocess.run(
+        [*java, *tool, "-t", _new_id(), "-c", "server.properties"],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode:
+        with log.open("a", encoding="utf-8") as out:
+            out.write(done.stdout + done.stderr)
+        raise ServiceError(_why(done.stdout + done.stderr, done.returncode, log))
+
+
+def _wait(server: process.Launched, client: Access) -> None:
+    """Wait until the broker answers a metadata request."""
+    quiet = client.client_options() | {"log_level": 0, "reconnect.backoff.max.ms": 200}
+    admin = None
+
+    def answers() -> bool:
+        nonlocal admin
+        if not process.in_use(process.port_of(client.servers)):
+            return False
+        admin = admin or AdminClient(quiet)
+        try:
+            return bool(admin.list_topics(timeout=1).brokers)
+        except Exception:  # librdkafka's errors: not ready yet
+            return False
+
+    what = f"Kafka did not answer at {client.servers}"
+    process.wait_until(answers, [server], why=_why, what=what, patience=PATIENCE)
+
+
+def _why(text: str, code: int, log: Path) -> str:
+    if "No space left on device" in text:
+        return f"the disk of {log.parent} is full; free space, or set HUDILAB_HOME (log: {log})"
+    if "Address already in use" in text:
+        return f"another program took one of Kafka's ports; start again (log: {log})"
+    return f"Kafka exited with code {code}: {complaint(text)}; see {log}"
+
+
+def _add_user(client: Access, user: str, password: str) -> None:
+    """Add a user by a request: every account on the machine could read a command's arguments."""
+    admin = AdminClient(client.client_options() | {"log_level": 0})
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    wanted = UserScramCredentialUpsertion(user, info, password.encode())
+    for future in admin.alter_user_scram_credentials([wanted]).values():
+        try:
+            future.result(PATIENCE)
+        except (KafkaException, TimeoutError) as error:
+            raise ServiceError(
+                f"Kafka did not add user {user!r} ({str(error) or 'no answer'}); "
+                "start it again with the same --user"
+            ) from None
+
+
+def _make_certificates(folder: Path) -> None:
+    """Write `ca.pem`, which clients trust, and `server.pem` (key and certificate), signed by it."""
+    ca_file, server_file = folder / "ca.pem", folder / "server.pem"
+    if ca_file.exists() and server_file.exists():
+        return
+    issuer = _name("Hudi Streaming Lab")
+    ca_key, server_key = (rsa.generate_private_key(65537, 2048) for _ in range(2))
+    ca = (
+        _unsigned(issuer, issuer, ca_key)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(ca_key, hashes.SHA256())
+    )
+    here = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(HOST))]
+    server = (
+        _unsigned(_name("localhost"), issuer, server_key)
+        .add_extension(x509.SubjectAlternativeName(here), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = server_key.private_bytes(
+        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    server_file.touch(mode=0o600)
+    server_file.write_bytes(private + server.public_bytes(pem) + ca.public_bytes(pem))
+    ca_file.write_bytes(ca.public_bytes(pem))
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _unsigned(
+    subject: x509.Name, issuer: x509.Name, key: rsa.RSAPrivateKey
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=3650))
+    )
+
+
+def command(
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port; 0 picks 9092 or a free one.")
+    ] = 0,
+    user: Annotated[
+        str, typer.Option(help="Require TLS and add this user; password: KAFKA_PASSWORD[_FILE].")
+    ] = "",
+) -> None:
+    """Start a Kafka broker and create the topics named in the settings."""
+    settings = load_settings()
+    secret = password(os.environ) if user else None
+    broker = start_broker(settings, port=port, users={user: secret} if secret else None)
+    print(broker.describe())
+    client = broker.access()
+    topics = [group.topic_name for group in (settings.consumer, settings.producer) if group]
+    topics += [settings.producer.dead_letter_topic_name] if settings.producer else []
+    create_topics(client, dict.fromkeys(topics, PARTITIONS))
+    print(f"topics: {', '.join(topics) or 'none'}; export BOOTSTRAP_SERVERS={broker.bootstrap}")
+    tools = f"--bootstrap-server {client.servers} --command-config"
+    print(f"Kafka's own tools: {tools} {shlex.quote(str(broker.client_file))}")
+
+
+SERVICE = process.Service(command, find_broker, stop_broker)

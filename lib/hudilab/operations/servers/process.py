@@ -1,0 +1,372 @@
+"""Background servers: one per folder; they outlive the command that started them.
+
+All servers share this code. Each folder has two lock files: the server inherits `lock`, which
+identifies it; a starter holds `starting` from its first look at the folder until the server
+answers.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
+
+import psutil
+
+from hudilab.errors import ServiceError
+from hudilab.runtime.locks import LOCK, STARTING, find
+from hudilab.runtime.private import private_folder
+from hudilab.runtime.settings import Settings
+
+__all__ = [
+    "JVM",
+    "Launched",
+    "PortTaken",
+    "Server",
+    "Service",
+    "check_disk",
+    "choose_port",
+    "find",
+    "free_port",
+    "has_port",
+    "in_use",
+    "launch",
+    "port_of",
+    "refuse_second",
+    "retry",
+    "running",
+    "start",
+    "starting",
+    "stop",
+    "wait_until",
+]
+
+HOST = "127.0.0.1"
+TURN = 120.0  # seconds to wait for another starter; no server takes this long to start
+DYING = 5.0  # seconds that a killed server may keep its lock after it can no longer be found
+# A small heap and a fast start: a lesson's servers share two cores with Spark.
+JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
+
+
+class PortTaken(ServiceError):
+    """Another program took the port after it was chosen as free."""
+
+
+class Server(Protocol):
+    """A running server."""
+
+    @property
+    def address(self) -> str:
+        """Return what its clients connect to: host:port, or a URL."""
+
+    def describe(self) -> str:
+        """Return one line: where it listens and logs."""
+
+
+S = TypeVar("S", bound=Server)
+
+
+class Service(NamedTuple):
+    """What `hudilab services` can do with a server.
+
+    Attributes:
+        command: the function behind `hudilab services start NAME`; its parameters are the options.
+        find: returns the server that runs in the settings' home, or None.
+        stop: stops it and keeps its data; returns its process id, or None if none was running.
+    """
+
+    command: Callable[..., None]
+    find: Callable[[Settings], Server | None]
+    stop: Callable[[Settings], int | None]
+
+
+class Launched(NamedTuple):
+    """A server that was started.
+
+    Attributes:
+        process: the server's process.
+        log: the file that its output is appended to.
+        mark: size of the log in bytes before the start.
+    """
+
+    process: psutil.Popen
+    log: Path
+    mark: int
+
+
+def start(
+    folder: Path,
+    port: int,
+    look: Callable[[], S | None],
+    begin: Callable[[], None],
+    fits: Callable[[S], bool] = lambda _: True,
+) -> S:
+    """Return the folder's server: the one that `look` finds, else the one that `begin` starts.
+
+    If two programs start it at the same time, the second gets the first one's server. If `begin`
+    fails, no server is left behind and its error is passed on.
+
+    Raises:
+        ServiceError: the running server does not fit, or the new one ended as soon as it answered.
+    """
+    with starting(folder):
+        if (there := look()) is None:
+            refuse_second(folder)
+            retry(folder, begin)
+            there = look()
+        elif not (has_port(there, port) and fits(there)):
+            raise ServiceError(
+                f"{there.describe()} is already running with other settings; stop it with: hudilab "
+                f"services stop {folder.name}"
+            )
+    if there is None:
+        raise ServiceError(
+            f"{folder.name} exited as soon as it answered; see the log in {folder}, then start it "
+            f"again with: hudilab services start {folder.name}"
+        )
+    return there
+
+
+def retry(folder: Path, begin: Callable[[], None]) -> None:
+    """Start a server, retrying up to twice if a port was taken; a failure leaves none behind."""
+    for last in (False, False, True):
+        try:
+            begin()
+        except BaseException as error:
+            stop(folder)
+            if last or not isinstance(error, PortTaken):
+                raise
+        else:
+            return
+
+
+@contextmanager
+def running(
+    look: Callable[[], S | None], begin: Callable[[], S], end: Callable[[], object]
+) -> Iterator[S]:
+    """Run a server for a `with` block; one that was running before keeps running."""
+    before = look()
+    try:
+        yield begin()
+    finally:
+        if before is None:
+            end()
+
+
+@contextmanager
+def starting(folder: Path, patience: float = TURN) -> Iterator[None]:
+    """Create the folder and hold the right to start its server; a second starter waits here.
+
+    Raises:
+        ServiceError: the folder is not writable, or the wait exceeds `patience` seconds.
+    """
+    with _opened(folder, STARTING) as turn:
+        if not _taken(turn, patience):
+            raise ServiceError(
+                f"another program has been starting {folder.name} in {folder} for "
+                f"{patience:.0f} s; stop that program, then start again"
+            )
+        yield
+
+
+def launch(
+    folder: Path, command: Sequence[str], output: Path, env: Mapping[str, str] | None = None
+) -> Launched:
+    """Start `command` in a session of its own, appending its output to `output`.
+
+    The server inherits a lock on `folder`, released when its last process ends: two servers would
+    destroy the data in one folder.
+
+    Raises:
+        ServiceError: a server is already running on this folder.
+    """
+    with _locked(folder) as lock, output.open("ab") as out:
+        before = out.tell()
+        process = psutil.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env=None if env is None else dict(env),
+            pass_fds=[lock],
+            start_new_session=True,
+        )
+    return Launched(process, output, before)
+
+
+def wait_until(
+    ready: Callable[[], bool],
+    started: Sequence[Launched],
+    *,
+    why: Callable[[str, int, Path], str],
+    what: str,
+    patience: float,
+) -> None:
+    """Wait until `ready` returns True; fail at once if one of the servers ends.
+
+    Args:
+        why: makes the error text from an ended server's output, exit code and log.
+        what: what has not happened if the wait exceeds `patience` seconds, for the error text.
+
+    Raises:
+        PortTaken: a server ended because its port was in use.
+        ServiceError: a server ended for another reason, or the wait exceeded `patience` seconds.
+    """
+    ends = time.monotonic() + patience
+    while True:
+        for server in started:
+            if (code := server.process.poll()) is not None:
+                with server.log.open("rb") as written:
+                    written.seek(server.mark)
+                    text = written.read().decode("utf-8", "replace")
+                taken = "Address already in use" in text or "Failed to bind" in text
+                raise (PortTaken if taken else ServiceError)(why(text, code, server.log))
+        if ready():
+            return
+        if time.monotonic() > ends:
+            logs = ", ".join(str(server.log) for server in started)
+            raise ServiceError(f"{what} within {patience:.0f} s; see {logs}, then start again")
+        time.sleep(0.05)
+
+
+def refuse_second(folder: Path) -> None:
+    """Raise ServiceError if a server that `find` cannot see runs on this folder."""
+    with _locked(folder):
+        pass
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[int]:
+    """Hold the lock that a server inherits."""
+    # Open both: a process that has only the lock open counts as a server.
+    with _opened(folder, STARTING), _opened(folder, LOCK) as lock:
+        if not _taken(lock, DYING):
+            raise ServiceError(
+                f"{folder.name} is already running in {folder}, but the process is not yours; stop "
+                "it as its owner, or set HUDILAB_HOME to a folder of your own"
+            )
+        yield lock
+
+
+@contextmanager
+def _opened(folder: Path, name: str) -> Iterator[int]:
+    try:
+        private_folder(folder)
+        folder.chmod(0o700)
+        descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise ServiceError(
+            f"cannot use {folder} for a server ({error.strerror}); set HUDILAB_HOME to a writable "
+            "folder"
+        ) from None
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _taken(descriptor: int, patience: float) -> bool:
+    """Return whether the file could be locked within `patience` seconds."""
+    ends = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > ends:
+                return False
+            time.sleep(0.05)
+        else:
+            return True
+
+
+def check_disk(folder: Path, what: str, least: int) -> None:
+    """Create the folder for `what`, and check its free disk space.
+
+    Raises:
+        ServiceError: the folder cannot be created, or fewer than `least` bytes are free.
+    """
+    try:
+        private_folder(folder)
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise ServiceError(
+            f"cannot use {folder} for {what} ({error.strerror}); set HUDILAB_HOME to a writable "
+            "folder"
+        ) from None
+    if free < least:
+        raise ServiceError(
+            f"only {free / 1e6:.0f} MB are free for {what} in {folder}, but {least / 1e6:.0f} MB "
+            "are needed; free space, or set HUDILAB_HOME"
+        )
+
+
+def stop(folder: Path, patience: float = 20) -> int | None:
+    """Terminate the folder's server; kill it if it has not ended after `patience` seconds.
+
+    Returns:
+        The server's process id, or None if none was running.
+    """
+    process = find(folder)
+    if process is None:
+        return None
+    process.terminate()
+    try:
+        process.wait(patience)
+    except psutil.TimeoutExpired:
+        process.kill()
+        process.wait(patience)
+    return process.pid
+
+
+def port_of(address: str) -> int:
+    """Return the port of host:port or of a URL without a path."""
+    return int(address.rpartition(":")[2])
+
+
+def has_port(server: Server, port: int) -> bool:
+    """Return whether the server listens on `port`; 0 stands for any port."""
+    return port in (0, port_of(server.address))
+
+
+def free_port() -> int:
+    """Return a loopback port that is free now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def choose_port(port: int, *usual: int) -> int:
+    """Return `port`; if it is 0, the first free one of `usual`, else any free port.
+
+    Raises:
+        ServiceError: `port` is in use.
+    """
+    if port and in_use(port):
+        raise ServiceError(
+            f"port {port} is in use; choose another with --port, or leave out --port to get a free "
+            "one"
+        )
+    return port or next((one for one in usual if one and not in_use(one)), 0) or free_port()
+
+
+def in_use(port: int) -> bool:
+    """Return whether the loopback port is taken or may not be bound."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return True
+    # If a program listens on all addresses, some systems let another one bind this address.
+    with socket.socket() as client:
+        client.settimeout(1)
+        # The system may pick this very port for the client and connect the socket to itself.
+        return client.connect_ex((HOST, port)) == 0 and client.getsockname()[1] != port

@@ -1,0 +1,79 @@
+"""Start Spark's own servers from pyspark's jars: code that master, worker and history share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from hudilab.operations.servers import process
+from hudilab.runtime.cluster.master import CONF
+from hudilab.runtime.java.find import complaint, find_java, spark_home
+from hudilab.runtime.java.jars import verify
+from hudilab.runtime.private import write_private
+from hudilab.runtime.s3 import older_names
+from hudilab.runtime.session import ARCHIVE, archive_options, class_path
+from hudilab.runtime.settings import Settings
+
+__all__ = ["launch", "why", "write_conf"]
+
+# Executors log to stderr, which the worker keeps and shows in its web UI.
+LOGGING = """status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss.SSS'Z'}{UTC} %p %c{1}: %m%n%ex
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+logger.deploy.name = org.apache.spark.deploy
+logger.deploy.level = info
+"""
+
+
+def write_conf(folder: Path, defaults: str) -> Path:
+    """Write a Spark server's settings, `defaults` and logging; return their folder."""
+    conf = folder / CONF
+    conf.mkdir(parents=True, exist_ok=True)
+    (conf / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
+    write_private(conf / "spark-defaults.conf", defaults)  # it may hold a secret
+    return conf
+
+
+def launch(
+    settings: Settings,
+    folder: Path,
+    kind: str,
+    arguments: Sequence[str],
+    conf: Path,
+    log: Path,
+    jars: Sequence[Path] = (),
+) -> process.Launched:
+    """Start a class of `org.apache.spark.deploy` on loopback, with `jars` on its class path."""
+    home, known = find_java().home, settings.project / "jars"
+    # The same prefix as a session's class path, so that the archive of classes fits both.
+    path = f"{class_path([*verify(known, ['core']), *jars])}{os.pathsep}{conf}"
+    # No retry on other ports: if the port has been taken in the meantime, fail.
+    flags = [*process.JVM, *archive_options(known / ARCHIVE), "-Dspark.port.maxRetries=0"]
+    command = [str(home / "bin" / "java"), *flags, "-cp", path, f"org.apache.spark.deploy.{kind}"]
+    # Executors inherit it: leave out what is meant for a driver, or for another Spark.
+    ours = ("SPARK_", "PYSPARK_", "HUDILAB_", "KAFKA_PASSWORD")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    env |= {
+        "JAVA_HOME": str(home),
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_CONF_DIR": str(conf),
+        "SPARK_LOCAL_IP": process.HOST,
+        "SPARK_SCALA_VERSION": "2.12",  # Spark's scripts set it; without it no executor starts
+    }
+    env |= older_names()
+    return process.launch(folder, [*command, *arguments], log, env)
+
+
+def why(text: str, code: int, log: Path) -> str:
+    """Return one line on why a Spark server ended: its last error, and where its log is."""
+    if "Address already in use" in text:
+        return f"another program took one of Spark's ports; start again (log: {log})"
+    return f"Spark's {log.stem} exited with code {code}: {complaint(text)}; see {log}"

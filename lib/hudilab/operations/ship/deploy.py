@@ -1,0 +1,280 @@
+"""JSON for the AWS CLI to deploy the bundle: an EMR Serverless job run, and its role's policies."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+from hudilab.errors import BundleError
+from hudilab.paths import rewrite_scheme
+from hudilab.runtime.kafka.topics import Access
+from hudilab.runtime.settings import Settings, read_options, run_options
+
+__all__ = ["job_run", "permissions", "trust"]
+
+BUNDLE = "hudilab-bundle.zip"
+LOG_GROUP = "/aws/emr-serverless"
+# In a custom image; EMR 7's own Python is 3.9.
+PYTHON = "/usr/bin/python3.11"
+# Spark names its consumer groups like this, with a suffix that cannot be known in advance.
+GROUPS = "spark-kafka-source-*"
+_BUCKET = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([\w./-]*[\w-])/?", re.ASCII)
+_ROLE = re.compile(r"arn:aws[a-z-]*:iam::(\d{12}):role/[\w+=,.@/-]+", re.ASCII)
+_CLUSTER = re.compile(r"arn:aws[a-z-]*:kafka:([a-z0-9-]+):(\d{12}):cluster/([\w-]+)/([\w-]+)", re.A)
+# The platform chooses these: our values are for this machine, or for another S3 client.
+_OURS_ONLY = ("spark.master", "spark.driver.host", "spark.driver.bindAddress", "spark.ui.")
+_CREDENTIALS = "spark.hadoop.fs.s3a.aws.credentials.provider"
+
+
+def job_run(
+    settings: Settings, *, application_id: str, role_arn: str, to: str, python: str = PYTHON
+) -> dict[str, Any]:
+    """Return the StartJobRun request for the job that group `spark.run.options` names.
+
+    Args:
+        to: where the bundle is: s3://bucket/prefix.
+        python: a path in the application's image, or the s3:// URL of an environment as .tar.gz.
+
+    Raises:
+        BundleError: arguments are malformed (all are named at once) or in another AWS partition, or
+            the settings are wrong for AWS.
+        ConfigError: the settings do not have the group.
+    """
+    problems = [] if re.fullmatch(r"[0-9a-z]{1,64}", application_id) else ["--application-id"]
+    problems += [] if _ROLE.fullmatch(role_arn) else ["--role-arn"]
+    problems += [] if _BUCKET.fullmatch(to) else ["--to"]
+    problems += [] if re.fullmatch(r"(s3:/)?/[\w./-]+", python) else ["--python"]
+    _refuse(problems)
+    _partition(settings, role_arn=role_arn)
+    _warehouse(settings)
+    run, root = run_options(settings), to.rstrip("/")
+    arguments = shlex.split(run.arguments)
+    endless = run.job == "stock_prices" and "--available-now" not in arguments
+    properties = _spark_properties(settings) | _of_the_bundle(root, run.jarfile, python)
+    request: dict[str, Any] = {
+        "applicationId": application_id,
+        "executionRoleArn": role_arn,
+        "name": run.job,
+        "mode": "STREAMING" if endless else "BATCH",
+        "jobDriver": {
+            "sparkSubmit": {
+                "entryPoint": f"{root}/{run.python}",
+                "entryPointArguments": [run.job, *arguments],
+            }
+        },
+        "configurationOverrides": {
+            "applicationConfiguration": [
+                {"classification": "spark-defaults", "properties": properties}
+            ],
+            "monitoringConfiguration": {
+                "s3MonitoringConfiguration": {"logUri": f"{root}/logs/"},
+                "cloudWatchLoggingConfiguration": {
+                    "enabled": True,
+                    "logGroupName": LOG_GROUP,
+                    "logStreamNamePrefix": run.job,
+                    "logTypes": {"SPARK_DRIVER": ["STDOUT", "STDERR"]},
+                },
+            },
+        },
+    }
+    # After a restart it resumes from its checkpoint; five failures within an hour end it.
+    return request | ({"retryPolicy": {"maxFailedAttemptsPerHour": 5}} if endless else {})
+
+
+def _of_the_bundle(root: str, jarfile: str, python: str) -> dict[str, str]:
+    """Return the Spark settings that name the bundle's jar and archive, and the Python to use."""
+    archives, interpreter = [f"{root}/{BUNDLE}#bundle"], python
+    if python.startswith("s3://"):
+        archives.append(f"{python}#environment")
+        interpreter = "./environment/bin/python"
+    return {
+        "spark.jars": f"{root}/{jarfile}",
+        "spark.archives": ",".join(archives),
+        "spark.emr-serverless.driverEnv.RUNTIME_ENV": "AWS",
+        "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON": interpreter,
+        "spark.emr-serverless.driverEnv.PYSPARK_PYTHON": interpreter,
+        "spark.executorEnv.PYSPARK_PYTHON": interpreter,
+    }
+
+
+def permissions(
+    settings: Settings, *, account: str, to: str, cluster_arn: str = ""
+) -> dict[str, Any]:
+    """Return the policy of the job's role: warehouse, bundle, logs, and the topics on MSK.
+
+    Raises:
+        BundleError: arguments are malformed (all are named at once) or in another AWS partition, or
+            the settings are wrong for AWS.
+    """
+    problems = [] if re.fullmatch(r"\d{12}", account) else ["--account"]
+    problems += [] if _BUCKET.fullmatch(to) else ["--to"]
+    cluster = _CLUSTER.fullmatch(cluster_arn) if cluster_arn else None
+    problems += ["--cluster-arn"] if cluster_arn and not cluster else []
+    _refuse(problems)
+    aws = _partition(settings, **({"cluster_arn": cluster_arn} if cluster_arn else {}))
+    bucket, prefix = _warehouse(settings)
+    code = f"arn:{aws}:s3:::{to.removeprefix('s3://').rstrip('/')}"
+    logs = f"arn:{aws}:logs:{settings.aws_region}:{account}:log-group"
+    statements = [
+        *_on_the_warehouse(f"arn:{aws}:s3:::{bucket}", prefix),
+        _allow("ReadBundle", ["s3:GetObject"], [f"{code}/*"]),
+        _allow("WriteLogs", ["s3:PutObject"], [f"{code}/logs/*"]),
+        _allow("FindLogGroups", ["logs:DescribeLogGroups"], [f"{logs}:*"]),
+        _allow(
+            "WriteLogStreams",
+            ["logs:DescribeLogStreams", "logs:CreateLogStream", "logs:PutLogEvents"],
+            [f"{logs}:{LOG_GROUP}:*"],
+        ),
+    ]
+    if cluster:
+        statements += _topics(settings, cluster_arn)
+    return {"Version": "2012-10-17", "Statement": statements}
+
+
+def _on_the_warehouse(bucket: str, prefix: str) -> list[dict[str, Any]]:
+    warehouse = f"{bucket}/{prefix}"
+    return [
+        _allow(
+            "ListWarehouse",
+            ["s3:ListBucket"],
+            [bucket],
+            # IfExists: reading a missing object needs this right too (S3 answers 403 instead of
+            # 404 without it), and such a request has no prefix.
+            {"StringLikeIfExists": {"s3:prefix": [prefix, f"{prefix}/*"]}},
+        ),
+        _allow(
+            "ReadAndWriteWarehouse",
+            [
+                "s3:GetObject",
+                "s3:PutObject",
+                "s3:DeleteObject",
+                "s3:AbortMultipartUpload",
+                "s3:ListMultipartUploadParts",
+            ],
+            [f"{warehouse}/*"],
+        ),
+        # Hadoop checks for a file at the warehouse's path before it creates the folder.
+        _allow("FindWarehouse", ["s3:GetObject"], [warehouse]),
+    ]
+
+
+def trust(*, account: str) -> dict[str, Any]:
+    """Return the role's trust policy: EMR Serverless, for this account's applications only."""
+    _refuse([] if re.fullmatch(r"\d{12}", account) else ["--account"])
+    statement = {
+        "Sid": "EmrServerless",
+        "Effect": "Allow",
+        "Principal": {"Service": "emr-serverless.amazonaws.com"},
+        "Action": "sts:AssumeRole",
+        "Condition": {"StringEquals": {"aws:SourceAccount": account}},
+    }
+    return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+def _topics(settings: Settings, cluster: str) -> list[dict[str, Any]]:
+    reader, writer = settings.consumer, settings.producer
+    if reader is None or writer is None:
+        raise BundleError(
+            f"--cluster-arn is given, but {settings.source} has no Kafka groups; add "
+            "consumer.config.0 and producer.config.0"
+        )
+    if not Access(reader.bootstrap_servers).iam:
+        file = settings.origin("consumer.config.0", "bootstrap.servers")
+        raise BundleError(
+            f"bootstrap.servers in {file} are not a cluster's IAM servers, which use port 9098; "
+            "fix them, or leave out --cluster-arn"
+        )
+
+    def arn(kind: str, name: str) -> str:
+        return f"{cluster.replace(':cluster/', f':{kind}/')}/{name}"
+
+    out = [arn("topic", name) for name in (writer.topic_name, writer.dead_letter_topic_name)]
+    described = ["kafka-cluster:DescribeTopic"]
+    # Kafka 3's producer is idempotent: it numbers messages, so a retry writes none twice.
+    once = ["kafka-cluster:Connect", "kafka-cluster:WriteDataIdempotently"]
+    return [
+        _allow("ConnectToCluster", once, [cluster]),
+        _allow(
+            "ReadTopic",
+            [*described, "kafka-cluster:ReadData"],
+            [arn("topic", reader.topic_name)],
+        ),
+        _allow("WriteTopics", [*described, "kafka-cluster:WriteData"], out),
+        _allow(
+            "ReadInAGroup",
+            ["kafka-cluster:DescribeGroup", "kafka-cluster:AlterGroup"],
+            [arn("group", GROUPS)],
+        ),
+    ]
+
+
+def _allow(
+    sid: str, actions: list[str], resources: list[str], condition: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    found = {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resources}
+    return found | ({"Condition": condition} if condition else {})
+
+
+def _partition(settings: Settings, **arns: str) -> str:
+    """Return the AWS partition of aws.region (aws, aws-cn, ...); `arns` must be in the same one."""
+    from botocore.exceptions import UnknownRegionError
+    from botocore.session import get_session
+
+    file = settings.origin("HudiTable0", "aws.region")
+    try:
+        found = str(get_session().get_partition_for_region(settings.aws_region))
+    except UnknownRegionError:
+        raise BundleError(
+            f"aws.region={settings.aws_region!r} in {file} is not an AWS region; fix it"
+        ) from None
+    for name, arn in arns.items():
+        if (there := arn.split(":")[1]) != found:
+            option = f"--{name.replace('_', '-')}"
+            raise BundleError(
+                f"{option} is in AWS partition {there}, but aws.region={settings.aws_region!r} in "
+                f"{file} is in {found}; fix one of the two"
+            )
+    return found
+
+
+def _warehouse(settings: Settings) -> tuple[str, str]:
+    """Return bucket and prefix; a policy for a whole bucket would not be least privilege."""
+    uri = rewrite_scheme(settings.warehouse_path, settings.home).replace("s3a://", "s3://")
+    place = _BUCKET.fullmatch(uri)
+    if place is None:
+        file = settings.origin("HudiTable0", "warehouse.path")
+        raise BundleError(
+            f"warehouse.path in {file} is not s3://<bucket>/<prefix>; set it to one, so that the "
+            "role gets access to the prefix and not to the whole bucket"
+        )
+    return place[1], place[2]
+
+
+def _spark_properties(settings: Settings) -> dict[str, str]:
+    found = read_options(settings.conf_dir / "spark-defaults.conf")
+    added = settings.conf_dir / "aws" / "spark-defaults.conf"
+    found |= read_options(added) if added.is_file() else {}
+    # The platform has its own credentials and console.
+    left_out = {_CREDENTIALS, "spark.ui.showConsoleProgress"}
+    return {
+        key: value
+        for key, value in found.items()
+        if key not in left_out and not key.startswith(_OURS_ONLY)
+    }
+
+
+_SHAPES = {
+    "--application-id": "an application ID (digits and lowercase letters)",
+    "--role-arn": "arn:aws:iam::<account>:role/<name>",
+    "--to": "s3://<bucket>/<prefix>",
+    "--python": "an absolute path in the image, or s3://<bucket>/<name>.tar.gz",
+    "--account": "an account ID of twelve digits",
+    "--cluster-arn": "arn:aws:kafka:<region>:<account>:cluster/<name>/<id>",
+}
+
+
+def _refuse(options: list[str]) -> None:
+    if options:
+        told = "; ".join(f"{option} is not {_SHAPES[option]}" for option in options)
+        raise BundleError(f"{told}; fix the command line")

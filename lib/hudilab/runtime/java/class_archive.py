@@ -1,0 +1,100 @@
+"""Archive the classes that Spark and Hudi load, so that a JVM maps them instead of parsing jars.
+
+Java calls this class data sharing. An archive is valid for one Java and one class path; any other
+JVM ignores it and starts normally.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from hudilab.errors import as_typed
+from hudilab.runtime.java.find import Java, complaint, spark_home
+from hudilab.runtime.session import ARCHIVE, class_path
+
+__all__ = ["CLASSES", "make_archive"]
+
+# Every class that a stream, an upsert, a compaction and a query loaded; tools/classes.py lists
+# them. A class that is not in the jars is skipped.
+CLASSES = "classes.txt.gz"
+PATIENCE = 300.0  # seconds; ten are usual
+
+
+def make_archive(jars_dir: Path, core: Sequence[Path], java: Java) -> str | None:
+    """Write `jars/core/classes.jsa`, unless it is there for this Java and these jars.
+
+    Everything works without it and only starts more slowly, so a failure is reported, not raised.
+
+    Args:
+        core: The verified jars of group core.
+
+    Returns:
+        One line about what was made, or why nothing was; None if there was nothing to do.
+    """
+    archive, note = jars_dir / ARCHIVE, (jars_dir / ARCHIVE).with_suffix(".json")
+    started = time.monotonic()
+    try:
+        made_for = json.dumps(_inputs(core, java, jars_dir / CLASSES))
+        if archive.is_file() and note.is_file() and note.read_text("utf-8") == made_for:
+            return None
+        note.unlink(missing_ok=True)
+        with tempfile.TemporaryDirectory(dir=archive.parent, prefix=".classes-") as name:
+            half, classes = Path(name, "classes.jsa"), Path(name, "classes.txt")
+            classes.write_bytes(gzip.decompress((jars_dir / CLASSES).read_bytes()))
+            if problem := _dump(java, class_path(core), classes, half):
+                return _without(problem)
+            half.replace(archive)
+        note.write_text(made_for, encoding="utf-8")
+    except OSError as error:
+        return _without(f"{error.strerror}: {error.filename}")
+    size, seconds = archive.stat().st_size / 1e6, time.monotonic() - started
+    return f"core: {archive.name}, an archive of classes, {size:.0f} MB in {seconds:.1f} s"
+
+
+def _without(problem: str) -> str:
+    return as_typed(
+        f"core: Java cannot archive classes ({problem}); sessions still work, but start a few "
+        "seconds slower; try again with: hudilab jars core"
+    )
+
+
+def _inputs(core: Sequence[Path], java: Java, classes: Path) -> list[list[object]]:
+    """Return what the archive is valid for: a JVM compares paths, sizes and times itself."""
+    libraries = sorted((spark_home() / "jars").glob("*.jar"))
+    files = [java.home / "lib" / "modules", *core, *libraries, classes]
+    found = [(file, file.stat()) for file in files if file.is_file()]
+    return [[str(file), about.st_size, about.st_mtime_ns] for file, about in found]
+
+
+def _dump(java: Java, path: str, classes: Path, archive: Path) -> str:
+    """Run Java's dump; return why it failed, or an empty text."""
+    command = [
+        *(str(java.home / "bin" / "java"), "-Xshare:dump", "-Xlog:disable", "-Xlog:all=error"),
+        *(f"-XX:SharedClassListFile={classes}", f"-XX:SharedArchiveFile={archive}", "-cp", path),
+    ]
+    # Java would add the options in these variables.
+    drop = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
+    env = {name: value for name, value in os.environ.items() if name not in drop}
+    try:
+        done = subprocess.run(
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PATIENCE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"Java did not finish within {PATIENCE:.0f} s"
+    if done.returncode or not archive.is_file():
+        return complaint(done.stdout + done.stderr)
+    return ""

@@ -1,0 +1,216 @@
+"""Prepare, check and reset the places of tables, on disk or S3; give a table a name in SQL."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from hudilab.errors import PathError, TableError
+from hudilab.formats import PROPERTIES
+from hudilab.paths import Place, local_path, locate, rewrite_scheme
+from hudilab.runtime.private import private_folder
+from hudilab.runtime.s3 import check_warehouse, endpoint
+from hudilab.runtime.settings import Settings
+from hudilab.writer.files import delete_tree, exists, file_system, table_properties
+from hudilab.writer.spec import TableSpec
+
+__all__ = [
+    "LESSONS",
+    "check_place",
+    "check_writable",
+    "make_home",
+    "prepare",
+    "register",
+    "reset",
+    "table_uri",
+]
+
+LESSONS = "lessons"  # the database that notebooks may write to and delete from
+
+
+def reset(spark: SparkSession, settings: Settings, *places: Place) -> None:
+    """Delete a lesson's own tables with their checkpoints; first stop the session's streams.
+
+    Prints the folder and the names of what it deleted. Only tables of the database `lessons` are
+    deleted, and none in a warehouse that is not the learner's (RUNTIME_ENV=AWS, or Amazon's S3):
+    there an existing table is an error.
+
+    Raises:
+        TableError: A table may not be deleted; nothing has been.
+    """
+    for place in places:
+        if place.database != LESSONS:
+            raise TableError(
+                f"{place.table} was not deleted: it is not a lesson's table; "
+                f'lessons use prepare(settings, database="{LESSONS}")'
+            )
+    for query in spark.streams.active:
+        query.stop()
+    folders = [uri for place in places for uri in (place.table, place.checkpoint)]
+    there = [uri for uri in folders if exists(spark, uri)]
+    if there and (settings.runtime == "AWS" or not (settings.is_local or endpoint())):
+        raise TableError(
+            f"{there[0]} already exists, and lessons delete nothing in a warehouse on AWS; use a "
+            "new run_id: -p run_id NAME"
+        )
+    gone = [uri for uri in folders if delete_tree(spark, uri)]
+    deleted = [one.name for one in places if {one.table, one.checkpoint} & set(gone)]
+    names = ", ".join(deleted) or "nothing, no table of this lesson is there"
+    print(f"reset in {places[0].table.rpartition('/')[0]}: {names}")
+
+
+def table_uri(table: str, settings: Settings, command: str) -> str:
+    """Return the URI of the table that a command was given as a path or URI.
+
+    Args:
+        command: The command's name, for the remedies.
+
+    Raises:
+        TableError: It is not the place of a table, or it is on S3 without its settings.
+        S3Error: The warehouse on S3 is not writable.
+    """
+    try:
+        uri = rewrite_scheme(table, Path.cwd())
+    except PathError:
+        raise TableError(
+            f"{table!r} is not the place of a table; give a path, or a file:// or s3:// URI: "
+            f"hudilab {command} TABLE"
+        ) from None
+    if local_path(uri) is None:
+        if settings.is_local:
+            raise TableError(
+                f"{uri} is on S3, but IS_LOCAL is true; use the settings of that warehouse: "
+                f"IS_LOCAL=false hudilab {command} {uri}"
+            )
+        check_warehouse(uri.rpartition("/")[0], settings)  # its probe stays out of the table
+    return uri
+
+
+def register(spark: SparkSession, spec: TableSpec, place: Place, name: str) -> str:
+    """Give a table a name in SQL, along with the index of its spec; return the statement.
+
+    The name must be free, or that of an external table: dropping one deletes no files.
+
+    Raises:
+        TableError: There is no table, it differs from its spec, the name is taken, or Hudi cannot
+            give names to tables at this path.
+    """
+    _, path = file_system(spark, place.table)
+    # Hudi 1.2 takes the escaped form of the path for the path itself, and finds nothing there.
+    if path.toUri().getRawPath() != path.toUri().getPath():
+        raise TableError(
+            f"Hudi cannot give a name to {place.table}, because its path has blanks or special "
+            "characters; move the warehouse to a path without them"
+        )
+    if not exists(spark, f"{place.table}/{PROPERTIES}"):
+        raise TableError(f"there is no table at {place.table}; write to it first, then register it")
+    differences = spec.conflicts(table_properties(spark, place.table))
+    if differences:
+        raise TableError(
+            f"the existing table {place.table} differs from its TableSpec: "
+            f"{'; '.join(differences)}; register it with the spec that its stream has"
+        )
+    if spark.catalog.tableExists(name):
+        if spark.catalog.getTable(name).tableType != "EXTERNAL":
+            raise TableError(
+                f"the name {name} belongs to a view or to a table that owns its files; "
+                "use another name"
+            )
+        spark.sql(f"DROP TABLE {name}")
+    properties = ", ".join(f"'{key}' = '{value}'" for key, value in spec.sql_properties().items())
+    location = place.table.replace("\\", "\\\\").replace("'", "\\'")
+    statement = f"CREATE TABLE {name} USING hudi TBLPROPERTIES ({properties}) LOCATION '{location}'"
+    spark.sql(statement)
+    return statement
+
+
+def prepare(settings: Settings, *, run_id: str = "", table: str = "", database: str = "") -> Place:
+    """Locate a table of this run (by default the configured one); print what was rewritten.
+
+    Args:
+        run_id: Gives the run a root of its own below the warehouse.
+
+    Raises:
+        PathError: A local warehouse is not writable; raised before anything is written.
+        S3Error: A warehouse on S3 is not writable; raised before anything is written.
+    """
+    place = locate(
+        settings.warehouse_path,
+        database or settings.database_name,
+        table or settings.table_name,
+        is_local=settings.is_local,
+        home=settings.home,
+        run_id=run_id,
+    )
+    for notice in place.notices:
+        print(notice)
+    check_place(place, settings)
+    return place
+
+
+def check_place(place: Place, settings: Settings) -> None:
+    """Raise PathError or S3Error if the place is not writable; leave nothing behind."""
+    check_writable(place, settings.home)
+    if local_path(place.warehouse) is None:
+        check_warehouse(place.warehouse, settings)
+
+
+def check_writable(place: Place, home: Path | None = None) -> None:
+    """Check that the table and its checkpoint can be created on this disk; S3 is not checked.
+
+    Leaves nothing behind: it opens an unnamed file in the deepest existing directory. Permission
+    bits would not do: root passes them even on a read-only file system.
+
+    Args:
+        home: The lab's home; if that is what cannot be written, the error names it.
+
+    Raises:
+        PathError: the table or the checkpoint cannot be created.
+    """
+    for uri in (place.table, place.checkpoint):
+        path = local_path(uri)
+        if path is None:
+            return
+        deepest = next(p for p in (path, *path.parents) if os.path.lexists(p))
+        of_home = home and path.is_relative_to(home) and home.is_relative_to(deepest)
+        try:
+            if deepest.is_dir():
+                tempfile.TemporaryFile(dir=deepest).close()
+                continue
+        except OSError as error:
+            if home and of_home:
+                raise _no_home(home, error) from None
+            raise PathError(
+                f"warehouse.path: cannot write to {deepest} ({error.strerror}); "
+                "make it writable, or set warehouse.path to a writable directory"
+            ) from None
+        if home and of_home:
+            raise _no_home(home, FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)))
+        raise PathError(
+            f"warehouse.path: {deepest} exists but is not a directory; move it, or set "
+            "warehouse.path to another directory"
+        )
+
+
+def make_home(home: Path) -> None:
+    """Create the lab's home, the folder for everything it writes.
+
+    Raises:
+        PathError: the folder cannot be written.
+    """
+    try:
+        private_folder(home)
+        tempfile.TemporaryFile(dir=home).close()
+    except OSError as error:
+        raise _no_home(home, error) from None
+
+
+def _no_home(home: Path, error: OSError) -> PathError:
+    return PathError(
+        f"cannot write to the lab's home {home} ({error.strerror}); "
+        "make it writable, or set HUDILAB_HOME to a writable folder"
+    )

@@ -1,0 +1,129 @@
+"""Read a streaming checkpoint's folder, note who writes with it, and take it back to a batch."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from hudilab.errors import StreamError
+from hudilab.writer.files import delete_file, exists, list_files, read_text, write_text
+
+__all__ = ["CheckpointFiles", "Owner"]
+
+OWNER = "hudilab-owner"
+# In this order: without its note of being done, a batch is run again, with what was planned.
+FOLDERS = ("commits", "offsets")
+
+
+class Owner(NamedTuple):
+    """Who may write with a checkpoint: one run of a query, and the process and machine it is in."""
+
+    run: str
+    process: int
+    host: str
+
+    @classmethod
+    def here(cls, run: str) -> Owner:
+        """Return this process as the owner."""
+        return cls(run, os.getpid(), socket.gethostname())
+
+    def __str__(self) -> str:
+        """Return the text of the owner's note."""
+        return " ".join(map(str, self))
+
+
+class CheckpointFiles:
+    """The files of one checkpoint, read anew by each method. Source: Spark 3.5."""
+
+    def __init__(self, spark: SparkSession, uri: str) -> None:
+        self._spark, self.uri = spark, uri
+
+    def query(self) -> str | None:
+        """Return the id of the checkpoint's query, None for a new checkpoint.
+
+        Raises:
+            StreamError: The file with the id is damaged.
+        """
+        file = f"{self.uri}/metadata"
+        if not exists(self._spark, file):
+            return None
+        try:
+            return str(json.loads(read_text(self._spark, file))["id"])
+        except (ValueError, KeyError, TypeError):
+            raise StreamError(
+                f"the checkpoint file {file} is damaged; restore it from a backup, or delete the "
+                "table and the checkpoint together and start again"
+            ) from None
+
+    def batches(self, folder: str) -> list[int]:
+        """Return the numbers in a folder, ascending: `offsets` (planned) or `commits` (done)."""
+        files = list_files(self._spark, f"{self.uri}/{folder}")
+        return sorted(int(file.path) for file in files if file.path.isdecimal())
+
+    def done(self) -> int:
+        """Return the newest batch that is marked as done, or -1."""
+        return max(self.batches("commits"), default=-1)
+
+    def is_planned(self, batch: int) -> bool:
+        """Return whether the checkpoint knows what a batch reads; Spark forgets old ones."""
+        return exists(self._spark, f"{self.uri}/offsets/{batch}")
+
+    def offsets(self, batch: int) -> str:
+        """Return what a batch was planned to read up to; empty if it is not planned.
+
+        Raises:
+            StreamError: The file is damaged.
+        """
+        if not self.is_planned(batch):
+            return ""
+        file = f"{self.uri}/offsets/{batch}"
+        text = read_text(self._spark, file)
+        version, _, rest = text.partition("\n")
+        # A version, a line of JSON, and a line for each source.
+        if not version.startswith("v") or not rest.startswith("{") or "\n" not in rest:
+            raise StreamError(
+                f"the checkpoint file {file} is damaged; delete the files numbered {batch} and "
+                f"higher in {self.uri}/commits and {self.uri}/offsets, and start again: their "
+                "batches are planned again, and skipped if the table has them"
+            )
+        return text
+
+    def later(self, batch: int) -> list[str]:
+        """Return the files of later batches, relative to the folder, in the order of removal."""
+        there = {name: set(self.batches(name)) for name in FOLDERS}
+        newest_first = sorted(set().union(*there.values()), reverse=True)
+        return [
+            f"{name}/{number}"
+            for number in newest_first
+            for name in FOLDERS
+            if number > batch and number in there[name]
+        ]
+
+    def remove(self, files: list[str]) -> None:
+        """Remove files; at any moment the rest is a checkpoint that was set back."""
+        for file in files:
+            delete_file(self._spark, f"{self.uri}/{file}")
+
+    def owner(self) -> str:
+        """Return the text of the note of the owner, which must be there."""
+        return read_text(self._spark, self.owner_file())
+
+    def noted(self) -> Owner | None:
+        """Return the noted owner; None without a note, or from one without process and machine."""
+        if not exists(self._spark, self.owner_file()):
+            return None
+        parts = self.owner().split(" ")
+        return Owner(parts[0], int(parts[1]), parts[2]) if len(parts) == 3 else None
+
+    def take(self, owner: Owner) -> str:
+        """Note the owner; from now on no earlier owner can commit. Return the note's text."""
+        write_text(self._spark, self.owner_file(), str(owner))
+        return str(owner)
+
+    def owner_file(self) -> str:
+        """Return the URI of the note of the owner."""
+        return f"{self.uri}/{OWNER}"

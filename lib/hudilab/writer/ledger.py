@@ -1,0 +1,294 @@
+"""Write each micro-batch of a stream to a Hudi table exactly once: the commit holds its number."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import count
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from hudilab.errors import StreamError, TableError
+from hudilab.formats import BATCH, COVERS, PREFIX, QUERY, SHARED, SOURCE
+from hudilab.paths import Place
+from hudilab.writer.causes import root_cause
+from hudilab.writer.checkpoints import CheckpointFiles, Owner
+from hudilab.writer.commits import SERVICES, Commits
+from hudilab.writer.drift import FILLS
+from hudilab.writer.fit import TableFit
+from hudilab.writer.keys import COMBINE, newest_rows
+from hudilab.writer.locking import lock_held, sharing_options
+from hudilab.writer.metadata import closing_options
+from hudilab.writer.options import INLINE
+from hudilab.writer.rules import FENCED, Checkpoint, Commit, Rules, covers
+from hudilab.writer.spec import TableSpec
+from hudilab.writer.upkeep.policy import SMALL_LOG, TIDY_EVERY, tidy_options
+
+__all__ = ["BatchLedger"]
+
+# What Hudi throws when a writer loses to another; the last two occur when both create the table.
+CONFLICTS = (
+    "ConcurrentModificationException",
+    "HoodieWriteConflictException",
+    "Could not load Hoodie properties",
+    "TableNotFoundException",
+)
+# What s3a throws after minutes of retries: to ask the same store for the owner takes as long.
+UNREACHABLE = ("AWSClientIOException", "SdkClientException")
+TRIES = 10  # attempts to write a batch that loses to another writer
+SERVICES_FAILED = (
+    "hudilab: batch {} is committed, but the table services after it failed, as they do when "
+    "another writer runs them at the same time; the next batch runs them again: {}"
+)
+
+
+class BatchLedger:
+    """Writes micro-batches exactly once; pass its `write_batch` to `foreachBatch`.
+
+    The promise: whatever is deleted, restored, replayed, recreated or run twice, the table is right
+    or the stream is refused with the reason.
+
+    Structured Streaming replays the batch during which a driver died. So each commit stores the
+    streaming query's id, the batch's number and a digest of the offsets it read, in the same atomic
+    step as the rows (`stamp`), and before each write the newest of these stamps is compared with
+    the checkpoint (`begin`). A replaced driver can no longer commit: the new one records itself as
+    the checkpoint's owner and rolls back what the old one was writing, and each write checks the
+    owner again after Hudi has announced the commit (`fenced`). Source: Hudi 1.2
+    `hoodie.datasource.write.commitmeta.key.prefix`.
+
+    Args:
+        source: Where the rows come from (parameters, or the identity of a topic), or a function
+            that returns it; it is called, and the result compared, for every batch.
+        batches: The length of a bounded stream.
+        shared: Other streams or jobs may write to the table at the same time; set it in all of
+            them. Streams do not tidy a shared table, because Hudi 1.2 loses rows when two
+            writers merge files at the same time: run one separate job for it
+            (`CALL run_clustering`).
+        lock: Options of a Hudi lock provider, for shared tables; the default on a local disk is
+            the table's own lock file.
+        tidy_every: See `upkeep.policy.tidy_options`; not allowed for shared tables.
+        extra: Further write options, see `TableSpec.write_options`.
+
+    Raises:
+        TableError: The existing table has another key, type or partitioning, or file groups that
+            are not its own; or (in a batch) the table does not take its columns, see
+            `TableSpec.schema`. Raised before anything is written.
+        StreamError: Checkpoint, source and table do not belong together; raised before anything is
+            written.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        spec: TableSpec,
+        place: Place,
+        source: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
+        batches: int | None = None,
+        *,
+        shared: bool = False,
+        lock: Mapping[str, str] | None = None,
+        tidy_every: int | None = None,
+        extra: Mapping[str, str] | None = None,
+    ) -> None:
+        self._spark, self._spec, self._place = spark, spec, place
+        self._options = closing_options(place.table) | spec.write_options(extra)
+        if shared and tidy_every is not None:
+            raise TableError(
+                f"tidy_every={tidy_every} is not allowed for a shared table: Hudi loses rows when "
+                "two writers merge files at the same time; leave out tidy_every, and merge files "
+                "in one separate job, with CALL run_clustering"
+            )
+        self._ask, self._tidy_every = source, TIDY_EVERY if tidy_every is None else tidy_every
+        self._shared = shared
+        # A caller who sets compaction options decides when to compact.
+        self._compacts = spec.operation == "upsert" and any(
+            name.startswith("hoodie.compact") for name in extra or {}
+        )
+        self._combines = spec.operation == "upsert" and COMBINE not in self._options
+        if self._combines:
+            self._options |= {COMBINE: "false"}
+        self._sharing = sharing_options(place.table, lock) if shared else {}
+        fills = self._options.get(FILLS) == "true"
+        self._rules = Rules(place.table, place.checkpoint, batches, shared)
+        self._table = Commits(spark, place.table)
+        self._fit = TableFit(spark, spec, place.table, self._table, fills=fills)
+        self._checkpoint = CheckpointFiles(spark, place.checkpoint)
+        self._run, self._query, self._owner = "", "", ""
+        self._seen: set[str] = set()  # commits whose locks were looked at, of a shared table
+        self._stamp: dict[str, str] = {}
+        self._offsets: dict[int, str] = {}
+        self._written = SMALL_LOG  # bytes since the last table services: unknown, so many
+        self._check()
+
+    def write_batch(self, batch: DataFrame, batch_id: int) -> None:
+        """Write a micro-batch to the table once; pass this method to `foreachBatch`."""
+        try:
+            self._write(batch, batch_id)
+        except Exception as error:
+            if self._shared and "HoodieLockException" in str(error):
+                raise StreamError(lock_held(self._place.table, self._sharing)) from error
+            raise
+
+    def _write(self, batch: DataFrame, batch_id: int) -> None:
+        if not self.begin(batch, batch_id):
+            return
+        for attempt in count(1):
+            options = self._options | self.stamp(batch_id)
+            if not self._shared and not self._compacts:
+                services = tidy_options(self._spec, batch_id, self._tidy_every, self._written)
+                options |= services
+                if services.get(INLINE) == "true":
+                    self._written = 0
+            rows = batch
+            if self._combines:
+                rows = newest_rows(batch, self._spec, by_arrival=self._fit.by_arrival)
+            writer = self.fenced(rows).write.format("hudi").options(**options)
+            try:
+                writer.mode("append").save(self._place.table)
+                return
+            except Exception as error:
+                # The other driver's work can stop Hudi before the fence does.
+                if not any(name in str(error) for name in UNREACHABLE) and self._replaced():
+                    raise StreamError(FENCED.format(self._place.checkpoint)) from error
+                if not self._shared:
+                    raise
+                # Two writers that run the same table services after their commits can collide.
+                if not self.begin(batch, batch_id):
+                    print(SERVICES_FAILED.format(batch_id, root_cause(str(error))), file=sys.stderr)
+                    return
+                if attempt == TRIES or not any(name in str(error) for name in CONFLICTS):
+                    raise
+                time.sleep(0.1 * attempt)
+
+    def begin(self, batch: DataFrame, batch_id: int) -> bool:
+        """Check that the batch may be written, and return whether it still must be.
+
+        Takes over the checkpoint at a run's first batch, and refuses a batch that does not fit
+        checkpoint, source, locks or the table's columns. Returns False if the batch is committed
+        already, or past the last one.
+        """
+        if self._spec.cdc:
+            self._spec.check_columns(batch.dtypes)
+        context = batch.sparkSession.sparkContext
+        run = str(context.getLocalProperty("spark.jobGroup.id"))
+        if run != self._run:
+            query = str(context.getLocalProperty("sql.streaming.queryId"))
+            self._take_over(batch.sparkSession, run, query)
+        elif self._checkpoint.owner() != self._owner:
+            raise StreamError(FENCED.format(self._place.checkpoint))
+        mine, others = self._rules.find(self._query, self._weighed(self._table.newest_first()))
+        self._fit.follow(others)
+        if self._shared:
+            self._check_locks()
+        digest, source = self._covers(batch_id), self._source()
+        self._stamp = {QUERY: self._query, COVERS: digest, SOURCE: source}
+        if self._rules.is_written(batch_id, digest, source, mine):
+            return False
+        self._fit.check_columns(batch, others)
+        return True
+
+    def stamp(self, batch_id: int) -> dict[str, str]:
+        """Return the write options that make a commit identify its batch.
+
+        They store query, batch, offsets and source in the commit's metadata, preserve the table's
+        indexes, and admit other writers if the table is shared.
+        """
+        if not self._stamp:
+            raise StreamError(
+                "stamp() was called before begin(); call begin() first, as write_batch does"
+            )
+        prefix = {"hoodie.datasource.write.commitmeta.key.prefix": PREFIX, BATCH: str(batch_id)}
+        return prefix | self._stamp | self._fit.kept | self._sharing
+
+    def fenced(self, batch: DataFrame) -> DataFrame:
+        """Return the same rows, unreadable once another driver has taken over the checkpoint.
+
+        Spark evaluates the condition on the driver after Hudi has announced the commit: a driver
+        that takes over later sees the announcement and rolls the commit back.
+        """
+        replaced = F.raise_error(F.lit(FENCED.format(self._place.checkpoint)))
+        owner = F.expr(f"(SELECT value FROM {_view(self._run)})")
+        return batch.where(F.when(owner == F.lit(self._owner), F.lit(True)).otherwise(replaced))
+
+    def _check(self, running: str | None = None) -> str:
+        """Check that checkpoint, source and table belong together; return the query's id.
+
+        Writes nothing. `running` is the id of the query that asks.
+        """
+        self._fit.check()
+        query = self._checkpoint.query()
+        if running is not None and running != query:
+            raise StreamError(
+                f"the stream does not use the checkpoint {self._place.checkpoint}, so a restart "
+                "would write everything again; "
+                'add .option("checkpointLocation", place.checkpoint) to writeStream'
+            )
+        mine, others = self._rules.find(query, self._table.newest_first())
+        near = [] if mine is None else [mine.batch]
+        planned = {
+            batch: self._covers(batch) for batch in near if self._checkpoint.is_planned(batch)
+        }
+        checkpoint = Checkpoint(query, self._checkpoint.done(), planned)
+        self._rules.check(checkpoint, self._source(), mine, others)
+        self._fit.check_groups(self._table.file_groups() if self._spec.buckets else set())
+        return str(query)
+
+    def _take_over(self, session: SparkSession, run: str, running: str) -> None:
+        """Check everything again and fence off the earlier driver, at a run's first batch."""
+        self._offsets, self._written = {}, SMALL_LOG
+        self._fit.forget_columns()
+        if not self._shared:  # another stream may be creating a shared table right now
+            self._table.clear_half_made()
+        self._query = self._check(running)
+        self._owner = self._checkpoint.take(Owner.here(run))
+        owner = session.read.text(self._checkpoint.owner_file())
+        owner.createOrReplaceTempView(_view(run))
+        self._fit.follow([])
+        options = self._options | self._fit.kept | self._sharing
+        self._table.roll_back_unfinished(options, wait=self._shared)
+        # Check again: what the earlier driver committed until now counts.
+        self._check(running)
+        self._seen = self._table.instants() if self._shared else set()
+        self._run = run
+
+    def _replaced(self) -> bool:
+        """Return whether another driver has noted itself as the checkpoint's owner."""
+        noted = self._checkpoint.noted()
+        return noted is not None and str(noted) != self._owner
+
+    def _weighed(self, commits: Iterable[Commit]) -> Iterator[Commit]:
+        """Yield the commits that are looked at: what they wrote may have made logs grow."""
+        for commit in commits:
+            self._written += 0 if commit.operation in SERVICES else commit.bytes
+            yield commit
+
+    def _check_locks(self) -> None:
+        """Look at the lock of each commit that has appeared since the last look."""
+        new = self._table.unseen(self._seen)
+        self._seen |= {commit.instant for commit in new}
+        self._rules.check_locks(self._sharing[SHARED], new)
+
+    def _source(self) -> str:
+        source = self._ask() if callable(self._ask) else self._ask
+        # Must not change either: another number of buckets would look up a key in another file.
+        fixed: dict[str, Any] = {"buckets": self._spec.buckets} if self._spec.buckets else {}
+        # Nor this: keys that are unique in the table would become unique in a partition only.
+        fixed |= {"index": "global"} if self._spec.is_global() else {}
+        return json.dumps(dict(source) | fixed, sort_keys=True)
+
+    def _covers(self, batch: int) -> str:
+        """Return the digest of what a planned batch reads; keep its offsets for the next batch."""
+        texts = {-1: ""} | self._offsets
+        for number in (batch - 1, batch):
+            if number not in texts:
+                texts[number] = self._checkpoint.offsets(number)
+        self._offsets = {batch: texts[batch]}
+        return covers(texts[batch - 1], texts[batch])
+
+
+def _view(run: str) -> str:
+    return f"hudilab_owner_{run.replace('-', '')}"

@@ -1,0 +1,54 @@
+"""The stream of notebook 02 as a process of its own, so that tests can kill it.
+
+Usage: writer.py TABLE_TYPE ROWS BATCHES; the place is HUDILAB_HOME's. At the end it compares the
+table with the generator and prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
+from hudilab.runtime.places import prepare
+from hudilab.runtime.session import open_session
+from hudilab.runtime.settings import load_settings
+from hudilab.runtime.streams import drain
+from hudilab.writer.ledger import BatchLedger
+
+
+def main(table_type: str, rows: int, batches: int) -> None:
+    settings = load_settings()
+    place = prepare(settings)
+    spec = readings_table(name=settings.table_name, table_type=table_type)
+    spark = open_session(settings, app="writer")
+    sizes = {"sensors": 5, "seed": 7}
+    readings = sensor_stream(spark, rows_per_batch=-(-rows // batches), rows=rows, **sizes)
+    source = {"rows": rows, "batches": batches, **sizes}
+    # Merges and cleaning are killed too.
+    ledger = BatchLedger(spark, spec, place, source, batches, tidy_every=5)
+    stream = readings.writeStream.foreachBatch(ledger.write_batch)
+    stream = stream.option("checkpointLocation", place.checkpoint)
+    drain(stream.start(), batches=batches, deadline=600)
+
+    expected = sensor_readings(spark, rows, **sizes)
+    table = spark.read.format("hudi").load(place.table).select(expected.columns)
+    history = spark.sql(
+        f"CALL show_timeline(path => '{place.table}', showArchived => true, limit => 100000)"
+    ).where("state = 'COMPLETED'")
+    parts = table.groupBy("sensor_id").count().orderBy("sensor_id")
+    result = {
+        "rows": table.count(),
+        "lost": expected.exceptAll(table).count(),
+        "twice": table.exceptAll(expected).count(),
+        "commits": history.where("action IN ('commit', 'deltacommit')").count(),
+        "partitions": {row[0]: row[1] for row in parts.collect()},
+        "merges": history.where("action = 'replacecommit'").count(),
+        "rollbacks": history.where("action = 'rollback'").count(),
+    }
+    spark.stop()
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

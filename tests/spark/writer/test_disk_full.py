@@ -1,0 +1,81 @@
+"""A full disk: readers keep the last commit, and with space again the stream is complete."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from hudilab.errors import StreamError
+from hudilab.lessons.faults import compare
+from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
+from hudilab.paths import Place, locate
+from hudilab.runtime.streams import drain
+from hudilab.writer.ledger import BatchLedger
+from hudilab.writer.spec import TableSpec
+
+PER_BATCH, BATCHES = 3000, 20
+SIZES = {"sensors": 3, "seed": 4}
+SOURCE = {"rows": PER_BATCH * BATCHES, "batches": BATCHES, **SIZES}
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 2 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if sys.platform != "linux" or os.geteuid() != 0 or mount("-t", "tmpfs", "2", folder):
+        pytest.skip("only root may mount a small disk")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def mount(how: str, what: str, megabytes: str, folder: Path) -> int:
+    command = ["mount", how, what, "-o", f"size={megabytes}m", "tmpfs", str(folder)]
+    return subprocess.run(command, capture_output=True, check=False).returncode
+
+
+def run(spark: SparkSession, spec: TableSpec, place: Place) -> None:
+    ledger = BatchLedger(spark, spec, place, SOURCE, BATCHES)
+    rows = sensor_stream(spark, rows_per_batch=PER_BATCH, rows=SOURCE["rows"], **SIZES)
+    stream = rows.writeStream.foreachBatch(ledger.write_batch)
+    stream = stream.option("checkpointLocation", place.checkpoint)
+    drain(stream.start(), batches=BATCHES, deadline=300)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("operation", ["bulk_insert", "upsert"])
+@pytest.mark.parametrize("full", ["table", "checkpoint"])
+def test_a_full_disk_loses_nothing(
+    spark: SparkSession, tmp_path: Path, disk: Path, operation: str, full: str
+) -> None:
+    buckets = 1 if operation == "upsert" else None
+    spec = readings_table(operation=operation, buckets=buckets)
+    roomy, tight = (
+        locate(str(folder), "lab", "readings", is_local=True, home=tmp_path)
+        for folder in (tmp_path / "warehouse", disk)
+    )
+    table, checkpoint = (tight, roomy) if full == "table" else (roomy, tight)
+    place = Place(table.warehouse, table.table, checkpoint.checkpoint, "lab", "readings")
+    filler = disk / "filler"
+    if full == "checkpoint":
+        filler.write_bytes(bytes(2 * 1024 * 1024 - 100 * 1024))
+    for _ in range(2):  # it is refused as long as the disk is full
+        with pytest.raises(StreamError, match=r"No space left on device|Disk quota exceeded"):
+            run(spark, spec, place)
+        rows = spark.read.format("hudi").load(place.table).count()
+        assert rows % PER_BATCH == 0
+        assert 0 < rows < SOURCE["rows"]
+        written = sensor_readings(spark, rows, **SIZES)
+        assert compare(written, place.table) == {"rows": rows, "lost": 0, "twice": 0}
+    filler.unlink(missing_ok=True)
+    assert mount("-o", "remount", "64", disk) == 0
+    run(spark, spec, place)
+    everything = sensor_readings(spark, SOURCE["rows"], **SIZES)
+    wanted = {"rows": SOURCE["rows"], "lost": 0, "twice": 0}
+    assert compare(everything, place.table) == wanted

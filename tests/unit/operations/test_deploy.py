@@ -1,0 +1,329 @@
+"""The JSON for AWS, held to AWS's own models of its services where botocore has them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore.validate import ParamValidator
+
+from hudilab.errors import BundleError
+from hudilab.operations import cli
+from hudilab.operations.ship.deploy import job_run, permissions, trust
+from hudilab.runtime.settings import Settings, load_settings
+
+ROOT = Path(__file__).resolve().parents[3]
+ID, ACCOUNT, TO = "00abcdef12345678", "123456789012", "s3://deployments/hudilab/1"
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/hudilab-job"
+CLUSTER = f"arn:aws:kafka:us-east-1:{ACCOUNT}:cluster/prices/aaaa-bbbb-1"
+# Amazon MSK Developer Guide, "Semantics of IAM authorization policy actions and resources".
+KAFKA = {
+    "Connect": "cluster",
+    "WriteDataIdempotently": "cluster",
+    "DescribeTopic": "topic",
+    "ReadData": "topic",
+    "WriteData": "topic",
+    "DescribeGroup": "group",
+    "AlterGroup": "group",
+}
+# Actions of S3 whose operation has another name.
+S3 = {"ListBucket": "ListObjectsV2", "ListMultipartUploadParts": "ListParts"}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+    return load_settings("AWS", {"HUDILAB_CONF": str(tmp_path / "conf")})
+
+
+def change(settings: Settings, group: str, **properties: str) -> Settings:
+    groups = json.loads(settings.source.read_text("utf-8"))
+    for one in groups:
+        if one["PropertyGroupId"] == group:
+            one["PropertyMap"] |= properties
+    settings.source.write_text(json.dumps(groups), "utf-8")
+    return load_settings("AWS", {"HUDILAB_CONF": str(settings.conf_dir)})
+
+
+def run(settings: Settings, **more: str) -> dict[str, Any]:
+    return job_run(settings, application_id=ID, role_arn=ROLE, to=TO, **more)
+
+
+def complaints(request: dict[str, Any]) -> str:
+    model = botocore.session.get_session().get_service_model("emr-serverless")
+    shape = model.operation_model("StartJobRun").input_shape
+    # The AWS CLI adds the token itself.
+    return str(ParamValidator().validate(request | {"clientToken": "a"}, shape).generate_report())
+
+
+def strings(request: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each text that the model has a pattern for: botocore does not compare them."""
+    model = botocore.session.get_session().get_service_model("emr-serverless")
+    members = model.operation_model("StartJobRun").input_shape.members
+    for name in ("applicationId", "executionRoleArn", "name"):
+        yield members[name].metadata["pattern"].replace("\\u002F", "/"), request[name]
+
+
+def test_the_request_is_what_the_service_takes(settings: Settings) -> None:
+    request = run(settings)
+    assert complaints(request) == ""
+    for pattern, text in strings(request):
+        assert re.fullmatch(pattern, text), pattern
+    assert "Unknown parameter" in complaints(request | {"entryPoint": "x"})
+
+
+def test_the_request_says_what_the_settings_say(settings: Settings) -> None:
+    request = run(settings)
+    assert (request["name"], request["mode"]) == ("stock_prices", "STREAMING")
+    assert request["retryPolicy"] == {"maxFailedAttemptsPerHour": 5}
+    submit = request["jobDriver"]["sparkSubmit"]
+    assert submit == {
+        "entryPoint": f"{TO}/main.py",
+        "entryPointArguments": ["stock_prices", "--trigger-seconds", "60"],
+    }
+    (spark,) = request["configurationOverrides"]["applicationConfiguration"]
+    found = spark["properties"]
+    assert found["spark.jars"] == f"{TO}/lib/hudilab-dependencies.jar"
+    assert found["spark.archives"] == f"{TO}/hudilab-bundle.zip#bundle"
+    assert found["spark.emr-serverless.driverEnv.RUNTIME_ENV"] == "AWS"
+    assert found["spark.serializer"] == "org.apache.spark.serializer.KryoSerializer"
+    assert found["spark.sql.shuffle.partitions"] == "64"
+    assert not [key for key in found if "credentials" in key or key == "spark.master"]
+    assert len(found) <= 100
+
+
+def test_a_job_that_ends_is_a_batch(settings: Settings) -> None:
+    bounded = change(settings, "spark.run.options", arguments="--available-now")
+    other = change(settings, "spark.run.options", job="sensor_readings", arguments="")
+    for one in (bounded, other):
+        request = run(one)
+        assert (request["mode"], "retryPolicy" in request) == ("BATCH", False)
+        assert complaints(request) == ""
+
+
+def test_python_from_an_archive(settings: Settings) -> None:
+    request = run(settings, python="s3://deployments/python311.tar.gz")
+    found = request["configurationOverrides"]["applicationConfiguration"][0]["properties"]
+    assert found["spark.archives"].endswith(",s3://deployments/python311.tar.gz#environment")
+    assert found["spark.emr-serverless.driverEnv.PYSPARK_PYTHON"] == "./environment/bin/python"
+
+
+def test_all_that_is_wrong_is_in_one_error(settings: Settings) -> None:
+    with pytest.raises(BundleError) as caught:
+        job_run(settings, application_id="A", role_arn="me", to="s3://b", python="python3")
+    assert str(caught.value) == (
+        "--application-id is not an application ID (digits and lowercase letters); --role-arn is "
+        "not arn:aws:iam::<account>:role/<name>; --to is not s3://<bucket>/<prefix>; --python is "
+        "not an absolute path in the image, or s3://<bucket>/<name>.tar.gz; fix the command line"
+    )
+    with pytest.raises(BundleError) as caught:
+        permissions(settings, account="1", to=TO, cluster_arn="x")
+    assert str(caught.value) == (
+        "--account is not an account ID of twelve digits; --cluster-arn is not "
+        "arn:aws:kafka:<region>:<account>:cluster/<name>/<id>; fix the command line"
+    )
+
+
+@pytest.mark.parametrize("warehouse", ["warehouse", "s3://whole-bucket"])
+def test_a_warehouse_that_is_not_a_prefix_on_s3(settings: Settings, warehouse: str) -> None:
+    local = change(settings, "HudiTable0", **{"warehouse.path": warehouse})
+    for ask in (run, lambda s: permissions(s, account=ACCOUNT, to=TO)):
+        with pytest.raises(BundleError) as caught:
+            ask(local)
+        assert str(caught.value) == (
+            f"warehouse.path in {settings.source} is not s3://<bucket>/<prefix>; "
+            "set it to one, so that the role gets access to the prefix and not to the whole bucket"
+        )
+
+
+def test_permissions_for_a_cluster_without_iam_servers(settings: Settings) -> None:
+    for group in ("consumer.config.0", "producer.config.0"):
+        settings = change(settings, group, **{"bootstrap.servers": "b:9092"})
+    with pytest.raises(BundleError) as caught:
+        permissions(settings, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
+    assert str(caught.value) == (
+        f"bootstrap.servers in {settings.source} are not a cluster's IAM servers, which use port "
+        "9098; fix them, or leave out --cluster-arn"
+    )
+
+
+def test_permissions_for_a_cluster_that_no_group_reads(settings: Settings) -> None:
+    with pytest.raises(BundleError) as caught:
+        permissions(replace(settings, consumer=None), account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
+    assert str(caught.value) == (
+        f"--cluster-arn is given, but {settings.source} has no Kafka groups; add consumer.config.0 "
+        "and producer.config.0"
+    )
+
+
+def operations(service: str) -> set[str]:
+    model = botocore.session.get_session().get_service_model(service)
+    return set(model.operation_names)
+
+
+def wrong_actions(policy: dict[str, Any]) -> list[str]:
+    """Actions that no service has, or that are allowed on the wrong kind of resource."""
+    known = {"s3": operations("s3"), "logs": operations("logs"), "sts": operations("sts")}
+    wrong = []
+    for statement in policy["Statement"]:
+        actions = statement["Action"]
+        for action in [actions] if isinstance(actions, str) else actions:
+            service, _, name = action.partition(":")
+            if service == "kafka-cluster":
+                kinds = {arn.split(":")[5].partition("/")[0] for arn in statement["Resource"]}
+                wrong += [] if kinds == {KAFKA.get(name)} else [action]
+            elif S3.get(name, name) not in known.get(service, ()):
+                wrong.append(action)
+    return wrong
+
+
+def allowed(policy: dict[str, Any], action: str, arn: str, **context: str) -> bool:
+    """IAM's answer, for the kinds of statements that a policy here may have."""
+
+    def matches(patterns: list[str], text: str) -> bool:
+        globs = (re.escape(one).replace(r"\*", ".*") for one in patterns)
+        return any(re.fullmatch(one, text) for one in globs)
+
+    def holds(operator: str, keys: dict[str, list[str]]) -> bool:
+        assert operator in ("StringLike", "StringLikeIfExists")
+        given = {name.partition(":")[2]: patterns for name, patterns in keys.items()}
+        absent = operator.endswith("IfExists")
+        return all(
+            matches(patterns, context[name]) if name in context else absent
+            for name, patterns in given.items()
+        )
+
+    return any(
+        action in one["Action"]
+        and matches(one["Resource"], arn)
+        and all(holds(*condition) for condition in one.get("Condition", {}).items())
+        for one in policy["Statement"]
+        if one["Effect"] == "Allow"
+    )
+
+
+def head(policy: dict[str, Any], key: str) -> int:
+    """What S3 answers about an object that is not there: API Reference, HeadObject, Permissions."""
+    if not allowed(policy, "s3:GetObject", f"arn:aws:s3:::hudilab-warehouse/{key}"):
+        return 403
+    return 404 if allowed(policy, "s3:ListBucket", "arn:aws:s3:::hudilab-warehouse") else 403
+
+
+def test_hadoop_s_requests_are_allowed_in_the_warehouse_only(settings: Settings) -> None:
+    policy = permissions(settings, account=ACCOUNT, to=TO)
+    bucket = "arn:aws:s3:::hudilab-warehouse"
+    # An empty warehouse: S3A looks for files where it makes folders, up to the warehouse's own.
+    for key in ("lab", "lab/lab", "lab/lab/t/.hoodie/hoodie.properties", "lab/_checkpoints/"):
+        assert head(policy, key) == 404, key
+    for prefix in ("lab", "lab/", "lab/lab/t/.hoodie/"):
+        assert allowed(policy, "s3:ListBucket", bucket, prefix=prefix), prefix
+    for action in ("GetObject", "PutObject", "DeleteObject", "AbortMultipartUpload"):
+        assert allowed(policy, f"s3:{action}", f"{bucket}/lab/lab/t/x.parquet"), action
+        assert allowed(policy, f"s3:{action}", f"{bucket}/lab/"), action
+        for other in (f"{bucket}/other/x", f"{bucket}/lab-2/x", "arn:aws:s3:::other/lab/x"):
+            assert not allowed(policy, f"s3:{action}", other), (action, other)
+    assert not allowed(policy, "s3:PutObject", f"{bucket}/lab")
+    for prefix in ("", "other/", "lab-2/", "la"):
+        assert not allowed(policy, "s3:ListBucket", bucket, prefix=prefix), prefix
+    assert not allowed(policy, "s3:DeleteObject", "arn:aws:s3:::deployments/hudilab/1/main.py")
+    assert allowed(policy, "s3:GetObject", "arn:aws:s3:::deployments/hudilab/1/main.py")
+    assert not allowed(policy, "s3:PutObject", "arn:aws:s3:::deployments/hudilab/1/main.py")
+
+
+def test_the_stream_s_requests_to_kafka_are_allowed(settings: Settings) -> None:
+    policy = permissions(settings, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
+    topic, group = (CLUSTER.replace(":cluster/", f":{kind}/") for kind in ("topic", "group"))
+    assert settings.consumer is not None
+    assert settings.producer is not None
+    read, written = settings.consumer.topic_name, settings.producer.topic_name
+    dead = settings.producer.dead_letter_topic_name
+    assert allowed(policy, "kafka-cluster:Connect", CLUSTER)
+    assert allowed(policy, "kafka-cluster:ReadData", f"{topic}/{read}")
+    assert not allowed(policy, "kafka-cluster:WriteData", f"{topic}/{read}")
+    for name in (written, dead):
+        assert allowed(policy, "kafka-cluster:WriteData", f"{topic}/{name}")
+        assert not allowed(policy, "kafka-cluster:ReadData", f"{topic}/{name}")
+    assert allowed(policy, "kafka-cluster:AlterGroup", f"{group}/spark-kafka-source-1-2-driver-0")
+    assert not allowed(policy, "kafka-cluster:AlterGroup", f"{group}/payroll")
+
+
+@pytest.mark.parametrize(
+    ("region", "partition"),
+    [("us-east-1", "aws"), ("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov")],
+)
+def test_every_arn_is_of_the_region_s_partition(
+    settings: Settings, region: str, partition: str
+) -> None:
+    there = change(settings, "HudiTable0", **{"aws.region": region})
+    cluster = CLUSTER.replace("arn:aws:kafka:us-east-1", f"arn:{partition}:kafka:{region}")
+    policy = permissions(there, account=ACCOUNT, to=TO, cluster_arn=cluster)
+    arns = [arn for one in policy["Statement"] for arn in one["Resource"]]
+    assert {arn.split(":")[1] for arn in arns} == {partition}
+    role = ROLE.replace("arn:aws:", f"arn:{partition}:")
+    request = job_run(there, application_id=ID, role_arn=role, to=TO)
+    assert request["executionRoleArn"] == role
+
+
+def test_a_region_and_arns_that_do_not_go_together(settings: Settings) -> None:
+    china = change(settings, "HudiTable0", **{"aws.region": "cn-north-1"})
+    texts = []
+    for ask in (run, lambda s: permissions(s, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)):
+        with pytest.raises(BundleError) as caught:
+            ask(china)
+        texts.append(str(caught.value))
+    told = (
+        f"is in AWS partition aws, but aws.region='cn-north-1' in {settings.source} is in aws-cn; "
+        "fix one of the two"
+    )
+    assert texts == [f"--role-arn {told}", f"--cluster-arn {told}"]
+    nowhere = change(settings, "HudiTable0", **{"aws.region": "narnia-1"})
+    with pytest.raises(BundleError) as caught:
+        run(nowhere)
+    assert str(caught.value) == (
+        f"aws.region='narnia-1' in {settings.source} is not an AWS region; fix it"
+    )
+
+
+def test_the_policy_has_no_wildcard_that_is_too_wide(settings: Settings) -> None:
+    policy = permissions(settings, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
+    assert wrong_actions(policy) == []
+    assert len({one["Sid"] for one in policy["Statement"]}) == len(policy["Statement"])
+    for one in policy["Statement"]:
+        assert one["Effect"] == "Allow"
+        assert not [action for action in one["Action"] if "*" in action]
+        for arn in one["Resource"]:
+            assert re.fullmatch(r"arn:aws:(s3|logs|kafka):[a-z0-9-]*:\d*:[^*]+\*?", arn), arn
+    # IAM counts what is not blank, 6,144 characters at most in a managed policy.
+    assert len(re.sub(r"\s", "", json.dumps(policy))) < 6144
+    without = permissions(settings, account=ACCOUNT, to=TO)
+    assert "kafka" not in json.dumps(without)
+    assert wrong_actions(trust(account=ACCOUNT)) == []
+
+
+def test_a_wrong_action_is_found() -> None:
+    bad = {"Action": ["s3:ReadObject", "kafka-cluster:ReadData"], "Resource": [CLUSTER]}
+    assert wrong_actions({"Statement": [bad]}) == bad["Action"]
+
+
+def test_the_commands_print_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands = {
+        "job": ["--application-id", ID, "--role-arn", ROLE, "--to", TO],
+        "permissions": ["--account", ACCOUNT, "--to", TO, "--cluster-arn", CLUSTER],
+        "trust": ["--account", ACCOUNT],
+    }
+    for name, options in commands.items():
+        monkeypatch.setattr(sys, "argv", ["hudilab", "deploy", name, *options])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        assert not caught.value.code
+        assert json.loads(capsys.readouterr().out)

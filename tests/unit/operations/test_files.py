@@ -1,0 +1,70 @@
+"""Files that servers read: what Java makes of them, and who else may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+
+from hudilab.operations.servers.files import properties
+from hudilab.runtime.java.find import find_java
+from hudilab.runtime.private import write_private
+
+LINES = {
+    "plain": "value",
+    "home": "/home/o'brien, jürgen's/a b",
+    "windows": "C:\\temp\\new",
+    "jaas": 'x.Module required user="a" password="p=q:r#s!";',
+    "blanks": "   three before, two after  ",
+    "one blank": " ",
+    "empty": "",
+    "a key: with = all #! of them": "v",
+    "#comment": "# no comment",
+    "!other": "! no comment",
+    "lines": "a\nb\r\nc\td\fe\0f",
+    "astral": "🦆 and ü and € and \u2028",
+    "ends in a backslash": "x\\",
+    "ends in two": "x\\\\",
+}
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[JavaGateway]:
+    java = find_java().home / "bin" / "java"
+    port = launch_gateway(java_path=str(java), die_on_exit=True)
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
+    yield gateway
+    gateway.shutdown()
+
+
+def test_java_reads_what_was_meant(gateway: JavaGateway, tmp_path: Path) -> None:
+    file = tmp_path / "x.properties"
+    write_private(file, properties(LINES))
+    assert file.read_bytes().isascii()
+    read = gateway.jvm.java.util.Properties()
+    stream = gateway.jvm.java.io.FileInputStream(str(file))
+    read.load(stream)
+    stream.close()
+    assert {key: read.getProperty(key) for key in read.stringPropertyNames()} == LINES
+
+
+def test_utf_8_would_not_do(gateway: JavaGateway, tmp_path: Path) -> None:
+    """Else the test above would show nothing."""
+    file = tmp_path / "x.properties"
+    file.write_text("home=jürgen\n", encoding="utf-8")
+    read = gateway.jvm.java.util.Properties()
+    stream = gateway.jvm.java.io.FileInputStream(str(file))
+    read.load(stream)
+    stream.close()
+    assert read.getProperty("home") == "jÃ¼rgen"
+
+
+def test_a_private_file_is_whole_and_for_its_user(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_text("before")
+    file.chmod(0o644)
+    write_private(file, "after")
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ("after", 0o600)
+    assert list(tmp_path.iterdir()) == [file]

@@ -1,0 +1,89 @@
+"""What a headless run keeps of a notebook, and the page that it makes of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from hudilab.operations.runner import as_html, copy_notebook, jvm_options, run_notebooks
+from hudilab.runtime.java.find import FAST_START
+from hudilab.runtime.settings import load_settings
+
+PROJECT = Path(__file__).resolve().parents[3]
+LESSONS = sorted((PROJECT / "notebooks").glob("[0-9]*.ipynb"))
+EXERCISE = re.compile(r"\bExercise\(|\.check\(")
+
+
+def test_a_page_holds_the_diagrams_of_its_lesson() -> None:
+    lesson = PROJECT / "notebooks" / "02_write_hudi_stream.ipynb"
+    linked = set(re.findall(r"\]\(\.\./docs/diagrams/(\S+?)\)", lesson.read_text("utf-8")))
+    assert len(linked) >= 2
+    page = as_html(lesson, PROJECT)
+    assert page.count('src="data:image/svg+xml;base64,') == len(linked)
+    assert "docs/diagrams/" not in page
+
+
+def test_only_the_exercises_are_left_out(tmp_path: Path) -> None:
+    for lesson in LESSONS:
+        copy_notebook(lesson, tmp_path / "short.ipynb", exercises=False)
+        copy_notebook(lesson, tmp_path / "whole.ipynb", exercises=True)
+        whole = nbformat.read(tmp_path / "whole.ipynb", as_version=4).cells
+        short = nbformat.read(tmp_path / "short.ipynb", as_version=4).cells
+        assert whole == nbformat.read(lesson, as_version=4).cells
+        left_out = [cell.source for cell in whole if cell not in short]
+        assert len(left_out) >= 9
+        assert not any(EXERCISE.search(cell.source) for cell in short), lesson.name
+
+
+def test_no_cell_needs_what_an_exercise_defined(tmp_path: Path) -> None:
+    for lesson in LESSONS:
+        copy_notebook(lesson, tmp_path / lesson.name, exercises=False)
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select=F821", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("values", "runtime", "fast"),
+    [
+        ({"rows": 200_000}, "LOCAL", True),
+        ({"rows": 200_001}, "LOCAL", False),
+        ({"rows": "all"}, "LOCAL", False),
+        ({"batches": 5}, "LOCAL", False),
+        ({"rows": 5, "runtime": ""}, "LOCAL", True),
+        ({"rows": 5, "runtime": "aws"}, "LOCAL", False),
+        ({"rows": 5, "runtime": "local"}, "DOCKER", True),
+        ({"rows": 5}, "DOCKER", False),
+    ],
+)
+def test_only_small_notebooks_on_this_machine_start_java_for_a_short_life(
+    values: dict[str, object], runtime: str, fast: bool
+) -> None:
+    assert jvm_options(values, runtime) == (FAST_START if fast else "")
+    theirs = "-XX:TieredStopAtLevel=4"
+    assert jvm_options(values, runtime, theirs) == (f"{FAST_START} {theirs}" if fast else theirs)
+
+
+@pytest.mark.parametrize(("given", "fast"), [([], True), ([("rows", "200001")], False)])
+def test_each_kernel_gets_its_options_and_the_next_one_gets_none_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[tuple[str, str]], fast: bool
+) -> None:
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dmine=1")
+    monkeypatch.delenv("RUNTIME_ENV", raising=False)
+    monkeypatch.setenv("HUDILAB_LOG_FILE", "restored at the end")
+    monkeypatch.setenv("HUDILAB_HOME", str(tmp_path))
+    show = 'import os; print(os.environ["SPARK_SUBMIT_OPTS"])'
+    cells = [
+        nbformat.v4.new_code_cell("rows = 200_000", metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell(show, metadata={"tags": ["result"]}),
+    ]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "shown.ipynb")
+    shown = run_notebooks([str(tmp_path / "shown.ipynb")], given, load_settings(), None)
+    assert shown == [f"{FAST_START} -Dmine=1" if fast else "-Dmine=1"]
+    assert os.environ["SPARK_SUBMIT_OPTS"] == "-Dmine=1"

@@ -1,0 +1,98 @@
+"""What is wrong with a bundle is said before anything is started."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import psutil
+import pytest
+
+from hudilab.errors import BundleError, SessionError
+from hudilab.runtime.cluster import submit as module
+from hudilab.runtime.cluster.drivers import end_driver
+from hudilab.runtime.cluster.submit import submit
+from hudilab.runtime.settings import Settings, load_settings
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return replace(load_settings(env={}), home=tmp_path / "home")
+
+
+def refusal(settings: Settings, bundle: Path, job: str = "sensor_readings") -> str:
+    with pytest.raises(BundleError) as caught:
+        submit(settings, job, (), bundle)
+    return str(caught.value)
+
+
+def test_a_bundle_that_is_none(settings: Settings, tmp_path: Path) -> None:
+    bundle = tmp_path / "b.zip"
+    said = f"{bundle} is not a bundle ({{}}); build one with: make bundle".format
+    assert refusal(settings, bundle) == said("No such file or directory")
+    bundle.write_text("text")
+    assert refusal(settings, bundle) == said("it is a different kind of file")
+    with ZipFile(bundle, "w") as archive:
+        archive.writestr("main.py", "")
+    assert refusal(settings, bundle) == said("it is a different kind of file")
+    assert not list(settings.home.glob("submitted/*"))
+
+
+def test_a_bundle_runs_its_own_jobs_only(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").touch()
+    said = refusal(settings, tmp_path / "b.zip", str(tmp_path / "mine.py"))
+    assert said == (
+        f"{tmp_path}/mine.py is not in {tmp_path}/b.zip; use a job of the lab, or leave out "
+        "--bundle"
+    )
+
+
+def test_two_unpack_one_bundle_at_the_same_time(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle, folder = tmp_path / "b.zip", settings.home / "submitted"
+    folder.mkdir(parents=True)
+    with ZipFile(bundle, "w") as archive:
+        archive.writestr("MANIFEST.json", "{}")
+
+    class Slow(ZipFile):
+        def extractall(self, *arguments: Any, **named: Any) -> None:
+            super().extractall(*arguments, **named)
+            with monkeypatch.context() as patch:  # the other one is quicker
+                patch.setattr(module, "ZipFile", ZipFile)
+                patch.setattr(os, "getpid", lambda: 0)
+                module._unpack(bundle, folder)
+
+    monkeypatch.setattr(module, "ZipFile", Slow)
+    root = module._unpack(bundle, folder)
+    assert (root / "MANIFEST.json").read_text() == "{}"
+    assert list(folder.iterdir()) == [root]  # and no half of one
+
+
+def test_a_program_that_opens_no_session_is_left_alone(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BRIEFLY", 0.5)
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(600)\n")
+    started = submit(settings, str(tmp_path / "slow.py"))
+    driver = psutil.Process(started.pid)
+    try:
+        assert started.id == ""
+        assert driver.status() != psutil.STATUS_ZOMBIE
+    finally:
+        end_driver(driver)
+
+
+def test_a_program_that_fails_says_why(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BRIEFLY", 120.0)
+    (tmp_path / "broken.py").write_text("raise ValueError('nothing to do')\n")
+    with pytest.raises(SessionError) as caught:
+        submit(settings, str(tmp_path / "broken.py"))
+    assert str(caught.value).startswith(
+        f"{tmp_path}/broken.py exited with code 1: ValueError: nothing to do; see the log "
+    )

@@ -1,0 +1,171 @@
+"""`make lab`: copies for the reader, the checkout stays as it is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from lab import FIRST, NOTES, main, update
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from hudilab.errors import PathError
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def book(text: str, *code: NotebookNode) -> str:
+    """A notebook of one text, and of cells of code."""
+    nb = new_notebook(cells=[new_markdown_cell(text, id="text"), *code])
+    return str(nbformat.writes(nb)) + "\n"
+
+
+@pytest.fixture
+def lessons(tmp_path: Path) -> Path:
+    folder = tmp_path / "lessons"
+    folder.mkdir()
+    for name in ("00_a.ipynb", "01_b.ipynb", "_template.ipynb"):
+        (folder / name).write_text(book(f"{name}, first edition"))
+    return folder
+
+
+@pytest.fixture
+def copies(lessons: Path, tmp_path: Path) -> Path:
+    """Copies of the first edition."""
+    folder = tmp_path / "home" / "notebooks"
+    told = list(update(lessons, folder))
+    assert told == [f"{folder}/00_a.ipynb: copied", f"{folder}/01_b.ipynb: copied"]
+    return folder
+
+
+def texts(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir() if path.name != NOTES}
+
+
+def test_copies_are_the_lessons(lessons: Path, copies: Path) -> None:
+    expected = {name: text for name, text in texts(lessons).items() if name[0] != "_"}
+    assert texts(copies) == expected
+    assert list(update(lessons, copies)) == []
+
+
+def test_diagrams_are_beside_the_copies(lessons: Path, copies: Path) -> None:
+    diagrams = lessons.parent / "docs" / "diagrams"
+    diagrams.mkdir(parents=True)
+    (diagrams / "flow.svg").write_text("<svg/>")
+    (lessons / "00_a.ipynb").write_text(
+        book("see ![flow](../docs/diagrams/flow.svg), ../docs/diagrams")
+    )
+    assert list(update(lessons, copies)) == [f"{copies}/00_a.ipynb: updated to the new lesson"]
+    shown = book("see ![flow](diagrams/flow.svg), ../docs/diagrams")
+    assert (copies / "00_a.ipynb").read_text() == shown
+    assert (copies / "diagrams" / "flow.svg").read_text() == "<svg/>"
+    assert list(update(lessons, copies)) == []
+
+
+def test_a_copy_has_not_run_and_gives_no_answer_away(lessons: Path, copies: Path) -> None:
+    def cell(tag: str) -> NotebookNode:
+        outputs = [new_output("stream", text="right: 2")]
+        tags = {"tags": [tag, "keep_output"]}
+        return new_code_cell("a = 2", id=tag, metadata=tags, outputs=outputs, execution_count=1)
+
+    marked = [cell(tag) for tag in ("fact", "exercise", "check", "solution")]
+    (lessons / "00_a.ipynb").write_text(book("An exercise", *marked))
+    list(update(lessons, copies))
+    found = nbformat.read(copies / "00_a.ipynb", as_version=4).cells[1:]
+    assert [bool(one.outputs) for one in found] == [False] * 4
+    assert [one.execution_count for one in found] == [None] * 4
+    assert [one.source for one in found] == [*["a = 2"] * 3, "# Open this for a solution\na = 2"]
+
+
+def test_a_lesson_that_has_changed_is_copied_anew(lessons: Path, copies: Path) -> None:
+    (lessons / "00_a.ipynb").write_text(book("second edition"))
+    assert list(update(lessons, copies)) == [f"{copies}/00_a.ipynb: updated to the new lesson"]
+    assert texts(copies)["00_a.ipynb"] == book("second edition")
+    assert list(update(lessons, copies)) == []
+
+
+def test_a_reader_s_copy_is_never_overwritten(lessons: Path, copies: Path) -> None:
+    (copies / "00_a.ipynb").write_text("mine")
+    assert list(update(lessons, copies)) == []
+    for edition in ("second edition", "third edition"):
+        (lessons / "00_a.ipynb").write_text(book(edition))
+        told = list(update(lessons, copies))
+        command = f"rm '{copies}/00_a.ipynb'"
+        assert told == [
+            f"{copies}/00_a.ipynb: your changed copy is kept; to get the new lesson: {command}"
+        ]
+        assert texts(copies)["00_a.ipynb"] == "mine"
+    subprocess.run(command, shell=True, check=True)
+    assert list(update(lessons, copies)) == [f"{copies}/00_a.ipynb: copied"]
+    assert texts(copies)["00_a.ipynb"] == book("third edition")
+
+
+@pytest.mark.parametrize("spoilt", [None, "{", "7"])
+def test_without_notes_a_copy_that_differs_is_the_reader_s(
+    lessons: Path, copies: Path, spoilt: str | None
+) -> None:
+    if spoilt is None:
+        (copies / NOTES).unlink()
+    else:
+        (copies / NOTES).write_text(spoilt)
+    (copies / "00_a.ipynb").write_text("mine")
+    (lessons / "01_b.ipynb").write_text(book("second edition"))
+    told = list(update(lessons, copies))
+    assert [line.partition(":")[0] for line in told] == [
+        f"{copies}/{name}" for name in ("00_a.ipynb", "01_b.ipynb")
+    ]
+    assert texts(copies) == {"00_a.ipynb": "mine", "01_b.ipynb": book("01_b.ipynb, first edition")}
+
+
+def test_a_home_that_cannot_be_written_is_one_line(lessons: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PathError) as caught:
+        list(update(lessons, tmp_path / "file" / "notebooks"))
+    assert str(caught.value) == (
+        f"cannot write {tmp_path}/file/notebooks (Not a directory); "
+        "make it writable, or set HUDILAB_HOME to a writable directory"
+    )
+
+
+def test_jupyterlab_opens_the_copies_and_at_first_lesson_00(tmp_path: Path) -> None:
+    env = os.environ | {"HUDILAB_HOME": str(tmp_path), "HUDILAB_CONF": "", "RUNTIME_ENV": ""}
+    env["JUPYTER_CONFIG_DIR"] = str(tmp_path / "config")
+    run = {"env": env, "capture_output": True, "text": True, "timeout": 60, "check": True}
+    command = [sys.executable, str(ROOT / "tools" / "lab.py"), "--show-config"]
+    done = subprocess.run(command, cwd=tmp_path, **run)  # type: ignore[call-overload]
+    copies = tmp_path / "notebooks"
+    assert done.stdout.count(": copied\n") == len(list((ROOT / "notebooks").glob("[0-9]*.ipynb")))
+    assert f"  .root_dir = '{copies}'\n" in done.stdout
+    first = f"  .default_url = '/lab/tree/{FIRST}'\n"
+    assert first in done.stdout
+    assert (copies / FIRST).is_file()
+    again = subprocess.run(command, cwd=tmp_path, **run)  # type: ignore[call-overload]
+    assert "  .default_url = '/lab'\n" in again.stdout
+    where = "from hudilab.runtime.settings import load_settings as s; print(s().conf_dir)"
+    found = subprocess.run([sys.executable, "-c", where], cwd=copies, **run)  # type: ignore[call-overload]
+    assert found.stdout == f"{ROOT}/conf\n"
+
+
+def test_make_lab_opens_no_file_of_the_checkout() -> None:
+    done = subprocess.run(
+        ["make", "--no-print-directory", "-n", "lab", "ARGS=--no-browser"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == ".venv/bin/python tools/lab.py --no-browser"
+
+
+def test_a_terminal_of_jupyterlab_finds_the_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUDILAB_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.setattr(os, "execv", lambda *_: None)
+    main([])
+    assert os.environ["PATH"] == f"{sys.prefix}/bin{os.pathsep}/usr/bin"

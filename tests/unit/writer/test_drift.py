@@ -1,0 +1,174 @@
+"""Which changes of a batch's columns a table takes, and the exact text of every refusal."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from hudilab.errors import TableError
+from hudilab.writer.drift import check_drift
+from hudilab.writer.spec import TableSpec
+
+HEAD = 'memory://t does not take the batch (schema="{}"), nothing was written: '
+ANYWAY = 'to change the table for good, set TableSpec.schema="any", else '
+
+
+def schema(**columns: Any) -> str:
+    """Spark's JSON; a type in a list is NOT NULL."""
+    fields = [
+        {
+            "name": name,
+            "type": kind[0] if isinstance(kind, list) else kind,
+            "nullable": not isinstance(kind, list),
+            "metadata": {},
+        }
+        for name, kind in columns.items()
+    ]
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+def array(of: Any) -> dict[str, Any]:
+    return {"type": "array", "elementType": of, "containsNull": True}
+
+
+def struct(**fields: Any) -> dict[str, Any]:
+    return dict(json.loads(schema(**fields)))
+
+
+def refused(table: str, batch: str, policy: str = "evolve", **more: Any) -> str:
+    with pytest.raises(TableError) as caught:
+        check_drift("memory://t", table, batch, policy, **more)
+    assert str(caught.value).startswith(HEAD.format(policy))
+    return str(caught.value).removeprefix(HEAD.format(policy))
+
+
+OLD = schema(id="long", v="integer")
+
+
+@pytest.mark.parametrize(
+    ("table", "batch"),
+    [
+        ("integer", "integer"),
+        # The column grows.
+        ("integer", "long"),
+        ("integer", "double"),
+        ("float", "double"),
+        ("decimal(6,2)", "decimal(10,2)"),
+        # The column stays as it is and holds each value.
+        ("long", "integer"),
+        ("integer", "short"),
+        ("double", "float"),
+        ("decimal(10,2)", "decimal(6,2)"),
+        ("decimal(12,2)", "integer"),
+        ("string", "integer"),
+        ("string", "decimal(6,2)"),
+        (array("integer"), array("integer")),
+        (struct(a="integer"), struct(a="integer", b="string")),
+    ],
+)
+def test_what_is_taken(table: Any, batch: Any) -> None:
+    check_drift("memory://t", schema(id="long", v=table), schema(v=batch, id="long"), "evolve")
+
+
+@pytest.mark.parametrize(
+    ("table", "batch", "told"),
+    [
+        ("integer", "string", ("int", "string")),
+        ("integer", "float", ("int", "float")),
+        ("long", "double", ("bigint", "double")),
+        ("long", "timestamp", ("bigint", "timestamp")),
+        ("long", "decimal(20,0)", ("bigint", "decimal(20,0)")),
+        # Hudi converts these values, and some of them become others.
+        ("decimal(6,2)", "long", ("decimal(6,2)", "bigint")),
+        ("decimal(6,2)", "double", ("decimal(6,2)", "double")),
+        ("decimal(6,2)", "decimal(6,4)", ("decimal(6,2)", "decimal(6,4)")),
+        ("decimal(6,2)", "string", ("decimal(6,2)", "string")),
+        ("double", "long", ("double", "bigint")),
+    ],
+)
+def test_types_that_are_refused(table: str, batch: str, told: tuple[str, str]) -> None:
+    old, new = schema(id="long", v=table), schema(id="long", v=batch)
+    assert refused(old, new) == (
+        f"column v is {told[0]} in the table and {told[1]} in the batch; {ANYWAY}correct the "
+        f'batch: batch = batch.withColumn("v", F.col("v").cast("{told[0]}"))'
+    )
+    check_drift("memory://t", old, new, "any")
+    check_drift("memory://t", "", new, "evolve")  # there is no table yet
+
+
+def test_a_type_that_no_cast_leads_to() -> None:
+    batch = schema(id="long", v=array("integer"))
+    assert refused(OLD, batch) == (
+        "column v is int in the table and array<int> in the batch; correct the batch: batch = "
+        'batch.withColumnRenamed("v", "v_new").withColumn("v", F.lit(None).cast("int"))'
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "batch", "told"),
+    [
+        (array("integer"), array("long"), "column v is int in the table and bigint in the batch"),
+        (struct(a="integer"), struct(a="long"), "column v.a is int in the table and bigint in the"),
+        (array("long"), array("integer"), "column v is bigint in the table and int in the batch"),
+    ],
+)
+def test_types_inside_others_stay_as_they_are(table: Any, batch: Any, told: str) -> None:
+    for policy in ("evolve", "freeze"):
+        assert refused(schema(v=table), schema(v=batch), policy).startswith(told)
+
+
+def test_a_new_column_must_be_nullable() -> None:
+    check_drift("memory://t", OLD, schema(id="long", v="integer", unit="string"), "evolve")
+    assert refused(OLD, schema(id="long", v="integer", unit=["string"])) == (
+        "column unit (string) is new and NOT NULL, but the rows of the table have no value for "
+        'it; correct the batch: batch = batch.withColumn("unit", F.when(F.lit(True), '
+        'F.col("unit")))'
+    )
+
+
+def test_a_missing_column() -> None:
+    said = refused(OLD, schema(id="long"))
+    assert said == (
+        "column v (int) is missing; correct the batch: batch = "
+        'batch.withColumn("v", F.lit(None).cast("int"))'
+    )
+    check_drift("memory://t", OLD, schema(id="long"), "evolve", fills=True)
+
+
+def test_a_frozen_table_takes_no_change_and_narrower_values() -> None:
+    check_drift("memory://t", OLD, schema(v="short", id="long"), "freeze")
+    assert refused(OLD, schema(id="long", v="long", unit="string"), "freeze") == (
+        "column v is int in the table and bigint in the batch, column unit (string) is new; "
+        'correct the batch: batch = batch.withColumn("v", F.col("v").cast("int")).drop("unit")'
+    )
+
+
+def test_every_difference_at_once_and_inside_structs() -> None:
+    table = schema(id="long", at=struct(x="integer", y="integer"), tags=array("integer"))
+    batch = schema(id="string", at=struct(x="string"), tags=array("string"))
+    kind = "struct<x:int,y:int>"
+    assert refused(table, batch) == (
+        "column id is bigint in the table and string in the batch, column at.x is int in the "
+        "table and string in the batch, column at.y (int) is missing, column tags is int in the "
+        f"table and string in the batch; {ANYWAY}correct the batch: batch = "
+        'batch.withColumn("id", F.col("id").cast("bigint"))'
+        f'.withColumn("at", F.col("at").cast("{kind}"))'
+        '.withColumn("tags", F.col("tags").cast("array<int>"))'
+    )
+
+
+def test_the_fields_that_hudi_adds_do_not_count() -> None:
+    table = schema(_hoodie_record_key="string", id="long", v="integer")
+    check_drift("memory://t", table, schema(id="long", v="integer"), "freeze")
+    deletes = schema(id="long", v="integer", _hoodie_is_deleted="boolean")
+    assert "column _hoodie_is_deleted (boolean) is missing" in refused(deletes, OLD)
+
+
+def test_a_policy_that_does_not_exist() -> None:
+    with pytest.raises(TableError) as caught:
+        TableSpec("t", ("id",), (), "v", schema="strict")
+    assert str(caught.value) == (
+        "invalid TableSpec: schema='strict' is not one of evolve, freeze, any; fix these fields"
+    )
