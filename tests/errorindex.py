@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import errorpage
-from errorpage import Row
+from errorpage import Row, is_there
 
 import hudilab
 from hudilab.errors import LabError
@@ -78,12 +78,6 @@ class Errors:
         before = errorpage.load(record)[1] if record.exists() else []
         kept = [row for row in before if (row.file, row.test) not in self.ran and is_there(row)]
         errorpage.save(record, [*AREAS], kept + self.seen)
-
-
-def is_there(row: Row) -> bool:
-    """Whether a row's test still exists."""
-    file = ROOT / row.file
-    return file.exists() and f"def test_{row.test}(" in file.read_text("utf-8")
 
 
 def area(module: str) -> str:

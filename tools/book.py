@@ -151,6 +151,9 @@ def reference() -> Iterator[tuple[str, str]]:
     rows = []
     for name in hudilab.__all__:
         found = getattr(hudilab, name)
+        if isinstance(found, str):
+            rows.append(f"| `{name}` | `{found!r}` |")
+            continue
         what = (found.__doc__ or "").partition("\n")[0]
         rows.append(f"| {{py:obj}}`{name} <{found.__module__}.{name}>` | {what} |")
     names = "\n".join(["| name | what it is |", "|---|---|", *rows])

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+ROOT = Path(__file__).resolve().parent.parent
 EMPTY = """# Error messages
 
 Every error of the lab is one line: what failed, a semicolon, and what to do. This page lists them
@@ -46,12 +48,15 @@ class Row(NamedTuple):
 
 
 def page(folder: Path) -> str:
-    """The page of all records in a folder; errors that differ in values only are one row."""
+    """The page of all records in a folder; errors that differ in values only are one row.
+
+    What tests provoked that have been moved or deleted since is left out.
+    """
     areas, rows = dict[str, None](), dict[tuple[str, str], Row]()
     for file in sorted(folder.glob("*.json")):
         titles, found = load(file)
         areas |= dict.fromkeys(titles)
-        for row in found:
+        for row in filter(is_there, found):
             rows[row.key] = min(row, rows.get(row.key, row))
     if not rows:
         return EMPTY
@@ -60,6 +65,18 @@ def page(folder: Path) -> str:
         if lines := sorted((str(row) for row in rows.values() if row.area == title), key=str.lower):
             text += f"\n## {title}\n\n| you see | test |\n|---|---|\n" + "\n".join(lines) + "\n"
     return text
+
+
+def is_there(row: Row) -> bool:
+    """Whether a row's test still exists."""
+    return row.test in tests_of(ROOT / row.file)
+
+
+@cache
+def tests_of(file: Path) -> frozenset[str]:
+    """The names of a file's tests, without `test_`; none if there is no such file."""
+    text = file.read_text("utf-8") if file.exists() else ""
+    return frozenset(re.findall(r"(?m)^def test_(\w+)\(", text))
 
 
 def load(file: Path) -> tuple[list[str], list[Row]]:

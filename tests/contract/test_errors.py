@@ -62,14 +62,16 @@ def test_a_record_keeps_what_other_tests_provoked(tmp_path: Path) -> None:
 
 
 def test_the_page_has_each_error_once(tmp_path: Path) -> None:
+    mine = Path(__file__).relative_to(errorindex.ROOT).as_posix()
     texts = ("a `b` | c; d", "no table 'x'; write to it", "no table 'y'; write to it")
-    rows = [Row("Paths", text, "tests/unit/test_paths.py", "a_name") for text in texts]
+    rows = [Row("Paths", text, mine, NOW) for text in texts]
+    gone = Row("Paths", "no sun; wait", mine, "a_test_that_nobody_wrote")
     errorpage.save(tmp_path / "spark.json", [*AREAS], rows[:2])
-    errorpage.save(tmp_path / "unit.json", [*AREAS], [*rows, rows[0]._replace(area="S3")])
+    errorpage.save(tmp_path / "unit.json", [*AREAS], [*rows, rows[0]._replace(area="S3"), gone])
     page = errorpage.page(tmp_path)
     assert "lists\n3 of them" in page
     assert re.findall(r"(?m)^## (.*)$", page) == ["Paths", "S3"]
-    link = "[a name](tests/unit/test_paths.py)"
+    link = f"[{NOW.replace('_', ' ')}]({mine})"
     assert f"| `` a `b` \\| c; d `` | {link} |\n| `no table 'x'; write to it` | {link} |" in page
 
 

@@ -42,24 +42,12 @@ RUNS = [command for command in COMMANDS if re.search(r"\b(make|hudilab) run\b", 
 
 def test_the_readme_starts_with_the_main_commands() -> None:
     assert commands(README) == ["make lab", "make run", "make test"]
-    assert len(README.split()) <= 1200
 
 
 def test_the_manuals_have_commands() -> None:
     assert len(COMMANDS) >= 20
     assert set(QUICK) < set(COMMANDS)
     assert len([line for line in COMMANDS if line.startswith(("make bundle", "make bench"))]) == 2
-
-
-def test_links_and_pictures_lead_somewhere() -> None:
-    targets = re.findall(r"\]\(([^)#]+)[)#]", README)
-    assert len(targets) >= 20
-    assert [target for target in targets if not (PROJECT / target).exists()] == []
-    assert {f"docs/{name}.md" for name in (*PAGES, "deploy")} <= set(targets)
-    for name, text in PAGES.items():
-        targets = re.findall(r"\]\(([^)#]+)[)#]", text)
-        gone = [target for target in targets if not (PROJECT / "docs" / target).exists()]
-        assert gone == [], name
 
 
 @pytest.mark.parametrize("command", QUICK)
