@@ -32,7 +32,7 @@ lesson: setup-dev ## run one notebook and compare its results with those in git:
 	@$(BIN)/python tools/gates.py --lesson "$(NB)"
 
 test-deep: setup-dev ## the tests that take minutes
-	@$(BIN)/python -m pytest tests -m deep $(ARGS)
+	@$(BIN)/python -m pytest tests -m deep --errors-to dist/errors/deep.json $(ARGS)
 
 golden: setup-dev ## run the notebooks and rewrite the outputs kept in git; review the diff
 	@$(BIN)/python tools/golden.py $(ARGS)
