@@ -54,20 +54,17 @@ def jars(
 ) -> None:
     """Fetch and verify the jars of the given groups (default: core)."""
     from hudilab.runtime.java.fetch import fetch
-    from hudilab.runtime.java.find import find_java
-    from hudilab.runtime.java.jars import read_lock
 
-    settings = _settings()
-    folder, wanted = settings.project / "jars", groups or ["core"]
-    read_lock(folder / "jars.lock")
-    java = find_java()
-    paths = fetch(folder, wanted, java.home, cache=settings.home / "ivy")
+    folder, wanted = _settings().project / "jars", groups or ["core"]
+    paths = fetch(folder, wanted)
     for path in paths:
         print(f"verified {path}")
     if archive and "core" in wanted:
         from hudilab.runtime.java.class_archive import make_archive
+        from hudilab.runtime.java.find import find_java
 
-        if line := make_archive(folder, [one for one in paths if one.parent.name == "core"], java):
+        core = [path for path in paths if path.parent.name == "core"]
+        if line := make_archive(folder, core, find_java()):
             print(line)
 
 
@@ -312,14 +309,31 @@ def join_pairs(arguments: list[str]) -> list[str]:
     return joined
 
 
+# Packages that a smaller extra than `lab` brings.
+_EXTRAS = {"arro3": "inspect", "fastavro": "inspect", "boto3": "s3", "botocore": "s3"}
+
+
 def main() -> None:
-    """Run the command; print a LabError as one line on stderr, and exit with code 1."""
+    """Run the command; print a LabError as one line on stderr, and exit with code 1.
+
+    So, too, for a package that this command needs and a light installation lacks.
+    """
+    words = sys.argv[1:]
     try:
-        words = sys.argv[1:]
         if words[:2] == ["services", "start"]:
             for name in NAMES:
                 start.command(name)(service(name).command)
         app(args=join_pairs(words) if words[:1] == ["run"] else words)
     except LabError as error:
         print(f"hudilab: {error}", file=sys.stderr)
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        package = (error.name or "hudilab").partition(".")[0]
+        if package == "hudilab":
+            raise
+        print(
+            f"hudilab: {words[0]} needs {package}, which is not installed; "
+            f"install it with: pip install '.[{_EXTRAS.get(package, 'lab')}]'",
+            file=sys.stderr,
+        )
         sys.exit(1)

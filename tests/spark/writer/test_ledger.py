@@ -132,7 +132,7 @@ def test_a_stamp_that_is_asked_for_too_early(spark: SparkSession, tmp_path: Path
     with pytest.raises(StreamError) as caught:
         BatchLedger(spark, readings_table(), place, {}).stamp(0)
     assert str(caught.value) == (
-        "stamp() was called before done(); call done() first, as write_batch does"
+        "stamp() was called before begin(); call begin() first, as write_batch does"
     )
 
 

@@ -431,7 +431,8 @@ def test_file_groups_that_are_not_the_tables_own_are_refused_and_rewritten(
     assert re.fullmatch(
         rf"1 file groups of {re.escape(place.table)} \(\S+, \.\.\.\) belong to no bucket: SQL or "
         r"clustering wrote them without the table's bucket index, and every later upsert would "
-        r"fail; rewrite the table's files, then start again: from hudilab\.repair import .*",
+        r"fail; rewrite the table's files, then start again: from "
+        r"hudilab\.writer\.upkeep\.guards import .*",
         said,
     )
     remedy = said.rpartition("start again: ")[2]

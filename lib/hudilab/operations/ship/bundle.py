@@ -46,7 +46,7 @@ GROUPS = ("core", "kafka", "msk")
 NOT_DEPLOYED = "com.globalmentor:hadoop-bare-naked-local-fs"
 # What the jobs import and a Spark platform may lack. Not included: pyspark, which must be the
 # platform's own, and pandas, which only notebooks use.
-NEEDS = ("pydantic", "typer", "tqdm", "confluent-kafka", "boto3")
+NEEDS = ("pydantic", "typer", "rich", "tqdm", "confluent-kafka", "boto3")
 
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can store
 _SERVICES = "META-INF/services/"
