@@ -11,7 +11,7 @@ import typer
 
 from hudilab.errors import LabError
 from hudilab.jobs import tidy
-from hudilab.operations import rewind
+from hudilab.operations import rewind_command
 from hudilab.operations.servers import NAMES, Name, service
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ def inspect(
 
 
 app.command("tidy")(tidy.command)
-app.command("rewind")(rewind.command)
+app.command("rewind")(rewind_command.command)
 
 
 def join_pairs(arguments: list[str]) -> list[str]:
