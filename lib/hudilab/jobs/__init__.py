@@ -26,6 +26,9 @@ JOBS = ("sensor_readings", "stock_prices", "tidy")  # those that write to a tabl
 # Options that several commands have.
 RunId = Annotated[str, typer.Option(help="Put the tables in run-RUN_ID of the warehouse.")]
 TableType = Annotated[str, typer.Option(help="COPY_ON_WRITE or MERGE_ON_READ.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")
+]
 Table = Annotated[str, typer.Argument(help="A path, or a file://, s3:// or s3a:// URI.")]
 
 Options = TypeVar("Options")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hudilab.errors import ParameterError
-from hudilab.jobs import Table, as_command, run_on_table
+from hudilab.jobs import DryRun, Table, as_command, run_on_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,9 +45,7 @@ class Options:
     archive: Annotated[
         bool, typer.Option("--archive", help="Move old instants to the archived timeline.")
     ] = False
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")
-    ] = False
+    dry_run: DryRun = False
     stopped: Annotated[
         bool,
         typer.Option("--stopped", help="No writer is running; needed if writers take no locks."),
@@ -74,15 +72,15 @@ def run(options: Options) -> Iterator[str]:
         )
     lock = dict(_pair(text) for text in options.lock or ())
 
-    def services(spark: SparkSession, uri: str) -> _ChosenServices:
+    def chosen(spark: SparkSession, uri: str) -> _ChosenServices:
         from hudilab.writer.upkeep import TableServices  # here: slow to load
 
-        found = TableServices(spark, uri, stopped=options.stopped, lock=lock or None)
-        names = _names(uri, found.table_type, options)
-        found.check(compact="compact" in names, cluster="cluster" in names)
-        return _ChosenServices(found, names, options.retain)
+        services = TableServices(spark, uri, stopped=options.stopped, lock=lock or None)
+        names = _names(uri, services.table_type, options)
+        services.check(compact="compact" in names, cluster="cluster" in names)
+        return _ChosenServices(services, names, options.retain)
 
-    return run_on_table("tidy", options.table, options.dry_run, services)
+    return run_on_table("tidy", options.table, options.dry_run, chosen)
 
 
 @dataclass(frozen=True)

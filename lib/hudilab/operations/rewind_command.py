@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hudilab.errors import PathError, TableError
-from hudilab.jobs import Table, as_command, run_on_table
+from hudilab.jobs import DryRun, Table, as_command, run_on_table
 from hudilab.paths import rewrite_scheme
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ class Options:
         list[str] | None,
         typer.Option(metavar="URI", help="A stream's checkpoint, if not at the usual place."),
     ] = None
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be taken away, and change nothing.")
-    ] = False
+    dry_run: DryRun = False
     stopped: Annotated[
         bool,
         typer.Option("--stopped", help="No writer is running; needed if that cannot be seen."),
