@@ -28,9 +28,9 @@ AREAS = {
     "Kafka": "runtime.kafka jobs.stock",
     "Jars and Java": "runtime.java",
     "Sessions": "runtime.session",
-    "Table specs and schemas": "writer.spec writer.drift writer.guards",
+    "Table specs and schemas": "writer.spec writer.drift writer.fit writer.upkeep.guards",
     "Ledger and checkpoint": "writer.ledger writer.rules writer.commits writer.checkpoints "
-    "writer.rewind runtime.locks operations.rewind",
+    "writer.locking writer.upkeep.rewind runtime.locks operations.rewind",
     "Streams": "runtime.streams waiting",
     "Reads of the past": "lessons.reads",
     "Tables in the catalog, and lessons": "runtime.places lessons",

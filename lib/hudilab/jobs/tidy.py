@@ -19,7 +19,7 @@ from hudilab.jobs import DryRun, Table, as_command, run_on_table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hudilab.writer.upkeep import TableServices
+    from hudilab.writer.upkeep.services import TableServices
 
 __all__ = ["Options", "command", "run"]
 
@@ -73,7 +73,7 @@ def run(options: Options) -> Iterator[str]:
     lock = dict(_pair(text) for text in options.lock or ())
 
     def chosen(spark: SparkSession, uri: str) -> _ChosenServices:
-        from hudilab.writer.upkeep import TableServices  # here: slow to load
+        from hudilab.writer.upkeep.services import TableServices  # here: slow to load
 
         services = TableServices(spark, uri, stopped=options.stopped, lock=lock or None)
         names = _names(uri, services.table_type, options)

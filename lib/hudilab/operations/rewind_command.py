@@ -16,7 +16,7 @@ from hudilab.paths import rewrite_scheme
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hudilab.writer.rewind import Rewind
+    from hudilab.writer.upkeep.rewind import Rewind
 
 __all__ = ["Options", "command", "run"]
 
@@ -48,7 +48,7 @@ def run(options: Options) -> Iterator[str]:
     checkpoints = [_checkpoint(text) for text in options.checkpoint or ()]
 
     def rewind(spark: SparkSession, uri: str) -> Rewind:
-        from hudilab.writer.rewind import Rewind  # here: slow to load
+        from hudilab.writer.upkeep.rewind import Rewind  # here: slow to load
 
         stopped = options.stopped
         return Rewind(spark, uri, options.to, checkpoints=checkpoints, stopped=stopped)
