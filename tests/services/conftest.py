@@ -14,7 +14,7 @@ from hudilab.operations.servers.cluster import stop_cluster
 from hudilab.operations.servers.history import stop_history
 from hudilab.operations.servers.kafka import Broker, running_broker, stop_broker
 from hudilab.operations.servers.s3 import S3Server, running_s3, stop_s3
-from hudilab.runtime.kafka.topics import Access
+from hudilab.runtime.kafka import Access
 from hudilab.runtime.settings import Settings, load_settings
 
 

@@ -34,15 +34,17 @@ from hudilab.runtime.cluster.applications import application_rows, kill, worker_
 from hudilab.runtime.cluster.master import (
     Master,
     authentication,
+    check_cluster,
     check_room,
     find_master,
     own_master,
 )
 from hudilab.runtime.cluster.submit import find_job
+from hudilab.runtime.java.class_archive import ARCHIVE
 from hudilab.runtime.java.find import spark_home
-from hudilab.runtime.kafka.topics import Access, create_topics, produce, topic_rows
-from hudilab.runtime.session import ARCHIVE, check_cluster, session_settings
+from hudilab.runtime.kafka import Access, create_topics, produce, topic_rows
 from hudilab.runtime.settings import Settings, load_settings
+from hudilab.runtime.spark_conf import session_settings
 from hudilab.waiting import wait_for
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -168,9 +170,8 @@ def test_workers_that_do_not_register_are_named(
         (folder / "conf" / "spark-defaults.conf").write_text(secret)
 
     monkeypatch.setattr(service, "_start_master", start_and_lock)
-    monkeypatch.setattr(service, "PATIENCE", 6.0)
     with pytest.raises(ServiceError) as caught:
-        start_cluster(alone, workers=1)
+        start_cluster(alone, workers=1, patience=6.0)
     assert str(caught.value) == (
         "the cluster did not start all 1 workers within 6 s; "
         f"see {alone.home}/services/cluster/worker-1/worker.log, then start again"

@@ -19,7 +19,7 @@ from hudilab.errors import KafkaError, StreamError
 from hudilab.jobs import one_line
 from hudilab.lessons.prices import KEY, ORDERING, outgoing, read_prices
 from hudilab.paths import Place
-from hudilab.runtime.kafka.topics import TopicIdentity, access, check_topics, present
+from hudilab.runtime.kafka import TopicIdentity, access, check_topics, present
 from hudilab.runtime.places import prepare
 from hudilab.runtime.session import open_session
 from hudilab.runtime.settings import load_settings

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from hudilab.errors import ConfigError
 from hudilab.jobs import one_line
 from hudilab.lessons.prices import TICKERS, messages
-from hudilab.runtime.kafka.topics import Sender, Sent, access, check_topics, present
+from hudilab.runtime.kafka import Sender, Sent, access, check_topics, present
 from hudilab.runtime.settings import load_settings
 from hudilab.runtime.streams import stop_on_signal
 

@@ -7,9 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from hudilab.runtime.java.class_archive import CLASSES, make_archive
+from hudilab.runtime.java.class_archive import (
+    ARCHIVE,
+    CLASSES,
+    archive_options,
+    class_path,
+    make_archive,
+    with_archive,
+)
 from hudilab.runtime.java.find import Java, find_java
-from hudilab.runtime.session import ARCHIVE, _with_archive, archive_options, class_path
 
 CORE = "/jars/core/hudi.jar"
 
@@ -26,15 +32,15 @@ def test_core_and_spark_come_first_on_every_class_path() -> None:
 )
 def test_a_jvm_is_pointed_to_the_archive(tmp_path: Path, folder: str, quoted: str) -> None:
     archive = tmp_path / folder / "classes.jsa"
-    assert (archive_options(archive), _with_archive("-Xss4m", archive)) == ([], "-Xss4m")
+    assert (archive_options(archive), with_archive("-Xss4m", archive)) == ([], "-Xss4m")
     archive.parent.mkdir()
     archive.touch()
     options = ["-Xshare:auto", "-Xlog:cds=off", f"-XX:SharedArchiveFile={archive}"]
     assert archive_options(archive) == options
-    given = _with_archive("-Xss4m", archive)
+    given = with_archive("-Xss4m", archive)
     last = f'"-XX:SharedArchiveFile={tmp_path}/{quoted}/classes.jsa"'
     assert given == f'-Xss4m "-Xshare:auto" "-Xlog:cds=off" {last}'
-    assert _with_archive(given, archive) == given
+    assert with_archive(given, archive) == given
 
 
 def test_a_colon_in_the_path_would_name_two_archives(tmp_path: Path) -> None:

@@ -27,15 +27,10 @@ from packaging.requirements import Requirement
 import hudilab
 from hudilab.errors import BundleError
 from hudilab.jobs import JOBS
+from hudilab.runtime.groups import RUN_GROUP
 from hudilab.runtime.java.jars import verify, wanted
-from hudilab.runtime.settings import (
-    RUN_GROUP,
-    Runtime,
-    Settings,
-    load_settings,
-    read_options,
-    run_options,
-)
+from hudilab.runtime.reader import read_options
+from hudilab.runtime.settings import Runtime, Settings, load_settings, run_options
 
 __all__ = ["JAR", "build_bundle", "merge_jars"]
 

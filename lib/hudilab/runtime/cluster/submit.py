@@ -17,18 +17,21 @@ from zipfile import BadZipFile, ZipFile
 
 import hudilab
 from hudilab.errors import BundleError, SessionError, WaitError
-from hudilab.runtime.cluster.master import Master, authentication, find_master, own_master
-from hudilab.runtime.java.jars import verify
-from hudilab.runtime.kafka.topics import Access
-from hudilab.runtime.private import private_folder, write_private
-from hudilab.runtime.session import (
+from hudilab.runtime.cluster.drivers import note_driver
+from hudilab.runtime.cluster.master import (
+    Master,
+    authentication,
     check_cluster,
-    environment,
-    needed,
-    note_driver,
-    session_settings,
+    find_master,
+    own_master,
 )
-from hudilab.runtime.settings import Settings, read_options, run_options
+from hudilab.runtime.java.jars import verify
+from hudilab.runtime.java.process import environment
+from hudilab.runtime.kafka import Access
+from hudilab.runtime.private import private_folder, write_private
+from hudilab.runtime.reader import read_options
+from hudilab.runtime.settings import Settings, run_options
+from hudilab.runtime.spark_conf import needed, session_settings
 from hudilab.waiting import wait_for
 from hudilab.writer.causes import root_cause
 
