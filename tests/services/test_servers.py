@@ -18,6 +18,7 @@ import pytest
 
 from hudilab.errors import ServiceError
 from hudilab.operations import servers as services
+from hudilab.operations.servers import folder as server_folder
 from hudilab.operations.servers import process
 from hudilab.operations.servers.folder import starting
 from hudilab.runtime.settings import Settings, load_settings
@@ -187,7 +188,7 @@ def test_a_server_that_cannot_be_seen_is_not_touched(
     kind: Kind, home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As another account's: this program has the lock, and is no server."""
-    monkeypatch.setattr(process, "DYING", 0.2)
+    monkeypatch.setattr(server_folder, "DYING", 0.2)
     kind.stop(home)
     folder = home.home / "services" / kind.name
     files = {file: file.read_bytes() for file in folder.iterdir() if file.is_file()}
