@@ -22,7 +22,6 @@ from services.clusters import (
     APPEND,
     PROJECT,
     clean,
-    docker,
     hudilab,
     objects,
 )
@@ -31,38 +30,11 @@ from hudilab.errors import ServiceError
 from hudilab.lessons.prices import messages
 from hudilab.operations.servers.history import find_history, start_history, stop_history
 from hudilab.operations.servers.s3 import S3Server
-from hudilab.runtime.java.class_archive import ARCHIVE
-from hudilab.runtime.java.find import spark_home
 from hudilab.runtime.kafka import Access, create_topics, produce, topic_rows
 from hudilab.runtime.settings import Settings
-from hudilab.runtime.spark_conf import session_settings
 from hudilab.waiting import wait_for
 
 TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
-
-
-def test_executors_are_told_where_credentials_are_and_never_one(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SPARK_MASTER_URL", "spark://127.0.0.1:7")
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "KAFKA_PASSWORD"):
-        monkeypatch.setenv(name, "canary")
-    monkeypatch.setenv("AWS_PROFILE", "lab")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/a/file")
-    asked = session_settings(docker(settings), [Path("/a.jar"), Path("/b.jar")])
-    assert asked["spark.master"] == "spark://127.0.0.1:7"
-    assert asked["spark.executor.extraClassPath"] == f"{spark_home()}/jars/*:/a.jar:/b.jar"
-    assert asked["spark.executor.extraJavaOptions"].startswith("-Duser.timezone=UTC ")
-    archive = settings.project / "jars" / ARCHIVE
-    assert asked["spark.executor.extraJavaOptions"].endswith(f' "-XX:SharedArchiveFile={archive}"')
-    assert asked["spark.executorEnv.PYTHONPATH"] == str(PROJECT / "lib")
-    assert asked["spark.executorEnv.AWS_PROFILE"] == "lab"
-    assert asked["spark.executorEnv.AWS_SHARED_CREDENTIALS_FILE"] == "/a/file"
-    assert "canary" not in asked.values()
-    assert asked["spark.driver.host"] == "127.0.0.1"
-    monkeypatch.setenv("SPARK_MASTER_URL", "spark://spark-master:7077")
-    # Executors elsewhere could not reach a driver on loopback.
-    assert "spark.driver.host" not in session_settings(docker(settings), ())
 
 
 def facts(notebook: Path) -> dict[str, str]:

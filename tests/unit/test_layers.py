@@ -63,6 +63,29 @@ def test_a_session_does_not() -> None:
     assert "ModuleNotFoundError: import of pyspark" in alone("runtime.session").stderr
 
 
+def test_the_writer_imports_no_other_room() -> None:
+    others = re.compile(r"hudilab\.(?!errors|formats|paths|waiting|writer)\w+")
+    texts = {file.name: file.read_text("utf-8") for file in (LIBRARY / "writer").glob("*.py")}
+    found = {name: others.findall(text) for name, text in texts.items()}
+    assert {name: rooms for name, rooms in found.items() if rooms} == {}
+
+
+def test_only_topics_and_senders_need_the_kafka_client() -> None:
+    from hudilab.runtime import kafka
+
+    names = {name for names in kafka._MODULES.values() for name in names}
+    assert names == set(kafka.__all__) <= set(dir(kafka))
+    for name in names:
+        assert getattr(kafka, name).__name__ == name
+    with pytest.raises(AttributeError, match=r"module '\S+' has no attribute 'x'"):
+        _ = kafka.x
+    none = '\nsys.modules["confluent_kafka"] = None\n'
+    done = alone(f"errors{none}from hudilab.runtime.kafka import Access, access, present")
+    assert done.returncode == 0, done.stderr
+    done = alone(f"errors{none}from hudilab.runtime.kafka import check_topics")
+    assert "ModuleNotFoundError: import of confluent_kafka" in done.stderr
+
+
 def test_the_public_names_are_loaded_when_they_are_used() -> None:
     names = {name for names in hudilab._MODULES.values() for name in names}
     assert names == set(hudilab.__all__) <= set(dir(hudilab))

@@ -13,7 +13,9 @@ from hudilab.runtime.java.class_archive import (
     archive_options,
     class_path,
     make_archive,
+    recording_options,
     with_archive,
+    write_classes,
 )
 from hudilab.runtime.java.find import Java, find_java
 
@@ -84,3 +86,15 @@ def test_a_java_that_fails(jars: Path) -> None:
     said = make_archive(jars, [], Java(jars / "java", 17, "PATH", ""))
     assert said == without("Error: no room")
     assert not (jars / ARCHIVE).exists()
+
+
+def test_what_a_jvm_loaded_becomes_the_list(tmp_path: Path) -> None:
+    listed, out = tmp_path / "classes.txt", tmp_path / CLASSES
+    options = recording_options(listed)
+    assert options.startswith(f"-XX:DumpLoadedClassList={listed} ")
+    assert with_archive(options, tmp_path / ARCHIVE) == options
+    listed.write_text(
+        "# a comment\nb/B\n@lambda-proxy b/B\na/A\na/A\nc/C id: 1 super: 0 source: c.jar\n"
+    )
+    assert write_classes(listed, out) == 3
+    assert gzip.decompress(out.read_bytes()) == b"a/A\nb/B\n@lambda-proxy b/B\n"
