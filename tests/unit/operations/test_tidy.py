@@ -54,7 +54,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_bad_argument(table: str, arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(LabError) as caught:
-        list(tidy.run(table, **arguments))
+        list(tidy.run(tidy.Options(table=table, **arguments)))
     assert str(caught.value) == text
 
 
@@ -81,7 +81,7 @@ def test_command_and_job_take_the_same_options(start: list[str]) -> None:
 
 def test_no_service_is_asked_for() -> None:
     with pytest.raises(ParameterError) as caught:
-        tidy._names("file:///w/t", "COPY_ON_WRITE", {"compact": False, "clean": False})
+        tidy._names("file:///w/t", "COPY_ON_WRITE", tidy.Options(table="t"))
     assert str(caught.value) == (
         "nothing to do for file:///w/t, which is COPY_ON_WRITE; choose services: hudilab tidy "
         "file:///w/t --cluster --clean --archive"
