@@ -72,12 +72,9 @@ def test_two_unpack_one_bundle_at_the_same_time(
     assert list(folder.iterdir()) == [root]  # and no half of one
 
 
-def test_a_program_that_opens_no_session_is_left_alone(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "BRIEFLY", 0.5)
+def test_a_program_that_opens_no_session_is_left_alone(settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text("import time\ntime.sleep(600)\n")
-    started = submit(settings, str(tmp_path / "slow.py"))
+    started = submit(settings, str(tmp_path / "slow.py"), briefly=0.5)
     driver = psutil.Process(started.pid)
     try:
         assert started.id == ""
@@ -86,13 +83,10 @@ def test_a_program_that_opens_no_session_is_left_alone(
         end_driver(driver)
 
 
-def test_a_program_that_fails_says_why(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "BRIEFLY", 120.0)
+def test_a_program_that_fails_says_why(settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("raise ValueError('nothing to do')\n")
     with pytest.raises(SessionError) as caught:
-        submit(settings, str(tmp_path / "broken.py"))
+        submit(settings, str(tmp_path / "broken.py"), briefly=120.0)
     assert str(caught.value).startswith(
         f"{tmp_path}/broken.py exited with code 1: ValueError: nothing to do; see the log "
     )
