@@ -17,7 +17,7 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -300,7 +300,7 @@ class Sampler:
     def __init__(self, spark: SparkSession, folder: Path | None) -> None:
         """folder: for the recordings; None: no sampling."""
         self._jvm: Any = spark._jvm
-        self._folder, self._recording = folder, None
+        self._folder, self._recording = folder, cast(Any, None)
 
     def start(self) -> None:
         if self._folder is not None:

@@ -29,8 +29,10 @@ from hudilab.errors import LabError
 
 ROOT = Path(__file__).resolve().parent.parent
 EXECUTED, OUT, WORK = ROOT / "dist" / "executed", ROOT / "dist" / "book", ROOT / "dist" / ".book"
-PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "benchmarks/README.md")
-PAGES += ("docs/deploy.md", "docs/errors.md", "docs/inspect.md", "docs/silent.md")
+PAGES = (
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "benchmarks/README.md"),
+    *("docs/deploy.md", "docs/errors.md", "docs/inspect.md", "docs/silent.md"),
+)
 FOLDED = {"solution": "Show the solution", "cleanup": "Show the cell that cleans up"}
 RAN = ("Python", "Spark", "Hudi", "Java")
 OBJECT = re.compile(r"<[\w.]+ at 0x[0-9a-f]+>")

@@ -10,15 +10,16 @@ import os
 import platform
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import nbformat
 import pytest
 from nbformat import NotebookNode
+from nbval.plugin import IPyNbCell
 
 from hudilab.runtime.java.find import find_java
 from hudilab.runtime.java.jars import read_lock
@@ -41,13 +42,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         cells = [item for item in items if hasattr(item, "test_outputs")]
         passed = [item for item in cells if item.stash.get(PASSED, False)]
         if cells and len(passed) == sum(cell.cell_type == "code" for cell in file.nb.cells):
-            for item in cells:
+            for item in cast(list[IPyNbCell], cells):
                 item.cell.outputs = item.test_outputs
             save(file.nb, folder / file.path.name, Path(home))
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.when == "call":
         item.stash[PASSED] = report.passed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -306,7 +307,7 @@ def test_a_home_that_cannot_be_written_is_named(tmp_path: Path, part: str) -> No
     cases = {tmp_path / "file" / part: "File exists", Path("/proc/hudilab"): "No such file or"}
     for home, why in cases.items():
         place = locate("warehouse", "lab", "t", is_local=True, home=home)
-        for check in (lambda: check_writable(place, home), lambda: make_home(home)):  # noqa: B023
+        for check in (partial(check_writable, place, home), partial(make_home, home)):
             with pytest.raises(PathError) as caught:
                 check()
             text = str(caught.value)

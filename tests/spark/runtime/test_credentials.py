@@ -15,8 +15,7 @@ from py4j.protocol import Py4JJavaError
 from hudilab.errors import S3Error
 from hudilab.runtime.java.find import find_java
 from hudilab.runtime.java.jars import verify
-from hudilab.runtime.s3 import check_warehouse
-from hudilab.runtime.session import older_names
+from hudilab.runtime.s3 import check_warehouse, older_names
 from hudilab.runtime.settings import load_settings
 
 KEYS = "aws_access_key_id = AKIATEST\naws_secret_access_key = HIDDEN\n"

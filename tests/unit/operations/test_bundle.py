@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from zipfile import ZipFile
@@ -17,6 +18,7 @@ from hudilab.errors import BundleError, ConfigError
 from hudilab.operations import cli
 from hudilab.operations.ship import bundle
 from hudilab.operations.ship.bundle import build_bundle, merge_jars
+from hudilab.runtime.java.jars import wanted
 from hudilab.runtime.settings import Settings, load_settings
 
 
@@ -25,7 +27,7 @@ def java(version: int, rest: bytes = b"") -> bytes:
     return b"\xca\xfe\xba\xbe\x00\x00" + (version + 44).to_bytes(2, "big") + rest
 
 
-def jar(path: Path, **files: bytes | str) -> Path:
+def jar(path: Path, files: Mapping[str, bytes | str]) -> Path:
     with ZipFile(path, "w") as archive:
         for name, data in files.items():
             archive.writestr(name, data)
@@ -43,7 +45,7 @@ SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
 def test_jars_are_merged(tmp_path: Path) -> None:
     one = jar(
         tmp_path / "one.jar",
-        **{
+        {
             "META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\nClass-Path: x.jar\r\n",
             "META-INF/LICENSE": "one",
             "META-INF/A.SF": "",
@@ -62,7 +64,7 @@ def test_jars_are_merged(tmp_path: Path) -> None:
     )
     two = jar(
         tmp_path / "two.jar",
-        **{
+        {
             "META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\n",
             "META-INF/LICENSE": "two",
             SERVICE: "a.Both\nm.Middle",
@@ -86,7 +88,7 @@ def test_jars_are_merged(tmp_path: Path) -> None:
 def test_versions_that_a_jar_switches_on_are_kept_up_to_the_platform_s(tmp_path: Path) -> None:
     one = jar(
         tmp_path / "one.jar",
-        **{
+        {
             "META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\nMulti-Release: true\r\n",
             "META-INF/versions/17/a/A.class": java(17),
             "META-INF/versions/21/a/A.class": java(21),
@@ -101,8 +103,8 @@ def test_versions_that_a_jar_switches_on_are_kept_up_to_the_platform_s(tmp_path:
 
 @pytest.mark.parametrize("name", ["a/A.class", "reference.conf"])
 def test_two_versions_of_a_file_are_refused(tmp_path: Path, name: str) -> None:
-    one = jar(tmp_path / "one.jar", **{name: java(8, b"1")})
-    two = jar(tmp_path / "two.jar", **{name: java(8, b"2")})
+    one = jar(tmp_path / "one.jar", {name: java(8, b"1")})
+    two = jar(tmp_path / "two.jar", {name: java(8, b"2")})
     with pytest.raises(BundleError) as caught:
         merge_jars([one, two])
     assert str(caught.value) == (
@@ -112,7 +114,7 @@ def test_two_versions_of_a_file_are_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_a_class_for_a_later_java_is_refused(tmp_path: Path) -> None:
-    one = jar(tmp_path / "one.jar", **{"a/A.class": java(21)})
+    one = jar(tmp_path / "one.jar", {"a/A.class": java(21)})
     with pytest.raises(BundleError) as caught:
         merge_jars([one])
     assert str(caught.value) == (
@@ -129,8 +131,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """The project's settings with a copy of conf/ to change, and a jar in the place of its own."""
     settings = load_settings(env={})
     shutil.copytree(settings.conf_dir, tmp_path / "conf")
-    one = jar(tmp_path / "one.jar", **{"a/A.class": java(8)})
-    count = len(bundle.wanted(settings.project / "jars", bundle.GROUPS))
+    one = jar(tmp_path / "one.jar", {"a/A.class": java(8)})
+    count = len(wanted(settings.project / "jars", bundle.GROUPS))
     monkeypatch.setattr(bundle, "verify", lambda *_: [tmp_path / f"{n}.jar" for n in range(count)])
     for number in range(count):
         shutil.copy(one, tmp_path / f"{number}.jar")

@@ -35,7 +35,8 @@ sys.addaudithook(_watch)
 def watching() -> Iterator[list[str]]:
     """The commands of all processes that are started in the block."""
     global started
-    started = found = []
+    found: list[str] = []
+    started = found
     try:
         yield found
     finally:

@@ -44,7 +44,7 @@ def test_only_the_exercises_are_left_out(tmp_path: Path) -> None:
 def test_no_cell_needs_what_an_exercise_defined(tmp_path: Path) -> None:
     for lesson in LESSONS:
         copy_notebook(lesson, tmp_path / lesson.name, exercises=False)
-    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select=F821", tmp_path]
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select=F821", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -102,7 +103,10 @@ def test_verified_paths_follow_groups_and_lock(jars_dir: Path) -> None:
 
 
 def test_an_unknown_group_lists_the_groups(jars_dir: Path) -> None:
-    for call in (verify, lambda *what: fetch(*what, Path("/none"), cache=jars_dir)):
+    def fetched(folder: Path, groups: Sequence[str]) -> object:
+        return fetch(folder, groups, Path("/none"), cache=jars_dir)
+
+    for call in (verify, fetched):
         with pytest.raises(JarError) as caught:
             call(jars_dir, ["core", "kafak"])
         assert str(caught.value) == (

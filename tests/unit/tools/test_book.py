@@ -10,6 +10,7 @@ import executed
 import nbformat
 import pytest
 import terms
+from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -36,8 +37,7 @@ def test_each_entry_is_short_and_has_names_of_its_own() -> None:
 
 
 def test_each_entry_is_used_in_a_lesson_or_page() -> None:
-    found, names = terms.pattern(GLOSSARY)
-    used = {names[match.lastindex - 1] for match in found.finditer(prose())}
+    used = set(terms.finder(GLOSSARY).used(prose()))
     assert [entry.names[0] for entry in GLOSSARY if entry.names[0] not in used] == []
 
 
@@ -56,8 +56,7 @@ def test_a_name_is_found_in_its_forms(text: str, expected: list[str]) -> None:
     words = ("file group", "commit", "delta commit", "index", "CDC", "snapshot query")
     some = [terms.Entry((word,), "") for word in words]
     some.append(terms.Entry(("COPY_ON_WRITE", "copy on write"), ""))
-    found, names = terms.pattern(some)
-    assert [names[match.lastindex - 1] for match in found.finditer(text)] == expected
+    assert terms.finder(some).used(text) == expected
 
 
 def test_the_front_page_leads_to_every_lesson() -> None:
@@ -77,7 +76,8 @@ def notebook() -> nbformat.NotebookNode:
         new_code_cell("2", id="c", metadata={"tags": ["solution", "keep_output"]}),
         new_code_cell("3", id="d", metadata={"tags": ["cleanup"]}),
     ]
-    return new_notebook(cells=cells)
+    nb: NotebookNode = new_notebook(cells=cells)
+    return nb
 
 
 def test_solutions_are_folded() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -70,7 +71,9 @@ def test_a_copy_has_not_run_and_gives_no_answer_away(lessons: Path, copies: Path
     def cell(tag: str) -> NotebookNode:
         outputs = [new_output("stream", text="right: 2")]
         tags = {"tags": [tag, "keep_output"]}
-        return new_code_cell("a = 2", id=tag, metadata=tags, outputs=outputs, execution_count=1)
+        given = {"id": tag, "metadata": tags, "outputs": outputs, "execution_count": 1}
+        made: NotebookNode = new_code_cell("a = 2", **given)
+        return made
 
     marked = [cell(tag) for tag in ("fact", "exercise", "check", "solution")]
     (lessons / "00_a.ipynb").write_text(book("An exercise", *marked))
@@ -134,19 +137,19 @@ def test_a_home_that_cannot_be_written_is_one_line(lessons: Path, tmp_path: Path
 def test_jupyterlab_opens_the_copies_and_at_first_lesson_00(tmp_path: Path) -> None:
     env = os.environ | {"HUDILAB_HOME": str(tmp_path), "HUDILAB_CONF": "", "RUNTIME_ENV": ""}
     env["JUPYTER_CONFIG_DIR"] = str(tmp_path / "config")
-    run = {"env": env, "capture_output": True, "text": True, "timeout": 60, "check": True}
+    run = partial(subprocess.run, env=env, capture_output=True, text=True, timeout=60, check=True)
     command = [sys.executable, str(ROOT / "tools" / "lab.py"), "--show-config"]
-    done = subprocess.run(command, cwd=tmp_path, **run)  # type: ignore[call-overload]
+    done = run(command, cwd=tmp_path)
     copies = tmp_path / "notebooks"
     assert done.stdout.count(": copied\n") == len(list((ROOT / "notebooks").glob("[0-9]*.ipynb")))
     assert f"  .root_dir = '{copies}'\n" in done.stdout
     first = f"  .default_url = '/lab/tree/{FIRST}'\n"
     assert first in done.stdout
     assert (copies / FIRST).is_file()
-    again = subprocess.run(command, cwd=tmp_path, **run)  # type: ignore[call-overload]
+    again = run(command, cwd=tmp_path)
     assert "  .default_url = '/lab'\n" in again.stdout
     where = "from hudilab.runtime.settings import load_settings as s; print(s().conf_dir)"
-    found = subprocess.run([sys.executable, "-c", where], cwd=copies, **run)  # type: ignore[call-overload]
+    found = run([sys.executable, "-c", where], cwd=copies)
     assert found.stdout == f"{ROOT}/conf\n"
 
 

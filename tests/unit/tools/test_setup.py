@@ -48,7 +48,7 @@ bootstrap, gates = tool("bootstrap"), tool("gates")
 
 def entries(lock: str) -> dict[str, tuple[str, int]]:
     """Package -> (pin with marker, number of hashes)."""
-    found = {}
+    found: dict[str, tuple[str, int]] = {}
     for block in re.split(r"\n(?=\S)", lock.rstrip("\n")):
         pin, *hashes = block.split(" \\\n")
         valid = [line for line in hashes if re.fullmatch(r" +--hash=sha256:[0-9a-f]{64}", line)]
