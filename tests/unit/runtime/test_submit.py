@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-import psutil
 import pytest
 
-from hudilab.errors import BundleError, SessionError
+from hudilab.errors import BundleError
 from hudilab.runtime.cluster import submit as module
-from hudilab.runtime.cluster.drivers import end_driver
 from hudilab.runtime.cluster.submit import submit
 from hudilab.runtime.settings import Settings, load_settings
 
@@ -70,29 +68,3 @@ def test_two_unpack_one_bundle_at_the_same_time(
     root = module._unpack(bundle, folder)
     assert (root / "MANIFEST.json").read_text() == "{}"
     assert list(folder.iterdir()) == [root]  # and no half of one
-
-
-def test_a_program_that_opens_no_session_is_left_alone(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "BRIEFLY", 0.5)
-    (tmp_path / "slow.py").write_text("import time\ntime.sleep(600)\n")
-    started = submit(settings, str(tmp_path / "slow.py"))
-    driver = psutil.Process(started.pid)
-    try:
-        assert started.id == ""
-        assert driver.status() != psutil.STATUS_ZOMBIE
-    finally:
-        end_driver(driver)
-
-
-def test_a_program_that_fails_says_why(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "BRIEFLY", 120.0)
-    (tmp_path / "broken.py").write_text("raise ValueError('nothing to do')\n")
-    with pytest.raises(SessionError) as caught:
-        submit(settings, str(tmp_path / "broken.py"))
-    assert str(caught.value).startswith(
-        f"{tmp_path}/broken.py exited with code 1: ValueError: nothing to do; see the log "
-    )

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import nbformat
 import pytest
-from lab import FIRST, NOTES, main, update
+from lab import NOTES, main, update
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -132,25 +131,6 @@ def test_a_home_that_cannot_be_written_is_one_line(lessons: Path, tmp_path: Path
         f"cannot write {tmp_path}/file/notebooks (Not a directory); "
         "make it writable, or set HUDILAB_HOME to a writable directory"
     )
-
-
-def test_jupyterlab_opens_the_copies_and_at_first_lesson_00(tmp_path: Path) -> None:
-    env = os.environ | {"HUDILAB_HOME": str(tmp_path), "HUDILAB_CONF": "", "RUNTIME_ENV": ""}
-    env["JUPYTER_CONFIG_DIR"] = str(tmp_path / "config")
-    run = partial(subprocess.run, env=env, capture_output=True, text=True, timeout=60, check=True)
-    command = [sys.executable, str(ROOT / "tools" / "lab.py"), "--show-config"]
-    done = run(command, cwd=tmp_path)
-    copies = tmp_path / "notebooks"
-    assert done.stdout.count(": copied\n") == len(list((ROOT / "notebooks").glob("[0-9]*.ipynb")))
-    assert f"  .root_dir = '{copies}'\n" in done.stdout
-    first = f"  .default_url = '/lab/tree/{FIRST}'\n"
-    assert first in done.stdout
-    assert (copies / FIRST).is_file()
-    again = run(command, cwd=tmp_path)
-    assert "  .default_url = '/lab'\n" in again.stdout
-    where = "from hudilab.runtime.settings import load_settings as s; print(s().conf_dir)"
-    found = run([sys.executable, "-c", where], cwd=copies)
-    assert found.stdout == f"{ROOT}/conf\n"
 
 
 def test_make_lab_opens_no_file_of_the_checkout() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,23 @@ def benchmark(script: str, *arguments: str, timeout: int = 60) -> subprocess.Com
         timeout=timeout,
         check=False,
     )
+
+
+Refusal = Callable[..., str]
+
+
+@pytest.fixture
+def refusal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Refusal:
+    """Runs a program, in this process, that must refuse its arguments; returns what it prints."""
+
+    def run(script: str, *arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", [f"{script}.py", *arguments])
+        with pytest.raises(SystemExit) as caught:
+            import_module(script).main()
+        assert caught.value.code == 2
+        return capsys.readouterr().err
+
+    return run
 
 
 def test_the_names_of_the_peers() -> None:
@@ -108,10 +127,8 @@ COMPARISONS = ("peers", "updates")
         ),
     ],
 )
-def test_a_bad_argument(script: str, arguments: list[str], text: str) -> None:
-    done = benchmark(f"{script}.py", *arguments)
-    assert done.returncode == 2
-    assert text in done.stderr
+def test_a_bad_argument(refusal: Refusal, script: str, arguments: list[str], text: str) -> None:
+    assert text in refusal(script, *arguments)
 
 
 @pytest.mark.parametrize(
@@ -158,16 +175,13 @@ def test_the_names_of_the_loads_of_updates() -> None:
         parse("1m")
 
 
-def test_flink_writes_whole_hundreds_of_rows_to_all_partitions() -> None:
+def test_flink_writes_whole_hundreds_of_rows_to_all_partitions(refusal: Refusal) -> None:
     assert updates.takes("flink_hudi_upsert", "1m_100k_80")
     assert not updates.takes("flink_hudi_upsert", "1m_10_100")
     assert not updates.takes("flink_hudi_upsert", "1m_100k_80_one")
     assert updates.takes("delta_merge", "1m_10_100")
-    done = benchmark("updates.py", "--peers", "flink_hudi_upsert", "--loads", "1m_10_100")
-    assert done.returncode == 2
-    assert "flink_hudi_upsert writes whole hundreds of rows, to all partitions: 1m_10_100" in (
-        done.stderr
-    )
+    said = refusal("updates", "--peers", "flink_hudi_upsert", "--loads", "1m_10_100")
+    assert "flink_hudi_upsert writes whole hundreds of rows, to all partitions: 1m_10_100" in said
 
 
 def test_each_peer_of_updates_has_its_jars() -> None:
@@ -207,11 +221,11 @@ def test_updates_are_compared_within_a_round() -> None:
         (["--loads", "10k,1M"], "no load 1M; loads are heartbeat, 10k, 100k, or ROWSxWARMxCOUNTED"),
     ],
 )
-def test_a_bad_argument_of_one_peer(tmp_path: Path, arguments: list[str], text: str) -> None:
+def test_a_bad_argument_of_one_peer(
+    refusal: Refusal, tmp_path: Path, arguments: list[str], text: str
+) -> None:
     fixed = ["parquet", "--home", str(tmp_path), "--started", "0"]
-    done = benchmark("spark_peer.py", *fixed, *arguments)
-    assert done.returncode == 2
-    assert text in done.stderr
+    assert text in refusal("spark_peer", *fixed, *arguments)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -16,7 +16,7 @@ from executed import VERSIONS
 from hudilab.errors import LabError
 
 ROOT = Path(__file__).resolve().parents[2]
-GOOD = Path(__file__).with_name("good.ipynb")
+GOOD = Path(__file__).parents[1] / "contract" / "good.ipynb"
 BAD = ROOT / "tests" / "bad"
 
 
