@@ -14,6 +14,7 @@ from typing import Any
 import botocore.session
 import pytest
 from botocore.validate import ParamValidator
+from refusals import refused
 
 from hudilab.errors import BundleError
 from hudilab.operations import cli
@@ -116,52 +117,45 @@ def test_python_from_an_archive(settings: Settings) -> None:
     assert found["spark.emr-serverless.driverEnv.PYSPARK_PYTHON"] == "./environment/bin/python"
 
 
+FIX = "; fix the command line"
+
+
 def test_all_that_is_wrong_is_in_one_error(settings: Settings) -> None:
-    with pytest.raises(BundleError) as caught:
+    options = (
+        *("--application-id", "digits and lowercase letters"),
+        *("--role-arn", "arn:aws:iam::<account>:role/<name>"),
+        *("--to", "s3://<bucket>/<prefix>"),
+        *("--python", "absolute path", "s3://<bucket>/<name>.tar.gz"),
+    )
+    with refused(BundleError, *options, remedy=FIX):
         job_run(settings, application_id="A", role_arn="me", to="s3://b", python="python3")
-    assert str(caught.value) == (
-        "--application-id is not an application ID (digits and lowercase letters); --role-arn is "
-        "not arn:aws:iam::<account>:role/<name>; --to is not s3://<bucket>/<prefix>; --python is "
-        "not an absolute path in the image, or s3://<bucket>/<name>.tar.gz; fix the command line"
-    )
-    with pytest.raises(BundleError) as caught:
+    cluster = "arn:aws:kafka:<region>:<account>:cluster/<name>/<id>"
+    bad = ("--account", "twelve digits", "--cluster-arn", cluster)
+    with refused(BundleError, *bad, remedy=FIX):
         permissions(settings, account="1", to=TO, cluster_arn="x")
-    assert str(caught.value) == (
-        "--account is not an account ID of twelve digits; --cluster-arn is not "
-        "arn:aws:kafka:<region>:<account>:cluster/<name>/<id>; fix the command line"
-    )
 
 
 @pytest.mark.parametrize("warehouse", ["warehouse", "s3://whole-bucket"])
 def test_a_warehouse_that_is_not_a_prefix_on_s3(settings: Settings, warehouse: str) -> None:
     local = change(settings, "HudiTable0", **{"warehouse.path": warehouse})
     for ask in (run, lambda s: permissions(s, account=ACCOUNT, to=TO)):
-        with pytest.raises(BundleError) as caught:
+        named = (f"warehouse.path in {settings.source}", "s3://<bucket>/<prefix>; set it to one")
+        with refused(BundleError, *named, remedy="not to the whole bucket"):
             ask(local)
-        assert str(caught.value) == (
-            f"warehouse.path in {settings.source} is not s3://<bucket>/<prefix>; "
-            "set it to one, so that the role gets access to the prefix and not to the whole bucket"
-        )
 
 
 def test_permissions_for_a_cluster_without_iam_servers(settings: Settings) -> None:
     for group in ("consumer.config.0", "producer.config.0"):
         settings = change(settings, group, **{"bootstrap.servers": "b:9092"})
-    with pytest.raises(BundleError) as caught:
+    named = (f"bootstrap.servers in {settings.source}", "9098")
+    with refused(BundleError, *named, remedy="; fix them, or leave out --cluster-arn"):
         permissions(settings, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
-    assert str(caught.value) == (
-        f"bootstrap.servers in {settings.source} are not a cluster's IAM servers, which use port "
-        "9098; fix them, or leave out --cluster-arn"
-    )
 
 
 def test_permissions_for_a_cluster_that_no_group_reads(settings: Settings) -> None:
-    with pytest.raises(BundleError) as caught:
+    remedy = "; add consumer.config.0 and producer.config.0"
+    with refused(BundleError, "--cluster-arn", f"{settings.source}", "Kafka", remedy=remedy):
         permissions(replace(settings, consumer=None), account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
-    assert str(caught.value) == (
-        f"--cluster-arn is given, but {settings.source} has no Kafka groups; add consumer.config.0 "
-        "and producer.config.0"
-    )
 
 
 def operations(service: str) -> set[str]:
@@ -274,22 +268,21 @@ def test_every_arn_is_of_the_region_s_partition(
 
 def test_a_region_and_arns_that_do_not_go_together(settings: Settings) -> None:
     china = change(settings, "HudiTable0", **{"aws.region": "cn-north-1"})
-    texts = []
-    for ask in (run, lambda s: permissions(s, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)):
-        with pytest.raises(BundleError) as caught:
+    region = f"aws.region='cn-north-1' in {settings.source}"
+    for option, ask in (
+        ("--role-arn", run),
+        (
+            "--cluster-arn",
+            lambda s: permissions(s, account=ACCOUNT, to=TO, cluster_arn=CLUSTER),
+        ),
+    ):
+        named = (option, "aws", region, "aws-cn")
+        with refused(BundleError, *named, remedy="; fix one of the two"):
             ask(china)
-        texts.append(str(caught.value))
-    told = (
-        f"is in AWS partition aws, but aws.region='cn-north-1' in {settings.source} is in aws-cn; "
-        "fix one of the two"
-    )
-    assert texts == [f"--role-arn {told}", f"--cluster-arn {told}"]
     nowhere = change(settings, "HudiTable0", **{"aws.region": "narnia-1"})
-    with pytest.raises(BundleError) as caught:
+    region = f"aws.region='narnia-1' in {settings.source}"
+    with refused(BundleError, region, remedy="; fix it"):
         run(nowhere)
-    assert str(caught.value) == (
-        f"aws.region='narnia-1' in {settings.source} is not an AWS region; fix it"
-    )
 
 
 def test_the_policy_has_no_wildcard_that_is_too_wide(settings: Settings) -> None:
