@@ -61,7 +61,7 @@ GATES: dict[str, tuple[str, ...]] = {
     "book": (*PYTEST, "-rs", "tests/book"),
 }
 # Each stage has two lanes, which run in parallel; the gates of a lane run one after the other.
-QUICK = (("lint", "format", "types", "unit tests"), ("notebook contract",))
+QUICK = (("lint", "format", "types", "notebook contract"), ("unit tests",))
 # Gates that start servers on their usual ports share a lane: two brokers cannot have one port.
 SLOW = (("services", WITH_SERVERS, "crashes", "notebooks"), ("Spark tests", CURRICULUM))
 LAST = (("book",),)

@@ -20,6 +20,12 @@ RULES = (ROOT / "tests" / "nbval_sanitize.cfg").read_text()
 USED = {"dies", "format", "lint", "no_count", "raises", "two_parameters", "wrong_output"}
 
 
+@pytest.fixture
+def few_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pytest that is started loads no plugins of Jupyter and others, which takes seconds."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 def tool(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", *command],
@@ -36,6 +42,7 @@ def test_every_sample_is_used() -> None:
     assert {path.stem for path in BAD.glob("*.ipynb")} == USED
 
 
+@pytest.mark.usefixtures("few_plugins")
 def test_the_slowest_parts_are_told(tmp_path: Path) -> None:
     tests = "import time, pytest\n@pytest.mark.parametrize('s', [0, 2, 1])\n"
     (tmp_path / "test_it.py").write_text(tests + "def test_a(s): time.sleep(s / 10)\n")
@@ -56,6 +63,7 @@ def test_each_gate_is_run_once() -> None:
     assert sorted(names) == sorted(gates.GATES)
 
 
+@pytest.mark.usefixtures("few_plugins")
 def test_a_gate_that_fails_stops_the_other_lane(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
