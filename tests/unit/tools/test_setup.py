@@ -29,7 +29,7 @@ ASKED = [*PROJECT["dependencies"], *EXTRAS["kafka"], *EXTRAS["s3"], *EXTRAS["lab
 RUNTIME = (ROOT / "requirements.lock").read_text()
 DEV = (ROOT / "requirements-dev.lock").read_text()
 TARGETS = {"help", "setup", "setup-dev", "run", "lab", "test", "test-deep"}
-TARGETS |= {"check", "lesson", "golden", "bundle", "bench", "bench-updates", "lock"}
+TARGETS |= {"check", "lesson", "golden", "bundle", "bench", "lock"}
 TARGETS |= {"book", "clean"}
 HASH = f" \\\n    --hash=sha256:{'0' * 64}\n"
 
@@ -153,8 +153,13 @@ def test_make_help_explains_every_target() -> None:
 
 
 def test_the_files_that_targets_call_exist() -> None:
-    called = re.findall(r"\b(?:tools|benchmarks)/\w+\.py\b", (ROOT / "Makefile").read_text())
+    makefile = (ROOT / "Makefile").read_text()
+    called = re.findall(r"\b(?:tools|benchmarks)/\w+\.py\b", makefile)
     assert len(called) >= 4
+    (default,) = re.findall(r"^BENCH \?= (\w+)$", makefile, re.MULTILINE)
+    choices = re.findall(r"\bBENCH=(\w+)", makefile)
+    assert choices == ["updates"]
+    called += [f"benchmarks/{name}.py" for name in (default, *choices)]
     assert [path for path in called if not (ROOT / path).is_file()] == []
 
 
