@@ -24,7 +24,8 @@ import matplotlib as mpl
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
-from peers import add_files, check_files, fetch_jars, run_script, table
+from comparison import add_files, check_files, run_script, table
+from peers import fetch_jars
 from updates import LIMIT, chosen_loads
 from updates_peer import TYPES
 

@@ -30,7 +30,8 @@ import matplotlib as mpl
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
-from peers import add_files, check_files, fetch_jars, table
+from comparison import Figures, add_files, check_files, table, write
+from peers import fetch_jars
 from spark_peer import PROJECT
 
 sys.path.append(str(PROJECT / "tests"))
@@ -38,7 +39,7 @@ from running import start_program, wait_while_running
 
 PARTS = {"appends": "hudi_append", "upserts": "hudi_upsert_mor"}
 # Key, what it is in the table, digits.
-FIGURES = {
+FIGURES: Figures = {
     "seconds": ("s a batch", 2),
     "cpu_s": ("processor s a batch", 2),
     "files": ("files", 0),
@@ -218,10 +219,7 @@ def main() -> int:
             parts[name] = part | {"growth": growth(part["batches"])}
             print(markdown(name, parts[name]))
             print(f"\nrows {part['rows']}, lost {part['lost']}, twice {part['twice']}\n")
-            if arguments.json:
-                about = {"cores": os.cpu_count(), "arguments": vars(arguments), "parts": parts}
-                text = json.dumps(about, indent=1, default=str)
-                arguments.json.write_text(text + "\n", encoding="utf-8")
+            write(arguments.json, {"arguments": vars(arguments), "parts": parts})
             if arguments.picture:
                 picture(parts, arguments.picture)
     wrong = [text for name, part in parts.items() for text in problems(name, part, arguments.most)]

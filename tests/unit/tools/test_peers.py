@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import comparison
 import peers
 import profile_updates
 import pytest
@@ -95,6 +96,23 @@ def test_medians_spread_and_ratios_within_a_round() -> None:
     assert table[0].startswith("| 3 rounds, ")
     assert "**250** (125 - 250), 1.00 x" in table[3]
     assert table[3].count("|") == table[0].count("|") == 7
+
+
+def test_each_round_begins_with_another_peer_and_is_there_at_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    order: list[str] = []
+
+    def measure(peer: str) -> dict[str, Any]:
+        order.append(peer)
+        return {"ms": len(order)}
+
+    rounds = comparison.rounds_of(["a", "b"], 2, measure, dict, "1m ")
+    assert next(rounds) == (1, {"a": [{"ms": 1}], "b": [{"ms": 2}]})
+    assert order == ["a", "b"]
+    assert [number for number, _ in rounds] == [2]
+    assert order == ["a", "b", "b", "a"]
+    assert capsys.readouterr().err.splitlines()[-1] == "1m round 2 a {'ms': 4}"
 
 
 COMPARISONS = ("peers", "updates")
