@@ -31,7 +31,7 @@ SOURCES = ("lib", "tests", "tools", "notebooks", "benchmarks", "docker", "book")
 PYTEST = ("pytest", "-q")
 GOLDEN = ("--nbval-lax", "--nbval-current-env", "--nbval-sanitize-with", "tests/nbval_sanitize.cfg")
 # The book shows the notebooks as these gates ran them.
-KEPT = ("-p", "tools.executed", "--executed-to", "dist/executed")
+KEPT = ("-p", "tools.keep_executed", "--executed-to", "dist/executed")
 CURRICULUM, WITH_SERVERS = "golden cells", "golden cells with servers"
 
 
