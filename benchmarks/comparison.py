@@ -80,9 +80,9 @@ def write(file: Path | None, found: dict[str, Any]) -> None:
 
 def middle_and_spread(rounds: Sequence[dict[str, float]]) -> dict[str, Any]:
     """The median of each figure, and its lowest and highest value."""
-    one: dict[str, Any] = {key: statistics.median(r[key] for r in rounds) for key in rounds[0]}
-    spread = {key: [min(r[key] for r in rounds), max(r[key] for r in rounds)] for key in one}
-    return one | {"spread": spread}
+    medians: dict[str, Any] = {key: statistics.median(r[key] for r in rounds) for key in rounds[0]}
+    spread = {key: [min(r[key] for r in rounds), max(r[key] for r in rounds)] for key in medians}
+    return medians | {"spread": spread}
 
 
 def ratios(
@@ -100,10 +100,10 @@ def ratios(
     }
 
 
-def spread_cell(one: dict[str, Any], key: str, digits: int) -> str:
+def spread_cell(medians: dict[str, Any], key: str, digits: int) -> str:
     """The median in bold, and the spread."""
-    low, high = one["spread"][key]
-    return f"**{one[key]:,.{digits}f}** ({low:,.{digits}f} - {high:,.{digits}f})"
+    low, high = medians["spread"][key]
+    return f"**{medians[key]:,.{digits}f}** ({low:,.{digits}f} - {high:,.{digits}f})"
 
 
 def table(lines: Sequence[Sequence[str]]) -> str:
@@ -148,10 +148,10 @@ def chosen(
     parser: argparse.ArgumentParser, arguments: argparse.Namespace, peers: Collection[str]
 ) -> list[str]:
     """The peers asked for, in the order of `peers`; ends the program if an argument is wrong."""
-    asked = arguments.peers.split(",")
-    if unknown := [peer for peer in asked if peer not in peers]:
+    names = arguments.peers.split(",")
+    if unknown := [peer for peer in names if peer not in peers]:
         parser.error(f"no peer {', '.join(unknown)}; peers are {', '.join(peers)}")
     if arguments.rounds < 1:
         parser.error("--rounds must be 1 or more")
     check_files(parser, arguments)
-    return [peer for peer in peers if peer in asked]
+    return [peer for peer in peers if peer in names]

@@ -86,11 +86,11 @@ def phases(rounds: list[dict[str, Any]], load: str) -> dict[str, float]:
     the instants requested and completed, which is a part of addBatch.
     """
     found: dict[str, list[float]] = {}
-    for one in (each["loads"][load] for each in rounds):
-        for batch in one["batches"][one["warm"] :]:
+    for run in (each["loads"][load] for each in rounds):
+        for batch in run["batches"][run["warm"] :]:
             for key in set(batch) - {"batch", "rows", "at"}:
                 found.setdefault(key, []).append(batch[key])
-        for commit in one.get("hudi", [])[one["warm"] : len(one["batches"])]:
+        for commit in run.get("hudi", [])[run["warm"] : len(run["batches"])]:
             found.setdefault("hudi_commit", []).append(commit["requested_to_completed"])
     return {key: statistics.median(values) for key, values in sorted(found.items())}
 
@@ -101,7 +101,11 @@ def details(rounds: list[dict[str, Any]]) -> dict[str, Any]:
     if "loads" not in last:
         jobs = {
             name: job
-            | {"rows_per_s": statistics.median(one["jobs"][name]["rows_per_s"] for one in rounds)}
+            | {
+                "rows_per_s": statistics.median(
+                    found["jobs"][name]["rows_per_s"] for found in rounds
+                )
+            }
             for name, job in last["jobs"].items()
         }
         return {"versions": last["versions"], "jobs": jobs}
@@ -109,7 +113,7 @@ def details(rounds: list[dict[str, Any]]) -> dict[str, Any]:
     for name, load in last["loads"].items():
         keys = ("data_files", "data_bytes", "other_files", "other_bytes")
         a_batch[name] = {key: round(load[key] / len(load["batches"]), 1) for key in keys}
-        cpu = statistics.median(one["loads"][name]["cpu_s_a_batch"] for one in rounds)
+        cpu = statistics.median(found["loads"][name]["cpu_s_a_batch"] for found in rounds)
         a_batch[name]["cpu_s"] = round(cpu, 2)
     return {"phases_ms": {name: phases(rounds, name) for name in last["loads"]}, "a_batch": a_batch}
 
@@ -119,12 +123,12 @@ def summary(measured: Measured) -> dict[str, Any]:
     by_peer = {peer: [figures(found) for found in rounds] for peer, rounds in measured.items()}
     result: dict[str, Any] = {}
     for peer, rounds in by_peer.items():
-        one = middle_and_spread(rounds)
+        medians = middle_and_spread(rounds)
         for base in ("parquet", "hudi_default_insert", "hudi_default_upsert", FLINK):
             if base in by_peer and base != peer:
-                one[f"ratio_to_{base}"] = ratios(rounds, by_peer[base])
-        one |= details(measured[peer])
-        result[peer] = one
+                medians[f"ratio_to_{base}"] = ratios(rounds, by_peer[base])
+        medians |= details(measured[peer])
+        result[peer] = medians
     return result
 
 
@@ -133,15 +137,15 @@ def markdown(peers: dict[str, Any], rounds: int) -> str:
     ratio = "ratio_to_parquet"
     head = [f"{rounds} rounds, {os.cpu_count()} cores"]
     lines = [head + [text for text, _ in FIGURES.values()]]
-    for peer, one in peers.items():
+    for peer, medians in peers.items():
         row = [f"`{peer}`"]
         for key, (_, digits) in FIGURES.items():
-            if key not in one:
+            if key not in medians:
                 row.append("-")
                 continue
-            text = spread_cell(one, key, digits)
-            if ratio in one and key in one[ratio]:
-                text += f", {one[ratio][key]:.2f} x"
+            text = spread_cell(medians, key, digits)
+            if ratio in medians and key in medians[ratio]:
+                text += f", {medians[ratio][key]:.2f} x"
             row.append(text)
         lines.append(row)
     return table(lines)
@@ -171,10 +175,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_arguments(parser, PEERS, rounds=5)
     arguments = parser.parse_args()
-    asked = chosen(parser, arguments, PEERS)
-    fetch_jars([group for peer, group in GROUPS.items() if peer in asked])
+    names = chosen(parser, arguments, PEERS)
+    fetch_jars([group for peer, group in GROUPS.items() if peer in names])
     peers: dict[str, Any] = {}
-    for number, measured in rounds_of(asked, arguments.rounds, measure, figures):
+    for number, measured in rounds_of(names, arguments.rounds, measure, figures):
         peers = summary(measured)
         write(arguments.json, {"rounds": number, "peers": peers})
         if arguments.picture:

@@ -101,15 +101,15 @@ class Part:
         file = self.home / "batches.jsonl"
         lines = file.read_text("utf-8").splitlines() if file.exists() else []
         # After the last batch, the stream runs empty ones until it is stopped.
-        found = [one for one in map(json.loads, lines) if one["batch"] < self.batches]
-        return sorted(found, key=lambda one: int(one["batch"]))
+        found = [record for record in map(json.loads, lines) if record["batch"] < self.batches]
+        return sorted(found, key=lambda record: int(record["batch"]))
 
     def left(self) -> int:
         return self.batches - self.done()
 
     def done(self) -> int:
         """How many batches are recorded as done."""
-        return max((one["batch"] + 1 for one in self.records()), default=0)
+        return max((record["batch"] + 1 for record in self.records()), default=0)
 
 
 def end(driver: subprocess.Popen[str]) -> None:
@@ -123,7 +123,7 @@ def fifths(records: list[dict[str, Any]], key: str) -> list[float]:
     """The median of each fifth of the batches."""
     size = len(records) // FIFTHS
     parts = [records[at * size : (at + 1) * size] for at in range(FIFTHS)]
-    return [statistics.median(one[key] for one in part if key in one) for part in parts]
+    return [statistics.median(record[key] for record in part if key in record) for part in parts]
 
 
 def growth(records: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -139,19 +139,19 @@ def markdown(name: str, part: dict[str, Any]) -> str:
     """The table that a person reads."""
     head = [f"{len(part['batches'])} {name}, {part['kills']} kills"]
     lines = [[*head, *(f"fifth {number}" for number in range(1, FIFTHS + 1)), "last to second"]]
-    for key, one in part["growth"].items():
+    for key, figure in part["growth"].items():
         text, digits = FIGURES[key]
-        cells = [f"{value:,.{digits}f}" for value in one["fifths"]]
-        lines.append([text, *cells, f"**{one['ratio']:.2f}**"])
+        cells = [f"{value:,.{digits}f}" for value in figure["fifths"]]
+        lines.append([text, *cells, f"**{figure['ratio']:.2f}**"])
     return table(lines)
 
 
 def problems(name: str, part: dict[str, Any], most: float) -> list[str]:
     """What is wrong with a part, in words."""
     found = [f"{name}: {part[kind]} rows {kind}" for kind in ("lost", "twice") if part[kind]]
-    for key, one in part["growth"].items():
-        if one["ratio"] > most:
-            found.append(f"{name}: {FIGURES[key][0]} grew to {one['ratio']:.2f} times")
+    for key, figure in part["growth"].items():
+        if figure["ratio"] > most:
+            found.append(f"{name}: {FIGURES[key][0]} grew to {figure['ratio']:.2f} times")
     return found
 
 

@@ -80,29 +80,29 @@ def summary(measured: Measured) -> dict[str, Any]:
     by_peer = {peer: [figures(found) for found in rounds] for peer, rounds in measured.items()}
     result: dict[str, Any] = {}
     for peer, rounds in by_peer.items():
-        one = middle_and_spread(rounds)
-        one["batches_s"] = [
+        medians = middle_and_spread(rounds)
+        medians["batches_s"] = [
             [batch["triggerExecution"] / 1000 for batch in found["batches"]]
             for found in measured[peer]
         ]
-        one["read"] = [found["read"] for found in measured[peer]]
-        one["read_after"] = [found["read_after"] for found in measured[peer]]
+        medians["read"] = [found["read"] for found in measured[peer]]
+        medians["read_after"] = [found["read_after"] for found in measured[peer]]
         for other in (name for name in by_peer if name != peer):
-            one[f"ratio_to_{other}"] = ratios(rounds, by_peer[other])
+            medians[f"ratio_to_{other}"] = ratios(rounds, by_peer[other])
         if best := [name for name in MATCHED if name in by_peer and name != peer]:
-            one["rate_to_best_merge"] = statistics.median(
+            medians["rate_to_best_merge"] = statistics.median(
                 mine["rows_per_s"] / max(by_peer[name][number]["rows_per_s"] for name in best)
                 for number, mine in enumerate(rounds)
             )
-        result[peer] = one
+        result[peer] = medians
     return result
 
 
 def markdown(load: str, peers: dict[str, Any], rounds: int) -> str:
     """The table that a person reads."""
     lines = [[f"{load}, {rounds} rounds", *(text for text, _ in FIGURES.values())]]
-    for peer, one in peers.items():
-        cells = [spread_cell(one, key, digits) for key, (_, digits) in FIGURES.items()]
+    for peer, medians in peers.items():
+        cells = [spread_cell(medians, key, digits) for key, (_, digits) in FIGURES.items()]
         lines.append([f"`{peer}`", *cells])
     return table(lines)
 
@@ -157,16 +157,16 @@ def main() -> None:
     parser.add_argument("--loads", default=",".join(LOADS), help="such as " + ",".join(LOADS))
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
-    asked = chosen(parser, arguments, PEERS)
+    names = chosen(parser, arguments, PEERS)
     loads = chosen_loads(parser, arguments)
     for load in loads:
-        if not any(takes(peer, load) for peer in asked):
+        if not any(takes(peer, load) for peer in names):
             parser.error(f"{FLINK_UPSERT} writes whole hundreds of rows, to all partitions: {load}")
-    fetch_jars(groups(asked))
+    fetch_jars(groups(names))
     options = [word for change in arguments.set for word in ("--set", change)]
     result: dict[str, Any] = {}
     for load in loads:
-        able = [peer for peer in asked if takes(peer, load)]
+        able = [peer for peer in names if takes(peer, load)]
 
         def measure(peer: str, load: str = load) -> dict[str, Any]:
             return run_script(peer, program(peer, load, options), LIMIT)

@@ -206,7 +206,9 @@ def test_no_table_lies_inside_a_table_of_another_run() -> None:
     ]
     folders = {uri for place in places for uri in (place.table, place.checkpoint)}
     assert len(folders) == 2 * len(places)
-    assert not [one for one in folders if any(one.startswith(f"{other}/") for other in folders)]
+    assert not [
+        folder for folder in folders if any(folder.startswith(f"{other}/") for other in folders)
+    ]
 
 
 def test_a_second_stream_has_a_checkpoint_that_no_table_has() -> None:

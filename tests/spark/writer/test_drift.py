@@ -72,7 +72,7 @@ def test_drift_is_refused_until_it_is_corrected_and_nothing_is_lost(
     spec = readings_table(**fields)
     stream(spark, spec, place, lambda batch, _: batch, 2)
     before = read(spark, place).count()
-    for column, said in (
+    for column, difference in (
         (F.col("level").cast("string"), "column level is int in the table and string in the batch"),
         (F.array("level"), "column level is int in the table and array<int> in the batch"),
     ):
@@ -82,7 +82,7 @@ def test_drift_is_refused_until_it_is_corrected_and_nothing_is_lost(
 
         text = refused(spark, spec, place, changed)
         assert f'{place.table} does not take the batch (schema="evolve"), nothing was' in text
-        assert said in text
+        assert difference in text
     assert "column level (int) is missing" in refused(
         spark, spec, place, lambda batch, _: batch.drop("level")
     )
@@ -92,30 +92,36 @@ def test_drift_is_refused_until_it_is_corrected_and_nothing_is_lost(
     unit = F.when(F.lit(True), F.lit("C"))
     stream(spark, spec, place, lambda batch, _: batch.withColumn("unit", unit), 4)
     expected = with_level(sensor_readings(spark, 4 * PER_BATCH, **SIZES))
-    there = read(spark, place)
-    assert there.where("unit IS NULL").count() == before < 4 * PER_BATCH
-    there = there.select(expected.columns)
-    assert (expected.exceptAll(there).count(), there.exceptAll(expected).count()) == (0, 0)
+    stored_rows = read(spark, place)
+    assert stored_rows.where("unit IS NULL").count() == before < 4 * PER_BATCH
+    stored_rows = stored_rows.select(expected.columns)
+    assert (expected.exceptAll(stored_rows).count(), stored_rows.exceptAll(expected).count()) == (
+        0,
+        0,
+    )
 
 
 def test_policies(spark: SparkSession, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, schema = list[Commits](), Commits.schema
+    reads, schema = list[Commits](), Commits.schema
 
     def counted(commits: Commits) -> str:
-        asked.append(commits)
+        reads.append(commits)
         return schema(commits)
 
     monkeypatch.setattr(Commits, "schema", counted)
     wider: Change = lambda batch, n: batch.withColumn("level", F.col("level").cast("bigint"))  # noqa: E731
     stream(spark, readings_table(schema="freeze"), place, lambda batch, _: batch, 2)
-    assert len(asked) == 1  # for two batches with the same columns
-    said = refused(spark, readings_table(schema="freeze"), place, wider)
-    assert "column level is int in the table and bigint in the batch; correct the batch: " in said
+    assert len(reads) == 1  # for two batches with the same columns
+    text_of_refusal = refused(spark, readings_table(schema="freeze"), place, wider)
+    assert (
+        "column level is int in the table and bigint in the batch; correct the batch: "
+        in text_of_refusal
+    )
     stream(spark, readings_table(), place, wider, 3)
     text: Change = lambda batch, n: batch.withColumn("level", F.col("level").cast("string"))  # noqa: E731
-    before = len(asked)
+    before = len(reads)
     stream(spark, readings_table(schema="any"), place, text, 4)
-    assert len(asked) == before
+    assert len(reads) == before
     assert dict(read(spark, place).dtypes)["level"] == "string"  # also of the old rows
 
 

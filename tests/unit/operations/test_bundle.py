@@ -305,5 +305,5 @@ def test_a_place_that_cannot_be_written(
     with pytest.raises(SystemExit) as caught:
         cli.main()
     assert caught.value.code == 1
-    told = capsys.readouterr().err
-    assert told == f"hudilab: cannot write {out} (File exists); choose another --out\n"
+    error = capsys.readouterr().err
+    assert error == f"hudilab: cannot write {out} (File exists); choose another --out\n"

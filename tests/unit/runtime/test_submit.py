@@ -29,20 +29,20 @@ def refusal(settings: Settings, bundle: Path, job: str = "sensor_readings") -> s
 
 def test_a_bundle_that_is_none(settings: Settings, tmp_path: Path) -> None:
     bundle = tmp_path / "b.zip"
-    said = f"{bundle} is not a bundle ({{}}); build one with: make bundle".format
-    assert refusal(settings, bundle) == said("No such file or directory")
+    error = f"{bundle} is not a bundle ({{}}); build one with: make bundle".format
+    assert refusal(settings, bundle) == error("No such file or directory")
     bundle.write_text("text")
-    assert refusal(settings, bundle) == said("it is a different kind of file")
+    assert refusal(settings, bundle) == error("it is a different kind of file")
     with ZipFile(bundle, "w") as archive:
         archive.writestr("main.py", "")
-    assert refusal(settings, bundle) == said("it is a different kind of file")
+    assert refusal(settings, bundle) == error("it is a different kind of file")
     assert not list(settings.home.glob("submitted/*"))
 
 
 def test_a_bundle_runs_its_own_jobs_only(settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "mine.py").touch()
-    said = refusal(settings, tmp_path / "b.zip", str(tmp_path / "mine.py"))
-    assert said == (
+    error = refusal(settings, tmp_path / "b.zip", str(tmp_path / "mine.py"))
+    assert error == (
         f"{tmp_path}/mine.py is not in {tmp_path}/b.zip; use a job of the lab, or leave out "
         "--bundle"
     )

@@ -105,17 +105,17 @@ def test_a_lesson_says_what_ran_it() -> None:
     assert "Not run for this edition" in book.shown(notebook()).cells[1].source
     ran = notebook()
     ran.metadata[executed.VERSIONS] = executed.versions()
-    told = book.shown(ran).cells[1].source
+    line = book.shown(ran).cells[1].source
     assert re.search(
-        r"Run with Python 3\.11\.\d+, Spark 3\.5\.7, Hudi 1\.2\.0, Java 17\S*\.$", told
+        r"Run with Python 3\.11\.\d+, Spark 3\.5\.7, Hudi 1\.2\.0, Java 17\S*\.$", line
     )
 
 
 def test_paths_of_this_machine_are_shortened(tmp_path: Path) -> None:
     home = tmp_path / "home"
     text = f"file://{home}/warehouse/x, {ROOT}/conf, {Path.home()}/y, /opt/z"
-    there = executed.shortened(text, home)
-    assert there == "file:///.../warehouse/x, /.../conf, ~/y, /opt/z"
+    shortened = executed.shortened(text, home)
+    assert shortened == "file:///.../warehouse/x, /.../conf, ~/y, /opt/z"
 
 
 def test_a_saved_notebook_has_its_outputs_and_no_path(tmp_path: Path) -> None:

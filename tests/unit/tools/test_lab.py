@@ -37,8 +37,8 @@ def lessons(tmp_path: Path) -> Path:
 def copies(lessons: Path, tmp_path: Path) -> Path:
     """Copies of the first edition."""
     folder = tmp_path / "home" / "notebooks"
-    told = list(update(lessons, folder))
-    assert told == [f"{folder}/00_a.ipynb: copied", f"{folder}/01_b.ipynb: copied"]
+    lines = list(update(lessons, folder))
+    assert lines == [f"{folder}/00_a.ipynb: copied", f"{folder}/01_b.ipynb: copied"]
     return folder
 
 
@@ -78,9 +78,12 @@ def test_a_copy_has_not_run_and_gives_no_answer_away(lessons: Path, copies: Path
     (lessons / "00_a.ipynb").write_text(book("An exercise", *marked))
     list(update(lessons, copies))
     found = nbformat.read(copies / "00_a.ipynb", as_version=4).cells[1:]
-    assert [bool(one.outputs) for one in found] == [False] * 4
-    assert [one.execution_count for one in found] == [None] * 4
-    assert [one.source for one in found] == [*["a = 2"] * 3, "# Open this for a solution\na = 2"]
+    assert [bool(cell_copy.outputs) for cell_copy in found] == [False] * 4
+    assert [cell_copy.execution_count for cell_copy in found] == [None] * 4
+    assert [cell_copy.source for cell_copy in found] == [
+        *["a = 2"] * 3,
+        "# Open this for a solution\na = 2",
+    ]
 
 
 def test_a_lesson_that_has_changed_is_copied_anew(lessons: Path, copies: Path) -> None:
@@ -95,9 +98,9 @@ def test_a_reader_s_copy_is_never_overwritten(lessons: Path, copies: Path) -> No
     assert list(update(lessons, copies)) == []
     for edition in ("second edition", "third edition"):
         (lessons / "00_a.ipynb").write_text(book(edition))
-        told = list(update(lessons, copies))
+        lines = list(update(lessons, copies))
         command = f"rm '{copies}/00_a.ipynb'"
-        assert told == [
+        assert lines == [
             f"{copies}/00_a.ipynb: your changed copy is kept; to get the new lesson: {command}"
         ]
         assert texts(copies)["00_a.ipynb"] == "mine"
@@ -116,8 +119,8 @@ def test_without_notes_a_copy_that_differs_is_the_reader_s(
         (copies / NOTES).write_text(spoilt)
     (copies / "00_a.ipynb").write_text("mine")
     (lessons / "01_b.ipynb").write_text(book("second edition"))
-    told = list(update(lessons, copies))
-    assert [line.partition(":")[0] for line in told] == [
+    lines = list(update(lessons, copies))
+    assert [line.partition(":")[0] for line in lines] == [
         f"{copies}/{name}" for name in ("00_a.ipynb", "01_b.ipynb")
     ]
     assert texts(copies) == {"00_a.ipynb": "mine", "01_b.ipynb": book("01_b.ipynb, first edition")}

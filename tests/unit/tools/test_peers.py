@@ -198,8 +198,8 @@ def test_flink_writes_whole_hundreds_of_rows_to_all_partitions(refusal: Refusal)
     assert not updates.takes("flink_hudi_upsert", "1m_10_100")
     assert not updates.takes("flink_hudi_upsert", "1m_100k_80_one")
     assert updates.takes("delta_merge", "1m_10_100")
-    said = refusal("updates", "--peers", "flink_hudi_upsert", "--loads", "1m_10_100")
-    assert "flink_hudi_upsert writes whole hundreds of rows, to all partitions: 1m_10_100" in said
+    error = refusal("updates", "--peers", "flink_hudi_upsert", "--loads", "1m_10_100")
+    assert "flink_hudi_upsert writes whole hundreds of rows, to all partitions: 1m_10_100" in error
 
 
 def test_each_peer_of_updates_has_its_jars() -> None:
@@ -290,7 +290,7 @@ def test_a_small_soak(tmp_path: Path) -> None:
     for part in json.loads(file.read_text())["parts"].values():
         assert (part["lost"], part["twice"]) == (0, 0)
         assert part["kills"] >= 1
-        numbers = [one["batch"] for one in part["batches"]]
+        numbers = [batch["batch"] for batch in part["batches"]]
         assert numbers == sorted(set(numbers))
         # A kill can come between a batch's end and its record.
         assert len(numbers) >= 15 - part["kills"]

@@ -179,11 +179,11 @@ def test_gates_stop_at_the_first_that_fails(
     monkeypatch.setattr(gates, "GATES", commands)
     monkeypatch.setattr(gates, "QUICK", (tuple(commands),))
     assert gates.main("--quick") == 1
-    said = capfd.readouterr().out
-    assert "== 1/3 good: timeit -n1 0\n" in said
-    assert "== good passed in " in said
-    assert "== bad FAILED after " in said
-    assert "late" not in said
+    output = capfd.readouterr().out
+    assert "== 1/3 good: timeit -n1 0\n" in output
+    assert "== good passed in " in output
+    assert "== bad FAILED after " in output
+    assert "late" not in output
 
 
 def test_one_gate_with_arguments(
@@ -197,8 +197,8 @@ def test_one_gate_with_arguments(
     assert "applies to one gate; choose it with --gate NAME" in capfd.readouterr().err
     with pytest.raises(SystemExit):
         gates.main("--lesson", "0")
-    told = capfd.readouterr().err
-    assert re.search(r"\d+ notebooks start with '0'; choose one of: 00_\w+, 01_", told)
+    error = capfd.readouterr().err
+    assert re.search(r"\d+ notebooks start with '0'; choose one of: 00_\w+, 01_", error)
 
 
 def test_gates_come_cheapest_first() -> None:
@@ -228,9 +228,9 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def stamp(root: Path, dev: bool) -> None:
-    one = bootstrap.Setup(root, root / "log", dev)
-    content = {**one.wanted, "digest": bootstrap.digest(root), "dev": dev}
-    one.stamp.write_text(json.dumps(content))
+    setup = bootstrap.Setup(root, root / "log", dev)
+    content = {**setup.wanted, "digest": bootstrap.digest(root), "dev": dev}
+    setup.stamp.write_text(json.dumps(content))
 
 
 def steps(root: Path, dev: bool, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -298,15 +298,15 @@ def test_another_python_is_refused_with_the_remedy() -> None:
 
 
 def test_what_pip_says_in_another_encoding_is_told(tmp_path: Path) -> None:
-    one = bootstrap.Setup(tmp_path, tmp_path / "log", False)
-    one.log.write_text("")
-    said = "Downloading x-1.whl (2.5 MB)\nERROR: Could not open /home/jürgen/x.\n"
-    (tmp_path / "said").write_bytes(said.encode("latin-1"))
+    setup = bootstrap.Setup(tmp_path, tmp_path / "log", False)
+    setup.log.write_text("")
+    output = "Downloading x-1.whl (2.5 MB)\nERROR: Could not open /home/jürgen/x.\n"
+    (tmp_path / "said").write_bytes(output.encode("latin-1"))
     with pytest.raises(bootstrap.SetupError) as caught:
-        one.call(["sh", "-c", f"cat '{tmp_path}/said'; exit 1"], "try again")
-    told = f"Could not open /home/j\N{REPLACEMENT CHARACTER}rgen/x; try again (log: {one.log})"
-    assert str(caught.value) == told
-    assert one.downloaded() == 2.5
+        setup.call(["sh", "-c", f"cat '{tmp_path}/said'; exit 1"], "try again")
+    error = f"Could not open /home/j\N{REPLACEMENT CHARACTER}rgen/x; try again (log: {setup.log})"
+    assert str(caught.value) == error
+    assert setup.downloaded() == 2.5
 
 
 def test_a_failing_pip_is_one_line_and_leaves_no_stamp(checkout: Path) -> None:

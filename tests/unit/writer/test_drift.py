@@ -113,9 +113,9 @@ def test_a_type_that_no_cast_leads_to() -> None:
         (array("long"), array("integer"), "column v is bigint in the table and int in the batch"),
     ],
 )
-def test_types_inside_others_stay_as_they_are(table: Any, batch: Any, told: str) -> None:
+def test_types_inside_others_stay_as_they_are(table: Any, batch: Any, difference: str) -> None:
     for policy in ("evolve", "freeze"):
-        assert refusal(schema(v=table), schema(v=batch), policy).startswith(told)
+        assert refusal(schema(v=table), schema(v=batch), policy).startswith(difference)
 
 
 def test_a_new_column_must_be_nullable() -> None:

@@ -521,16 +521,16 @@ def test_a_difference_is_named(key: str, value: str, text: str) -> None:
 
 
 def test_merge_mode_and_cdc_are_fixed_with_the_table() -> None:
-    there = {**PROPERTIES, "hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}
-    assert spec(operation="upsert").conflicts(there) == []
-    assert spec(operation="upsert", merge_mode="EVENT_TIME_ORDERING").conflicts(there) == []
-    assert spec(operation="upsert", merge_mode="COMMIT_TIME_ORDERING").conflicts(there) == [
+    properties = {**PROPERTIES, "hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}
+    assert spec(operation="upsert").conflicts(properties) == []
+    assert spec(operation="upsert", merge_mode="EVENT_TIME_ORDERING").conflicts(properties) == []
+    assert spec(operation="upsert", merge_mode="COMMIT_TIME_ORDERING").conflicts(properties) == [
         "merge mode: the table has EVENT_TIME_ORDERING, the spec has COMMIT_TIME_ORDERING"
     ]
-    assert spec(operation="upsert", cdc=True).conflicts(there) == [
+    assert spec(operation="upsert", cdc=True).conflicts(properties) == [
         "cdc: the table has false, the spec has true"
     ]
-    stored = {**there, "hoodie.table.cdc.enabled": "true"}
+    stored = {**properties, "hoodie.table.cdc.enabled": "true"}
     assert spec(operation="upsert", cdc=True).conflicts(stored) == []
     assert SPEC.conflicts(stored) == ["cdc: the table has true, the spec has false"]
 
@@ -570,7 +570,7 @@ def test_a_table_keeps_the_indexes_it_has() -> None:
     assert index_options({}) == {}
     assert index_options({PARTITIONS: ""}) == {}
     assert index_options({PARTITIONS: "files"}) == {"hoodie.metadata.enable": "true"}
-    have = {PARTITIONS: "bloom_filters,column_stats,files,partition_stats,record_index"}
+    indexes = {PARTITIONS: "bloom_filters,column_stats,files,partition_stats,record_index"}
     everything = {
         "hoodie.metadata.enable": "true",
         "hoodie.metadata.index.bloom.filter.enable": "true",
@@ -579,12 +579,12 @@ def test_a_table_keeps_the_indexes_it_has() -> None:
         "hoodie.metadata.streaming.write.enabled": "false",
     }
     whole = {"hoodie.metadata.global.record.level.index.enable": "true"}
-    assert index_options(have) == everything | whole
+    assert index_options(indexes) == everything | whole
     definition = (
         '{"indexDefinitions": {"record_index": {"indexOptions": {"isPartitioned": "true"}}}}'
     )
     each = {"hoodie.metadata.record.level.index.enable": "true"}
-    assert index_options(have, definition) == everything | each
+    assert index_options(indexes, definition) == everything | each
 
 
 def test_a_bucket_is_in_the_name_of_its_file_groups() -> None:
