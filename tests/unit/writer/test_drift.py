@@ -106,7 +106,7 @@ def test_a_type_that_no_cast_leads_to() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "batch", "told"),
+    ("table", "batch", "difference"),
     [
         (array("integer"), array("long"), "column v is int in the table and bigint in the batch"),
         (struct(a="integer"), struct(a="long"), "column v.a is int in the table and bigint in the"),
