@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11
 BIN := .venv/bin
 ARGS ?=
 BENCH ?= peers
-LOCK := uv export --quiet --frozen --format requirements-txt --no-emit-project --no-annotate --no-header --extra kafka --extra s3 --extra lab
+LOCK := uv export --quiet --frozen --format requirements-txt --no-emit-project --no-annotate --no-header --extra lab
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev run lab check test lesson test-deep golden book bundle bench lock clean
@@ -33,7 +33,7 @@ lesson: setup-dev ## run one notebook and compare its results with those in git:
 	@$(BIN)/python tools/gates.py --lesson "$(NB)"
 
 test-deep: setup-dev ## the tests that take minutes
-	@$(BIN)/python -m pytest tests -m deep $(ARGS)
+	@$(BIN)/python -m pytest tests -m deep --errors-to dist/errors/deep.json $(ARGS)
 
 golden: setup-dev ## run the notebooks and rewrite the outputs kept in git; review the diff
 	@$(BIN)/python tools/golden.py $(ARGS)

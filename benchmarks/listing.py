@@ -21,7 +21,8 @@ from hudilab.operations.servers.s3 import running_s3
 from hudilab.runtime.session import open_session
 from hudilab.runtime.settings import load_settings
 from hudilab.writer.files import file_system
-from hudilab.writer.spec import TableSpec, closing_options
+from hudilab.writer.metadata import closing_options
+from hudilab.writer.spec import TableSpec
 
 METADATA = "hoodie.metadata.enable"
 REQUESTS = ("action_http_get_request", "action_http_head_request", "object_list_request")

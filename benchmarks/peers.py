@@ -38,8 +38,6 @@ from comparison import (
 from spark_peer import LAB, PROJECT, SPARK_PEERS
 
 from hudilab.runtime.java.fetch import fetch
-from hudilab.runtime.java.find import find_java
-from hudilab.runtime.settings import load_settings
 
 FLINK = "flink_hudi"
 PEERS = (*SPARK_PEERS, FLINK)
@@ -166,9 +164,7 @@ def picture(peers: dict[str, Any], file: Path) -> None:
 
 def fetch_jars(groups: Sequence[str]) -> None:
     """Fetch group core and these groups, silently."""
-    cache = load_settings().home / "ivy"
-    wanted = ["core", *groups]
-    fetch(PROJECT / "jars", wanted, find_java().home, cache=cache, say=lambda line: None)
+    fetch(PROJECT / "jars", ["core", *groups], say=lambda line: None)
 
 
 def main() -> None:

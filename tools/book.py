@@ -1,7 +1,8 @@
-"""Build dist/book/index.html: the lessons as they ran, the pages, the glossary, the reference.
+"""Build dist/book/index.html: the lessons as they ran, pages, glossary, error messages, reference.
 
 Lessons come from dist/executed, where `make test` leaves them. One that is missing there, or whose
 cells have changed since, is run first. `--as-committed` runs nothing and shows the results in git.
+The error messages are those that the tests of `make test` recorded in dist/errors.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import errorpage
 import golden
 import nbformat
 from executed import VERSIONS, same, save
@@ -29,9 +31,11 @@ from hudilab.errors import LabError
 
 ROOT = Path(__file__).resolve().parent.parent
 EXECUTED, OUT, WORK = ROOT / "dist" / "executed", ROOT / "dist" / "book", ROOT / "dist" / ".book"
+ERRORS = ROOT / "dist" / "errors"
 PAGES = (
-    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "benchmarks/README.md"),
-    *("docs/deploy.md", "docs/errors.md", "docs/inspect.md", "docs/silent.md"),
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"),
+    *("benchmarks/README.md", "benchmarks/HISTORY.md"),
+    *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").glob("*.md"))),
 )
 FOLDED = {"solution": "Show the solution", "cleanup": "Show the cell that cleans up"}
 RAN = ("Python", "Spark", "Hudi", "Java")
@@ -81,6 +85,7 @@ def collect(source: Path, lessons: list[Path], executed: Path | None) -> None:
     """Bring the folder that Sphinx reads up to date; what is unchanged is not written again."""
     texts = {path.name: path.read_text("utf-8") for path in (ROOT / "book").glob("*.md")}
     texts |= {page: (ROOT / page).read_text("utf-8") for page in PAGES}
+    texts["errors.md"] = errorpage.page(ERRORS)
     texts |= dict(reference())
     for path in lessons:
         nb = nbformat.read(executed / path.name if executed else path, as_version=4)
@@ -136,17 +141,21 @@ def litter(output: NotebookNode) -> bool:
 
 
 def reference() -> Iterator[tuple[str, str]]:
-    """Pages of the library: the public names first, then each module of core and lessons."""
+    """Pages of the library: the public names first, then each module that lessons can import."""
     folder = Path(hudilab.__file__).parent
-    files = [*sorted(folder.glob("*.py")), *sorted((folder / "lessons").glob("*.py"))]
+    files = sorted(folder.rglob("*.py"), key=lambda file: (file.parent, file.name))
     modules = [
         ".".join(("hudilab", *file.relative_to(folder).with_suffix("").parts))
         for file in files
         if not file.name.startswith("_")
+        and file.relative_to(folder).parts[0] not in ("jobs", "operations")
     ]
     rows = []
     for name in hudilab.__all__:
         found = getattr(hudilab, name)
+        if isinstance(found, str):
+            rows.append(f"| `{name}` | `{found!r}` |")
+            continue
         what = (found.__doc__ or "").partition("\n")[0]
         rows.append(f"| {{py:obj}}`{name} <{found.__module__}.{name}>` | {what} |")
     names = "\n".join(["| name | what it is |", "|---|---|", *rows])

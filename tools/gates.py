@@ -32,6 +32,8 @@ PYTEST = ("pytest", "-q")
 GOLDEN = ("--nbval-lax", "--nbval-current-env", "--nbval-sanitize-with", "tests/nbval_sanitize.cfg")
 # The book shows the notebooks as these gates ran them.
 KEPT = ("-p", "tools.keep_executed", "--executed-to", "dist/executed")
+# What the book's page of error messages is made of: what these gates' tests provoke.
+ERRORS = "dist/errors"
 CURRICULUM, WITH_SERVERS = "golden cells", "golden cells with servers"
 
 
@@ -50,12 +52,12 @@ GATES: dict[str, tuple[str, ...]] = {
     "lint": ("ruff", "check", *SOURCES),
     "format": ("ruff", "format", "--check", *SOURCES),
     "types": ("mypy",),
-    "unit tests": (*PYTEST, "tests/unit"),
+    "unit tests": (*PYTEST, "tests/unit", "--errors-to", f"{ERRORS}/unit.json"),
     "notebook contract": (*PYTEST, "tests/contract"),
-    "Spark tests": (*PYTEST, "tests/spark"),
-    "services": (*PYTEST, "tests/services"),
-    "crashes": (*PYTEST, "tests/crash"),
-    "notebooks": (*PYTEST, "tests/notebooks"),
+    "Spark tests": (*PYTEST, "tests/spark", "--errors-to", f"{ERRORS}/spark.json"),
+    "services": (*PYTEST, "tests/services", "--errors-to", f"{ERRORS}/services.json"),
+    "crashes": (*PYTEST, "tests/crash", "--errors-to", f"{ERRORS}/crash.json"),
+    "notebooks": (*PYTEST, "tests/notebooks", "--errors-to", f"{ERRORS}/notebooks.json"),
     CURRICULUM: (*PYTEST, *GOLDEN, *KEPT, *lessons(with_servers=False)),
     WITH_SERVERS: (*PYTEST, *GOLDEN, *KEPT, *lessons(with_servers=True)),
     "book": (*PYTEST, "-rs", "tests/book"),

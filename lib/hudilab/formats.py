@@ -1,4 +1,4 @@
-"""Facts of Hudi's files, and of the stamps in commits, that writer and inspector share."""
+"""Names in Hudi's files and in the lab's stamps, and forms of text, that all rooms share."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ __all__ = [
     "QUERY",
     "SHARED",
     "SOURCE",
+    "many",
     "read_properties",
 ]
 
@@ -25,3 +26,8 @@ def read_properties(text: str) -> dict[str, str]:
     """Return the key-value pairs of a table's `hoodie.properties`."""
     pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line)
     return {key: value.replace("\\:", ":") for key, value in pairs if not key.startswith("#")}
+
+
+def many(count: int, what: str) -> str:
+    """Return `1 file`, `2 files`."""
+    return f"{count:,} {what}" + ("" if count == 1 else "s")

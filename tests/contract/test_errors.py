@@ -1,40 +1,82 @@
-"""docs/errors.md: what it lists is provoked by a test that is there, and says what to do."""
+"""Errors of the lab: each says what to do, and the page lists what the tests provoked."""
 
 from __future__ import annotations
 
+import ast
 import re
+from pathlib import Path
 
 import errorindex
-from errorindex import AREAS, LIB, PAGE, ROOT, Row
+import errorpage
+from errorindex import AREAS, LIB
+from errorpage import Row
 
 from hudilab.errors import LabError
 
 FILES = sorted(LIB.rglob("*.py"))
-ROWS = errorindex.rows_of(PAGE.read_text("utf-8"))
+KINDS = {LabError.__name__} | {kind.__name__ for kind in LabError.__subclasses__()}
 
 
-def test_the_page_lists_errors_of_most_areas() -> None:
-    assert f"lists\n{len(ROWS)} of them" in PAGE.read_text("utf-8")
-    assert len(ROWS) > 250
-    areas = {row.area for row in ROWS}
-    assert areas <= set(AREAS)
-    assert len(areas) > 14
+def raised() -> list[tuple[str, str]]:
+    """Each error that the library makes: where, and the part of its text that is written there."""
+    found = []
+    for file in FILES:
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in KINDS:
+                parts = [part for argument in node.args for part in ast.walk(argument)]
+                words = [part.value for part in parts if isinstance(part, ast.Constant)]
+                where = f"{file.relative_to(LIB)}:{node.lineno}"
+                found.append((where, "".join(word for word in words if isinstance(word, str))))
+    return found
 
 
 def test_each_error_says_what_to_do() -> None:
-    assert [row.text for row in ROWS if "; " not in row.text] == []
+    """Those whose remedy comes with a value are few; tests/conftest.py checks them as they come."""
+    errors = raised()
+    assert len(errors) > 200
+    assert len([where for where, text in errors if "; " not in text]) < 20
+    assert [where for where, text in errors if "\n" in text] == []
 
 
-def test_the_tests_are_there() -> None:
-    sources = {row.file: (ROOT / row.file).read_text("utf-8") for row in ROWS}
-    gone = {row.test for row in ROWS if f"def test_{row.test}(" not in sources[row.file]}
-    assert gone == set()
+def test_an_error_that_a_test_provokes_is_one_line_with_a_remedy() -> None:
+    errors = errorindex.Errors.__new__(errorindex.Errors)
+    fine, long, bare = ("paths.py", "a; b"), ("paths.py", "a;\nb; c"), ("paths.py", "a failed")
+    errors._raised = dict.fromkeys((fine, long, bare))
+    assert errors.unclear() == ["a;\nb; c", "a failed"]
 
 
-def test_a_row_is_read_as_it_was_written() -> None:
-    texts = ("a `b` | c; d", "no table; write to it", "'x' is wrong; fix it")
-    rows = [Row("Paths", text, "tests/unit/test_paths.py", "a_name") for text in texts]
-    assert errorindex.rows_of("\n## Paths\n" + "\n".join(map(str, rows))) == rows
+NOW = "an_error_that_a_test_provokes_is_one_line_with_a_remedy"
+
+
+def test_a_record_keeps_what_other_tests_provoked(tmp_path: Path) -> None:
+    mine, record = Path(__file__).relative_to(errorindex.ROOT).as_posix(), tmp_path / "unit.json"
+    other = Row("Paths", "no folder; make it", mine, NOW)
+    again = Row("Paths", "no file; make it", mine, "each_error_says_what_to_do")
+    gone = Row("Paths", "no moon; make it", mine, "a_test_that_nobody_wrote")
+    errorpage.save(record, [*AREAS], [gone, again, other])
+    errors = errorindex.Errors.__new__(errorindex.Errors)
+    errors.ran, errors.seen = {(mine, again.test)}, [again._replace(text="no disk; make it")]
+    errors.save(record)
+    assert errorpage.load(record) == ([*AREAS], [*errors.seen, other])
+    assert list(tmp_path.iterdir()) == [record]
+
+
+def test_the_page_has_each_error_once(tmp_path: Path) -> None:
+    mine = Path(__file__).relative_to(errorindex.ROOT).as_posix()
+    texts = ("a `b` | c; d", "no table 'x'; write to it", "no table 'y'; write to it")
+    rows = [Row("Paths", text, mine, NOW) for text in texts]
+    gone = Row("Paths", "no sun; wait", mine, "a_test_that_nobody_wrote")
+    errorpage.save(tmp_path / "spark.json", [*AREAS], rows[:2])
+    errorpage.save(tmp_path / "unit.json", [*AREAS], [*rows, rows[0]._replace(area="S3"), gone])
+    page = errorpage.page(tmp_path)
+    assert "lists\n3 of them" in page
+    assert re.findall(r"(?m)^## (.*)$", page) == ["Paths", "S3"]
+    link = f"[{NOW.replace('_', ' ')}]({mine})"
+    assert f"| `` a `b` \\| c; d `` | {link} |\n| `no table 'x'; write to it` | {link} |" in page
+
+
+def test_without_records_the_page_says_how_to_fill_it(tmp_path: Path) -> None:
+    assert "run `make test`, then `make book`" in errorpage.page(tmp_path / "gone")
 
 
 def test_errors_that_differ_in_values_are_one() -> None:
@@ -54,7 +96,7 @@ def test_a_module_belongs_to_the_first_area_that_fits() -> None:
 
 def test_each_module_that_raises_errors_has_an_area() -> None:
     modules = {file.relative_to(LIB).as_posix(): file.read_text("utf-8") for file in FILES}
-    kinds = "|".join(kind.__name__ for kind in LabError.__subclasses__())
+    kinds = "|".join(KINDS - {LabError.__name__})
     raising = {name for name, text in modules.items() if re.search(rf"raise ({kinds})\(", text)}
     assert len(raising) > 30
     assert {name for name in raising if not errorindex.area(name)} == set()

@@ -23,7 +23,7 @@ from running import end_jvm
 from services.programs import SECRET, USER, Programs
 
 from hudilab.errors import KafkaError, StreamError
-from hudilab.jobs.stock_prices import run
+from hudilab.jobs.stock_prices import Options, run
 from hudilab.lessons.prices import Message, messages, outgoing, prices, read_prices
 from hudilab.operations.servers.kafka import Broker, start_broker
 from hudilab.runtime.kafka.topics import Access, create_topics, produce, topic_rows
@@ -232,13 +232,7 @@ def here(
     monkeypatch.setenv("BOOTSTRAP_SERVERS", broker.bootstrap)
 
     def job(run_id: str, *, fail_on_data_loss: bool = True) -> None:
-        run(
-            available_now=True,
-            trigger_seconds=1.0,
-            rows_per_batch=100_000,
-            run_id=run_id,
-            fail_on_data_loss=fail_on_data_loss,
-        )
+        run(Options(available_now=True, run_id=run_id, fail_on_data_loss=fail_on_data_loss))
 
     return job
 

@@ -8,7 +8,7 @@ import sys
 from hudilab.lessons.sources import readings_table, sensor_readings
 from hudilab.runtime.session import open_session
 from hudilab.runtime.settings import load_settings
-from hudilab.writer.spec import closing_options
+from hudilab.writer.metadata import closing_options
 
 table, commits, closing = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "yes"
 spark = open_session(load_settings())

@@ -1,4 +1,4 @@
-"""What loads without Spark and Java, and which names programs inside texts import."""
+"""Who may import whom, what loads without what, and which names programs inside texts import."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from importlinter.cli import lint_imports
 
 import hudilab
 
@@ -33,7 +34,8 @@ LIGHT = (
 
 ALONE = """
 import sys
-sys.modules["pyspark"] = None  # importing it, or anything below it, is an ImportError now
+for name in {blocked}:
+    sys.modules[name] = None  # importing it, or anything below it, is an ImportError now
 
 def hook(event, arguments):
     if event in ("subprocess.Popen", "os.exec", "os.posix_spawn"):
@@ -44,14 +46,41 @@ import hudilab.{module}
 """
 
 
-def alone(module: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", ALONE.replace("{module}", module)]
+def alone(module: str, *blocked: str) -> subprocess.CompletedProcess[str]:
+    """Import a module in a process of its own that starts no program; `blocked` are not there."""
+    text = ALONE.replace("{module}", module).replace("{blocked}", repr(blocked or ("pyspark",)))
+    command = [sys.executable, "-c", text]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_settings_paths_and_tables_load_without_pyspark_and_start_nothing() -> None:
     done = alone("\nimport hudilab.".join(LIGHT))
     assert done.returncode == 0, done.stderr
+
+
+def modules_of(room: str) -> str:
+    files = sorted((LIBRARY / room).rglob("*.py"))
+    assert len(files) > 8
+    names = [".".join(file.relative_to(LIBRARY).with_suffix("").parts) for file in files]
+    return "\nimport hudilab.".join(names).replace(".__init__", "")
+
+
+def test_the_writer_loads_without_the_runtime() -> None:
+    rooms = ("runtime", "inspect", "lessons", "jobs", "operations")
+    done = alone(modules_of("writer"), *(f"hudilab.{room}" for room in rooms), "pydantic")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_inspector_loads_without_spark_and_the_rest_of_the_lab() -> None:
+    rooms = ("runtime", "writer", "lessons", "jobs", "operations")
+    blocked = (*(f"hudilab.{room}" for room in rooms), "pyspark", "py4j", "pyarrow", "pandas")
+    done = alone(modules_of("inspect"), *blocked)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_room_imports_only_what_is_below_it() -> None:
+    """The contracts are in pyproject.toml, [tool.importlinter]."""
+    assert lint_imports(str(LIBRARY.parents[1] / "pyproject.toml"), no_cache=True) == 0
 
 
 def test_a_session_does_not() -> None:

@@ -1,16 +1,58 @@
-"""The lessons' pipelines as standalone programs, for a terminal and for spark-submit."""
+"""The lessons' pipelines as standalone programs, for a terminal and for spark-submit.
+
+May import the ground, the writer, the runtime and the lessons.
+Start reading at `sensor_readings.run`; below is what the jobs and the commands on a table share.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from inspect import signature
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, get_type_hints
 
-from hudilab.errors import LabError
+import typer
 
-__all__ = ["JOBS", "one_line"]
+from hudilab.errors import LabError, TableError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["JOBS", "TableTask", "as_command", "one_line", "run_on_table"]
 
 JOBS = ("sensor_readings", "stock_prices", "tidy")  # those that write to a table
+
+# Options that several commands have.
+RunId = Annotated[str, typer.Option(help="Put the tables in run-RUN_ID of the warehouse.")]
+TableType = Annotated[str, typer.Option(help="COPY_ON_WRITE or MERGE_ON_READ.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")
+]
+Table = Annotated[str, typer.Argument(help="A path, or a file://, s3:// or s3a:// URI.")]
+
+Options = TypeVar("Options")
+
+
+def as_command(
+    options: type[Options], run: Callable[[Options], Iterable[str] | None]
+) -> Callable[..., None]:
+    """Return the Typer command that makes the options, runs the job and prints each of its lines.
+
+    Args:
+        options: A dataclass. Its fields are the command's options, its docstring is the help.
+    """
+
+    def command(**values: Any) -> None:
+        with one_line():
+            for line in run(options(**values)) or ():
+                print(line, flush=True)
+
+    # What Typer reads of a function.
+    command.__doc__ = options.__doc__
+    command.__annotations__ = get_type_hints(options)
+    command.__signature__ = signature(options, eval_str=True)  # type: ignore[attr-defined]
+    return command
 
 
 @contextmanager
@@ -32,3 +74,52 @@ def one_line() -> Iterator[None]:
         return
     print(f"hudilab: {text}", file=sys.stderr)
     sys.exit(1)
+
+
+class TableTask(Protocol):
+    """What a command does to one table; each line describes one change."""
+
+    def preview(self) -> Iterable[str]:
+        """Return the changes that `run` would make; write nothing."""
+
+    def check_safe(self) -> None:
+        """Raise TableError while a writer is alive, or may be."""
+
+    def run(self) -> Iterable[str]:
+        """Check that it is safe, then make the changes."""
+
+
+def run_on_table(
+    command: str, table: str, dry_run: bool, task: Callable[[SparkSession, str], TableTask]
+) -> Iterator[str]:
+    """Open a session, run a task on the table at a path or URI, or preview it; yield its lines.
+
+    Args:
+        command: The command's name, for the session and for the remedies.
+        task: Makes the task from the session and the table's URI.
+
+    Raises:
+        LabError: The table is not usable, or the task refuses; raised before anything is written.
+    """
+    # Imported here: slow to load, and not needed to show the help.
+    from hudilab.runtime.places import table_uri
+    from hudilab.runtime.session import open_session
+    from hudilab.runtime.settings import load_settings
+
+    settings = load_settings()
+    uri = table_uri(table, settings, command)
+    spark = open_session(settings, app=command)
+    try:
+        work = task(spark, uri)
+        if not dry_run:
+            yield from work.run()
+            return
+        yield from work.preview()
+        try:
+            work.check_safe()
+        except TableError as error:
+            yield f"refused now: {error}"
+        else:
+            yield "safe now"
+    finally:
+        spark.stop()

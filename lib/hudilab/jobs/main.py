@@ -27,12 +27,12 @@ def use_bundle() -> None:
     if root is None:
         return
     manifest = json.loads((root / "MANIFEST.json").read_text("utf-8"))
-    made = manifest["python"], manifest["platform"]
-    here = f"{sys.version_info[0]}.{sys.version_info[1]}", sysconfig.get_platform()
-    if made != here:
+    target = manifest["python"], manifest["platform"]
+    machine = f"{sys.version_info[0]}.{sys.version_info[1]}", sysconfig.get_platform()
+    if target != machine:
         sys.exit(
-            f"hudilab: the bundle is for Python {made[0]} on {made[1]}, but this is Python "
-            f"{here[0]} on {here[1]} ({sys.executable}); set PYSPARK_PYTHON and "
+            f"hudilab: the bundle is for Python {target[0]} on {target[1]}, but this is Python "
+            f"{machine[0]} on {machine[1]} ({sys.executable}); set PYSPARK_PYTHON and "
             "PYSPARK_DRIVER_PYTHON to a matching Python, or rebuild the bundle with this one"
         )
     sys.path[:0] = [str(root / "package"), str(root / "package" / "site-packages")]
@@ -48,14 +48,14 @@ def main() -> None:
     from hudilab.jobs import JOBS, one_line
     from hudilab.runtime.settings import load_settings, run_options
 
-    given = sys.argv[1:]
+    words = sys.argv[1:]
     with one_line():
         settings = load_settings()
-        if given and not given[0].startswith("-"):
-            job, arguments = given[0], given[1:]
+        if words and not words[0].startswith("-"):
+            job, arguments = words[0], words[1:]
         else:
             run = run_options(settings, ", or name a job")
-            job, arguments = run.job, shlex.split(run.arguments) + given
+            job, arguments = run.job, shlex.split(run.arguments) + words
         if job not in JOBS:
             raise ParameterError(f"unknown job {job!r}; use one of: {', '.join(JOBS)}")
     sys.argv[1:] = arguments

@@ -9,14 +9,15 @@ current batch. The table holds each reading once.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated
 
 import typer
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hudilab.jobs import one_line
+from hudilab.jobs import RunId, TableType, as_command
 from hudilab.lessons.sizes import check_sizes
 from hudilab.lessons.sources import readings_table, sensor_stream
 from hudilab.paths import Place
@@ -29,45 +30,59 @@ from hudilab.writer.files import exists
 from hudilab.writer.ledger import BatchLedger
 from hudilab.writer.spec import TableSpec
 
-__all__ = ["run", "write"]
+__all__ = ["Options", "command", "run", "write"]
 
 
-def run(
-    *,
-    rows: int,
-    batches: int,
-    sensors: int,
-    seed: int,
-    table_type: str,
-    trigger_seconds: float,
-    run_id: str,
-    runtime: str,
-    database: str = "",
-) -> str:
-    """Write the stream to its end; return the line that notebook 02 prints about the table.
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Stream seeded sensor readings into a Hudi table, exactly once."""
+
+    rows: Annotated[int, typer.Option(help="Total number of readings.")] = 5_000
+    batches: Annotated[int, typer.Option(help="Number of micro-batches, and so of commits.")] = 5
+    sensors: Annotated[int, typer.Option(help="Number of sensors, and so of partitions.")] = 11
+    seed: Annotated[int, typer.Option(help="The same seed gives the same rows.")] = 42
+    table_type: TableType = "COPY_ON_WRITE"
+    trigger_seconds: Annotated[
+        float,
+        typer.Option(help="Seconds from the start of one micro-batch to the next; 0: no wait."),
+    ] = 0.0
+    run_id: RunId = ""
+    runtime: Annotated[str, typer.Option(help="Runtime for this run; overrides RUNTIME_ENV.")] = ""
+    database: Annotated[
+        str, typer.Option(help="Database; overrides database.name in the settings.")
+    ] = ""
+
+
+def run(options: Options) -> Iterator[str]:
+    """Write the stream to its end; yield the line that notebook 02 prints about the table.
 
     Raises:
         LabError: Parameters, settings or checkpoint are wrong (checked before anything is written),
             or the stream failed.
     """
-    sizes = {"rows": rows, "batches": batches, "sensors": sensors, "seed": seed}
-    check_sizes(**sizes, trigger_seconds=trigger_seconds)
-    settings = load_settings(runtime)
-    place = prepare(settings, run_id=run_id, database=database)
-    spec = readings_table(name=place.name, table_type=table_type)
+    sizes = {name: getattr(options, name) for name in ("rows", "batches", "sensors", "seed")}
+    check_sizes(**sizes, trigger_seconds=options.trigger_seconds)
+    settings = load_settings(options.runtime)
+    place = prepare(settings, run_id=options.run_id, database=options.database)
+    spec = readings_table(name=place.name, table_type=options.table_type)
     spark = open_session(settings, app="sensor_readings")
     try:
-        write(spark, place, spec, sizes, trigger_seconds)
-        if not exists(spark, place.table):
-            return f"hudilab: stopped before the first commit; table={place.table}"
-        table = spark.read.format("hudi").load(place.table)
-        commits = Commits(spark, place.table).count()
-        partitions = table.select("sensor_id").distinct().count()
-        rows_there = table.count()
+        write(spark, place, spec, sizes, options.trigger_seconds)
+        line = _summary(spark, place)
     finally:
         spark.stop()
+    yield line
+
+
+def _summary(spark: SparkSession, place: Place) -> str:
+    if not exists(spark, place.table):
+        return f"hudilab: stopped before the first commit; table={place.table}"
+    table = spark.read.format("hudi").load(place.table)
+    commits = Commits(spark, place.table).count()
+    partitions = table.select("sensor_id").distinct().count()
     return (
-        f"hudilab: rows={rows_there} commits={commits} partitions={partitions} table={place.table}"
+        f"hudilab: rows={table.count()} commits={commits} partitions={partitions} "
+        f"table={place.table}"
     )
 
 
@@ -98,35 +113,11 @@ def write(
     stream = readings.writeStream.foreachBatch(ledger.write_batch)
     stream = stream.option("checkpointLocation", place.checkpoint)
     stream = stream.trigger(processingTime=f"{trigger_seconds} seconds")
-    with stop_on_signal() as asked:
-        return drain(stream.start(), batches=batches, deadline=math.inf, asked=asked)
+    with stop_on_signal() as signals:
+        return drain(stream.start(), batches=batches, deadline=math.inf, asked=signals)
 
 
-def command(
-    rows: Annotated[int, typer.Option(help="Total number of readings.")] = 5_000,
-    batches: Annotated[int, typer.Option(help="Number of micro-batches, and so of commits.")] = 5,
-    sensors: Annotated[int, typer.Option(help="Number of sensors, and so of partitions.")] = 11,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same rows.")] = 42,
-    table_type: Annotated[
-        str, typer.Option(help="COPY_ON_WRITE or MERGE_ON_READ.")
-    ] = "COPY_ON_WRITE",
-    trigger_seconds: Annotated[
-        float,
-        typer.Option(help="Seconds from the start of one micro-batch to the next; 0: no wait."),
-    ] = 0.0,
-    run_id: Annotated[
-        str, typer.Option(help="Put the tables in run-RUN_ID of the warehouse.")
-    ] = "",
-    runtime: Annotated[str, typer.Option(help="Runtime for this run; overrides RUNTIME_ENV.")] = "",
-    database: Annotated[
-        str, typer.Option(help="Database; overrides database.name in the settings.")
-    ] = "",
-) -> None:
-    """Stream seeded sensor readings into a Hudi table, exactly once."""
-    given: dict[str, Any] = locals()
-    with one_line():
-        print(run(**given))
-
+command = as_command(Options, run)
 
 if __name__ == "__main__":
     typer.run(command)

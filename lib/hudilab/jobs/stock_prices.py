@@ -9,51 +9,54 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hudilab.errors import KafkaError, StreamError
-from hudilab.jobs import one_line
+from hudilab.jobs import RunId, TableType, as_command
 from hudilab.lessons.prices import KEY, ORDERING, outgoing, read_prices
 from hudilab.paths import Place
-from hudilab.runtime.kafka.topics import TopicIdentity, access, check_topics, present
+from hudilab.runtime.kafka.topics import Access, TopicIdentity, access, check_topics, present
 from hudilab.runtime.places import prepare
 from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import load_settings
+from hudilab.runtime.settings import Consumer, load_settings
 from hudilab.runtime.streams import run_until_end, stop_on_signal
 from hudilab.writer.ledger import BatchLedger
 from hudilab.writer.spec import TableSpec
 
-__all__ = ["run", "table_spec"]
+__all__ = ["Options", "command", "run", "table_spec"]
 
 STARTS = {"earliest-offset": "earliest", "latest-offset": "latest"}
 PREVIEW = 5
 TABLE_TYPE = "COPY_ON_WRITE"  # MERGE_ON_READ gains little: benchmarks/README.md, Kafka
 
 
-def run(
-    *,
-    available_now: bool,
-    trigger_seconds: float,
-    rows_per_batch: int,
-    run_id: str,
-    fail_on_data_loss: bool,
-    table_type: str = TABLE_TYPE,
-) -> list[StreamingQuery]:
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Stream stock prices to a topic and to a Hudi table."""
+
+    available_now: Annotated[
+        bool, typer.Option(help="Process the messages available now, then exit.")
+    ] = False
+    trigger_seconds: Annotated[float, typer.Option(help="Seconds between micro-batches.")] = 1.0
+    rows_per_batch: Annotated[
+        int, typer.Option(help="Maximum number of messages per micro-batch.")
+    ] = 100_000
+    run_id: RunId = ""
+    fail_on_data_loss: Annotated[
+        bool, typer.Option(help="Stop if unread messages have been deleted.")
+    ] = True
+    table_type: TableType = TABLE_TYPE
+
+
+def run(options: Options) -> None:
     """Run both streams to their end; check everything before anything is written.
 
     If one stream fails, the other runs on.
-
-    Args:
-        available_now: End after reading all messages that exist now.
-        trigger_seconds: Time from the start of one micro-batch to the next.
-        rows_per_batch: Messages per micro-batch, at most.
-        run_id: Gives the run a root of its own below the warehouse.
-        fail_on_data_loss: Stop if unread messages were deleted.
-        table_type: COPY_ON_WRITE or MERGE_ON_READ.
 
     Raises:
         LabError: A check or a stream failed.
@@ -63,20 +66,11 @@ def run(
     reader, writer = access(consumer), access(producer)
     check_topics(reader, [consumer.topic_name])
     check_topics(writer, [producer.topic_name, producer.dead_letter_topic_name])
-    place = prepare(settings, run_id=run_id, table=producer.table_name)
-    spec = table_spec(place, table_type)
+    place = prepare(settings, run_id=options.run_id, table=producer.table_name)
+    spec = table_spec(place, options.table_type)
     groups = ["core", "kafka", *(["msk"] if reader.iam or writer.iam else [])]
     spark = open_session(settings, app="stock_prices", groups=groups)
-    source = (
-        spark.readStream.format("kafka")
-        .options(**reader.spark_options())
-        .option("subscribe", consumer.topic_name)
-        .option("startingOffsets", STARTS[consumer.startup_mode])
-        .option("failOnDataLoss", fail_on_data_loss)
-        .option("maxOffsetsPerTrigger", rows_per_batch)
-        .load()
-    )
-    read_prices(source).createOrReplaceTempView(consumer.table_name)
+    _messages(spark, consumer, reader, options).createOrReplaceTempView(consumer.table_name)
     rows = spark.table(consumer.table_name)
     topic = TopicIdentity(spark, reader, consumer.topic_name)
     ledger = BatchLedger(spark, spec, place, topic)
@@ -92,34 +86,49 @@ def run(
         .writeStream.foreachBatch(_previewed(ledger, settings.runtime == "LOCAL"))
         .option("checkpointLocation", place.checkpoint)
     )
-    trigger: dict[str, Any] = {"processingTime": f"{trigger_seconds} seconds"}
-    if available_now:
+    trigger: dict[str, Any] = {"processingTime": f"{options.trigger_seconds} seconds"}
+    if options.available_now:
         trigger = {"availableNow": True}
-    queries = [one.trigger(**trigger).start() for one in (to_topic, to_table)]
+    queries = [stream.trigger(**trigger).start() for stream in (to_topic, to_table)]
     _await_end(queries, consumer.topic_name)
-    return queries
+
+
+def _messages(
+    spark: SparkSession, consumer: Consumer, reader: Access, options: Options
+) -> DataFrame:
+    """Return the topic's messages as a stream of prices, each with the reason if it is broken."""
+    source = (
+        spark.readStream.format("kafka")
+        .options(**reader.spark_options())
+        .option("subscribe", consumer.topic_name)
+        .option("startingOffsets", STARTS[consumer.startup_mode])
+        .option("failOnDataLoss", options.fail_on_data_loss)
+        .option("maxOffsetsPerTrigger", options.rows_per_batch)
+        .load()
+    )
+    return read_prices(source)
 
 
 def _await_end(queries: Sequence[StreamingQuery], topic: str) -> None:
     """Run the streams to their end; raise KafkaError if unread messages were deleted."""
     try:
-        with stop_on_signal() as asked:
-            run_until_end(queries, asked)
+        with stop_on_signal() as signals:
+            run_until_end(queries, signals)
     except StreamError as error:
-        gone = re.search(r"OffsetOutOfRange.*?(?=;)|some data may have been missed", str(error))
-        if gone is None:
+        loss = re.search(r"OffsetOutOfRange.*?(?=;)|some data may have been missed", str(error))
+        if loss is None:
             raise
         raise KafkaError(
-            f"unread messages of topic {topic!r} were deleted ({gone[0]}); keep them "
+            f"unread messages of topic {topic!r} were deleted ({loss[0]}); keep them "
             "longer (retention.ms), and resume without them with --no-fail-on-data-loss"
         ) from None
 
 
-def _previewed(ledger: BatchLedger, shown: bool) -> Callable[[DataFrame, int], None]:
-    """Return the ledger's writer, which first shows each batch's first rows if `shown`."""
+def _previewed(ledger: BatchLedger, is_shown: bool) -> Callable[[DataFrame, int], None]:
+    """Return the ledger's writer, which first shows each batch's first rows if `is_shown`."""
 
     def write_batch(batch: DataFrame, batch_id: int) -> None:
-        if shown:
+        if is_shown:
             batch.select(*KEY, "price").show(PREVIEW, truncate=False)
         ledger.write_batch(batch, batch_id)
 
@@ -139,33 +148,7 @@ def table_spec(place: Place, table_type: str = TABLE_TYPE) -> TableSpec:
     )
 
 
-def command(
-    available_now: Annotated[
-        bool, typer.Option(help="Process the messages available now, then exit.")
-    ] = False,
-    trigger_seconds: Annotated[float, typer.Option(help="Seconds between micro-batches.")] = 1.0,
-    rows_per_batch: Annotated[
-        int, typer.Option(help="Maximum number of messages per micro-batch.")
-    ] = 100_000,
-    run_id: Annotated[
-        str, typer.Option(help="Put the tables in run-RUN_ID of the warehouse.")
-    ] = "",
-    fail_on_data_loss: Annotated[
-        bool, typer.Option(help="Stop if unread messages have been deleted.")
-    ] = True,
-    table_type: Annotated[str, typer.Option(help="COPY_ON_WRITE or MERGE_ON_READ.")] = TABLE_TYPE,
-) -> None:
-    """Stream stock prices to a topic and to a Hudi table."""
-    with one_line():
-        run(
-            available_now=available_now,
-            trigger_seconds=trigger_seconds,
-            rows_per_batch=rows_per_batch,
-            run_id=run_id,
-            fail_on_data_loss=fail_on_data_loss,
-            table_type=table_type,
-        )
-
+command = as_command(Options, run)
 
 if __name__ == "__main__":
     typer.run(command)

@@ -44,14 +44,14 @@ class Exercise:
         if answer is None or answer is ...:
             print(f"no answer yet: {self._hint}")
             return Verdict(False)
-        found, problem = self._compare(answer)
-        if found:
+        is_right, problem = self._compare(answer)
+        if is_right:
             print(f"right: {_short(answer)}")
         else:
             # After a cell that failed, the check judges an older answer: so it says which.
             judged = f" (your answer: {_short(repr(answer))})" if _is_plain(answer) else ""
             print(f"not yet{judged}{problem}: {self._hint}")
-        return Verdict(found)
+        return Verdict(is_right)
 
     def _compare(self, answer: Any) -> tuple[bool, str]:
         if not callable(self._right):

@@ -51,15 +51,15 @@ def copy_tree(spark: SparkSession, uri: str, to: str) -> None:
 
     # Not the folder as a whole: on S3 a trace of the removed one can remain, and Hadoop then copies
     # the folder into that.
-    def copy(here: Any, there: Any) -> None:
-        fs.mkdirs(there)
-        for status in fs.listStatus(here):
-            one = status.getPath()
-            other = hadoop.Path(there, one.getName())
+    def copy(folder: Any, target: Any) -> None:
+        fs.mkdirs(target)
+        for status in fs.listStatus(folder):
+            child = status.getPath()
+            copied = hadoop.Path(target, child.getName())
             if status.isDirectory():
-                copy(one, other)
+                copy(child, copied)
             else:
-                hadoop.FileUtil.copy(fs, one, fs, other, False, fs.getConf())
+                hadoop.FileUtil.copy(fs, child, fs, copied, False, fs.getConf())
 
     copy(path, hadoop.Path(to))
 

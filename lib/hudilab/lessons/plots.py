@@ -173,9 +173,9 @@ def task_times(ax: Axes, tasks: pd.DataFrame, *, by: str = "stage") -> Axes:
     begin = rows["started"].min()
     left, right = ((rows[name] - begin).dt.total_seconds() for name in ("started", "ended"))
     for number, value in enumerate(sorted(rows[by].unique())):
-        mine = rows[by] == value
-        bars = left[mine].index, (right - left)[mine]
-        ax.barh(*bars, left=left[mine], color=f"C{number}", label=f"{by} {value}")
+        group = rows[by] == value
+        bars = left[group].index, (right - left)[group]
+        ax.barh(*bars, left=left[group], color=f"C{number}", label=f"{by} {value}")
     ax.set_yticks(rows.index, [f"task {number}" for number in rows.index + 1])
     ax.invert_yaxis()
     ax.set(xlabel="seconds", title="When each task ran")

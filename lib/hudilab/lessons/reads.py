@@ -60,15 +60,15 @@ def _lost(table: str, instant: str, *, incremental: bool) -> str:
             f"{instant!r} is not an instant: 17 digits, yyyyMMddHHmmssSSS in UTC; take one from "
             f"the timeline: hudilab inspect {table}"
         )
-    found = inspect(table)
-    facts, reach = found.facts, found.report.reach
+    inspection = inspect(table)
+    facts, reach = inspection.facts, inspection.report.reach
     oldest = _digits(reach.oldest_incremental if incremental else reach.oldest_time_travel)
     if instant >= oldest or not (facts.clean_begin or facts.cleaned):
         return ""
-    if incremental and instant >= min((one.time for one in facts.events), default=""):
+    if incremental and instant >= min((event.time for event in facts.events), default=""):
         # Nothing is missed if no write was completed between the two.
-        writes = (one for one in facts.events if one.is_done and one.action in WRITES)
-        if not any(instant < _digits(iso(one.completed_at)) <= oldest for one in writes):
+        writes = (event for event in facts.events if event.is_done and event.action in WRITES)
+        if not any(instant < _digits(iso(write.completed_at)) <= oldest for write in writes):
             return ""
     return oldest
 

@@ -53,11 +53,11 @@ def parse_instants(names: list[str]) -> list[Instant]:
         rank, state = {"requested": (0, "REQUESTED"), "inflight": (1, "INFLIGHT")}.get(
             step, (2, "COMPLETED")
         )
-        one = requested, action == "savepoint"  # a savepoint has the time of the commit it keeps
-        known = latest.get(one)
+        key = requested, action == "savepoint"  # a savepoint has the time of the commit it keeps
+        known = latest.get(key)
         if known is None or known[0] < rank:
             when = _moment(completed) if completed else None
-            latest[one] = rank, Instant(action, state, _moment(requested), when)
+            latest[key] = rank, Instant(action, state, _moment(requested), when)
     return [instant for _, (_, instant) in sorted(latest.items())]
 
 
@@ -79,8 +79,8 @@ def instants(spark: SparkSession, table: str) -> pd.DataFrame:
 
 def data_files(spark: SparkSession, table: str) -> pd.DataFrame:
     """Return all slices' files: partition, file_group, kind (base, log), instant, size in bytes."""
-    found: list[Any] = [parse_file(file.path, file.size) for file in list_files(spark, table)]
-    rows = [file for file in found if file is not None]
+    rows: list[Any] = [parse_file(file.path, file.size) for file in list_files(spark, table)]
+    rows = [row for row in rows if row is not None]
     return pd.DataFrame(rows, columns=DataFile._fields)
 
 

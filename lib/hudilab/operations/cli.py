@@ -11,8 +11,9 @@ import typer
 
 from hudilab.errors import LabError
 from hudilab.jobs import tidy
-from hudilab.operations import rewind
+from hudilab.operations import rewind_command
 from hudilab.operations.servers import NAMES, Name, service
+from hudilab.operations.ship.deploy_commands import deploy
 
 if TYPE_CHECKING:
     from hudilab.runtime.settings import Settings
@@ -24,6 +25,13 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _settings() -> Settings:
+    """Load the settings on demand: `hudilab inspect` needs none, and loading them is slow."""
+    from hudilab.runtime.settings import load_settings
+
+    return load_settings()
 
 
 @app.command()
@@ -54,20 +62,17 @@ def jars(
 ) -> None:
     """Fetch and verify the jars of the given groups (default: core)."""
     from hudilab.runtime.java.fetch import fetch
-    from hudilab.runtime.java.find import find_java
-    from hudilab.runtime.java.jars import read_lock
 
-    settings = _settings()
-    folder, wanted = settings.project / "jars", groups or ["core"]
-    read_lock(folder / "jars.lock")
-    java = find_java()
-    paths = fetch(folder, wanted, java.home, cache=settings.home / "ivy")
+    folder, wanted = _settings().project / "jars", groups or ["core"]
+    paths = fetch(folder, wanted)
     for path in paths:
         print(f"verified {path}")
     if archive and "core" in wanted:
         from hudilab.runtime.java.class_archive import make_archive
+        from hudilab.runtime.java.find import find_java
 
-        if line := make_archive(folder, [one for one in paths if one.parent.name == "core"], java):
+        core = [path for path in paths if path.parent.name == "core"]
+        if line := make_archive(folder, core, find_java()):
             print(line)
 
 
@@ -110,74 +115,9 @@ def bundle(
     print(build_bundle(_settings(), out))
 
 
-deploy = typer.Typer(
-    help="Print JSON for the AWS CLI: an EMR Serverless job run, and its role.",
-    no_args_is_help=True,
-)
 app.add_typer(deploy, name="deploy")
-_To = Annotated[str, typer.Option(help="Location of the bundle: s3://bucket/prefix.")]
-_Account = Annotated[str, typer.Option(help="AWS account ID, twelve digits.")]
-
-
-@deploy.command("job")
-def deploy_job(
-    application_id: Annotated[str, typer.Option(help="ID of the EMR Serverless application.")],
-    role_arn: Annotated[str, typer.Option(help="ARN of the job's role.")],
-    to: _To,
-    python: Annotated[
-        str, typer.Option(help="Python 3.11: a path in the image, or s3://.../name.tar.gz.")
-    ] = "/usr/bin/python3.11",
-) -> None:
-    """Print the StartJobRun request, built from the settings for AWS."""
-    from hudilab.operations.ship.deploy import job_run
-
-    _print(
-        job_run(
-            _settings("AWS"),
-            application_id=application_id,
-            role_arn=role_arn,
-            to=to,
-            python=python,
-        )
-    )
-
-
-@deploy.command("permissions")
-def deploy_permissions(
-    account: _Account,
-    to: _To,
-    cluster_arn: Annotated[str, typer.Option(help="ARN of the MSK cluster, if any.")] = "",
-) -> None:
-    """Print the policy of the job's role: only what the job needs."""
-    from hudilab.operations.ship.deploy import permissions
-
-    settings = _settings("AWS")
-    _print(permissions(settings, account=account, to=to, cluster_arn=cluster_arn))
-
-
-@deploy.command("trust")
-def deploy_trust(account: _Account) -> None:
-    """Print the role's trust policy: EMR Serverless may assume it."""
-    from hudilab.operations.ship.deploy import trust
-
-    _print(trust(account=account))
-
-
-def _settings(runtime: str = "") -> Settings:
-    """Load the settings on demand: `hudilab inspect` needs none, and loading them is slow."""
-    from hudilab.runtime.settings import load_settings
-
-    return load_settings(runtime)
-
-
-def _print(value: object) -> None:
-    print(json.dumps(value, indent=2))
-
-
 services = typer.Typer(help="Start, show and stop servers on this machine.", no_args_is_help=True)
 app.add_typer(services, name="services")
-
-
 start = typer.Typer(help="Start a server and wait until it answers.", no_args_is_help=True)
 services.add_typer(start, name="start")
 
@@ -188,10 +128,10 @@ def status(
 ) -> None:
     """Show which servers are running; exit code 1 if none is."""
     settings = _settings()
-    found = {one: service(one).find(settings) for one in ([name] if name else NAMES)}
-    for one, server in found.items():
-        print(server.describe() if server else f"{one} is not running")
-    if not any(found.values()):
+    servers = {each: service(each).find(settings) for each in ([name] if name else NAMES)}
+    for each, server in servers.items():
+        print(server.describe() if server else f"{each} is not running")
+    if not any(servers.values()):
         raise typer.Exit(1)
 
 
@@ -219,9 +159,9 @@ def submit(
     settings = _settings()
     if not detach:
         raise typer.Exit(submit_and_wait(settings, job, arguments or (), bundle))
-    found = submit(settings, job, arguments or (), bundle)
-    name = found.id or f"{job} is running, its application is not known yet"
-    print(f"{name}, driver's process {found.pid}, log {found.log}")
+    submitted = submit(settings, job, arguments or (), bundle)
+    name = submitted.id or f"{job} is running, its application is not known yet"
+    print(f"{name}, driver's process {submitted.pid}, log {submitted.log}")
 
 
 @app.command()
@@ -302,7 +242,7 @@ def inspect(
 
 
 app.command("tidy")(tidy.command)
-app.command("rewind")(rewind.command)
+app.command("rewind")(rewind_command.command)
 
 
 def join_pairs(arguments: list[str]) -> list[str]:
@@ -317,14 +257,31 @@ def join_pairs(arguments: list[str]) -> list[str]:
     return joined
 
 
+# Packages that a smaller extra than `lab` brings.
+_EXTRAS = {"arro3": "inspect", "fastavro": "inspect", "boto3": "s3", "botocore": "s3"}
+
+
 def main() -> None:
-    """Run the command; print a LabError as one line on stderr, and exit with code 1."""
+    """Run the command; print a LabError as one line on stderr, and exit with code 1.
+
+    So, too, for a package that this command needs and a light installation lacks.
+    """
+    words = sys.argv[1:]
     try:
-        words = sys.argv[1:]
         if words[:2] == ["services", "start"]:
             for name in NAMES:
                 start.command(name)(service(name).command)
         app(args=join_pairs(words) if words[:1] == ["run"] else words)
     except LabError as error:
         print(f"hudilab: {error}", file=sys.stderr)
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        package = (error.name or "hudilab").partition(".")[0]
+        if package == "hudilab":
+            raise
+        print(
+            f"hudilab: {words[0]} needs {package}, which is not installed; "
+            f"install it with: pip install '.[{_EXTRAS.get(package, 'lab')}]'",
+            file=sys.stderr,
+        )
         sys.exit(1)

@@ -61,8 +61,8 @@ def find_notebook(name: str, project: Path) -> Path:
     for path in (Path(name), folder / name, folder / f"{name}.ipynb", *by_number):
         if path.suffix == ".ipynb" and path.is_file():
             return path.resolve()
-    there = ", ".join(path.stem for path in numbered)
-    raise ParameterError(f"notebook {name!r} does not exist; give a path, or one of: {there}")
+    names = ", ".join(path.stem for path in numbered)
+    raise ParameterError(f"notebook {name!r} does not exist; give a path, or one of: {names}")
 
 
 def run_notebooks(
@@ -92,13 +92,27 @@ def run_notebooks(
     """
     notebooks = [find_notebook(name, settings.project) for name in names]
     known = [defaults(notebook) for notebook in notebooks]
-    union = {name: value for one in known for name, value in one.items()}
+    union = {name: value for parameters in known for name, value in parameters.items()}
     values = parse(given, union, ", ".join(notebook.name for notebook in notebooks))
-    for one in known:
-        sizes = {name: values.get(name, one[name]) for name in _SIZES if name in one}
+    for parameters in known:
+        sizes = {name: values.get(name, parameters[name]) for name in _SIZES if name in parameters}
         if {"rows", "batches"} <= sizes.keys():
             check_sizes(**sizes)
     folder = (out or settings.home / "executed").absolute()
+    _make_folders(folder, notebooks, settings)
+    results: list[str] = []
+    for notebook, parameters in zip(notebooks, known, strict=True):
+        changed = {name: value for name, value in values.items() if name in parameters}
+        executed = folder / notebook.name
+        with _alone(executed, settings):
+            copy_notebook(notebook, executed, exercises=exercises)
+            with _jvm_for(parameters | changed, settings.runtime):
+                results += _run(executed, changed, settings, timeout)
+    return results
+
+
+def _make_folders(folder: Path, notebooks: Sequence[Path], settings: Settings) -> None:
+    """Create the folder of the executed notebooks and that of the logs."""
     if any(notebook.parent == folder.resolve() for notebook in notebooks):
         raise ParameterError(f"--out {folder} would overwrite the notebook; choose another folder")
     for needed in (folder, settings.home / "logs"):
@@ -109,15 +123,6 @@ def run_notebooks(
             raise PathError(
                 f"cannot create {needed}: {error.strerror}; choose another --out or HUDILAB_HOME"
             ) from None
-    results: list[str] = []
-    for notebook, one in zip(notebooks, known, strict=True):
-        mine = {name: value for name, value in values.items() if name in one}
-        executed = folder / notebook.name
-        with _alone(executed, settings):
-            copy_notebook(notebook, executed, exercises=exercises)
-            with _jvm_for(one | mine, settings.runtime):
-                results += _run(executed, mine, settings, timeout)
-    return results
 
 
 def jvm_options(values: Mapping[str, Any], runtime: str, inherited: str = "") -> str:
@@ -166,7 +171,9 @@ def copy_notebook(notebook: Path, executed: Path, *, exercises: bool) -> None:
     """Copy the notebook to where it will be executed, without the exercises' cells unless asked."""
     nb = nbformat.read(notebook, as_version=4)
     if not exercises:
-        nb.cells = [one for one in nb.cells if _EXERCISES.isdisjoint(one.metadata.get("tags", []))]
+        nb.cells = [
+            cell for cell in nb.cells if _EXERCISES.isdisjoint(cell.metadata.get("tags", []))
+        ]
     nbformat.write(nb, executed)
 
 
@@ -215,7 +222,7 @@ def _explain(failure: _Failure, log: Path, executed: Path, timeout: int) -> str:
         what = "the kernel was killed; free memory, or use fewer rows"
     elif isinstance(failure, CellTimeoutError):
         cells = nbformat.read(executed, as_version=4).cells
-        number, cell = [one for one in enumerate(cells) if _begun(one[1])][-1]
+        number, cell = [(n, cell) for n, cell in enumerate(cells) if _has_started(cell)][-1]
         what = (
             f"cell {number} did not finish within {timeout} s: {_first(cell.source)!r}; "
             "raise the limit with --timeout SECONDS (0: no limit)"
@@ -230,7 +237,7 @@ def _first(source: str) -> str:
     return next((line for line in source.splitlines() if line.strip()), "")
 
 
-def _begun(cell: Any) -> bool:
+def _has_started(cell: Any) -> bool:
     return cell.metadata.get("papermill", {}).get("start_time") is not None
 
 

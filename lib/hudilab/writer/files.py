@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache, reduce
 from typing import Any, NamedTuple
 
@@ -10,7 +9,6 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hudilab.formats import PROPERTIES, read_properties
-from hudilab.writer.spec import index_options
 
 __all__ = [
     "FileInfo",
@@ -22,7 +20,6 @@ __all__ = [
     "java_class",
     "list_files",
     "read_text",
-    "table_index_options",
     "table_properties",
     "write_text",
 ]
@@ -128,13 +125,3 @@ def list_files(spark: SparkSession, uri: str) -> list[FileInfo]:
 def table_properties(spark: SparkSession, table: str) -> dict[str, str]:
     """Return the pairs of a table's `hoodie.properties`."""
     return read_properties(read_text(spark, f"{table}/{PROPERTIES}"))
-
-
-def table_index_options(
-    spark: SparkSession, table: str, properties: Mapping[str, str]
-) -> dict[str, str]:
-    """Return `index_options` of a table with these properties."""
-    found, file = index_options(properties), f"{table}/.hoodie/.index_defs/index.json"
-    if found and exists(spark, file):
-        return index_options(properties, read_text(spark, file))
-    return found

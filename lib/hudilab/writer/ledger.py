@@ -7,31 +7,26 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
-from shlex import quote
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hudilab.errors import StreamError, TableError
 from hudilab.formats import BATCH, COVERS, PREFIX, QUERY, SHARED, SOURCE
-from hudilab.paths import Place, local_path
+from hudilab.paths import Place
 from hudilab.writer.causes import root_cause
 from hudilab.writer.checkpoints import CheckpointFiles, Owner
 from hudilab.writer.commits import SERVICES, Commits
-from hudilab.writer.drift import ANY, FILLS, check_drift
-from hudilab.writer.files import table_index_options, table_properties
+from hudilab.writer.drift import FILLS
+from hudilab.writer.fit import TableFit
+from hudilab.writer.keys import COMBINE, newest_rows
+from hudilab.writer.locking import lock_held, sharing_options
+from hudilab.writer.metadata import closing_options
+from hudilab.writer.options import INLINE
 from hudilab.writer.rules import FENCED, Checkpoint, Commit, Rules, covers
-from hudilab.writer.spec import (
-    COMMIT_TIME,
-    INLINE,
-    SMALL_LOG,
-    TIDY_EVERY,
-    TableSpec,
-    closing_options,
-    foreign_groups,
-    sharing_options,
-)
+from hudilab.writer.spec import TableSpec
+from hudilab.writer.upkeep.policy import SMALL_LOG, TIDY_EVERY, tidy_options
 
 __all__ = ["BatchLedger"]
 
@@ -44,8 +39,6 @@ CONFLICTS = (
 )
 # What s3a throws after minutes of retries: to ask the same store for the owner takes as long.
 UNREACHABLE = ("AWSClientIOException", "SdkClientException")
-COMBINE = "hoodie.combine.before.upsert"
-EXPIRE = "hoodie.write.lock.filesystem.expire"
 TRIES = 10  # attempts to write a batch that loses to another writer
 SERVICES_FAILED = (
     "hudilab: batch {} is committed, but the table services after it failed, as they do when "
@@ -62,7 +55,7 @@ class BatchLedger:
     Structured Streaming replays the batch during which a driver died. So each commit stores the
     streaming query's id, the batch's number and a digest of the offsets it read, in the same atomic
     step as the rows (`stamp`), and before each write the newest of these stamps is compared with
-    the checkpoint (`done`). A replaced driver can no longer commit: the new one records itself as
+    the checkpoint (`begin`). A replaced driver can no longer commit: the new one records itself as
     the checkpoint's owner and rolls back what the old one was writing, and each write checks the
     owner again after Hudi has announced the commit (`fenced`). Source: Hudi 1.2
     `hoodie.datasource.write.commitmeta.key.prefix`.
@@ -77,7 +70,7 @@ class BatchLedger:
             (`CALL run_clustering`).
         lock: Options of a Hudi lock provider, for shared tables; the default on a local disk is
             the table's own lock file.
-        tidy_every: See `TableSpec.tidy_options`; not allowed for shared tables.
+        tidy_every: See `upkeep.policy.tidy_options`; not allowed for shared tables.
         extra: Further write options, see `TableSpec.write_options`.
 
     Raises:
@@ -118,17 +111,16 @@ class BatchLedger:
         self._combines = spec.operation == "upsert" and COMBINE not in self._options
         if self._combines:
             self._options |= {COMBINE: "false"}
-        self._by_arrival = False  # of rows with one key, the last stays, not the greatest
         self._sharing = sharing_options(place.table, lock) if shared else {}
+        fills = self._options.get(FILLS) == "true"
         self._rules = Rules(place.table, place.checkpoint, batches, shared)
         self._table = Commits(spark, place.table)
+        self._fit = TableFit(spark, spec, place.table, self._table, fills=fills)
         self._checkpoint = CheckpointFiles(spark, place.checkpoint)
         self._run, self._query, self._owner = "", "", ""
         self._seen: set[str] = set()  # commits whose locks were looked at, of a shared table
         self._stamp: dict[str, str] = {}
-        self._kept: dict[str, str] = {}
         self._offsets: dict[int, str] = {}
-        self._columns = ""  # of the newest batch that the table takes
         self._written = SMALL_LOG  # bytes since the last table services: unknown, so many
         self._check()
 
@@ -138,20 +130,23 @@ class BatchLedger:
             self._write(batch, batch_id)
         except Exception as error:
             if self._shared and "HoodieLockException" in str(error):
-                raise StreamError(self._lock_held()) from error
+                raise StreamError(lock_held(self._place.table, self._sharing)) from error
             raise
 
     def _write(self, batch: DataFrame, batch_id: int) -> None:
-        if self.done(batch, batch_id):
+        if not self.begin(batch, batch_id):
             return
         for attempt in count(1):
             options = self._options | self.stamp(batch_id)
             if not self._shared and not self._compacts:
-                services = self._spec.tidy_options(batch_id, self._tidy_every, self._written)
+                services = tidy_options(self._spec, batch_id, self._tidy_every, self._written)
                 options |= services
                 if services.get(INLINE) == "true":
                     self._written = 0
-            writer = self.fenced(self.newest(batch)).write.format("hudi").options(**options)
+            rows = batch
+            if self._combines:
+                rows = newest_rows(batch, self._spec, by_arrival=self._fit.by_arrival)
+            writer = self.fenced(rows).write.format("hudi").options(**options)
             try:
                 writer.mode("append").save(self._place.table)
                 return
@@ -162,15 +157,20 @@ class BatchLedger:
                 if not self._shared:
                     raise
                 # Two writers that run the same table services after their commits can collide.
-                if self.done(batch, batch_id):
+                if not self.begin(batch, batch_id):
                     print(SERVICES_FAILED.format(batch_id, root_cause(str(error))), file=sys.stderr)
                     return
                 if attempt == TRIES or not any(name in str(error) for name in CONFLICTS):
                     raise
                 time.sleep(0.1 * attempt)
 
-    def done(self, batch: DataFrame, batch_id: int) -> bool:
-        """Return whether the batch needs no write: it is committed, or past the last one."""
+    def begin(self, batch: DataFrame, batch_id: int) -> bool:
+        """Check that the batch may be written, and return whether it still must be.
+
+        Takes over the checkpoint at a run's first batch, and refuses a batch that does not fit
+        checkpoint, source, locks or the table's columns. Returns False if the batch is committed
+        already, or past the last one.
+        """
         if self._spec.cdc:
             self._spec.check_columns(batch.dtypes)
         context = batch.sparkSession.sparkContext
@@ -181,15 +181,15 @@ class BatchLedger:
         elif self._checkpoint.owner() != self._owner:
             raise StreamError(FENCED.format(self._place.checkpoint))
         mine, others = self._rules.find(self._query, self._weighed(self._table.newest_first()))
-        self._follow_table(others)
+        self._fit.follow(others)
         if self._shared:
             self._check_locks()
         digest, source = self._covers(batch_id), self._source()
         self._stamp = {QUERY: self._query, COVERS: digest, SOURCE: source}
         if self._rules.is_written(batch_id, digest, source, mine):
-            return True
-        self._refuse_drift(batch, others)
-        return False
+            return False
+        self._fit.check_columns(batch, others)
+        return True
 
     def stamp(self, batch_id: int) -> dict[str, str]:
         """Return the write options that make a commit identify its batch.
@@ -199,38 +199,10 @@ class BatchLedger:
         """
         if not self._stamp:
             raise StreamError(
-                "stamp() was called before done(); call done() first, as write_batch does"
+                "stamp() was called before begin(); call begin() first, as write_batch does"
             )
         prefix = {"hoodie.datasource.write.commitmeta.key.prefix": PREFIX, BATCH: str(batch_id)}
-        return prefix | self._stamp | self._kept | self._sharing
-
-    def newest(self, batch: DataFrame) -> DataFrame:
-        """Return the row of each key with the greatest ordering value; of equal ones, the last.
-
-        In a table with COMMIT_TIME_ORDERING, return the last row of each key. Hudi's own way, with
-        `hoodie.combine.before.upsert`, costs more: it turns each row into a Java object first.
-        Other operations than upsert get the batch as it is. Of a partitioned table with buckets,
-        one task gets all rows of a bucket: Hudi reads the timeline in each task, once for each
-        partition that the task has rows of.
-        """
-        if not self._combines:
-            return batch
-        spec, arrival, rank = self._spec, "_hudilab_arrival", "_hudilab_rank"
-        order = [F.col(arrival).desc()]
-        if not self._by_arrival:
-            order.insert(0, F.col(spec.ordering).desc_nulls_last())
-        # Spark sorts fastest if the first column differs most: what is not a partition.
-        key = [name for name in spec.record_key if name not in spec.partition]
-        key += [] if spec.is_global() else spec.partition
-        rows, added = batch.withColumn(arrival, F.monotonically_increasing_id()), [arrival, rank]
-        if spec.buckets and spec.partition:
-            # Not Hudi's own hash, but it too spreads a partition's keys over as many tasks.
-            bucket = "_hudilab_bucket"
-            rows = rows.withColumn(bucket, F.pmod(F.hash(*key), F.lit(spec.buckets)))
-            rows = rows.repartition(*spec.partition, bucket)
-            key, added = [*key, bucket], [*added, bucket]
-        number = F.row_number().over(Window.partitionBy(*key).orderBy(*order))
-        return rows.withColumn(rank, number).where(F.col(rank) == 1).drop(*added)
+        return prefix | self._stamp | self._fit.kept | self._sharing
 
     def fenced(self, batch: DataFrame) -> DataFrame:
         """Return the same rows, unreadable once another driver has taken over the checkpoint.
@@ -247,7 +219,7 @@ class BatchLedger:
 
         Writes nothing. `running` is the id of the query that asks.
         """
-        self._refuse_other_table()
+        self._fit.check()
         query = self._checkpoint.query()
         if running is not None and running != query:
             raise StreamError(
@@ -262,20 +234,21 @@ class BatchLedger:
         }
         checkpoint = Checkpoint(query, self._checkpoint.done(), planned)
         self._rules.check(checkpoint, self._source(), mine, others)
-        self._refuse_foreign_groups(self._table.file_groups() if self._spec.buckets else set())
+        self._fit.check_groups(self._table.file_groups() if self._spec.buckets else set())
         return str(query)
 
     def _take_over(self, session: SparkSession, run: str, running: str) -> None:
         """Check everything again and fence off the earlier driver, at a run's first batch."""
-        self._offsets, self._columns, self._written = {}, "", SMALL_LOG
+        self._offsets, self._written = {}, SMALL_LOG
+        self._fit.forget_columns()
         if not self._shared:  # another stream may be creating a shared table right now
             self._table.clear_half_made()
         self._query = self._check(running)
         self._owner = self._checkpoint.take(Owner.here(run))
         owner = session.read.text(self._checkpoint.owner_file())
         owner.createOrReplaceTempView(_view(run))
-        self._follow_table([])
-        options = self._options | self._kept | self._sharing
+        self._fit.follow([])
+        options = self._options | self._fit.kept | self._sharing
         self._table.roll_back_unfinished(options, wait=self._shared)
         # Check again: what the earlier driver committed until now counts.
         self._check(running)
@@ -299,58 +272,6 @@ class BatchLedger:
         self._seen |= {commit.instant for commit in new}
         self._rules.check_locks(self._sharing[SHARED], new)
 
-    def _follow_table(self, others: list[Commit]) -> None:
-        """Preserve the table's indexes; refuse others' file groups that would break this write."""
-        self._refuse_foreign_groups({group for commit in others for group in commit.groups})
-        self._kept, self._by_arrival = {}, self._spec.merge_mode == COMMIT_TIME
-        if not self._table.is_there():
-            return
-        properties = table_properties(self._spark, self._place.table)
-        self._by_arrival = properties.get("hoodie.record.merge.mode") == COMMIT_TIME
-        self._kept = table_index_options(self._spark, self._place.table, properties)
-
-    def _refuse_foreign_groups(self, groups: Iterable[str]) -> None:
-        if self._spec.buckets is None:
-            return
-        wrong = foreign_groups(groups, self._spec.buckets)
-        if wrong and (wrong := foreign_groups(self._table.file_groups(), self._spec.buckets)):
-            raise TableError(
-                f"{len(wrong)} file groups of {self._place.table} ({wrong[0]}, ...) belong to no "
-                "bucket: SQL or clustering wrote them without the table's bucket index, and every "
-                "later upsert would fail; rewrite the table's files, then start again: from "
-                "hudilab.writer.guards import rewrite_buckets; rewrite_buckets(spark, spec, place)"
-            )
-
-    def _lock_held(self) -> str:
-        """Return what to do about a lock that nobody releases."""
-        file = f"{self._place.table}/.hoodie/lock"
-        path, expires = local_path(file), self._sharing.get(EXPIRE)
-        if path is None or not path.exists():
-            return (
-                f"the lock {self._sharing[SHARED]} of {self._place.table} could not be taken: "
-                "another writer holds it, or its service does not answer; stop that writer, or "
-                "wait for longer (hoodie.write.lock.client.num_retries), and start again"
-            )
-        age = (time.time() - path.stat().st_mtime) / 60
-        until = f"expires {expires} min after it was made" if expires else "never expires"
-        return (
-            f"the lock file {path} is {age:.0f} min old and {until}: its owner is writing, or has "
-            f"died; if no writer is running, remove it, then start again: rm {quote(str(path))}"
-        )
-
-    def _refuse_drift(self, batch: DataFrame, others: list[Commit]) -> None:
-        """Compare the batch's columns with the table's, if either may have changed since."""
-        if self._spec.schema == ANY:
-            return
-        columns = str(batch._jdf.schema().json())
-        written = any(commit.operation not in SERVICES for commit in others)
-        if columns == self._columns and not written:
-            return
-        fills = self._options.get(FILLS) == "true"
-        table, policy = self._place.table, self._spec.schema
-        check_drift(table, self._table.schema(), columns, policy, fills=fills)
-        self._columns = columns
-
     def _source(self) -> str:
         source = self._ask() if callable(self._ask) else self._ask
         # Must not change either: another number of buckets would look up a key in another file.
@@ -367,17 +288,6 @@ class BatchLedger:
                 texts[number] = self._checkpoint.offsets(number)
         self._offsets = {batch: texts[batch]}
         return covers(texts[batch - 1], texts[batch])
-
-    def _refuse_other_table(self) -> None:
-        if not self._table.is_there():
-            return
-        differences = self._spec.conflicts(table_properties(self._spark, self._place.table))
-        if differences:
-            raise TableError(
-                f"the existing table {self._place.table} differs from its TableSpec: "
-                f"{'; '.join(differences)}; use the table's own settings, or another table.name or "
-                "run_id"
-            )
 
 
 def _view(run: str) -> str:

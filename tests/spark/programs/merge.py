@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from hudilab.runtime.session import open_session
 from hudilab.runtime.settings import load_settings
-from hudilab.writer.spec import sharing_options
+from hudilab.writer.locking import sharing_options
 
 
 def merge(spark: SparkSession, table: str, times: int) -> int:

@@ -11,7 +11,7 @@ import time
 from hudilab.errors import TableError
 from hudilab.runtime.session import open_session
 from hudilab.runtime.settings import load_settings
-from hudilab.writer.upkeep import TableServices
+from hudilab.writer.upkeep.services import TableServices
 
 # The table's own lock file, with a heartbeat that ends seconds after a process was killed.
 LOCK = {

@@ -12,7 +12,7 @@ from hudilab.errors import TableError
 from hudilab.lessons.sources import readings_table, sensor_readings
 from hudilab.paths import Place, local_path, locate
 from hudilab.runtime.places import register
-from hudilab.writer.guards import check_can_index
+from hudilab.writer.upkeep.guards import check_can_index
 
 SIZES = {"sensors": 2, "seed": 5}
 KEYS = {

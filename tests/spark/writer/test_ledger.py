@@ -23,6 +23,7 @@ from hudilab.runtime.streams import drain
 from hudilab.writer.checkpoints import CheckpointFiles
 from hudilab.writer.commits import Commits
 from hudilab.writer.ledger import BatchLedger
+from hudilab.writer.upkeep.policy import tidy_options
 
 SPEC = readings_table()
 SIZES = {"sensors": 2, "seed": 1}
@@ -126,7 +127,7 @@ def test_a_stamp_that_is_asked_for_too_early(spark: SparkSession, tmp_path: Path
     with pytest.raises(StreamError) as caught:
         BatchLedger(spark, readings_table(), place, {}).stamp(0)
     assert str(caught.value) == (
-        "stamp() was called before done(); call done() first, as write_batch does"
+        "stamp() was called before begin(); call begin() first, as write_batch does"
     )
 
 
@@ -180,7 +181,7 @@ def test_a_start_after_a_merge_of_files_finds_the_last_batch(
     spark: SparkSession, place: Place
 ) -> None:
     again = sensor_readings(spark, 0, **SIZES)  # no rows: only what belongs to a tidy batch is done
-    options = SPEC.write_options() | SPEC.tidy_options(0, every=1)
+    options = SPEC.write_options() | tidy_options(SPEC, 0, every=1)
     again.write.format("hudi").options(**options).mode("append").save(place.table)
     history = instants(spark, place.table)
     assert "replacecommit" in set(history.action)

@@ -26,8 +26,8 @@ from hudilab.runtime.streams import drain
 from hudilab.writer.checkpoints import CheckpointFiles, Owner
 from hudilab.writer.commits import Commits
 from hudilab.writer.ledger import BatchLedger
-from hudilab.writer.rewind import Rewind
 from hudilab.writer.spec import TableSpec
+from hudilab.writer.upkeep.rewind import Rewind
 
 APPENDS = readings_table()
 LOGS = readings_table(operation="upsert", table_type="MERGE_ON_READ", buckets=1)

@@ -27,10 +27,11 @@ from hudilab.runtime.streams import drain
 from hudilab.waiting import wait_for
 from hudilab.writer import commits
 from hudilab.writer.commits import SERVICES, Commits
-from hudilab.writer.guards import rewrite_buckets
 from hudilab.writer.ledger import BatchLedger
-from hudilab.writer.spec import TableSpec, lock_name
-from hudilab.writer.upkeep import TableServices
+from hudilab.writer.locking import lock_name
+from hudilab.writer.spec import TableSpec
+from hudilab.writer.upkeep.guards import rewrite_buckets
+from hudilab.writer.upkeep.services import TableServices
 
 APPENDS = readings_table()
 UPSERTS = replace(APPENDS, operation="upsert", buckets=1)
@@ -431,12 +432,14 @@ def test_file_groups_that_are_not_the_tables_own_are_refused_and_rewritten(
     assert re.fullmatch(
         rf"1 file groups of {re.escape(place.table)} \(\S+, \.\.\.\) belong to no bucket: SQL or "
         r"clustering wrote them without the table's bucket index, and every later upsert would "
-        r"fail; rewrite the table's files, then start again: from hudilab\.repair import .*",
+        r"fail; rewrite the table's files, then start again: from "
+        r"hudilab\.writer\.upkeep\.guards import .*",
         said,
     )
     remedy = said.rpartition("start again: ")[2]
     assert remedy == (
-        "from hudilab.writer.guards import rewrite_buckets; rewrite_buckets(spark, spec, place)"
+        "from hudilab.writer.upkeep.guards import rewrite_buckets; "
+        "rewrite_buckets(spark, spec, place)"
     )
     spec = UPSERTS
     exec(remedy, {"spark": spark, "spec": spec, "place": place})

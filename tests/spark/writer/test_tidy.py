@@ -28,7 +28,7 @@ from hudilab.runtime.streams import drain
 from hudilab.writer.commits import Commits
 from hudilab.writer.ledger import BatchLedger
 from hudilab.writer.spec import TableSpec
-from hudilab.writer.upkeep import COMPACTIONS, TableServices
+from hudilab.writer.upkeep.services import COMPACTIONS, TableServices
 
 APPENDS = readings_table()
 UPSERTS = replace(APPENDS, operation="upsert")

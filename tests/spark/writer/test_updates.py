@@ -20,7 +20,8 @@ from hudilab.runtime.streams import drain
 from hudilab.writer.commits import Commits
 from hudilab.writer.files import exists
 from hudilab.writer.ledger import BatchLedger
-from hudilab.writer.spec import TableSpec, foreign_groups
+from hudilab.writer.spec import TableSpec
+from hudilab.writer.upkeep.guards import foreign_groups
 
 BOTH = pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 SIZES = {"sensors": 2, "seed": 5}

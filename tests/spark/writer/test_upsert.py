@@ -18,6 +18,7 @@ from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stre
 from hudilab.lessons.timeline import instants
 from hudilab.paths import Place, local_path, locate
 from hudilab.runtime.streams import drain
+from hudilab.writer.keys import newest_rows
 from hudilab.writer.ledger import BatchLedger
 from hudilab.writer.spec import TableSpec
 
@@ -178,10 +179,9 @@ def test_the_newest_is_what_the_table_says(
 
 @pytest.mark.parametrize("buckets", [1, 3])
 def test_a_partition_goes_to_no_more_tasks_than_it_has_buckets(
-    spark: SparkSession, tmp_path: Path, buckets: int
+    spark: SparkSession, buckets: int
 ) -> None:
     """Hudi reads the timeline once for each partition of each task."""
-    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
     spec = readings_table(operation="upsert", buckets=buckets)
     one = sensor_readings(spark, 400, sensors=4, seed=1)
     # As in a stream, nothing joins small tasks.
@@ -190,7 +190,7 @@ def test_a_partition_goes_to_no_more_tasks_than_it_has_buckets(
     try:
         for key, value in settings.items():
             spark.conf.set(key, value)
-        left = BatchLedger(spark, spec, place, {}).newest(one.unionByName(one))
+        left = newest_rows(one.unionByName(one), spec, by_arrival=False)
         plan: Any = left._jdf.queryExecution()
         assert str(plan.executedPlan()).count("Exchange") == 1
         found = left.withColumn("task", F.spark_partition_id())

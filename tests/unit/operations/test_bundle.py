@@ -18,7 +18,9 @@ from refusals import assert_refusal, refused
 from hudilab.errors import BundleError, ConfigError, LabError
 from hudilab.operations import cli
 from hudilab.operations.ship import bundle
-from hudilab.operations.ship.bundle import build_bundle, merge_jars
+from hudilab.operations.ship.bundle import build_bundle
+from hudilab.operations.ship.packages import site_packages
+from hudilab.operations.ship.zips import merge_jars
 from hudilab.runtime.java.jars import wanted
 from hudilab.runtime.settings import Settings, load_settings
 
@@ -285,7 +287,7 @@ def test_an_altered_or_missing_package_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with pytest.raises(BundleError, match="package no-such-thing is not installed; run: make"):
-        bundle._site_packages(["no-such-thing"])
+        site_packages(["no-such-thing"])
     site = tmp_path / "thing-1.dist-info"
     site.mkdir()
     (site / "METADATA").write_text("Metadata-Version: 2.1\nName: thing\nVersion: 1\n")
@@ -293,7 +295,7 @@ def test_an_altered_or_missing_package_is_refused(
     (tmp_path / "thing.py").write_text("1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with refused(BundleError, "thing.py", "package thing", remedy="; run: make clean setup"):
-        bundle._site_packages(["thing"])
+        site_packages(["thing"])
 
 
 def test_a_place_that_cannot_be_written(

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from hudilab.errors import LabError
-from hudilab.operations import cli, rewind
+from hudilab.operations import cli
+from hudilab.operations.rewind_command import Options, run
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +44,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_bad_argument(table: str, checkpoints: list[str], text: str) -> None:
     with pytest.raises(LabError) as caught:
-        list(rewind.run(table, "20260101000000000", checkpoints=checkpoints))
+        list(run(Options(table=table, to="20260101000000000", checkpoint=checkpoints)))
     assert str(caught.value) == text
 
 

@@ -55,7 +55,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_bad_argument(table: str, arguments: dict[str, Any], failed: str, remedy: str) -> None:
     with refused(LabError, failed, remedy=remedy):
-        list(tidy.run(table, **arguments))
+        list(tidy.run(tidy.Options(table=table, **arguments)))
 
 
 @pytest.mark.parametrize(
@@ -82,4 +82,4 @@ def test_command_and_job_take_the_same_options(start: list[str]) -> None:
 def test_no_service_is_asked_for() -> None:
     remedy = ": hudilab tidy file:///w/t --cluster --clean --archive"
     with refused(ParameterError, "nothing to do", "file:///w/t", "COPY_ON_WRITE", remedy=remedy):
-        tidy._names("file:///w/t", "COPY_ON_WRITE", {"compact": False, "clean": False})
+        tidy._names("file:///w/t", "COPY_ON_WRITE", tidy.Options(table="t"))

@@ -278,7 +278,7 @@ def test_versions_that_are_not_pinned(tmp_path: Path, monkeypatch: Patch) -> Non
     )
 
 
-def test_the_readme_has_the_same_versions() -> None:
-    text = (project_root() / "README.md").read_text(encoding="utf-8")
+def test_the_manual_has_the_same_versions() -> None:
+    text = (project_root() / "docs" / "setup.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| (\w[\w-]*) \| ([\d.]+)", text, re.MULTILINE))
     assert {name: rows.get(name) for name in supported()} == supported()

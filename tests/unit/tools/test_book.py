@@ -69,6 +69,16 @@ def test_the_front_page_leads_to_every_lesson() -> None:
     assert "eleven lessons" in text
 
 
+def test_the_book_has_every_page_of_docs_and_its_front_page_lists_them() -> None:
+    pages = {str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")}
+    assert len(pages) > 10
+    assert pages <= set(book.PAGES)
+    text = (ROOT / "book" / "index.md").read_text("utf-8")
+    contents = "\n".join(re.findall(r"(?s)```\{toctree\}.*?```", text))
+    listed = set(re.findall(r"(?m)^(?:.* <)?([\w/-]+)>?$", contents))
+    assert {page.removesuffix(".md") for page in book.PAGES} | {"errors"} <= listed
+
+
 def notebook() -> nbformat.NotebookNode:
     cells = [
         new_markdown_cell("# 99 Title", id="a"),
@@ -146,9 +156,9 @@ def test_a_changed_notebook_is_not_the_same(change: str) -> None:
 
 
 def test_links_to_files_are_found() -> None:
-    text = "[a](docs/errors.md#x) ![b](/docs/timeline.png) [c](gone.md) [d](#here) [e](https://x.y)"
+    text = "[a](docs/tidy.md#x) ![b](/docs/timeline.png) [c](gone.md) [d](#here) [e](https://x.y)"
     found = [str(path.relative_to(ROOT)) for path in book.linked(ROOT / "README.md", text)]
-    assert found == ["docs/errors.md", "docs/timeline.png"]
+    assert found == ["docs/tidy.md", "docs/timeline.png"]
 
 
 def test_what_leads_nowhere_is_told(tmp_path: Path) -> None:

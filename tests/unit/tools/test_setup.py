@@ -25,7 +25,9 @@ from hudilab.runtime.java.find import fits
 ROOT = Path(__file__).resolve().parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-ASKED = [*PROJECT["dependencies"], *EXTRAS["kafka"], *EXTRAS["s3"], *EXTRAS["lab"]]
+SELF, *LAB = EXTRAS["lab"]
+PARTS = Requirement(SELF).extras
+ASKED = [*PROJECT["dependencies"], *LAB, *(text for part in PARTS for text in EXTRAS[part])]
 RUNTIME = (ROOT / "requirements.lock").read_text()
 DEV = (ROOT / "requirements-dev.lock").read_text()
 TARGETS = {"help", "setup", "setup-dev", "run", "lab", "test", "test-deep"}
@@ -82,9 +84,14 @@ def test_the_lock_pins_every_direct_dependency() -> None:
 
 
 def test_a_job_needs_no_more_than_the_bundle_has() -> None:
-    """The bundle brings all but pyspark, which is the platform's."""
+    """The bundle brings no pyspark, which is the platform's."""
     for_jobs = [*PROJECT["dependencies"], *EXTRAS["kafka"], *EXTRAS["s3"]]
-    assert {Requirement(text).name for text in for_jobs} == {"pyspark", *NEEDS}
+    assert {Requirement(text).name for text in for_jobs} == set(NEEDS)
+
+
+def test_the_lab_has_every_part() -> None:
+    assert Requirement(SELF).name == "hudilab"
+    assert {*PARTS, "lab", "dev", "book"} == set(EXTRAS)
 
 
 def test_the_dev_lock_pins_every_direct_dependency() -> None:

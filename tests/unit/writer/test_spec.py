@@ -11,13 +11,11 @@ from refusals import refused
 
 from hudilab.errors import TableError
 from hudilab.formats import read_properties
-from hudilab.writer.spec import (
-    TableSpec,
-    closing_options,
-    foreign_groups,
-    index_options,
-    sharing_options,
-)
+from hudilab.writer.locking import sharing_options
+from hudilab.writer.metadata import closing_options, index_options
+from hudilab.writer.spec import TableSpec
+from hudilab.writer.upkeep.guards import foreign_groups
+from hudilab.writer.upkeep.policy import tidy_options
 
 SPEC = TableSpec(
     name="sensor_readings",
@@ -198,19 +196,19 @@ def test_a_decimal_is_refused_where_changes_are_stored() -> None:
 
 
 def test_one_batch_of_appends_in_twenty_is_tidied() -> None:
-    assert SPEC.tidy_options(19) == {
+    assert tidy_options(SPEC, 19) == {
         "hoodie.clustering.inline": "true",
         "hoodie.clean.automatic": "true",
         "hoodie.clustering.inline.max.commits": "1",
         "hoodie.clean.max.commits": "1",
     }
-    assert spec(operation="upsert").tidy_options(19) == {}
-    assert spec(operation="insert").tidy_options(19) == {}
+    assert tidy_options(spec(operation="upsert"), 19) == {}
+    assert tidy_options(spec(operation="insert"), 19) == {}
 
 
 def test_upserts_compact_large_logs_often_and_small_ones_rarely() -> None:
     upserted = spec(operation="upsert", table_type="MERGE_ON_READ")
-    assert upserted.tidy_options(8) == {
+    assert tidy_options(upserted, 8) == {
         "hoodie.compact.inline": "false",
         "hoodie.clean.automatic": "false",
     }
@@ -219,16 +217,16 @@ def test_upserts_compact_large_logs_often_and_small_ones_rarely() -> None:
         "hoodie.compact.inline.max.delta.commits": "1",
         "hoodie.compaction.logfile.size.threshold": "4194304",
     }
-    assert upserted.tidy_options(9) == upserted.tidy_options(189) == often
+    assert tidy_options(upserted, 9) == tidy_options(upserted, 189) == often
     threshold = {"hoodie.compaction.logfile.size.threshold": "0"}
-    assert upserted.tidy_options(199) == often | threshold
+    assert tidy_options(upserted, 199) == often | threshold
 
 
 def test_services_are_not_planned_if_too_little_was_written() -> None:
     upserted = spec(operation="upsert", table_type="MERGE_ON_READ")
 
     def runs(batch_id: int, written: int) -> bool:
-        return upserted.tidy_options(batch_id, written=written)["hoodie.compact.inline"] == "true"
+        return tidy_options(upserted, batch_id, written=written)["hoodie.compact.inline"] == "true"
 
     little, much = 4 * 1024 * 1024 - 1, 4 * 1024 * 1024
     assert [number for number in range(401) if runs(number, little)] == [199, 219, 399]
@@ -237,7 +235,7 @@ def test_services_are_not_planned_if_too_little_was_written() -> None:
 
 def test_stored_changes_are_never_compacted() -> None:
     changes = spec(operation="upsert", table_type="MERGE_ON_READ", cdc=True)
-    assert changes.tidy_options(9) == {}
+    assert tidy_options(changes, 9) == {}
     assert changes.write_options()["hoodie.compact.inline"] == "false"
 
 

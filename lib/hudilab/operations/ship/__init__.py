@@ -1,4 +1,4 @@
-"""Take a job elsewhere: bundle it, submit it to a cluster, describe its deployment.
+"""Take a job elsewhere: bundle it, describe its deployment.
 
 May import everything below operations.
 Start reading at `bundle.build_bundle`.

@@ -67,19 +67,24 @@ def job_run(
             "applicationConfiguration": [
                 {"classification": "spark-defaults", "properties": properties}
             ],
-            "monitoringConfiguration": {
-                "s3MonitoringConfiguration": {"logUri": f"{root}/logs/"},
-                "cloudWatchLoggingConfiguration": {
-                    "enabled": True,
-                    "logGroupName": LOG_GROUP,
-                    "logStreamNamePrefix": run.job,
-                    "logTypes": {"SPARK_DRIVER": ["STDOUT", "STDERR"]},
-                },
-            },
+            "monitoringConfiguration": _logs(root, run.job),
         },
     }
     # After a restart it resumes from its checkpoint; five failures within an hour end it.
     return request | ({"retryPolicy": {"maxFailedAttemptsPerHour": 5}} if endless else {})
+
+
+def _logs(root: str, job: str) -> dict[str, Any]:
+    """Return where the job's logs go: next to the bundle, and the driver's to CloudWatch."""
+    return {
+        "s3MonitoringConfiguration": {"logUri": f"{root}/logs/"},
+        "cloudWatchLoggingConfiguration": {
+            "enabled": True,
+            "logGroupName": LOG_GROUP,
+            "logStreamNamePrefix": job,
+            "logTypes": {"SPARK_DRIVER": ["STDOUT", "STDERR"]},
+        },
+    }
 
 
 def _of_the_bundle(root: str, jarfile: str, python: str) -> dict[str, str]:
@@ -212,8 +217,8 @@ def _topics(settings: Settings, cluster: str) -> list[dict[str, Any]]:
 def _allow(
     sid: str, actions: list[str], resources: list[str], condition: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    found = {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resources}
-    return found | ({"Condition": condition} if condition else {})
+    statement = {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resources}
+    return statement | ({"Condition": condition} if condition else {})
 
 
 def _partition(settings: Settings, **arns: str) -> str:
@@ -223,43 +228,43 @@ def _partition(settings: Settings, **arns: str) -> str:
 
     file = settings.origin("HudiTable0", "aws.region")
     try:
-        found = str(get_session().get_partition_for_region(settings.aws_region))
+        partition = str(get_session().get_partition_for_region(settings.aws_region))
     except UnknownRegionError:
         raise BundleError(
             f"aws.region={settings.aws_region!r} in {file} is not an AWS region; fix it"
         ) from None
     for name, arn in arns.items():
-        if (there := arn.split(":")[1]) != found:
+        if (other := arn.split(":")[1]) != partition:
             option = f"--{name.replace('_', '-')}"
             raise BundleError(
-                f"{option} is in AWS partition {there}, but aws.region={settings.aws_region!r} in "
-                f"{file} is in {found}; fix one of the two"
+                f"{option} is in AWS partition {other}, but aws.region={settings.aws_region!r} in "
+                f"{file} is in {partition}; fix one of the two"
             )
-    return found
+    return partition
 
 
 def _warehouse(settings: Settings) -> tuple[str, str]:
     """Return bucket and prefix; a policy for a whole bucket would not be least privilege."""
     uri = rewrite_scheme(settings.warehouse_path, settings.home).replace("s3a://", "s3://")
-    place = _BUCKET.fullmatch(uri)
-    if place is None:
+    bucket_and_prefix = _BUCKET.fullmatch(uri)
+    if bucket_and_prefix is None:
         file = settings.origin("HudiTable0", "warehouse.path")
         raise BundleError(
             f"warehouse.path in {file} is not s3://<bucket>/<prefix>; set it to one, so that the "
             "role gets access to the prefix and not to the whole bucket"
         )
-    return place[1], place[2]
+    return bucket_and_prefix[1], bucket_and_prefix[2]
 
 
 def _spark_properties(settings: Settings) -> dict[str, str]:
-    found = read_options(settings.conf_dir / "spark-defaults.conf")
+    properties = read_options(settings.conf_dir / "spark-defaults.conf")
     added = settings.conf_dir / "aws" / "spark-defaults.conf"
-    found |= read_options(added) if added.is_file() else {}
+    properties |= read_options(added) if added.is_file() else {}
     # The platform has its own credentials and console.
     left_out = {_CREDENTIALS, "spark.ui.showConsoleProgress"}
     return {
         key: value
-        for key, value in found.items()
+        for key, value in properties.items()
         if key not in left_out and not key.startswith(_OURS_ONLY)
     }
 
@@ -276,5 +281,5 @@ _SHAPES = {
 
 def _refuse(options: list[str]) -> None:
     if options:
-        told = "; ".join(f"{option} is not {_SHAPES[option]}" for option in options)
-        raise BundleError(f"{told}; fix the command line")
+        problems = "; ".join(f"{option} is not {_SHAPES[option]}" for option in options)
+        raise BundleError(f"{problems}; fix the command line")

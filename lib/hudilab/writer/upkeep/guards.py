@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql import SparkSession
 
 from hudilab.errors import TableError
@@ -9,7 +11,7 @@ from hudilab.paths import Place
 from hudilab.writer.commits import Commits
 from hudilab.writer.spec import TableSpec
 
-__all__ = ["check_can_index", "rewrite_buckets"]
+__all__ = ["check_can_index", "foreign_groups", "rewrite_buckets"]
 
 
 def rewrite_buckets(spark: SparkSession, spec: TableSpec, place: Place) -> int:
@@ -44,3 +46,8 @@ def check_can_index(spark: SparkSession, table: str) -> None:
             "index without entries, and queries on it would return no rows; write a batch, then "
             "run CREATE INDEX"
         )
+
+
+def foreign_groups(groups: Iterable[str], buckets: int) -> list[str]:
+    """Return file groups whose names give no bucket of the table: it cannot have made them."""
+    return sorted(name for name in groups if not (name[:8].isdecimal() and int(name[:8]) < buckets))

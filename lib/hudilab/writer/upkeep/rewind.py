@@ -11,12 +11,14 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hudilab.errors import TableError
+from hudilab.formats import many
 from hudilab.paths import checkpoint_of_table
 from hudilab.writer.checkpoints import CheckpointFiles, Owner
 from hudilab.writer.commits import Commits
-from hudilab.writer.files import list_files, table_index_options, table_properties
+from hudilab.writer.files import list_files, table_properties
+from hudilab.writer.metadata import table_index_options
 from hudilab.writer.rules import Commit
-from hudilab.writer.upkeep import many, write_client
+from hudilab.writer.upkeep.services import write_client
 
 __all__ = ["Rewind"]
 

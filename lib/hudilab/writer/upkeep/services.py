@@ -12,13 +12,15 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hudilab.errors import TableError
-from hudilab.formats import SHARED
+from hudilab.formats import SHARED, many
 from hudilab.writer.commits import SERVICES, Commits
-from hudilab.writer.files import exists, table_index_options, table_properties
+from hudilab.writer.files import exists, table_properties
+from hudilab.writer.locking import sharing_options
+from hudilab.writer.metadata import table_index_options
 from hudilab.writer.rules import Commit
-from hudilab.writer.spec import foreign_groups, sharing_options
+from hudilab.writer.upkeep.guards import foreign_groups
 
-__all__ = ["TableServices", "many", "write_client"]
+__all__ = ["TableServices", "write_client"]
 
 MOMENT = 3.0  # seconds in which a writer's heartbeat follows its commit
 COMPACTIONS = "filterPendingCompactionTimeline"
@@ -292,8 +294,3 @@ def write_client(spark: SparkSession, table: str, options: Mapping[str, str]) ->
         yield client
     finally:
         client.close()
-
-
-def many(count: int, what: str) -> str:
-    """Return `1 file`, `2 files`."""
-    return f"{count:,} {what}" + ("" if count == 1 else "s")

@@ -1,0 +1,66 @@
+"""The commands `hudilab deploy ...`: print JSON for the AWS CLI."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from hudilab.runtime.settings import Settings
+
+__all__ = ["deploy"]
+
+deploy = typer.Typer(
+    help="Print JSON for the AWS CLI: an EMR Serverless job run, and its role.",
+    no_args_is_help=True,
+)
+To = Annotated[str, typer.Option(help="Location of the bundle: s3://bucket/prefix.")]
+Account = Annotated[str, typer.Option(help="AWS account ID, twelve digits.")]
+
+
+@deploy.command()
+def job(
+    application_id: Annotated[str, typer.Option(help="ID of the EMR Serverless application.")],
+    role_arn: Annotated[str, typer.Option(help="ARN of the job's role.")],
+    to: To,
+    python: Annotated[
+        str, typer.Option(help="Python 3.11: a path in the image, or s3://.../name.tar.gz.")
+    ] = "/usr/bin/python3.11",
+) -> None:
+    """Print the StartJobRun request, built from the settings for AWS."""
+    from hudilab.operations.ship.deploy import job_run
+
+    request = job_run(
+        _settings(), application_id=application_id, role_arn=role_arn, to=to, python=python
+    )
+    print(json.dumps(request, indent=2))
+
+
+@deploy.command()
+def permissions(
+    account: Account,
+    to: To,
+    cluster_arn: Annotated[str, typer.Option(help="ARN of the MSK cluster, if any.")] = "",
+) -> None:
+    """Print the policy of the job's role: only what the job needs."""
+    from hudilab.operations.ship.deploy import permissions
+
+    policy = permissions(_settings(), account=account, to=to, cluster_arn=cluster_arn)
+    print(json.dumps(policy, indent=2))
+
+
+@deploy.command()
+def trust(account: Account) -> None:
+    """Print the role's trust policy: EMR Serverless may assume it."""
+    from hudilab.operations.ship.deploy import trust
+
+    print(json.dumps(trust(account=account), indent=2))
+
+
+def _settings() -> Settings:
+    """Load the settings on demand: loading them is slow, and the help needs none."""
+    from hudilab.runtime.settings import load_settings
+
+    return load_settings("AWS")

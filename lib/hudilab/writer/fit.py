@@ -1,0 +1,89 @@
+"""Does the spec of a stream still fit the table? Asked at its start, and for every batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame, SparkSession
+
+from hudilab.errors import TableError
+from hudilab.writer.commits import SERVICES, Commits
+from hudilab.writer.drift import ANY, check_drift
+from hudilab.writer.files import table_properties
+from hudilab.writer.metadata import table_index_options
+from hudilab.writer.options import COMMIT_TIME
+from hudilab.writer.rules import Commit
+from hudilab.writer.spec import TableSpec
+from hudilab.writer.upkeep.guards import foreign_groups
+
+__all__ = ["TableFit"]
+
+
+class TableFit:
+    """Compares a spec with its table, which SQL and other streams may change in the meantime.
+
+    Attributes:
+        kept: Write options that preserve the table's indexes.
+        by_arrival: Of rows with one key, the last stays, not the greatest.
+    """
+
+    def __init__(
+        self, spark: SparkSession, spec: TableSpec, table: str, commits: Commits, *, fills: bool
+    ) -> None:
+        self._spark, self._spec, self._table, self._commits = spark, spec, table, commits
+        self._fills = fills
+        self._columns = ""  # of the newest batch that the table takes
+        self.kept: dict[str, str] = {}
+        self.by_arrival = False
+
+    def check(self) -> None:
+        """Raise TableError if the existing table differs from the spec."""
+        if not self._commits.is_there():
+            return
+        differences = self._spec.conflicts(table_properties(self._spark, self._table))
+        if differences:
+            raise TableError(
+                f"the existing table {self._table} differs from its TableSpec: "
+                f"{'; '.join(differences)}; use the table's own settings, or another table.name or "
+                "run_id"
+            )
+
+    def check_groups(self, groups: Iterable[str]) -> None:
+        """Raise TableError if the table has file groups that belong to none of its buckets."""
+        if self._spec.buckets is None:
+            return
+        wrong = foreign_groups(groups, self._spec.buckets)
+        if wrong and (wrong := foreign_groups(self._commits.file_groups(), self._spec.buckets)):
+            raise TableError(
+                f"{len(wrong)} file groups of {self._table} ({wrong[0]}, ...) belong to no "
+                "bucket: SQL or clustering wrote them without the table's bucket index, and every "
+                "later upsert would fail; rewrite the table's files, then start again: from "
+                "hudilab.writer.upkeep.guards import rewrite_buckets; "
+                "rewrite_buckets(spark, spec, place)"
+            )
+
+    def follow(self, others: Iterable[Commit]) -> None:
+        """Note the table's indexes and order; refuse file groups of other writers' commits."""
+        self.check_groups({group for commit in others for group in commit.groups})
+        self.kept, self.by_arrival = {}, self._spec.merge_mode == COMMIT_TIME
+        if not self._commits.is_there():
+            return
+        properties = table_properties(self._spark, self._table)
+        self.by_arrival = properties.get("hoodie.record.merge.mode") == COMMIT_TIME
+        self.kept = table_index_options(self._spark, self._table, properties)
+
+    def check_columns(self, batch: DataFrame, others: Iterable[Commit]) -> None:
+        """Compare the batch's columns with the table's, if either may have changed since."""
+        if self._spec.schema == ANY:
+            return
+        columns = str(batch._jdf.schema().json())
+        written = any(commit.operation not in SERVICES for commit in others)
+        if columns == self._columns and not written:
+            return
+        schema, policy = self._commits.schema(), self._spec.schema
+        check_drift(self._table, schema, columns, policy, fills=self._fills)
+        self._columns = columns
+
+    def forget_columns(self) -> None:
+        """Compare the next batch's columns in any case."""
+        self._columns = ""

@@ -1,0 +1,94 @@
+"""Locks of tables with several writers: which one a writer takes, and what to do if it is held."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+from shlex import quote
+
+from hudilab.errors import TableError
+from hudilab.formats import SHARED
+from hudilab.paths import local_path
+
+__all__ = ["lock_held", "lock_name", "sharing_options"]
+
+_PROVIDER = "hoodie.write.lock.provider"
+_EXPIRE = "hoodie.write.lock.filesystem.expire"
+_HUDI_LOCKS = "org.apache.hudi.client.transaction.lock."
+_FILE_LOCK = f"{_HUDI_LOCKS}FileSystemBasedLockProvider"
+_PROCESS_LOCK = f"{_HUDI_LOCKS}InProcessLockProvider"
+
+
+def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return write options for a table that several streams or jobs write to at the same time.
+
+    Source: Hudi 1.2 `hoodie.write.concurrency.mode`.
+
+    Args:
+        table: The table's URI.
+        lock: Options of a Hudi lock provider; the default on a local disk is the table's own lock
+            file, which another writer may take over a minute after its owner died.
+
+    Raises:
+        TableError: `lock` names no provider, or the table is on an object store, where no lock file
+            is safe, and `lock` is missing or is that file.
+    """
+    remote = not table.startswith("file:")
+    if lock is not None and not lock.get(_PROVIDER):
+        raise TableError(
+            f"lock= does not name a lock provider, so Hudi would look for a ZooKeeper; add "
+            f"{_PROVIDER!r}, for example {_PROCESS_LOCK!r} for streams of one driver"
+            + ("" if remote else ", or leave out lock= to use the table's own lock file")
+        )
+    if remote and (lock is None or lock[_PROVIDER] == _FILE_LOCK):
+        raise TableError(
+            f"{table} is on an object store, where Hudi's lock file is not safe; pass lock= "
+            "with the options of a lock provider, for example {'hoodie.write.lock.provider': "
+            "'org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider', ...}, or, for "
+            f"streams of one driver, {{'hoodie.write.lock.provider': {_PROCESS_LOCK!r}}}"
+        )
+    file = {_PROVIDER: _FILE_LOCK, _EXPIRE: "1"}  # minutes
+    chosen = dict(file if lock is None else lock)
+    return {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        # Another writer's in-flight commit has not failed until its heartbeat stops.
+        "hoodie.clean.failed.writes.policy": "LAZY",
+        # If two writers find the same failed write, only one rolls it back.
+        "hoodie.rollback.avoid.duplicate.plan": "true",
+        "hoodie.client.heartbeat.interval_in_ms": "10000",
+        "hoodie.client.heartbeat.tolerable.misses": "3",
+        # Retry for longer than a dead writer's lock lives.
+        "hoodie.write.lock.client.num_retries": "180",
+        "hoodie.write.lock.client.wait_time_ms_between_retry": "500",
+        # A stream's commits keep this: it tells other programs which lock the stream takes.
+        SHARED: lock_name(chosen[_PROVIDER]),
+    } | chosen
+
+
+def lock_name(provider: str) -> str:
+    """Return the provider's class, and for a lock in a process's memory the process."""
+    name = provider.rpartition(".")[2]
+    return name + (f":{os.getpid()}@{socket.gethostname()}" if provider == _PROCESS_LOCK else "")
+
+
+def lock_held(table: str, options: Mapping[str, str]) -> str:
+    """Return what to do about a table's lock that nobody releases.
+
+    Args:
+        options: The writer's `sharing_options`.
+    """
+    path, expires = local_path(f"{table}/.hoodie/lock"), options.get(_EXPIRE)
+    if path is None or not path.exists():
+        return (
+            f"the lock {options[SHARED]} of {table} could not be taken: "
+            "another writer holds it, or its service does not answer; stop that writer, or "
+            "wait for longer (hoodie.write.lock.client.num_retries), and start again"
+        )
+    age = (time.time() - path.stat().st_mtime) / 60
+    until = f"expires {expires} min after it was made" if expires else "never expires"
+    return (
+        f"the lock file {path} is {age:.0f} min old and {until}: its owner is writing, or has "
+        f"died; if no writer is running, remove it, then start again: rm {quote(str(path))}"
+    )

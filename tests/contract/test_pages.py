@@ -1,0 +1,38 @@
+"""README and the pages: short where they promise it, and no link leads nowhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")])
+LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)(#[^)\s]*)?\)")
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_pages_are_found() -> None:
+    assert len(PAGES) >= 15
+    assert len([page for page in PAGES if LINK.search(page.read_text("utf-8"))]) > 8
+
+
+def test_the_readme_is_read_in_three_minutes_and_leads_to_every_manual() -> None:
+    assert len(README.split()) <= 1200
+    assert "`make test`" in README
+    targets = {target for target, _ in LINK.findall(README)}
+    assert {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_its_links_lead_somewhere(page: Path) -> None:
+    for target, anchor in LINK.findall(page.read_text("utf-8")):
+        file = page.parent / target if target else page
+        assert file.exists(), target
+        if anchor and file.suffix == ".md":
+            titles = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)
+            anchors = [
+                "#" + re.sub(r"[^\w -]", "", one).lower().replace(" ", "-") for one in titles
+            ]
+            assert anchor in anchors, target + anchor

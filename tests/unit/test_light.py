@@ -1,0 +1,129 @@
+"""`hudilab inspect` without Spark and Java, and the line that names what a command lacks."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from unit.handmade import HandMade
+
+ROOT = Path(__file__).resolve().parents[2]
+A = "aaaaaaaa-0000-0000-0000-000000000000-0"
+MEGABYTES = 60
+# What an installation with the extra `inspect` does not have.
+HEAVY = (
+    *("pyspark", "py4j", "pandas", "pyarrow", "numpy", "pooch", "psutil", "cryptography"),
+    *("confluent_kafka", "boto3", "botocore", "nbformat", "papermill", "packaging", "duckdb"),
+)
+ALONE = f"""
+import sys
+sys.modules |= dict.fromkeys({HEAVY})  # importing one of these is a ModuleNotFoundError now
+from hudilab.operations import cli
+cli.main()
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> HandMade:
+    """A table with one commit in its timeline and one in its archive, a Parquet file."""
+    table = HandMade(tmp_path / "readings")
+    table.archive((0, 5, "commit", {"operationType": "INSERT"}))
+    table.commit(10, 15, {A: 7})
+    return table
+
+
+def run(*command: str | Path, cwd: Path = ROOT, fails: bool = False) -> str:
+    """The output of a command that finds no Java; of one that fails, what it says of that."""
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={"PATH": "", "HOME": str(cwd), "HUDILAB_HOME": str(cwd / "home")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == fails, done.stdout + done.stderr
+    return done.stderr if fails else done.stdout
+
+
+def check_inspect(hudilab: Sequence[str | Path], table: HandMade) -> None:
+    place = table.root.parent
+    report = json.loads(run(*hudilab, "inspect", "--json", "--archived", table.root, cwd=place))
+    assert [instant["archived"] for instant in report["instants"]] == [False, True]
+    assert "readings" in run(*hudilab, "inspect", table.root, cwd=place).splitlines()[0]
+    run(*hudilab, "inspect", "--html", "page.html", table.root, cwd=place)
+    assert "readings" in (place / "page.html").read_text("utf-8")
+
+
+def test_the_inspector_imports_nothing_heavy(table: HandMade) -> None:
+    check_inspect([sys.executable, "-c", ALONE], table)
+
+
+def test_help_needs_nothing_heavy() -> None:
+    shown = run(sys.executable, "-c", ALONE, "--help")
+    assert all(command in shown for command in ("inspect", "jars", "submit", "tidy"))
+
+
+@pytest.mark.parametrize(
+    ("command", "package"),
+    [
+        ("doctor", "pyspark"),
+        ("jars", "pooch"),
+        ("tidy /data/table", "py4j"),
+        ("rewind /data/table --to 20260101000000000", "py4j"),
+        ("run 00", "nbformat"),
+        ("bundle", "packaging"),
+        ("apps", "confluent_kafka"),
+    ],
+)
+def test_a_command_names_the_package_that_it_lacks(command: str, package: str) -> None:
+    error = run(sys.executable, "-c", ALONE, *command.split(), fails=True)
+    assert error == (
+        f"hudilab: {command.split()[0]} needs {package}, which is not installed; "
+        "install it with: pip install '.[lab]'\n"
+    )
+
+
+def pins() -> str:
+    """The versions of the lock, without hashes."""
+    lock = (ROOT / "requirements.lock").read_text("utf-8")
+    return "".join(f"{pin}\n" for pin in re.findall(r"(?m)^([\w.-]+==.*?) *\\$", lock))
+
+
+@pytest.mark.deep
+def test_the_extra_inspect_is_enough(tmp_path: Path, table: HandMade) -> None:
+    source, wheels, made = tmp_path / "source", tmp_path / "wheels", tmp_path / "made"
+    shutil.copytree(ROOT / "lib", source / "lib", ignore=shutil.ignore_patterns("*.egg-info"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    (tmp_path / "pins.txt").write_text(pins())
+
+    def pip(python: str | Path, *arguments: str | Path) -> str:
+        done = subprocess.run(
+            [python, "-m", "pip", *arguments], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    pip(sys.executable, "wheel", "--no-deps", "--no-build-isolation", "-w", made, source)
+    (wheel,) = made.iterdir()
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    wanted = f"{wheel}[inspect]"
+    pip(python, "download", "-q", "-d", wheels, "-c", tmp_path / "pins.txt", wanted)
+    megabytes = sum(file.stat().st_size for file in wheels.iterdir()) / 1e6
+    assert megabytes < MEGABYTES
+    pip(python, "install", "--no-index", "--find-links", wheels, wanted)
+    listed = {
+        package["name"].lower() for package in json.loads(pip(python, "list", "--format=json"))
+    }
+    assert "arro3-io" in listed
+    assert not listed & {name.replace("_", "-") for name in HEAVY}
+    check_inspect([python.with_name("hudilab")], table)
