@@ -24,7 +24,7 @@ from hudilab.inspect import inspect
 from hudilab.jobs import stock_prices
 from hudilab.lessons.prices import KEY, Message, messages, read_prices
 from hudilab.operations.servers.kafka import start_broker, stop_broker
-from hudilab.runtime.kafka.topics import Access, create_topics, produce
+from hudilab.runtime.kafka import Access, create_topics, produce
 from hudilab.runtime.places import prepare
 from hudilab.runtime.session import open_session
 from hudilab.runtime.settings import Settings, load_settings

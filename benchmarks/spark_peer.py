@@ -87,8 +87,9 @@ def conf_dir(peer: str, home: Path, changes: list[str]) -> Path:
 
 def session(peer: str, home: Path) -> SparkSession:
     """The lab's own session for Hudi; for the others the same settings without Hudi's."""
-    from hudilab.runtime.session import open_session, overlay
+    from hudilab.runtime.session import open_session
     from hudilab.runtime.settings import load_settings
+    from hudilab.runtime.spark_conf import overlay
 
     settings = load_settings()
     if peer in HUDI:

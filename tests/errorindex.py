@@ -21,14 +21,14 @@ from hudilab.errors import LabError
 LIB, ROOT = Path(hudilab.__file__).parent, Path(__file__).resolve().parent.parent
 # An area has the modules whose names start so; the first that fits counts.
 AREAS = {
-    "Settings and environment": "runtime.settings runtime.doctor",
+    "Settings and environment": "runtime.settings runtime.groups runtime.reader runtime.doctor",
     "Parameters, notebooks and their runner": "operations.parameters operations.runner "
     "lessons.sizes",
     "Paths": "paths",
     "S3": "runtime.s3",
     "Kafka": "runtime.kafka jobs.stock",
     "Jars and Java": "runtime.java",
-    "Sessions": "runtime.session",
+    "Sessions": "runtime.session runtime.spark_conf runtime.submitted runtime.cluster.registration",
     "Table specs and schemas": "writer.spec writer.drift writer.fit writer.upkeep.guards",
     "Ledger and checkpoint": "writer.ledger writer.rules writer.commits writer.checkpoints "
     "writer.locking writer.upkeep.rewind runtime.locks operations.rewind",

@@ -5,15 +5,16 @@ Run it when Spark's, Hudi's or Java's version changes; an old list works, but he
 
 from __future__ import annotations
 
-import gzip
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from hudilab.runtime.java.class_archive import CLASSES, recording_options, write_classes
+
 ROOT = Path(__file__).resolve().parent.parent
-OUT = ROOT / "jars" / "classes.txt.gz"
+OUT = ROOT / "jars" / CLASSES
 # What lessons do: an appended stream, an upserted and compacted table, queries, a procedure.
 TRAINING = """
 from hudilab import BatchLedger, drain, load_settings, open_session, prepare, sensor_stream
@@ -43,18 +44,12 @@ for name, spec in tables.items():
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as home:
-        found = Path(home, "classes.txt")
-        options = f"-XX:DumpLoadedClassList={found} -Xshare:auto -XX:SharedArchiveFile={home}/none"
+        listed = Path(home, "classes.txt")
+        options = recording_options(listed)
         env = os.environ | {"HUDILAB_HOME": home, "SPARK_SUBMIT_OPTS": options, "RUNTIME_ENV": ""}
         subprocess.run([sys.executable, "-c", TRAINING], env=env, check=True)
-        lines = {line for line in found.read_text().splitlines() if not line.startswith("#")}
-    # Classes that another class loader read from a file have its path in their line.
-    names = sorted(
-        (line for line in lines if "source:" not in line), key=lambda x: (x[0] == "@", x)
-    )
-    text = "\n".join(names) + "\n"
-    OUT.write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))
-    print(f"{OUT.relative_to(ROOT)}: {len(names)} lines, {OUT.stat().st_size} bytes")
+        lines = write_classes(listed, OUT)
+    print(f"{OUT.relative_to(ROOT)}: {lines} lines, {OUT.stat().st_size} bytes")
 
 
 if __name__ == "__main__":

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from services.programs import SECRET, USER, Programs
 
-from hudilab.operations.servers.cluster import stop_cluster
+from hudilab.operations.servers.cluster import Cluster, running_cluster, stop_cluster
 from hudilab.operations.servers.history import stop_history
 from hudilab.operations.servers.kafka import Broker, running_broker, stop_broker
 from hudilab.operations.servers.s3 import S3Server, running_s3, stop_s3
-from hudilab.runtime.kafka.topics import Access
+from hudilab.runtime.cluster.master import Master, find_master
+from hudilab.runtime.kafka import Access
 from hudilab.runtime.settings import Settings, load_settings
 
 
@@ -68,3 +71,36 @@ def conf(tmp_path: Path) -> Path:
     folder = tmp_path / "conf"
     shutil.copytree(load_settings(env={}).conf_dir, folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def cluster(settings: Settings) -> Iterator[Cluster]:
+    with running_cluster(settings) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def master(cluster: Cluster, settings: Settings) -> Master:
+    return find_master(cluster.master, settings.home, {})
+
+
+@pytest.fixture(scope="module")
+def env(settings: Settings, cluster: Cluster, s3: S3Server) -> dict[str, str]:
+    """All that is said to move the lab's work to the cluster and to S3."""
+    return {
+        "HUDILAB_HOME": str(settings.home),
+        "RUNTIME_ENV": "DOCKER",
+        "SPARK_MASTER_URL": cluster.master,
+        **s3.env(),
+    }
+
+
+@pytest.fixture
+def drivers() -> Iterator[list[psutil.Process]]:
+    """What a test submits: ended after it, with its Python, where it has not ended by itself."""
+    started: list[psutil.Process] = []
+    yield started
+    for driver in started:
+        with suppress(psutil.NoSuchProcess):
+            for one in (*driver.children(recursive=True), driver):
+                one.kill()

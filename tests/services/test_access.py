@@ -21,19 +21,16 @@ from hudilab.operations.servers.files import properties
 from hudilab.operations.servers.kafka import Broker, start_broker
 from hudilab.runtime.java.find import find_java
 from hudilab.runtime.java.jars import verify
-from hudilab.runtime.kafka import topics as clients
-from hudilab.runtime.kafka.topics import (
-    PLAIN,
+from hudilab.runtime.kafka import (
     Access,
-    _done,
-    _offsets,
     access,
     check_topics,
     create_topics,
-    jaas,
     produce,
     topic_rows,
 )
+from hudilab.runtime.kafka.connection import PLAIN, jaas
+from hudilab.runtime.kafka.topics import _done, _offsets
 from hudilab.runtime.settings import Settings, load_settings
 
 PATIENCE = 15  # seconds, for every refusal
@@ -169,9 +166,7 @@ def test_kafkas_own_tools_get_in(settings: Settings, broker: Broker) -> None:
     assert "auto.create.topics.enable=false" in done.stdout, done.stderr
 
 
-def test_a_broker_that_hangs_is_said(
-    broker: Broker, kafka: Access, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broker_that_hangs_is_said(broker: Broker, kafka: Access) -> None:
     create_topics(kafka, {"hangs": 1})
     again = "check that the broker is running (hudilab services status kafka), then try again"
     admin = AdminClient(kafka.client_options())
@@ -179,18 +174,16 @@ def test_a_broker_that_hangs_is_said(
     _offsets(admin, part)
     os.kill(broker.pid, signal.SIGSTOP)
     try:
-        monkeypatch.setattr(clients, "PATIENCE", 0.5)
         with pytest.raises(KafkaError) as caught:
-            _done(admin.create_topics([NewTopic("late", 1, 1)]))
+            _done(admin.create_topics([NewTopic("late", 1, 1)]), patience=0.5)
         assert str(caught.value) == f"topic 'late': the request timed out; {again}"
         with pytest.raises(KafkaError) as caught:
-            _offsets(admin, part)
+            _offsets(admin, part, patience=0.5)
         assert str(caught.value) == (
             f"cannot list the offsets of 'hangs': the request timed out; {again}"
         )
     finally:
         os.kill(broker.pid, signal.SIGCONT)
-        monkeypatch.undo()
     create_topics(kafka, {"hangs": 1})
 
 

@@ -20,14 +20,8 @@ from hudilab.lessons.prices import messages
 from hudilab.operations.servers import kafka as kafka_service
 from hudilab.operations.servers import process
 from hudilab.operations.servers.kafka import find_broker, running_broker, start_broker, stop_broker
-from hudilab.runtime.kafka.topics import (
-    Access,
-    _offsets,
-    check_topics,
-    create_topics,
-    produce,
-    topic_rows,
-)
+from hudilab.runtime.kafka import Access, check_topics, create_topics, produce, topic_rows
+from hudilab.runtime.kafka.topics import _offsets
 from hudilab.runtime.settings import Settings
 
 

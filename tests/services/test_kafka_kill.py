@@ -16,7 +16,7 @@ from running import end_jvm
 from services.programs import Programs, finished
 
 from hudilab.lessons.prices import messages, prices, read_prices
-from hudilab.runtime.kafka.topics import Access, create_topics, produce, topic_rows
+from hudilab.runtime.kafka import Access, create_topics, produce, topic_rows
 from hudilab.runtime.session import open_session
 from hudilab.runtime.settings import Settings
 from hudilab.writer.commits import Commits

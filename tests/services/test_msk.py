@@ -11,7 +11,7 @@ import pytest
 
 from hudilab.operations.servers import process
 from hudilab.operations.servers.kafka import Broker
-from hudilab.runtime.kafka.topics import Access
+from hudilab.runtime.kafka import Access
 from hudilab.runtime.settings import Settings
 
 # One JVM for the driver and one for its executor, as on a cluster.
@@ -27,9 +27,9 @@ groups, options = json.loads(sys.argv[1])
 settings = load_settings()
 jars = ":".join(map(str, verify(settings.project / "jars", groups)))
 SparkSession.builder.config("spark.master", "local-cluster[1,1,1024]")
-import hudilab.runtime.session as session
-kept = session.overlay
-session.overlay = lambda s: kept(s) | {
+import hudilab.runtime.spark_conf as spark_conf
+kept = spark_conf.overlay
+spark_conf.overlay = lambda s: kept(s) | {
     "spark.master": "local-cluster[1,1,1024]", "spark.executor.extraClassPath": jars,
     "spark.authenticate": "false"}
 spark = open_session(settings, app="msk", groups=groups)

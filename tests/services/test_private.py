@@ -21,7 +21,7 @@ import pytest
 from hudilab.lessons.prices import messages
 from hudilab.operations.servers.kafka import Broker, running_broker
 from hudilab.operations.servers.s3 import S3Server, running_s3
-from hudilab.runtime.kafka.topics import create_topics, produce, topic_rows
+from hudilab.runtime.kafka import create_topics, produce, topic_rows
 from hudilab.runtime.settings import Settings, load_settings
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")

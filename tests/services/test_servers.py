@@ -18,7 +18,9 @@ import pytest
 
 from hudilab.errors import ServiceError
 from hudilab.operations import servers as services
+from hudilab.operations.servers import folder as server_folder
 from hudilab.operations.servers import process
+from hudilab.operations.servers.folder import starting
 from hudilab.runtime.settings import Settings, load_settings
 from hudilab.waiting import wait_for
 
@@ -88,7 +90,7 @@ def has_open(pid: int, path: str) -> bool:
 def test_two_starts_at_once_are_one_server(kind: Kind, home: Settings) -> None:
     home.home.mkdir()
     folder = home.home / "services" / kind.name
-    with process.starting(folder):
+    with starting(folder):
         options = [text for key, value in kind.options.items() for text in (f"--{key}", str(value))]
         both = [command(kind, home, "start", kind.name, *options) for _ in range(2)]
         for one in both:
@@ -187,7 +189,7 @@ def test_a_server_that_cannot_be_seen_is_not_touched(
     kind: Kind, home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As another account's: this program has the lock, and is no server."""
-    monkeypatch.setattr(process, "DYING", 0.2)
+    monkeypatch.setattr(server_folder, "DYING", 0.2)
     kind.stop(home)
     folder = home.home / "services" / kind.name
     files = {file: file.read_bytes() for file in folder.iterdir() if file.is_file()}
@@ -205,9 +207,9 @@ def test_a_server_that_cannot_be_seen_is_not_touched(
 def test_a_starter_that_hangs_is_named(kind: Kind, home: Settings) -> None:
     folder = home.home / "services" / kind.name
     with (
-        process.starting(folder),
+        starting(folder),
         pytest.raises(ServiceError) as caught,
-        process.starting(folder, patience=0.1),
+        starting(folder, patience=0.1),
     ):
         pass
     assert str(caught.value) == (

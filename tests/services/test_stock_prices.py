@@ -26,7 +26,7 @@ from hudilab.errors import KafkaError, StreamError
 from hudilab.jobs.stock_prices import Options, run
 from hudilab.lessons.prices import Message, messages, outgoing, prices, read_prices
 from hudilab.operations.servers.kafka import Broker, start_broker
-from hudilab.runtime.kafka.topics import Access, create_topics, produce, topic_rows
+from hudilab.runtime.kafka import Access, create_topics, produce, topic_rows
 from hudilab.runtime.session import open_session
 from hudilab.runtime.settings import Settings
 from hudilab.runtime.streams import drain

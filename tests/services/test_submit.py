@@ -11,7 +11,7 @@ from hudilab.jobs import stock_prices
 from hudilab.lessons.prices import messages
 from hudilab.runtime.java.find import find_java
 from hudilab.runtime.java.jars import verify
-from hudilab.runtime.kafka.topics import Access, create_topics, produce, topic_rows
+from hudilab.runtime.kafka import Access, create_topics, produce, topic_rows
 from hudilab.runtime.settings import Settings
 
 TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}

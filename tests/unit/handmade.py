@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ STAT = {
         *({"name": name, "type": ["null", "long"]} for name in COUNTS),
     ],
 }
-RECORD: dict[str, Any] = {
+RECORD = {
     "type": "record",
     "name": "HoodieReplaceCommitMetadata",
     "fields": [
@@ -85,22 +84,6 @@ PLAN = fastavro.parse_schema(
         ],
     }
 )
-ENTRY_NAMES = {
-    "commit": "hoodieCommitMetadata",
-    "time": "commitTime",
-    "action": "actionType",
-    "state": "actionState",
-    "end": "stateTransitionTime",
-}
-ENTRY_JSON = {
-    "type": "record",
-    "name": "HoodieArchivedMetaEntry",
-    "fields": [
-        {"name": name, "type": ["null", RECORD if key == "commit" else "string"], "default": None}
-        for key, name in ENTRY_NAMES.items()
-    ],
-}
-ENTRY = fastavro.parse_schema(ENTRY_JSON)
 TOKEN = "0-1-1"
 
 
@@ -226,14 +209,10 @@ class HandMade:
     def archive(self, *rows: tuple[int, int | None, str, dict[str, Any] | None]) -> Path:
         """Write an archive of rows of instant, completion, action, content; return its folder."""
         if self.version < 8:
-            return self.log_file(
-                [
-                    {"state": state, "time": at(begin), "action": action, "end": end and at(end)}
-                    | ({"commit": content} if state == "COMPLETED" else {})
-                    for begin, end, action, content in rows
-                    for state in ("REQUESTED", "INFLIGHT", "COMPLETED")
-                ]
-            ).parent
+            folder = self.meta / self.properties.get("hoodie.archivelog.folder", "archived")
+            folder.mkdir()
+            (folder / ".commits_.archive.1_1-0-1").write_bytes(b"#HUDI#")
+            return folder
         import pyarrow as pa
         from pyarrow import parquet
 
@@ -251,22 +230,3 @@ class HandMade:
         (folder / "manifest_1").write_text(json.dumps(manifest))
         (folder / "_version_").write_text("1")
         return folder
-
-    def log_file(self, records: list[dict[str, Any]], *, kind: int = 3, named: int = 1) -> Path:
-        """Write a log file of the archive of version 6, one block a record, as Hudi does."""
-        folder = self.meta / self.properties.get("hoodie.archivelog.folder", "archived")
-        folder.mkdir(exist_ok=True)
-        file = folder / f".commits_.archive.{named}_1-0-1"
-        blocks = []
-        for one in records:
-            record = BytesIO()
-            fastavro.schemaless_writer(record, ENTRY, {ENTRY_NAMES[key]: one[key] for key in one})
-            schema, data = json.dumps(ENTRY_JSON).encode(), record.getvalue()
-            header = struct.pack(">iii", 1, 2, len(schema)) + schema
-            content = struct.pack(">iii", 3, 1, len(data)) + data
-            body = struct.pack(">ii", 1, kind) + header + struct.pack(">q", len(content)) + content
-            body += struct.pack(">i", 0)
-            block = b"#HUDI#" + struct.pack(">q", len(body) + 8) + body
-            blocks.append(block + struct.pack(">q", len(block)))
-        file.write_bytes(b"".join(blocks))
-        return file

@@ -21,11 +21,16 @@ LIGHT = (
     "formats",
     "paths",
     "waiting",
+    "runtime.cluster.master",
+    "runtime.groups",
+    "runtime.java.class_archive",
     "runtime.java.find",
     "runtime.java.jars",
-    "runtime.cluster.master",
+    "runtime.kafka.connection",
     "runtime.private",
+    "runtime.reader",
     "runtime.settings",
+    "runtime.spark_conf",
     "writer.drift",
     "writer.rules",
     "writer.spec",
@@ -85,6 +90,22 @@ def test_a_room_imports_only_what_is_below_it() -> None:
 
 def test_a_session_does_not() -> None:
     assert "ModuleNotFoundError: import of pyspark" in alone("runtime.session").stderr
+
+
+def test_only_topics_and_senders_need_the_kafka_client() -> None:
+    from hudilab.runtime import kafka
+
+    names = {name for names in kafka._MODULES.values() for name in names}
+    assert names == set(kafka.__all__) <= set(dir(kafka))
+    for name in names:
+        assert getattr(kafka, name).__name__ == name
+    with pytest.raises(AttributeError, match=r"module '\S+' has no attribute 'x'"):
+        _ = kafka.x
+    light = "runtime.kafka.connection\nfrom hudilab.runtime.kafka import Access, access, present"
+    done = alone(light, "confluent_kafka")
+    assert done.returncode == 0, done.stderr
+    done = alone("runtime.kafka\nfrom hudilab.runtime.kafka import produce", "confluent_kafka")
+    assert "ModuleNotFoundError: import of confluent_kafka" in done.stderr
 
 
 def test_the_public_names_are_loaded_when_they_are_used() -> None:

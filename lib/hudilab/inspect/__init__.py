@@ -3,5 +3,7 @@
 from __future__ import annotations
 
 from hudilab.inspect.inspection import Inspection, inspect
+from hudilab.inspect.options import Options
+from hudilab.inspect.store import S3Access
 
-__all__ = ["Inspection", "inspect"]
+__all__ = ["Inspection", "Options", "S3Access", "inspect"]

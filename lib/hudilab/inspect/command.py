@@ -4,49 +4,50 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from hudilab.errors import InspectError
 from hudilab.inspect.inspection import Inspection, inspect
+from hudilab.inspect.options import Options
 
-__all__ = ["run"]
+__all__ = ["Output", "run"]
 
 
-def run(
-    table: str,
-    *,
-    as_json: bool,
-    html: Path | None,
-    check: bool,
-    instant: str,
-    partition: str,
-    since: str,
-    archived: bool,
-    count: bool,
-    limit: int,
-    stuck_after: float,
-) -> bool:
-    """Print what the options ask for; return False if `check` is set and a check fails."""
-    found = inspect(
-        table,
-        archived=archived,
-        count=count,
-        since=since,
-        partition=partition,
-        stuck_after=stuck_after,
-    )
-    if html is not None:
-        _write(html, found)
-    if instant:
-        print(json.dumps(found.content(instant), indent=2, ensure_ascii=False))
-    elif as_json:
+@dataclass(frozen=True)
+class Output:
+    """What to print.
+
+    Attributes:
+        as_json: The report as JSON.
+        html: The file for the page.
+        check: Only the health checks.
+        instant: The content of one instant's files.
+        limit: Number of instants and partitions in the text.
+    """
+
+    as_json: bool
+    html: Path | None
+    check: bool
+    instant: str
+    limit: int
+
+
+def run(table: str, options: Options, output: Output) -> bool:
+    """Print what the output asks for; return False if `check` is set and a check fails."""
+    found = inspect(table, options)
+    if output.html is not None:
+        _write(output.html, found)
+    if output.instant:
+        print(json.dumps(found.content(output.instant), indent=2, ensure_ascii=False))
+    elif output.as_json:
         print(found.to_json())
-    elif check:
-        for one in found.report.health:
-            print(one.line())
-    elif html is None:
-        _show(found, limit)
-    return found.is_healthy or not check
+    elif output.check:
+        for check in found.report.health:
+            print(check.line())
+    elif output.html is None:
+        _show(found, output.limit)
+    return found.is_healthy or not output.check
 
 
 def _write(file: Path, found: Inspection) -> None:

@@ -45,10 +45,10 @@ def _name(facts: Facts) -> str:
 
 def _small_files(facts: Facts) -> Health:
     saved = total = 0
-    for one in facts.partitions():
-        sizes = one.base_bytes
-        total += one.small
-        saved += max(0, one.small - max(1, -(-sizes // TARGET)))
+    for partition in facts.partitions():
+        sizes = partition.base_bytes
+        total += partition.small
+        saved += max(0, partition.small - max(1, -(-sizes // TARGET)))
     limit = f"(fails at {MERGEABLE})"
     detail = f"{many(total, 'base file')} under 100 MiB, {saved:,} fewer if merged {limit}"
     if facts.has_buckets():
@@ -62,11 +62,11 @@ def _small_files(facts: Facts) -> Health:
 def _compaction(facts: Facts) -> Health:
     if facts.properties["hoodie.table.type"] != "MERGE_ON_READ":
         return Health("compaction", True, "not needed: COPY_ON_WRITE has no logs", "")
-    done = sorted((one for one in facts.events if one.is_done), key=_end)
-    last = max((i for i, one in enumerate(done) if one.action == "commit"), default=-1)
-    since = sum(one.action == "deltacommit" for one in done[last + 1 :])
-    logs = sum(one.log_bytes for one in facts.latest())
-    bases = sum(one.base_bytes for one in facts.latest())
+    done = sorted((event for event in facts.events if event.is_done), key=_end)
+    last = max((i for i, event in enumerate(done) if event.action == "commit"), default=-1)
+    since = sum(event.action == "deltacommit" for event in done[last + 1 :])
+    logs = sum(part.log_bytes for part in facts.latest())
+    bases = sum(part.base_bytes for part in facts.latest())
     ratio = (
         f"logs are {logs / bases:.1f} times the size of the base files"
         if bases
@@ -82,22 +82,24 @@ def _compaction(facts: Facts) -> Health:
     return _health("compaction", not behind, detail, remedy)
 
 
-def _last_sign(facts: Facts, one: Event) -> float:
+def _last_sign(facts: Facts, event: Event) -> float:
     """Return when a pending instant's writer was last active."""
-    return max(one.touched, facts.signs.get(one.time, 0.0))
+    return max(event.touched, facts.signs.get(event.time, 0.0))
 
 
 def _left(facts: Facts, now: datetime, stuck: float, actions: tuple[str, ...]) -> list[Event]:
     moment = now.timestamp()
     return [
-        one
-        for one in facts.events
-        if not one.is_done and one.action in actions and moment - _last_sign(facts, one) > stuck
+        event
+        for event in facts.events
+        if not event.is_done
+        and event.action in actions
+        and moment - _last_sign(facts, event) > stuck
     ]
 
 
 def _dead_writer(facts: Facts, now: datetime, stuck: float) -> Health:
-    pending = [one for one in facts.events if not one.is_done and one.action in WRITES]
+    pending = [event for event in facts.events if not event.is_done and event.action in WRITES]
     left = _left(facts, now, stuck, WRITES)
     if not left:
         text = f"{many(len(pending), 'pending write')}, still active"
@@ -125,13 +127,13 @@ _CALLS = {
 
 
 def _services(facts: Facts, now: datetime, stuck: float) -> Health:
-    waiting = [one for one in facts.events if not one.is_done and one.action not in WRITES]
-    actions = tuple({one.action for one in waiting})
+    waiting = [event for event in facts.events if not event.is_done and event.action not in WRITES]
+    actions = tuple({event.action for event in waiting})
     left = _left(facts, now, stuck, actions)
     if not left:
         text = f"{many(len(waiting), 'pending table service')}, not stuck"
         return Health("services", True, text if waiting else "no pending table services", "")
-    counts = Counter(one.action for one in left)
+    counts = Counter(event.action for event in left)
     what = ", ".join(f"{count} {action}" for action, count in sorted(counts.items()))
     first = left[0]
     detail = f"stuck: {what}, oldest pending since {iso(first.requested_at) or first.time}"
@@ -139,18 +141,18 @@ def _services(facts: Facts, now: datetime, stuck: float) -> Health:
     return Health("services", False, detail, call.format(_name(facts)))
 
 
-def _end(one: Event) -> tuple[str, str]:
-    return iso(one.completed_at or one.requested_at) or one.time, one.time
+def _end(event: Event) -> tuple[str, str]:
+    return iso(event.completed_at or event.requested_at) or event.time, event.time
 
 
 def _cleaner(facts: Facts) -> Health:
-    writes = [one.time for one in facts.events if one.is_done and one.action in WRITES]
-    gone = [one for one in facts.slices if one.ended is not None]
-    ends = [one.ended for one in gone if one.ended is not None]
+    writes = [event.time for event in facts.events if event.is_done and event.action in WRITES]
+    gone = [part for part in facts.slices if part.ended is not None]
+    ends = [part.ended for part in gone if part.ended is not None]
     behind = sum(time > min(ends) for time in writes) if ends else 0
     detail = many(len(gone), "superseded slice")
     if ends:
-        kept = size(sum(one.bytes for one in gone))
+        kept = size(sum(part.bytes for part in gone))
         detail += f" ({kept}), the oldest superseded {many(behind, 'commit')} ago"
     return _health(
         "cleaner",
@@ -162,7 +164,7 @@ def _cleaner(facts: Facts) -> Health:
 
 
 def _archive(facts: Facts) -> Health:
-    done = sum(one.is_done for one in facts.events)
+    done = sum(event.is_done for event in facts.events)
     return _health(
         "archive",
         done <= ACTIVE,
@@ -179,17 +181,19 @@ def batches(facts: Facts) -> Iterator[tuple[Event, str, int]]:
     """
     events = sorted((*(facts.archived or ()), *facts.events), key=_end)
     seen: dict[str, int] = {}
-    for one in events:
-        extra = facts.commits[one.time].extra if one.time in facts.commits else {}
+    for event in events:
+        extra = facts.commits[event.time].extra if event.time in facts.commits else {}
         if QUERY in extra and str(extra.get(BATCH, "")).isdecimal():
-            yield one, extra[QUERY], int(extra[BATCH])
+            yield event, extra[QUERY], int(extra[BATCH])
         elif sink := extra.get("_hudi_streaming_sink_checkpoint"):
             try:
                 found = {str(key): int(value) for key, value in json.loads(sink).items()}
             except (ValueError, TypeError, AttributeError):
                 continue
             # Each commit repeats every stream's last batch; only that of its own stream is new.
-            yield from ((one, key, value) for key, value in found.items() if seen.get(key) != value)
+            yield from (
+                (event, key, value) for key, value in found.items() if seen.get(key) != value
+            )
             seen |= found
 
 

@@ -16,80 +16,59 @@ from hudilab.inspect.model import (
     Event,
     Instant,
     Partition,
-    Reach,
     Report,
     Slice,
+    Stat,
     Table,
     Writer,
     iso,
 )
+from hudilab.inspect.options import Options
+from hudilab.inspect.reach import find_reach
+from hudilab.inspect.rows import count_snapshot
 from hudilab.inspect.store import Store, Vanished, open_store
 from hudilab.inspect.table import Facts, read_facts
-from hudilab.inspect.timeline import WRITES, moment, parse_content
+from hudilab.inspect.timeline import moment, parse_content
 
 __all__ = ["Inspection", "inspect"]
 
-STUCK = 600.0  # seconds
 
-
-def inspect(
-    table: str,
-    *,
-    archived: bool = False,
-    count: bool = False,
-    since: str = "",
-    partition: str = "",
-    stuck_after: float = STUCK,
-    now: datetime | None = None,
-) -> Inspection:
+def inspect(table: str, options: Options | None = None, **fields: Any) -> Inspection:
     """Inspect a Hudi table without a JVM; a notebook shows the result as a page.
 
     Args:
         table: A path, or a URI of `file`, `s3` or `s3a`; the lab's `place.table` is one.
-        archived: Include the instants of the archived timeline.
-        count: Count the rows with hudi-rs, which reads the data; for tables whose commits do not
-            give the number.
-        since: Show only instants from this time on: an instant, or ISO 8601 (UTC).
-        partition: Include the file slices of this partition.
-        stuck_after: Seconds without activity after which a pending instant counts as stuck.
+        options: What to inspect, see `Options`.
+        fields: Fields of `Options` by name, for example `archived=True`.
 
     Raises:
         InspectError: Not a table, damaged, unreadable, or of an unsupported table version.
     """
-    store = open_store(table)
-    facts = read_facts(store, archived=archived)
-    begin = _begin(since, facts)
-    found = Inspection(store, facts, now or datetime.now(UTC), stuck_after, begin, partition)
-    if partition and partition not in {one.path for one in found.partitions}:
-        paths = [one.path for one in found.partitions]
+    chosen = replace(options or Options(), **fields)
+    store = open_store(table, chosen.s3)
+    found = Inspection(store, read_facts(store, archived=chosen.archived), chosen)
+    paths = [partition.path for partition in found.partitions]
+    if chosen.partition and chosen.partition not in paths:
         near = ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")
         raise InspectError(
-            f"{store.uri} has no partition {partition!r} (it has {near or 'none'}); choose one: "
-            f"hudilab inspect '{table}' --partition '{paths[0] if paths else ''}'"
+            f"{store.uri} has no partition {chosen.partition!r} (it has {near or 'none'}); choose "
+            f"one: hudilab inspect '{table}' --partition '{paths[0] if paths else ''}'"
         )
-    if count:
-        found.counted = _count(store.uri)
+    if chosen.count:
+        found.counted = count_snapshot(store)
     return found
 
 
 class Inspection:
     """The result; `report` holds what `--json` prints."""
 
-    def __init__(
-        self,
-        store: Store,
-        facts: Facts,
-        now: datetime,
-        stuck: float = STUCK,
-        since: datetime | None = None,
-        partition: str = "",
-    ) -> None:
+    def __init__(self, store: Store, facts: Facts, options: Options) -> None:
         self.facts = facts
-        self.now = now
-        self.since = since
-        self.partition = partition
+        self.now = options.now
+        self.since = _begin(options.since, facts)
+        self.partition = options.partition
         self.counted: int | None = None
-        self._store, self._stuck = store, stuck
+        self._store, self._options = store, options
 
     @cached_property
     def partitions(self) -> list[Partition]:
@@ -99,30 +78,31 @@ class Inspection:
     @property
     def slices(self) -> list[Slice]:
         """The slices of the chosen partition; without one, all slices."""
-        slices = self.facts.slices
-        return [one for one in slices if not self.partition or one.partition == self.partition]
+        if not self.partition:
+            return list(self.facts.slices)
+        return [part for part in self.facts.slices if part.partition == self.partition]
 
     @cached_property
     def events(self) -> list[Event]:
         """The instants to show, newest first."""
         both = (*(self.facts.archived or ()), *self.facts.events)
-        shown = (one for one in both if self.since is None or _after(one, self.since))
-        return sorted(shown, key=lambda one: (one.time, one.action), reverse=True)
+        shown = (event for event in both if self.since is None or _after(event, self.since))
+        return sorted(shown, key=lambda event: (event.time, event.action), reverse=True)
 
     @cached_property
     def report(self) -> Report:
         """The report, with the fields of the JSON."""
         facts = self.facts
-        instants = [self.instant(one) for one in self.events]
-        pending = [self.instant(one) for one in reversed(facts.events) if not one.is_done]
+        pending = (event for event in reversed(facts.events) if not event.is_done)
         last = {query: batch for _, query, batch in batches(facts)}
         report = Report(
             table=_table(facts, self.partitions),
-            instants=tuple(instants),
-            pending=tuple(pending),
+            instants=tuple(self.instant(event) for event in self.events),
+            pending=tuple(self.instant(event) for event in pending),
             writers=tuple(Writer(query, batch) for query, batch in sorted(last.items())),
-            reach=_reach(facts),
-            health=tuple(check_health(facts, self.now, self._stuck)),
+            reach=find_reach(facts),
+            health=tuple(check_health(facts, self.now, self._options.stuck_after)),
+            notes=_notes(facts),
         )
         if self.counted is not None:
             report = replace(report, table=replace(report.table, rows=self.counted))
@@ -131,21 +111,21 @@ class Inspection:
     @property
     def is_healthy(self) -> bool:
         """Whether every check is ok."""
-        return all(one.ok for one in self.report.health)
+        return all(check.ok for check in self.report.health)
 
     def instant(self, event: Event) -> Instant:
         """Return an instant with its row counts."""
         commit = self.facts.commit_of(event)
-        stats: Sequence[Any] = commit.stats if commit else ()
+        stats: Sequence[Stat] = commit.stats if commit else ()
         return Instant(
             requested=iso(event.requested_at),
             completed=iso(event.completed_at) if event.is_done else None,
             action=event.action,
             state=event.state,
             operation=commit.operation if commit else None,
-            rows_written=sum(one.writes for one in stats) if commit else None,
-            rows_updated=sum(one.updates for one in stats) if commit else None,
-            rows_deleted=sum(one.deletes for one in stats) if commit else None,
+            rows_written=sum(stat.writes for stat in stats) if commit else None,
+            rows_updated=sum(stat.updates for stat in stats) if commit else None,
+            rows_deleted=sum(stat.deletes for stat in stats) if commit else None,
             archived=event.archived,
         )
 
@@ -160,7 +140,11 @@ class Inspection:
         """
         facts = self.facts
         both = [*reversed(facts.events), *reversed(facts.archived or ())]
-        chosen = [one for one in both if time in (one.time, iso(one.requested_at), one.completed)]
+        chosen = [
+            event
+            for event in both
+            if time in (event.time, iso(event.requested_at), event.completed)
+        ]
         if not chosen:
             newest = both[0].time if both else ""
             older = " or, with --archived, an archived one" if facts.archived is None else ""
@@ -170,8 +154,8 @@ class Inspection:
             )
         found: dict[str, Any] = {"instant": chosen[0].time}
         found |= vars(self.instant(chosen[0]))
-        for one in chosen:
-            found |= self._contents(one)
+        for event in chosen:
+            found |= self._contents(event)
         return found
 
     def _contents(self, event: Event) -> dict[str, Any]:
@@ -195,9 +179,10 @@ class Inspection:
         """Return the report as JSON, with the file slices of the chosen partition."""
         answer: dict[str, Any] = self.report.as_dict()
         if self.partition:
-            chosen = next(one for one in self.partitions if one.path == self.partition)
-            slices = [one._asdict() for one in self.slices]
+            chosen = next(each for each in self.partitions if each.path == self.partition)
+            slices = [part._asdict() for part in self.slices]
             answer["partition"] = {**chosen._asdict(), "slices": slices}
+            answer["notes"] = answer.pop("notes")  # last: its name was the last to be added
         return json.dumps(answer, indent=2, ensure_ascii=False)
 
     def to_html(self) -> str:
@@ -222,7 +207,7 @@ class Inspection:
         if self.facts.archived is not None or not self.facts.has_history:
             return self
         facts = read_facts(self._store, archived=True)
-        found = Inspection(self._store, facts, self.now, self._stuck, self.since, self.partition)
+        found = Inspection(self._store, facts, self._options)
         found.counted = self.counted
         return found
 
@@ -230,9 +215,9 @@ class Inspection:
 def _plain(value: Any) -> Any:
     """Return an Avro value as plain JSON values."""
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value if isinstance(value, str | int | float | bool | None) else repr(value)
 
 
@@ -258,24 +243,35 @@ def _after(event: Event, since: datetime) -> bool:
 
 def _fields(properties: Any, *names: str) -> tuple[str, ...]:
     text = next((properties[name] for name in names if properties.get(name)), "")
-    return tuple(one.strip() for one in text.split(",") if one.strip())
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _table(facts: Facts, partitions: list[Partition]) -> Table:
-    its, rows = facts.properties, [one.rows for one in partitions]
+    properties, rows = facts.properties, [partition.rows for partition in partitions]
     return Table(
         uri=facts.uri,
-        name=its["hoodie.table.name"],
-        type=its["hoodie.table.type"],
+        name=properties["hoodie.table.name"],
+        type=properties["hoodie.table.type"],
         version=facts.version,
-        record_key=_fields(its, "hoodie.table.recordkey.fields"),
-        partition=_fields(its, "hoodie.table.partition.fields"),
+        record_key=_fields(properties, "hoodie.table.recordkey.fields"),
+        partition=_fields(properties, "hoodie.table.partition.fields"),
         index=_index(facts),
-        rows=None if None in rows else sum(one for one in rows if one is not None),
-        bytes=sum(one.bytes for one in partitions),
-        files=sum(one.files for one in partitions),
-        file_groups=sum(one.groups for one in partitions),
+        rows=None if None in rows else sum(count for count in rows if count is not None),
+        bytes=sum(partition.bytes for partition in partitions),
+        files=sum(partition.files for partition in partitions),
+        file_groups=sum(partition.groups for partition in partitions),
         partitions=len(partitions),
+    )
+
+
+def _notes(facts: Facts) -> tuple[str, ...]:
+    """Return what the report lacks."""
+    if not facts.unread:
+        return ()
+    return (
+        f"the archive {facts.unread} is not read, because the table has version {facts.version}: "
+        "its instants are missing here, and queries may reach further back; list its commits with "
+        f"CALL show_archived_commits(table => '{facts.properties['hoodie.table.name']}')",
     )
 
 
@@ -285,65 +281,3 @@ def _index(facts: Facts) -> str | None:
     if "record_index" in indexes:
         return "RECORD_INDEX"
     return "BUCKET" if facts.has_buckets() else None
-
-
-def _reach(facts: Facts) -> Reach:
-    """Return the oldest times for which queries are complete.
-
-    Time travel: the earliest commit that the last clean retained, or the first commit. If cleans
-    retain file versions rather than commits: the first commit that needs no deleted file.
-    """
-    writes = [one for one in facts.events if one.is_done and one.action in WRITES]
-    if not writes:
-        return Reach(None, None)
-    oldest = facts.clean_begin or facts.first_commit or writes[0].time
-    if facts.cleaned:
-        oldest = max(oldest, _after_deleted(facts))
-    kept = [one for one in writes if one.time >= oldest]
-    begin = None
-    if kept:
-        # The begin of an incremental query is exclusive, and is a completion time.
-        begin = kept[0].requested_at
-        first = min(one.completed_at for one in kept if one.completed_at)
-        ends = (one.completed_at for one in writes if one.time < oldest)
-        begin = max((end for end in ends if end and begin and begin < end < first), default=begin)
-    return Reach(iso(moment(oldest, facts.is_utc)), iso(begin))
-
-
-def _after_deleted(facts: Facts) -> str:
-    """Return the oldest instant that needs no file deleted by a clean."""
-    kept: dict[tuple[str, str], list[str]] = {}
-    for one in facts.slices:
-        kept.setdefault((one.partition, one.group), []).append(one.instant)
-    replaced = {pair: time for time, commit in facts.commits.items() for pair in commit.replaced}
-    needed = ""
-    for partition, name in facts.cleaned:
-        match = re.match(r"\.?(?P<group>[^_]+)_(?:[^_]+_)?(?P<time>\d{14,})\.", name)
-        if match:
-            pair = partition, match["group"]
-            newer = [time for time in kept.get(pair, ()) if time > match["time"]]
-            needed = max(needed, min(newer, default=replaced.get(pair, "")))
-    return needed
-
-
-def _count(uri: str) -> int:
-    """Count the rows of a snapshot query with hudi-rs, batch by batch."""
-    from hudi import HudiReadOptions, HudiTableBuilder
-
-    options, place = {}, uri
-    if uri.startswith("file://"):
-        place = uri.removeprefix("file://")  # hudi-rs percent-decodes URIs, but not paths
-    else:
-        from hudilab.runtime.s3 import storage_options
-        from hudilab.runtime.settings import load_settings
-
-        options = storage_options(load_settings())
-    try:
-        builder = HudiTableBuilder.from_base_uri(place).with_storage_options(options)
-        stream = builder.build().read_stream(HudiReadOptions())
-        return sum(batch.num_rows for batch in stream)
-    except Exception as error:  # any failure of hudi-rs
-        why = " ".join(str(error).split())[:200]
-        raise InspectError(
-            f"hudi-rs cannot count the rows of {uri}: {why}; omit --count: hudilab inspect '{uri}'"
-        ) from None

@@ -179,7 +179,11 @@ class Health:
 
 @dataclass(frozen=True)
 class Report:
-    """The report; it has the fields of the JSON, in the same order."""
+    """The report; it has the fields of the JSON, in the same order.
+
+    Attributes:
+        notes: What the report lacks, and why; mostly empty.
+    """
 
     table: Table
     instants: tuple[Instant, ...]
@@ -187,17 +191,19 @@ class Report:
     writers: tuple[Writer, ...]
     reach: Reach
     health: tuple[Health, ...]
+    notes: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""
         # Not dataclasses.asdict: it copies every value, which takes longer than reading the table.
         return {
             "table": _plain(self.table),
-            "instants": [vars(one) for one in self.instants],
-            "pending": [vars(one) for one in self.pending],
-            "writers": [vars(one) for one in self.writers],
+            "instants": [vars(instant) for instant in self.instants],
+            "pending": [vars(instant) for instant in self.pending],
+            "writers": [vars(writer) for writer in self.writers],
             "reach": vars(self.reach),
-            "health": [vars(one) for one in self.health],
+            "health": [vars(check) for check in self.health],
+            "notes": list(self.notes),
         }
 
 

@@ -34,7 +34,7 @@ def page(found: Inspection) -> str:
         "subtitle": escape(f"{table.type}, table version {table.version}, {table.uri}"),
         "tiles": "".join(_tile(name, value) for name, value in _tiles(found)),
         "health": "".join(
-            _check(one.ok, one.check, one.detail, one.remedy) for one in report.health
+            _check(check.ok, check.check, check.detail, check.remedy) for check in report.health
         ),
         "about": "".join(
             f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in about(found)
@@ -68,7 +68,7 @@ def _tile(name: str, value: str) -> str:
 
 def _tiles(found: Inspection) -> list[tuple[str, str]]:
     table = found.report.table
-    failed = sum(not one.ok for one in found.report.health)
+    failed = sum(not check.ok for check in found.report.health)
     return [
         ("rows", "unknown" if table.rows is None else f"{table.rows:,}"),
         ("size", size(table.bytes)),
@@ -92,22 +92,28 @@ def _ms(at: datetime | None) -> int | None:
 
 def _data(found: Inspection) -> dict[str, Any]:
     stamps = {event.time: (query, batch) for event, query, batch in batches(found.facts)}
-    parts = sorted(found.partitions, key=lambda one: (-one.bytes, one.path))
+    parts = sorted(found.partitions, key=lambda part: (-part.bytes, part.path))
     return {
         "now": _ms(found.now),
         "events": [_event(found, event, i, stamps) for i, event in enumerate(found.events)],
         "parts": [
-            {"path": one.path, "b": one.bytes, "f": one.files, "lb": one.log_bytes, "k": one.rows}
-            for one in parts
+            {
+                "path": part.path,
+                "b": part.bytes,
+                "f": part.files,
+                "lb": part.log_bytes,
+                "k": part.rows,
+            }
+            for part in parts
         ],
-        "groups": _groups(found, [one.path for one in parts]),
+        "groups": _groups(found, [part.path for part in parts]),
     }
 
 
 def _event(
     found: Inspection, event: Event, i: int, stamps: dict[str, tuple[str, int]]
 ) -> dict[str, Any]:
-    one = found.instant(event)
+    instant = found.instant(event)
     commit = found.facts.commit_of(event)
     stats = commit.stats if commit else ()
     query, batch = stamps.get(event.time, (None, None)) if commit else (None, None)
@@ -119,10 +125,10 @@ def _event(
         "s": event.state,
         "r": _ms(event.requested_at),
         "c": _ms(event.completed_at),
-        "op": one.operation,
-        "w": one.rows_written,
-        "u": one.rows_updated,
-        "d": one.rows_deleted,
+        "op": instant.operation,
+        "w": instant.rows_written,
+        "u": instant.rows_updated,
+        "d": instant.rows_deleted,
         "n": len(stats),
         "b": sum(stat.bytes for stat in stats),
         "p": len({stat.partition for stat in stats}),
@@ -137,8 +143,8 @@ def _event(
 
 def _groups(found: Inspection, paths: list[str]) -> list[dict[str, Any]]:
     slices: dict[str, dict[str, list[Slice]]] = defaultdict(lambda: defaultdict(list))
-    for one in found.slices:
-        slices[one.partition][one.group].append(one)
+    for part in found.slices:
+        slices[part.partition][part.group].append(part)
     chosen = [path for path in paths if path in slices]
     chosen += sorted(slices.keys() - set(paths))
     made = []
@@ -156,15 +162,15 @@ def _group(found: Inspection, name: str, slices: list[Slice]) -> dict[str, Any]:
         "e": None if ended is None else _ms(moment(ended, found.facts.is_utc)),
         "s": [
             {
-                "i": one.instant,
-                "t": _ms(moment(one.instant, found.facts.is_utc)),
-                "b": one.bytes,
-                "n": len(one.logs),
-                "lb": one.log_bytes,
-                "k": one.rows,
-                "l": one.is_latest,
-                "f": one.base,
+                "i": part.instant,
+                "t": _ms(moment(part.instant, found.facts.is_utc)),
+                "b": part.bytes,
+                "n": len(part.logs),
+                "lb": part.log_bytes,
+                "k": part.rows,
+                "l": part.is_latest,
+                "f": part.base,
             }
-            for one in slices[-SLICES:]
+            for part in slices[-SLICES:]
         ],
     }

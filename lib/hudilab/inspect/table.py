@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from hudilab.errors import InspectError
-from hudilab.formats import read_properties
+from hudilab.inspect.history import History
 from hudilab.inspect.model import Commit, Event, Partition, Slice
-from hudilab.inspect.oldarchive import OldHistory
-from hudilab.inspect.slices import build_slices, parse_files
-from hudilab.inspect.store import PROPERTIES, Entry, Store, Vanished, reading_parquet, typed
+from hudilab.inspect.properties import read_table_properties
+from hudilab.inspect.rows import with_rows
+from hudilab.inspect.slices import View, build_slices, parse_file
+from hudilab.inspect.store import Entry, Store, Vanished
 from hudilab.inspect.timeline import (
     WRITES,
-    History,
     events_of,
     parse_commit,
     parse_content,
@@ -25,9 +25,7 @@ from hudilab.inspect.timeline import (
 
 __all__ = ["Facts", "read_facts"]
 
-OLDEST, NEWEST = 6, 9
 SMALL = 104857600  # bytes; Hudi's default of hoodie.parquet.small.file.limit
-FOOTERS = 1000  # most footers to read, for files whose row count no commit gives
 _INSTANT = re.compile(r"_(\d{14,20})\.")
 _BUCKET = re.compile(r"\d{8}-")
 
@@ -40,6 +38,7 @@ class Facts:
         events: The active timeline, oldest first.
         archived: The archived timeline, oldest first; None if it was not read.
         archive: The archived timeline itself, read on demand.
+        unread: The folder of an archive that cannot be read, relative to the table; mostly empty.
         commits: Contents of completed writes, by time.
         slices: All committed slices, by partition, file group and instant.
         clean_begin: The earliest commit that the last clean retained; None if it records none.
@@ -56,6 +55,7 @@ class Facts:
     events: tuple[Event, ...]
     archived: tuple[Event, ...] | None
     archive: History
+    unread: str
     commits: Mapping[str, Commit]
     slices: tuple[Slice, ...]
     clean_begin: str | None
@@ -76,48 +76,47 @@ class Facts:
 
     def latest(self) -> list[Slice]:
         """Return the slices that a snapshot query reads."""
-        return [one for one in self.slices if one.is_latest]
+        return [part for part in self.slices if part.is_latest]
 
     def partitions(self) -> list[Partition]:
         """Return the partitions by path."""
         found: dict[str, list[Slice]] = defaultdict(list)
-        for one in self.latest():
-            found[one.partition].append(one)
+        for part in self.latest():
+            found[part.partition].append(part)
         return [_partition(path, slices) for path, slices in sorted(found.items())]
 
     def has_buckets(self) -> bool:
         """Return whether file groups are named after buckets."""
         latest = self.latest()
-        return bool(latest) and all(_BUCKET.match(one.group) for one in latest)
+        return bool(latest) and all(_BUCKET.match(part.group) for part in latest)
 
 
 def _partition(path: str, slices: list[Slice]) -> Partition:
-    rows = [one.rows for one in slices]
+    rows = [part.rows for part in slices]
     return Partition(
         path=path,
-        bytes=sum(one.bytes for one in slices),
-        files=sum((one.base is not None) + len(one.logs) for one in slices),
+        bytes=sum(part.bytes for part in slices),
+        files=sum((part.base is not None) + len(part.logs) for part in slices),
         groups=len(slices),
         rows=None if None in rows else sum(row for row in rows if row is not None),
-        log_bytes=sum(one.log_bytes for one in slices),
-        base_bytes=sum(one.base_bytes for one in slices),
-        small=sum(one.base is not None and one.base_bytes < SMALL for one in slices),
+        log_bytes=sum(part.log_bytes for part in slices),
+        base_bytes=sum(part.base_bytes for part in slices),
+        small=sum(part.base is not None and part.base_bytes < SMALL for part in slices),
     )
 
 
-def read_facts(store: Store, *, archived: bool = False, rows: bool = True) -> Facts:
+def read_facts(store: Store, *, archived: bool = False) -> Facts:
     """Read a table; if it changes in the meantime, read it again.
 
     Args:
         archived: Also read the archived timeline and its commits.
-        rows: Look up the row counts of the latest files.
 
     Raises:
         InspectError: Not a table, damaged, unreadable, or of an unsupported table version.
     """
     for _ in range(5):
         try:
-            return _read(store, archived, rows)
+            return _read(store, archived)
         except Vanished as error:
             missing = str(error)
     raise InspectError(
@@ -126,18 +125,29 @@ def read_facts(store: Store, *, archived: bool = False, rows: bool = True) -> Fa
     )
 
 
-def _read(store: Store, archived: bool, rows: bool) -> Facts:
-    properties, version = _properties(store)
+def _read(store: Store, archived: bool) -> Facts:
+    properties, version = read_table_properties(store)
     layout = int(properties.get("hoodie.timeline.layout.version") or (1 if version < 8 else 2))
     entries = store.files()
     is_utc = properties.get("hoodie.table.timeline.timezone", "LOCAL").upper() == "UTC"
+    unread = _old_archive(properties, entries) if layout < 2 else ""
+    if archived and unread:
+        raise InspectError(
+            f"cannot read the archived timeline {store.uri}/{unread}: inspect reads archives from "
+            f"table version 8 on, this is version {version}; omit --archived, or let Hudi list "
+            f"them: CALL show_archived_commits(table => '{properties['hoodie.table.name']}')"
+        )
     folder, archive = _timeline(store, properties, layout, entries, is_utc)
     events = events_of(entries, folder, is_utc)
     commits = read_commits(store, events)
     old = _archived(archive, events, commits) if archived else None
-    slices = _slices(store, entries, events, commits, archive, by_completion=layout >= 2)
-    if rows:
-        slices = _with_rows(store, slices, commits, archive)
+    view = View(
+        events=events,
+        replaced={pair: time for time, commit in commits.items() for pair in commit.replaced},
+        compacting=_compacting(store, events),
+        older=_older(entries, events, archive),
+        by_completion=layout >= 2,
+    )
     begin, cleaned = _cleaning(store, events, archive)
     return Facts(
         uri=store.uri,
@@ -147,8 +157,9 @@ def _read(store: Store, archived: bool, rows: bool) -> Facts:
         events=tuple(events),
         archived=old,
         archive=archive,
+        unread=unread,
         commits=commits,
-        slices=tuple(slices),
+        slices=tuple(with_rows(store, build_slices(entries, view), commits, archive)),
         clean_begin=begin,
         cleaned=cleaned,
         signs=_signs(entries, events),
@@ -157,38 +168,13 @@ def _read(store: Store, archived: bool, rows: bool) -> Facts:
     )
 
 
-def _archived(
-    archive: History, events: Collection[Event], commits: dict[str, Commit]
-) -> tuple[Event, ...]:
-    """Return the archived events that are not active; adds their commits to `commits`."""
-    known = {(one.time, one.action) for one in events}
-    old = tuple(one for one in archive.events() if (one.time, one.action) not in known)
-    times = [one.time for one in old if one.action in WRITES]
-    for time, content in archive.contents(times).items():
-        commits.setdefault(time, parse_commit(content))
-    return old
-
-
-def _slices(
-    store: Store,
-    entries: Collection[Entry],
-    events: list[Event],
-    commits: dict[str, Commit],
-    archive: History,
-    *,
-    by_completion: bool,
-) -> list[Slice]:
-    files = parse_files(entries)
-    logged = {time for found in files.values() for time, _ in found.logs}
-    unknown = logged - {one.time for one in events}
-    return build_slices(
-        files,
-        events,
-        replaced={pair: time for time, commit in commits.items() for pair in commit.replaced},
-        compacting=_compacting(store, events),
-        older={one.time: one.completed or one.time for one in archive.events()} if unknown else {},
-        by_completion=by_completion,
-    )
+def _old_archive(properties: Mapping[str, str], entries: Collection[Entry]) -> str:
+    """Return the folder of a layout 1 archive, which is not read; empty if there is none."""
+    # "archived" in tables that Hudi 0.x created, "history" in those of 1.x.
+    name = properties.get("hoodie.archivelog.folder", "archived").rstrip("/")
+    folder = f".hoodie/{name}"
+    logs = f"{folder}/.commits_.archive."
+    return folder if any(entry.path.startswith(logs) for entry in entries) else ""
 
 
 def _timeline(
@@ -196,108 +182,49 @@ def _timeline(
 ) -> tuple[str, History]:
     """Return the folder of the active timeline, and the archived timeline."""
     if layout < 2:
-        # "archived" in tables that Hudi 0.x created, "history" in those of 1.x.
-        archived = f".hoodie/{properties.get('hoodie.archivelog.folder', 'archived')}"
-        return ".hoodie", OldHistory(store, entries, archived.rstrip("/"), utc)
+        return ".hoodie", History(store, "", utc)
     folder = f".hoodie/{properties.get('hoodie.timeline.path', 'timeline')}"
     history = f"{folder}/{properties.get('hoodie.timeline.history.path', 'history')}"
-    there = any(one.path == f"{history}/_version_" for one in entries)
-    return folder, History(store, history if there else "", utc)
+    exists = any(entry.path == f"{history}/_version_" for entry in entries)
+    return folder, History(store, history if exists else "", utc)
 
 
-def _properties(store: Store) -> tuple[dict[str, str], int]:
-    file = f"{store.uri}/{PROPERTIES}"
-    try:
-        data = store.read(PROPERTIES)
-    except Vanished:
-        raise _no_table(store) from None
-    properties = read_properties(data.decode("utf-8", "replace"))
-    version = properties.get("hoodie.table.version", "")
-    needed = ("hoodie.table.name", "hoodie.table.type", "hoodie.table.version")
-    missing = [name for name in needed if not properties.get(name)]
-    if missing or not version.isdecimal():
-        what = (
-            "is empty" if not data.strip() else f"lacks {', '.join(missing) or 'a valid version'}"
-        )
-        raise InspectError(
-            f"{file} {what}; restore it from its backup: " + typed(f"{file}.backup", "cp", file)
-        )
-    if int(version) > NEWEST:
-        raise InspectError(
-            f"{store.uri} has table version {version}, but inspect supports no version newer than "
-            f"{NEWEST}; use the Hudi release that wrote it: CALL show_timeline(table => 'NAME')"
-        )
-    if int(version) < OLDEST:
-        raise InspectError(
-            f"{store.uri} has table version {version}, but inspect supports no version older than "
-            f"{OLDEST}; upgrade the table: "
-            "CALL upgrade_table(table => 'NAME', to_version => 'SIX')"
-        )
-    return properties, int(version)
+def _archived(
+    archive: History, events: Collection[Event], commits: dict[str, Commit]
+) -> tuple[Event, ...]:
+    """Return the archived events that are not active; adds their commits to `commits`."""
+    known = {(event.time, event.action) for event in events}
+    old = tuple(event for event in archive.events() if (event.time, event.action) not in known)
+    times = [event.time for event in old if event.action in WRITES]
+    for time, content in archive.contents(times).items():
+        commits.setdefault(time, parse_commit(content))
+    return old
 
 
-def _no_table(store: Store) -> InspectError:
-    below = store.tables_below()
-    if not below:
-        return InspectError(
-            f"{store.uri} is not a Hudi table: it has no {PROPERTIES}; "
-            "give the folder that contains .hoodie: hudilab inspect TABLE"
-        )
-    shown = ", ".join(below[:20]) + (f" and {len(below) - 20} more" if len(below) > 20 else "")
-    return InspectError(
-        f"{store.uri} is not a table but contains {len(below)}: {shown}; "
-        f"choose one: hudilab inspect '{below[0]}'"
-    )
+def _older(
+    entries: Collection[Entry], events: Collection[Event], archive: History
+) -> dict[str, str]:
+    """Return the completion times of archived instants, if logs need them."""
+    files = (parse_file(entry.path) for entry in entries if ".log." in entry.path)
+    logged = {file.instant for file in files if file}
+    if logged <= {event.time for event in events}:
+        return {}
+    return {event.time: event.completed or event.time for event in archive.events()}
 
 
 def _compacting(store: Store, events: Collection[Event]) -> dict[tuple[str, str], str]:
     """Return the file groups of pending compactions, each with its compaction's time."""
-    pending = [one for one in events if one.action == "compaction" and not one.is_done]
-    paths = [one.files["REQUESTED"] for one in pending if "REQUESTED" in one.files]
-    times = [one.time for one in pending if "REQUESTED" in one.files]
+    plans = {
+        event.time: event.files["REQUESTED"]
+        for event in events
+        if event.action == "compaction" and not event.is_done and "REQUESTED" in event.files
+    }
     found = {}
-    for time, path, data in zip(times, paths, store.read_all(paths), strict=True):
+    contents = store.each(store.read, plans.values())
+    for (time, path), data in zip(plans.items(), contents, strict=True):
         plan = parse_content(data, f"{store.uri}/{path}")
-        for one in plan.get("operations") or ():
-            found[one.get("partitionPath") or "", one.get("fileId") or ""] = time
-    return found
-
-
-def _with_rows(
-    store: Store, slices: list[Slice], commits: Mapping[str, Commit], archive: History
-) -> list[Slice]:
-    """Fill in the row counts of base files without logs, from commits or footers."""
-    known = {stat.path: stat.writes for commit in commits.values() for stat in commit.stats}
-    latest = [one for one in slices if one.is_latest and one.base and not _data_logs(one)]
-    times = {one.instant for one in latest if one.base not in known}
-    if times:
-        for content in archive.contents(times).values():
-            known |= {stat.path: stat.writes for stat in parse_commit(content).stats}
-    missing = [one.base for one in latest if one.base and one.base not in known]
-    if missing and len(missing) <= FOOTERS and missing[0].endswith(".parquet"):
-        known |= _footers(store, missing)
-    return [
-        one if one.base is None or _data_logs(one) else one._replace(rows=known.get(one.base))
-        for one in slices
-    ]
-
-
-def _data_logs(one: Slice) -> bool:
-    """Return whether a slice has logs with rows; change data capture logs only repeat rows."""
-    return any(not log.endswith(".cdc") for log in one.logs)
-
-
-def _footers(store: Store, paths: list[str]) -> dict[str, int]:
-    from pyarrow import parquet
-
-    found = {}
-    for path in paths:
-        damaged = (
-            f"the data file {store.uri}/{path} is damaged; restore it from a backup, or return "
-            "to a savepoint: CALL rollback_to_savepoint(table => 'NAME', instant_time => 'T')"
-        )
-        with reading_parquet(path, damaged):
-            found[path] = parquet.read_metadata(store.open(path)).num_rows
+        for operation in plan.get("operations") or ():
+            found[operation.get("partitionPath") or "", operation.get("fileId") or ""] = time
     return found
 
 
@@ -305,15 +232,15 @@ def _cleaning(
     store: Store, events: Collection[Event], archive: History
 ) -> tuple[str | None, tuple[tuple[str, str], ...]]:
     """Return the earliest commit that the last clean retained, or the files cleans deleted."""
-    cleans = [one for one in events if one.action == "clean" and one.is_done]
+    cleans = [event for event in events if event.action == "clean" and event.is_done]
     contents = []
-    for one in reversed(cleans):
-        path = one.files["COMPLETED"]
+    for event in reversed(cleans):
+        path = event.files["COMPLETED"]
         contents.append(parse_content(store.read(path), f"{store.uri}/{path}"))
         if contents[-1].get("earliestCommitToRetain"):
             break
     if not cleans:
-        times = [one.time for one in archive.events() if one.action == "clean"][-1:]
+        times = [event.time for event in archive.events() if event.action == "clean"][-1:]
         contents = list(archive.contents(times).values())
     if contents and contents[-1].get("earliestCommitToRetain"):
         return str(contents[-1]["earliestCommitToRetain"]), ()
@@ -328,7 +255,7 @@ def _cleaning(
 
 def _signs(entries: Collection[Entry], events: Collection[Event]) -> dict[str, float]:
     """Return when each pending instant's writer last wrote a heartbeat or a data file."""
-    found = {one.time: 0.0 for one in events if not one.is_done}
+    found = {event.time: 0.0 for event in events if not event.is_done}
     if not found:
         return found
     for entry in entries:
@@ -343,5 +270,9 @@ def _signs(entries: Collection[Entry], events: Collection[Event]) -> dict[str, f
 
 def _first_commit(events: Collection[Event], archive: History) -> str | None:
     """Return the time of the table's first completed write, archived or not."""
-    both = (*archive.events(), *events)
-    return min((one.time for one in both if one.is_done and one.action in WRITES), default=None)
+    writes = (
+        event.time
+        for event in (*archive.events(), *events)
+        if event.is_done and event.action in WRITES
+    )
+    return min(writes, default=None)

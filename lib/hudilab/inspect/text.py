@@ -73,16 +73,17 @@ def about(found: Inspection) -> Iterator[tuple[str, str]]:
     yield "services", services(found)
     rows = "unknown without reading the data (--count)" if its.rows is None else f"{its.rows:,}"
     yield "rows", rows
-    old = [one for one in facts.slices if not one.is_latest]
-    kept = f", plus {many(len(old), 'superseded slice')} ({size(sum(o.bytes for o in old))})"
+    old = [part for part in facts.slices if not part.is_latest]
+    kept = f", plus {many(len(old), 'superseded slice')} ({size(sum(part.bytes for part in old))})"
     held = f"{size(its.bytes)} in {many(its.files, 'file')}, {many(its.file_groups, 'file group')}"
     yield "size", held + (kept if old else "")
-    bases = sum(one.base_bytes for one in found.partitions)
-    logs = sum(one.log_bytes for one in found.partitions)
+    bases = sum(partition.base_bytes for partition in found.partitions)
+    logs = sum(partition.log_bytes for partition in found.partitions)
     if logs:
         ratio = f", {logs / bases:.2f} times the base files ({size(bases)})" if bases else ""
         yield "logs", f"{size(logs)}{ratio}"
     yield "reach", reach(found)
+    yield from (("note", note) for note in found.report.notes)
     last = {query: (number, event) for event, query, number in batches(facts)}
     for query, (number, event) in sorted(last.items()):
         yield "written by", f"stream {query}, last batch {number} at {iso(event.completed_at)}"
@@ -91,25 +92,26 @@ def about(found: Inspection) -> Iterator[tuple[str, str]]:
 def services(found: Inspection) -> str:
     """Return which table services ran, and how often, according to the timeline."""
     counts: Counter[str] = Counter()
-    for one in (*(found.facts.archived or ()), *found.facts.events):
-        if not one.is_done:
+    for event in (*(found.facts.archived or ()), *found.facts.events):
+        if not event.is_done:
             continue
-        commit = found.facts.commit_of(one)
+        commit = found.facts.commit_of(event)
         operation = commit.operation if commit else ""
         name = {"COMPACT": "compaction", "LOG_COMPACT": "log compaction", "CLUSTER": "clustering"}
-        if one.action in ("clean", "rollback", "restore", "savepoint", "indexing"):
-            counts[one.action] += 1
+        if event.action in ("clean", "rollback", "restore", "savepoint", "indexing"):
+            counts[event.action] += 1
         elif operation in name:
             counts[name[operation]] += 1
     parts = [many(count, what) for what, count in sorted(counts.items())]
-    return ", ".join([*parts, "archive" if found.facts.has_history else "no archive"])
+    archive = "archive" if found.facts.has_history else "no archive"
+    return ", ".join([*parts, "archive not read" if found.facts.unread else archive])
 
 
 def reach(found: Inspection) -> str:
     """Return how far back queries can go."""
-    one = found.report.reach
-    travel = one.oldest_time_travel or "n/a"
-    return f"time travel back to {travel}, incremental from {one.oldest_incremental or 'n/a'}"
+    known = found.report.reach
+    travel = known.oldest_time_travel or "n/a"
+    return f"time travel back to {travel}, incremental from {known.oldest_incremental or 'n/a'}"
 
 
 def duration(event: Event) -> str:
@@ -153,17 +155,17 @@ def _instants(found: Inspection, limit: int, wide: bool) -> RenderableType:
     grid = _grid("instant", "action", "state", *more, "took", *rows, right=("took", *rows))
     style = {"COMPLETED": "", "INFLIGHT": "yellow", "REQUESTED": "yellow"}
     for event in shown:
-        one = found.instant(event)
-        completed = (one.completed or "").replace("T", " ").rstrip("Z")
+        instant = found.instant(event)
+        completed = (instant.completed or "").replace("T", " ").rstrip("Z")
         grid.add_row(
             event.time,
             event.action,
             event.state.lower() + (", archived" if event.archived else ""),
-            *(((one.operation or "").lower(), completed) if wide else ()),
+            *(((instant.operation or "").lower(), completed) if wide else ()),
             duration(event),
-            _number(one.rows_written),
-            _number(one.rows_updated),
-            _number(one.rows_deleted),
+            _number(instant.rows_written),
+            _number(instant.rows_updated),
+            _number(instant.rows_deleted),
             style=style[event.state],
         )
     return _titled(title, grid)
@@ -190,41 +192,47 @@ def _ago(seconds: float) -> str:
 def _partitions(partitions: list[Partition], limit: int) -> RenderableType:
     if not partitions:
         return Text("No committed files.")
-    largest = sorted(partitions, key=lambda one: (-one.bytes, one.path))[: min(limit, PARTITIONS)]
-    mean = sum(one.bytes for one in partitions) / len(partitions)
-    skew = max(one.bytes for one in partitions) / mean if mean else 1.0
+    largest = sorted(partitions, key=lambda partition: (-partition.bytes, partition.path))[
+        : min(limit, PARTITIONS)
+    ]
+    mean = sum(partition.bytes for partition in partitions) / len(partitions)
+    skew = max(partition.bytes for partition in partitions) / mean if mean else 1.0
     title = (
         f"Partitions by size ({len(largest)} of {len(partitions)}); "
         f"the largest is {skew:.1f} times the mean"
     )
     numbers = ("size", "files", "under 100 MiB", "logs/base", "rows")
     grid = _grid("partition", *numbers, right=numbers)
-    for one in largest:
-        ratio = f"{one.log_bytes / one.base_bytes:.2f}" if one.base_bytes else "logs only"
+    for partition in largest:
+        ratio = (
+            f"{partition.log_bytes / partition.base_bytes:.2f}"
+            if partition.base_bytes
+            else "logs only"
+        )
         grid.add_row(
-            Text(one.path or "(unpartitioned)"),
-            size(one.bytes),
-            f"{one.files:,}",
-            f"{one.small:,}",
-            ratio if one.log_bytes else "",
-            _number(one.rows),
+            Text(partition.path or "(unpartitioned)"),
+            size(partition.bytes),
+            f"{partition.files:,}",
+            f"{partition.small:,}",
+            ratio if partition.log_bytes else "",
+            _number(partition.rows),
         )
     return _titled(title, grid)
 
 
 def _slices(slices: list[Slice], wide: bool) -> RenderableType:
-    newest = sorted(slices, key=lambda one: (one.instant, one.group), reverse=True)[:SLICES]
+    newest = sorted(slices, key=lambda part: (part.instant, part.group), reverse=True)[:SLICES]
     title = f"File slices of {slices[0].partition}, newest first ({len(newest)} of {len(slices)})"
     grid = _grid("file group", "instant", "size", "logs", "rows", "", right=("size", "rows"))
-    for one in newest:
-        state = f"until {one.ended}" if one.ended else "latest"
-        logs = str(len(one.logs)) if one.logs else ""
-        group = one.group if wide else f"{one.group[:13]}…"
-        grid.add_row(group, one.instant, size(one.bytes), logs, _number(one.rows), state)
+    for part in newest:
+        state = f"until {part.ended}" if part.ended else "latest"
+        logs = str(len(part.logs)) if part.logs else ""
+        group = part.group if wide else f"{part.group[:13]}…"
+        grid.add_row(group, part.instant, size(part.bytes), logs, _number(part.rows), state)
     return _titled(title, grid)
 
 
 def _health(found: Inspection) -> RenderableType:
     lines = [Text("Health", style="bold")]
-    lines += [Text(one.line(), style="" if one.ok else "red") for one in found.report.health]
+    lines += [Text(check.line(), style="" if check.ok else "red") for check in found.report.health]
     return Group(*lines)

@@ -2,7 +2,7 @@
 
 Layout 1 (table version 6) keeps `.hoodie/<time>.<action>`, JSON for commits; layout 2 (table
 versions 8 and 9) keeps `.hoodie/timeline/<time>_<completed>.<action>`, Avro throughout, and moves
-old instants to Parquet files in `history/`. `oldarchive.py` reads the archive of layout 1.
+old instants to Parquet files in `history/`, which `history.py` reads.
 """
 
 from __future__ import annotations
@@ -11,26 +11,23 @@ import io
 import json
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from hudilab.errors import InspectError
 from hudilab.inspect.model import Commit, Event, Stat
-from hudilab.inspect.store import Entry, Store, reading_parquet, typed
+from hudilab.inspect.store import Entry, Store, typed
 
 __all__ = [
     "WRITES",
-    "History",
     "events_of",
     "moment",
     "parse_commit",
     "parse_content",
-    "parse_settled",
     "read_commits",
 ]
 
-T = TypeVar("T")
 # Actions whose completed file lists what was written.
 WRITES = ("commit", "deltacommit", "replacecommit")
 ACTIONS = (
@@ -45,9 +42,11 @@ ACTIONS = (
     "indexing",
 )
 STATES = ("REQUESTED", "INFLIGHT", "COMPLETED")
+# Seconds or milliseconds; an instant of a metadata table can have three more digits.
+_TIME = r"\d{14}(?:\d{3}){0,2}"
 _NAME = re.compile(
-    r"(?P<time>\d{14,20})(?:_(?P<completed>\d{14,20}))?"
-    r"(?:\.(?P<action>[a-z]+))??(?:\.(?P<step>requested|inflight))?"
+    rf"(?P<time>{_TIME})(?:_(?P<completed>{_TIME}))?"
+    r"(?=\.)(?:\.(?P<action>[a-z]+))??(?:\.(?P<step>requested|inflight))?"
 )
 FRESH = 2.0  # seconds for which a new file may still be incomplete
 _AVRO = b"Obj\x01"
@@ -106,7 +105,7 @@ def _event(time: str, files: list[tuple[int, str, str | None, Entry]], utc: bool
         completed=completed if done else None,
         requested_at=moment(time, utc),
         completed_at=at,
-        files={STATES[one]: entry.path for one, _, _, entry in files},
+        files={STATES[number]: entry.path for number, _, _, entry in files},
         touched=max(entry.modified for *_, entry in files),
     )
 
@@ -145,16 +144,16 @@ def parse_commit(content: Mapping[str, Any]) -> Commit:
     stats = tuple(
         Stat(
             partition=partition,
-            group=one.get("fileId") or "",
-            path=one.get("path") or "",
-            writes=one.get("numWrites") or 0,
-            updates=one.get("numUpdateWrites") or 0,
-            deletes=one.get("numDeletes") or 0,
-            inserts=one.get("numInserts") or 0,
-            bytes=one.get("totalWriteBytes") or 0,
+            group=stat.get("fileId") or "",
+            path=stat.get("path") or "",
+            writes=stat.get("numWrites") or 0,
+            updates=stat.get("numUpdateWrites") or 0,
+            deletes=stat.get("numDeletes") or 0,
+            inserts=stat.get("numInserts") or 0,
+            bytes=stat.get("totalWriteBytes") or 0,
         )
         for partition, found in (content.get("partitionToWriteStats") or {}).items()
-        for one in found
+        for stat in found
     )
     replaced = tuple(
         (partition, group)
@@ -171,107 +170,22 @@ def read_commits(store: Store, events: Collection[Event]) -> dict[str, Commit]:
     Raises:
         InspectError: A commit's file is empty or damaged.
     """
-    done = [one for one in events if one.is_done and one.action in WRITES]
-    paths = [one.files["COMPLETED"] for one in done]
+    done = [event for event in events if event.is_done and event.action in WRITES]
+    paths = [event.files["COMPLETED"] for event in done]
     found = {}
-    for one, path, data in zip(done, paths, store.read_all(paths), strict=True):
-        content = parse_settled(store, path, data, one.touched, parse_content)
-        found[one.time] = parse_commit(content)
+    for event, path, data in zip(done, paths, store.each(store.read, paths), strict=True):
+        found[event.time] = parse_commit(_parse_settled(store, path, data, event.touched))
     return found
 
 
-def parse_settled(
-    store: Store, path: str, data: bytes, modified: float, parse: Callable[[bytes, str], T]
-) -> T:
-    """Parse a file; if that fails and the file is new, wait, read it again and parse that.
-
-    Args:
-        parse: Takes the content and the file's URI; raises InspectError.
-    """
+def _parse_settled(store: Store, path: str, data: bytes, modified: float) -> dict[str, Any]:
+    """Parse a file; if that fails and the file is new, wait, read it again and parse that."""
     uri = f"{store.uri}/{path}"
     try:
-        return parse(data, uri)
+        return parse_content(data, uri)
     except InspectError:
         # On a disk a file exists before its content: it may be written right now.
         if time.time() - modified > FRESH:
             raise
         time.sleep(FRESH / 5)
-        return parse(store.read(path), uri)
-
-
-class History:
-    """The archived timeline of layout 2, read on demand; empty if the table has none."""
-
-    def __init__(self, store: Store, folder: str, utc: bool) -> None:
-        self._store, self._folder, self._utc = store, folder, utc
-        self._events: list[Event] | None = None
-
-    @property
-    def exists(self) -> bool:
-        """Return whether the table has an archived timeline."""
-        return bool(self._folder)
-
-    def events(self) -> list[Event]:
-        """Return the archived instants, oldest first."""
-        if self._events is None:
-            rows = self._rows(["instantTime", "completionTime", "action"])
-            found = {(row["instantTime"], row["action"]): self._event(row) for row in rows}
-            self._events = [event for _, event in sorted(found.items())]
-        return self._events
-
-    def contents(self, times: Collection[str]) -> dict[str, dict[str, Any]]:
-        """Return the content of the archived instants of these times, as `parse_content` does."""
-        if not times:
-            return {}
-        where = f"{self._store.uri}/{self._folder}"
-        return {
-            row["instantTime"]: parse_content(row["metadata"], where)
-            for row in self._rows(["instantTime", "metadata"], times)
-            if row["metadata"]
-        }
-
-    def _event(self, row: dict[str, Any]) -> Event:
-        return Event(
-            time=row["instantTime"],
-            action=row["action"],
-            state="COMPLETED",
-            completed=row["completionTime"],
-            requested_at=moment(row["instantTime"], self._utc),
-            completed_at=moment(row["completionTime"] or "", self._utc),
-            archived=True,
-        )
-
-    def _files(self) -> list[str]:
-        """Return the Parquet files of the newest snapshot."""
-        try:
-            version = self._store.read(f"{self._folder}/_version_").decode().strip()
-            manifest = json.loads(self._store.read(f"{self._folder}/manifest_{version}"))
-            return [f"{self._folder}/{one['fileName']}" for one in manifest["files"]]
-        except (ValueError, KeyError, TypeError):
-            raise InspectError(
-                f"the archived timeline {self._store.uri}/{self._folder} is damaged: its manifest "
-                "cannot be read; restore the folder from a backup, then try again: "
-                "hudilab inspect TABLE"
-            ) from None
-
-    def _rows(
-        self, columns: Sequence[str], times: Collection[str] | None = None
-    ) -> list[dict[str, Any]]:
-        """Return columns of the archived instants, all or those of some times."""
-        if not self._folder:
-            return []
-        from pyarrow import parquet
-
-        chosen = None if times is None else [("instantTime", "in", sorted(times))]
-        rows: list[dict[str, Any]] = []
-        for file in self._files():
-            damaged = (
-                f"the archived timeline's file {self._store.uri}/{file} is damaged; "
-                "restore it from a backup, then try again: hudilab inspect TABLE"
-            )
-            with reading_parquet(file, damaged):
-                found = parquet.read_table(
-                    self._store.open(file), columns=list(columns), filters=chosen, partitioning=None
-                )
-            rows += found.to_pylist()
-        return rows
+        return parse_content(store.read(path), uri)

@@ -20,10 +20,11 @@ from hudilab.errors import KafkaError, StreamError
 from hudilab.jobs import RunId, TableType, as_command
 from hudilab.lessons.prices import KEY, ORDERING, outgoing, read_prices
 from hudilab.paths import Place
-from hudilab.runtime.kafka.topics import Access, TopicIdentity, access, check_topics, present
+from hudilab.runtime.groups import Consumer
+from hudilab.runtime.kafka import Access, TopicIdentity, access, check_topics, present
 from hudilab.runtime.places import prepare
 from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import Consumer, load_settings
+from hudilab.runtime.settings import load_settings
 from hudilab.runtime.streams import run_until_end, stop_on_signal
 from hudilab.writer.ledger import BatchLedger
 from hudilab.writer.spec import TableSpec

@@ -18,7 +18,7 @@ from tqdm import tqdm
 from hudilab.errors import ConfigError
 from hudilab.jobs import as_command
 from hudilab.lessons.prices import TICKERS, messages
-from hudilab.runtime.kafka.topics import Sender, access, check_topics, present
+from hudilab.runtime.kafka import Sender, access, check_topics, present
 from hudilab.runtime.settings import load_settings
 from hudilab.runtime.streams import stop_on_signal
 

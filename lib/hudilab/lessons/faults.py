@@ -64,11 +64,17 @@ def copy_tree(spark: SparkSession, uri: str, to: str) -> None:
     copy(path, hadoop.Path(to))
 
 
-def kill_when(condition: Callable[[], bool], program: str, job: Mapping[str, Any]) -> None:
+def kill_when(
+    condition: Callable[[], bool],
+    program: str,
+    job: Mapping[str, Any],
+    patience: float = PATIENCE,
+) -> None:
     """Run a Python program, and kill -9 it and all its processes as soon as `condition` is true.
 
     Args:
         program: Its text. It gets `job` as JSON, in its first argument.
+        patience: Seconds to wait for the condition.
 
     Raises:
         WaitError: The program ended by itself, or the condition never became true.
@@ -83,7 +89,7 @@ def kill_when(condition: Callable[[], bool], program: str, job: Mapping[str, Any
             stderr=errors,
             start_new_session=True,
         )
-        ends = time.monotonic() + PATIENCE
+        ends = time.monotonic() + patience
         try:
             while not condition():
                 if running.poll() is not None or time.monotonic() > ends:

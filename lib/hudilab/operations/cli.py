@@ -222,22 +222,17 @@ def inspect(
     ] = 10,
 ) -> None:
     """Inspect a Hudi table, read-only and without a JVM: timeline, files, writers, health."""
-    from hudilab.inspect.command import run
+    from hudilab.inspect import Options
+    from hudilab.inspect.command import Output, run
 
-    healthy = run(
-        table,
-        as_json=as_json,
-        html=html,
-        check=check,
-        instant=instant,
-        partition=partition,
-        since=since,
+    options = Options(
         archived=archived,
         count=count,
-        limit=limit,
+        since=since,
+        partition=partition,
         stuck_after=stuck_after * 60.0,
     )
-    if not healthy:
+    if not run(table, options, Output(as_json, html, check, instant, limit)):
         raise typer.Exit(1)
 
 

@@ -14,11 +14,13 @@ from pyspark.sql import SparkSession
 from hudilab.errors import ConfigError, LabError, as_typed
 from hudilab.paths import locate
 from hudilab.runtime.cluster.applications import worker_rows
+from hudilab.runtime.cluster.master import check_cluster
 from hudilab.runtime.java.find import find_java, java_home_problem
 from hudilab.runtime.java.jars import read_lock, verify
 from hudilab.runtime.places import check_place
-from hudilab.runtime.session import check_cluster, needed, open_session, session_settings
+from hudilab.runtime.session import open_session
 from hudilab.runtime.settings import Settings, load_settings, project_root
+from hudilab.runtime.spark_conf import needed, session_settings
 from hudilab.writer.causes import root_cause
 
 __all__ = ["Check", "run_checks", "supported"]

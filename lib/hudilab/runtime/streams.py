@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tqdm import tqdm
 
 from hudilab.errors import StreamError
-from hudilab.runtime.session import java_end
+from hudilab.runtime.java.process import java_end
 from hudilab.writer.causes import root_cause
 
 if TYPE_CHECKING:

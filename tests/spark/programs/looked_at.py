@@ -153,7 +153,6 @@ def same(table: Made, place: str = "", *, planned: bool = False) -> Inspection:
 
 
 def _same_archive(table: Made, found: Inspection) -> None:
-    # In version 6, Hudi also lists an archived compaction's INFLIGHT state beside its commit.
     both = [
         (row.instant_time, row.action, row.timeline_type == "ARCHIVED")
         for row in table.call("show_timeline", limit=100_000, showArchived=True)

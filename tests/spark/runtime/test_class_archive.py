@@ -9,10 +9,9 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from hudilab.runtime.java.class_archive import CLASSES, make_archive
+from hudilab.runtime.java.class_archive import ARCHIVE, CLASSES, class_path, make_archive
 from hudilab.runtime.java.find import find_java
 from hudilab.runtime.java.jars import verify
-from hudilab.runtime.session import ARCHIVE, class_path
 from hudilab.runtime.settings import project_root
 
 JARS = project_root() / "jars"

@@ -19,7 +19,8 @@ from running import start_program
 from hudilab.errors import JarError, SessionError
 from hudilab.lessons.sources import sensor_stream
 from hudilab.runtime.java.jars import read_lock
-from hudilab.runtime.session import describe, log_file, open_session
+from hudilab.runtime.java.process import log_file
+from hudilab.runtime.session import describe, open_session
 from hudilab.runtime.settings import load_settings, project_root
 
 

@@ -9,7 +9,6 @@ import psutil
 import pytest
 
 from hudilab.errors import SessionError
-from hudilab.runtime.cluster import submit as module
 from hudilab.runtime.cluster.drivers import end_driver
 from hudilab.runtime.cluster.submit import submit
 from hudilab.runtime.settings import Settings, load_settings
@@ -20,12 +19,9 @@ def settings(tmp_path: Path) -> Settings:
     return replace(load_settings(env={}), home=tmp_path / "home")
 
 
-def test_a_program_that_opens_no_session_is_left_alone(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "BRIEFLY", 0.5)
+def test_a_program_that_opens_no_session_is_left_alone(settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text("import time\ntime.sleep(600)\n")
-    started = submit(settings, str(tmp_path / "slow.py"))
+    started = submit(settings, str(tmp_path / "slow.py"), briefly=0.5)
     driver = psutil.Process(started.pid)
     try:
         assert started.id == ""
@@ -34,13 +30,10 @@ def test_a_program_that_opens_no_session_is_left_alone(
         end_driver(driver)
 
 
-def test_a_program_that_fails_says_why(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "BRIEFLY", 120.0)
+def test_a_program_that_fails_says_why(settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("raise ValueError('nothing to do')\n")
     with pytest.raises(SessionError) as caught:
-        submit(settings, str(tmp_path / "broken.py"))
+        submit(settings, str(tmp_path / "broken.py"), briefly=120.0)
     assert str(caught.value).startswith(
         f"{tmp_path}/broken.py exited with code 1: ValueError: nothing to do; see the log "
     )

@@ -13,9 +13,10 @@ import pytest
 
 from hudilab.errors import ServiceError
 from hudilab.operations.servers import cluster, history, kafka, process, s3, spark
+from hudilab.operations.servers.folder import starting
 from hudilab.runtime.cluster import applications
 from hudilab.runtime.cluster.master import Master
-from hudilab.runtime.kafka.topics import Access
+from hudilab.runtime.kafka import Access
 from hudilab.runtime.settings import load_settings
 
 NOWHERE = "127.0.0.1:1"
@@ -39,17 +40,17 @@ def sleeper(tmp_path: Path) -> Iterator[process.Launched]:
 def test_a_server_that_does_not_answer(
     tmp_path: Path, sleeper: process.Launched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (history, kafka, s3):
-        monkeypatch.setattr(module, "PATIENCE", 0.1)
     rest = f" within 0 s; see {tmp_path}/it.log, then start again"
     (tmp_path / "client.properties").touch()
     monkeypatch.setattr(s3, "_keys", lambda folder: ("a", "b"))
     url = f"http://{NOWHERE}"
-    assert refusal(kafka._wait, sleeper, Access(NOWHERE)) == (
+    assert refusal(kafka._wait, sleeper, Access(NOWHERE), 0.1) == (
         f"Kafka did not answer at {NOWHERE}{rest}"
     )
-    assert refusal(s3._wait, sleeper, url, tmp_path) == f"S3Proxy did not answer at {url}{rest}"
-    assert refusal(history._wait, sleeper, url) == (
+    assert (
+        refusal(s3._wait, sleeper, url, tmp_path, 0.1) == f"S3Proxy did not answer at {url}{rest}"
+    )
+    assert refusal(history._wait, sleeper, url, 0.1) == (
         f"the history server did not answer at {url}{rest}"
     )
 
@@ -109,7 +110,7 @@ def test_a_server_that_ends_when_it_has_answered(
 
 def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ServiceError) as caught, process.starting(tmp_path / "file" / "kafka"):
+    with pytest.raises(ServiceError) as caught, starting(tmp_path / "file" / "kafka"):
         pass
     assert str(caught.value) == (
         f"cannot use {tmp_path}/file/kafka for a server (File exists); set HUDILAB_HOME to a "
@@ -130,9 +131,8 @@ def test_a_broker_whose_port_is_not_written(
     )
 
 
-def test_a_user_that_the_broker_does_not_add(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "PATIENCE", 0.1)
-    assert refusal(kafka._add_user, Access(NOWHERE), "ada", "secret") == (
+def test_a_user_that_the_broker_does_not_add() -> None:
+    assert refusal(kafka._add_user, Access(NOWHERE), "ada", "secret", 0.1) == (
         "Kafka did not add user 'ada' (no answer); start it again with the same --user"
     )
 

@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from hudilab.runtime.java.class_archive import CLASSES, make_archive
+from hudilab.runtime.java.class_archive import (
+    ARCHIVE,
+    CLASSES,
+    archive_options,
+    class_path,
+    make_archive,
+    recording_options,
+    with_archive,
+    write_classes,
+)
 from hudilab.runtime.java.find import Java, find_java
-from hudilab.runtime.session import ARCHIVE, _with_archive, archive_options, class_path
 
 CORE = "/jars/core/hudi.jar"
 
@@ -26,15 +34,15 @@ def test_core_and_spark_come_first_on_every_class_path() -> None:
 )
 def test_a_jvm_is_pointed_to_the_archive(tmp_path: Path, folder: str, quoted: str) -> None:
     archive = tmp_path / folder / "classes.jsa"
-    assert (archive_options(archive), _with_archive("-Xss4m", archive)) == ([], "-Xss4m")
+    assert (archive_options(archive), with_archive("-Xss4m", archive)) == ([], "-Xss4m")
     archive.parent.mkdir()
     archive.touch()
     options = ["-Xshare:auto", "-Xlog:cds=off", f"-XX:SharedArchiveFile={archive}"]
     assert archive_options(archive) == options
-    given = _with_archive("-Xss4m", archive)
+    given = with_archive("-Xss4m", archive)
     last = f'"-XX:SharedArchiveFile={tmp_path}/{quoted}/classes.jsa"'
     assert given == f'-Xss4m "-Xshare:auto" "-Xlog:cds=off" {last}'
-    assert _with_archive(given, archive) == given
+    assert with_archive(given, archive) == given
 
 
 def test_a_colon_in_the_path_would_name_two_archives(tmp_path: Path) -> None:
@@ -78,3 +86,15 @@ def test_a_java_that_fails(jars: Path) -> None:
     said = make_archive(jars, [], Java(jars / "java", 17, "PATH", ""))
     assert said == without("Error: no room")
     assert not (jars / ARCHIVE).exists()
+
+
+def test_what_a_jvm_loaded_becomes_the_list(tmp_path: Path) -> None:
+    listed, out = tmp_path / "classes.txt", tmp_path / CLASSES
+    options = recording_options(listed)
+    assert options.startswith(f"-XX:DumpLoadedClassList={listed} ")
+    assert with_archive(options, tmp_path / ARCHIVE) == options
+    listed.write_text(
+        "# a comment\nb/B\n@lambda-proxy b/B\na/A\na/A\nc/C id: 1 super: 0 source: c.jar\n"
+    )
+    assert write_classes(listed, out) == 3
+    assert gzip.decompress(out.read_bytes()) == b"a/A\nb/B\n@lambda-proxy b/B\n"

@@ -12,9 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hudilab.runtime.cluster.drivers import end_driver, find_driver
+from hudilab.runtime.cluster.drivers import end_driver, find_driver, note_driver
 from hudilab.runtime.private import write_private
-from hudilab.runtime.session import note_driver
 
 # A driver that does not listen, with a program below it that does not either.
 STUBBORN = """

@@ -10,8 +10,8 @@ from botocore.parsers import ResponseParserError
 
 from hudilab.errors import S3Error
 from hudilab.runtime.s3 import _elsewhere, _unreached, endpoint, spark_settings
-from hudilab.runtime.session import needed
 from hudilab.runtime.settings import load_settings
+from hudilab.runtime.spark_conf import needed
 
 NAMES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 LOCAL = load_settings(env={})

@@ -14,7 +14,7 @@ import pytest
 from pyspark import SparkContext
 
 from hudilab.runtime import streams
-from hudilab.runtime.session import java_end
+from hudilab.runtime.java.process import java_end
 from hudilab.runtime.streams import stop_on_signal
 from hudilab.writer.causes import root_cause
 

@@ -15,6 +15,7 @@ import typer
 
 from hudilab.errors import ServiceError
 from hudilab.operations.servers import process, spark
+from hudilab.operations.servers.folder import refuse_second, starting
 from hudilab.runtime.cluster.applications import ids_running, worker_rows
 from hudilab.runtime.cluster.drivers import end_driver, find_driver
 from hudilab.runtime.cluster.master import (
@@ -77,7 +78,13 @@ class Cluster:
 
 
 def start_cluster(
-    settings: Settings, *, workers: int = 2, cores: int = 2, memory: str = "2g", port: int = 0
+    settings: Settings,
+    *,
+    workers: int = 2,
+    cores: int = 2,
+    memory: str = "2g",
+    port: int = 0,
+    patience: float = PATIENCE,
 ) -> Cluster:
     """Start a master and its workers, or return the running ones, once all workers are alive.
 
@@ -87,6 +94,7 @@ def start_cluster(
         cores: cores that each worker offers to executors.
         memory: memory that each worker offers to executors: 512m, 2g.
         port: 0 tries the last port used, then 7077, then any free port.
+        patience: seconds to wait for the master, and then for all workers.
 
     Raises:
         ServiceError: the port is in use, `memory` is too little for an executor or too much for
@@ -96,16 +104,18 @@ def start_cluster(
     folder, size = settings.home / "services" / NAME, megabytes(memory, "--memory")
     _check_size(workers, size)
     asked = {"workers": workers, "cores": cores, "memory": size}
-    with process.starting(folder):
-        return _start(settings, folder, port, asked)
+    with starting(folder):
+        return _start(settings, folder, port, asked, patience)
 
 
-def _start(settings: Settings, folder: Path, port: int, asked: dict[str, Any]) -> Cluster:
+def _start(
+    settings: Settings, folder: Path, port: int, asked: dict[str, Any], patience: float
+) -> Cluster:
     running = find_cluster(settings)
     if running is None:
-        process.refuse_second(folder)
+        refuse_second(folder)
         stop_cluster(settings)  # stop workers that outlived their master
-        process.retry(folder, lambda: _start_master(settings, port, dict(asked)))
+        process.retry(folder, lambda: _start_master(settings, port, dict(asked), patience))
     else:
         same = asked.items() <= read_address(folder).items()
         if not (same and process.has_port(running, port)):
@@ -114,7 +124,7 @@ def _start(settings: Settings, folder: Path, port: int, asked: dict[str, Any]) -
                 f"hudilab services stop {NAME}"
             )
     try:
-        _start_workers(settings)
+        _start_workers(settings, patience)
     except BaseException:
         stop_cluster(settings)
         raise
@@ -196,7 +206,7 @@ def _check_size(workers: int, memory: int) -> None:
         )
 
 
-def _start_master(settings: Settings, port: int, about: dict[str, Any]) -> None:
+def _start_master(settings: Settings, port: int, about: dict[str, Any], patience: float) -> None:
     folder = settings.home / "services" / NAME
     last = {"url": ":0", "ui": ":0"} | read_address(folder)
     rpc = process.choose_port(port, process.port_of(last["url"]), USUAL_PORT)
@@ -207,16 +217,16 @@ def _start_master(settings: Settings, port: int, about: dict[str, Any]) -> None:
     conf = spark.write_conf(folder, DEFAULTS + secret)
     about |= {"url": f"spark://{HOST}:{rpc}", "ui": f"http://{HOST}:{ui}"}
     (folder / ADDRESS).write_text(json.dumps(about), encoding="utf-8")
-    arguments = ["--host", HOST, "--port", str(rpc), "--webui-port", str(ui)]
-    server = spark.launch(settings, folder, "master.Master", arguments, conf, folder / "master.log")
+    program = ["master.Master", "--host", HOST, "--port", str(rpc), "--webui-port", str(ui)]
+    server = spark.launch(settings, folder, program, conf, folder / "master.log")
     try:
-        _wait(lambda: all(map(process.in_use, (rpc, ui))), [server], "a master")
+        _wait(lambda: all(map(process.in_use, (rpc, ui))), [server], "a master", patience)
     except BaseException:
         process.stop(folder)
         raise
 
 
-def _start_workers(settings: Settings) -> None:
+def _start_workers(settings: Settings, patience: float) -> None:
     """Start all missing workers at once, and wait until the master lists every worker as alive."""
     folder = settings.home / "services" / NAME
     about, conf = read_address(folder), folder / CONF
@@ -224,12 +234,12 @@ def _start_workers(settings: Settings) -> None:
     for number in range(1, about["workers"] + 1):
         mine = folder / f"worker-{number}"
         if process.find(mine) is None:
-            arguments = ["--cores", str(about["cores"]), "--memory", f"{about['memory']}m"]
-            arguments += ["--work-dir", str(mine / WORK), "--host", HOST, "--port", "0"]
-            arguments += ["--webui-port", "0", about["url"]]
+            program = ["worker.Worker", "--cores", str(about["cores"])]
+            program += ["--memory", f"{about['memory']}m", "--work-dir", str(mine / WORK)]
+            program += ["--host", HOST, "--port", "0", "--webui-port", "0", about["url"]]
             mine.mkdir(exist_ok=True)
             log = mine / "worker.log"
-            started.append(spark.launch(settings, mine, "worker.Worker", arguments, conf, log))
+            started.append(spark.launch(settings, mine, program, conf, log))
     master = Master(about["url"], about["ui"])
 
     def all_there() -> bool:
@@ -238,12 +248,14 @@ def _start_workers(settings: Settings) -> None:
         except ServiceError:  # the master is busy: not ready yet
             return False
 
-    _wait(all_there, started, f"all {about['workers']} workers")
+    _wait(all_there, started, f"all {about['workers']} workers", patience)
 
 
-def _wait(ready: Callable[[], bool], started: Sequence[process.Launched], what: str) -> None:
+def _wait(
+    ready: Callable[[], bool], started: Sequence[process.Launched], what: str, patience: float
+) -> None:
     what = f"the cluster did not start {what}"
-    process.wait_until(ready, started, why=spark.why, what=what, patience=PATIENCE)
+    process.wait_until(ready, started, why=spark.why, what=what, patience=patience)
 
 
 def command(

@@ -14,8 +14,9 @@ from hudilab.paths import local_path
 from hudilab.runtime.cluster.master import ADDRESS, open_directly, read_address
 from hudilab.runtime.java.jars import verify
 from hudilab.runtime.private import private_folder
+from hudilab.runtime.reader import read_options
 from hudilab.runtime.s3 import spark_settings
-from hudilab.runtime.settings import Settings, load_settings, read_options
+from hudilab.runtime.settings import Settings, load_settings
 
 __all__ = ["History", "find_history", "start_history", "stop_history"]
 
@@ -72,7 +73,7 @@ def start_history(settings: Settings, events: str = "", *, port: int = 0) -> His
         jars, log = _write_conf(settings, folder, events, address), folder / "history.log"
         (folder / ADDRESS).write_text(json.dumps(about), encoding="utf-8")
         server = spark.launch(
-            settings, folder, "history.HistoryServer", [], folder / "conf", log, jars
+            settings, folder, ["history.HistoryServer"], folder / "conf", log, jars
         )
         _wait(server, about["ui"])
 
@@ -82,10 +83,10 @@ def start_history(settings: Settings, events: str = "", *, port: int = 0) -> His
     return process.start(folder, port, lambda: find_history(settings), begin, fits)
 
 
-def _wait(server: process.Launched, ui: str) -> None:
+def _wait(server: process.Launched, ui: str, patience: float = PATIENCE) -> None:
     what = f"the history server did not answer at {ui}"
     process.wait_until(
-        lambda: _has_looked(ui), [server], why=spark.why, what=what, patience=PATIENCE
+        lambda: _has_looked(ui), [server], why=spark.why, what=what, patience=patience
     )
 
 

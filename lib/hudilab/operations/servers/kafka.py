@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import base64
-import ipaddress
 import os
-import re
-import secrets
 import shlex
 import subprocess
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -25,60 +21,29 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.x509.oid import NameOID
 
-from hudilab.errors import KafkaError, ServiceError
+from hudilab.errors import ServiceError
 from hudilab.operations.servers import process
-from hudilab.operations.servers.files import properties
+from hudilab.operations.servers.folder import check_disk
+from hudilab.operations.servers.kafka_files import (
+    CA,
+    read_ports,
+    write_logging,
+    write_properties,
+)
 from hudilab.runtime.java.find import complaint, find_java
 from hudilab.runtime.java.jars import verify
-from hudilab.runtime.kafka.topics import (
-    CLIENT,
-    PLAIN,
-    SCRAM,
-    Access,
-    create_topics,
-    jaas,
-    password,
-    read_access,
-)
-from hudilab.runtime.private import write_private
+from hudilab.runtime.kafka.connection import CLIENT, Access, password, read_access
+from hudilab.runtime.kafka.topics import create_topics
 from hudilab.runtime.settings import Settings, load_settings
 
 __all__ = ["Broker", "find_broker", "running_broker", "start_broker", "stop_broker"]
 
-NAME, HOST, USER = "kafka", process.HOST, "hudilab"
+NAME, HOST = "kafka", process.HOST
 USUAL_PORT = 9092
 LEAST_FREE = 100_000_000  # bytes; Kafka creates 10 MB index files for each partition
 PATIENCE = 60.0
 PARTITIONS = 3  # of each topic that the settings name
-ONE_NODE = {
-    "process.roles": "broker,controller",
-    "node.id": "1",
-    "log.dirs": "data",
-    # A misspelt topic is an error, not a new topic.
-    "auto.create.topics.enable": "false",
-    # There is only one broker, so one replica.
-    **dict.fromkeys(
-        (
-            "default.replication.factor",
-            "offsets.topic.replication.factor",
-            "offsets.topic.num.partitions",
-            "transaction.state.log.replication.factor",
-            "transaction.state.log.num.partitions",
-            "transaction.state.log.min.isr",
-            "min.insync.replicas",
-        ),
-        "1",
-    ),
-    "group.initial.rebalance.delay.ms": "0",
-    # After a kill -9, the next start waits until the old session has expired.
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
-}
 
 
 @dataclass(frozen=True)
@@ -142,10 +107,10 @@ def start_broker(
 
     def begin() -> None:
         jars = verify(settings.project / "jars", ["broker"])
-        process.check_disk(folder, "Kafka's data", LEAST_FREE)
+        check_disk(folder, "Kafka's data", LEAST_FREE)
         ports = _ports(folder, port, bool(users))
-        _write_logging(folder)
-        _write_properties(folder, ports)
+        write_logging(folder)
+        write_properties(folder, ports)
         java = _java(jars)
         if not (folder / "data" / "meta.properties").exists():
             _format(java, folder)
@@ -184,7 +149,7 @@ def find_broker(settings: Settings) -> Broker | None:
     found = process.find(folder)
     if found is None:
         return None
-    ports, ca = _read_ports(folder), folder / "ca.pem"
+    ports, ca = read_ports(folder), folder / CA
     if "LAB" not in ports:
         raise ServiceError(
             f"Kafka is running, but {folder / 'server.properties'} does not name its port; stop it "
@@ -214,87 +179,11 @@ def _java(jars: Sequence[Path]) -> list[str]:
 
 def _ports(folder: Path, port: int, secure: bool) -> dict[str, int]:
     """Choose a port for each listener: the users', the lab's own, the controller's."""
-    last = _read_ports(folder)
+    last = read_ports(folder)
     usual = last.get("USERS", last.get("LAB", 0))
     clients = process.choose_port(port, usual, USUAL_PORT)
     outside = {"USERS": clients, "LAB": process.free_port()} if secure else {"LAB": clients}
     return outside | {"CONTROLLER": process.free_port()}
-
-
-def _read_ports(folder: Path) -> dict[str, int]:
-    """Return the listeners' ports of the last start; empty before the first one."""
-    file = folder / "server.properties"
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
-    line = re.search(r"(?m)^listeners=(.*)$", text)
-    found = re.findall(r"(\w+)://[\d.]+:(\d+)", line[1] if line else "")
-    return {name: int(port) for name, port in found}
-
-
-def _write_properties(folder: Path, ports: Mapping[str, int]) -> None:
-    """Write `server.properties` and `client.properties`; the first start makes the password."""
-    try:
-        secret = read_access(folder).password or ""
-    except KafkaError:
-        secret = secrets.token_hex(20)
-    lines = ONE_NODE | _listeners(ports) | _logins(ports, secret)
-    if "USERS" in ports:
-        _make_certificates(folder)
-    write_private(folder / "server.properties", properties(lines))
-    lab = f"{HOST}:{ports['LAB']}"
-    client = Access(lab, "SASL_PLAINTEXT", USER, secret, mechanism=PLAIN).spark_options()
-    client = {key.removeprefix("kafka."): value for key, value in client.items()}
-    write_private(folder / CLIENT, properties(client))
-
-
-def _listeners(ports: Mapping[str, int]) -> dict[str, str]:
-    address = {name: f"{name}://{HOST}:{port}" for name, port in ports.items()}
-    return {
-        "controller.quorum.voters": f"1@{HOST}:{ports['CONTROLLER']}",
-        "listeners": ",".join(address.values()),
-        "advertised.listeners": ",".join(address[name] for name in ports if name != "CONTROLLER"),
-        "inter.broker.listener.name": "LAB",
-        "controller.listener.names": "CONTROLLER",
-        # Every account on this machine can reach loopback, so every listener asks for a password.
-        "listener.security.protocol.map": (
-            "LAB:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT,USERS:SASL_SSL"
-        ),
-        "sasl.mechanism.inter.broker.protocol": PLAIN,
-        "sasl.mechanism.controller.protocol": PLAIN,
-    }
-
-
-def _logins(ports: Mapping[str, int], secret: str) -> dict[str, str]:
-    login = jaas(PLAIN, USER, secret, f' user_{USER}="{secret}"')
-    lines = {}
-    for name in ("listener.name.lab", "listener.name.controller"):
-        lines[f"{name}.sasl.enabled.mechanisms"] = PLAIN
-        lines[f"{name}.plain.sasl.jaas.config"] = login
-    if "USERS" in ports:
-        lines |= {
-            "listener.name.users.sasl.enabled.mechanisms": SCRAM,
-            f"listener.name.users.{SCRAM.lower()}.sasl.jaas.config": (
-                "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-            ),
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": "server.pem",
-        }
-    return lines
-
-
-def _write_logging(folder: Path) -> None:
-    """Write a log4j2 file: without one, Kafka logs nothing, not even why it ends."""
-    lines = [
-        "status = warn",
-        "appender.console.type = Console",
-        "appender.console.name = log",
-        "appender.console.layout.type = PatternLayout",
-        "appender.console.layout.pattern = %d{ISO8601} %p %m (%c{1})%n",
-        "rootLogger.level = warn",
-        "rootLogger.appenderRef.log.ref = log",
-        "logger.server.name = kafka.server.KafkaRaftServer",
-        "logger.server.level = info",
-    ]
-    (folder / "log4j2.properties").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _new_id() -> str:
@@ -326,7 +215,7 @@ def _format(java: Sequence[str], folder: Path) -> None:
         raise ServiceError(_why(done.stdout + done.stderr, done.returncode, log))
 
 
-def _wait(server: process.Launched, client: Access) -> None:
+def _wait(server: process.Launched, client: Access, patience: float = PATIENCE) -> None:
     """Wait until the broker answers a metadata request."""
     quiet = client.client_options() | {"log_level": 0, "reconnect.backoff.max.ms": 200}
     admin = None
@@ -342,7 +231,7 @@ def _wait(server: process.Launched, client: Access) -> None:
             return False
 
     what = f"Kafka did not answer at {client.servers}"
-    process.wait_until(answers, [server], why=_why, what=what, patience=PATIENCE)
+    process.wait_until(answers, [server], why=_why, what=what, patience=patience)
 
 
 def _why(text: str, code: int, log: Path) -> str:
@@ -353,65 +242,19 @@ def _why(text: str, code: int, log: Path) -> str:
     return f"Kafka exited with code {code}: {complaint(text)}; see {log}"
 
 
-def _add_user(client: Access, user: str, password: str) -> None:
+def _add_user(client: Access, user: str, password: str, patience: float = PATIENCE) -> None:
     """Add a user by a request: every account on the machine could read a command's arguments."""
     admin = AdminClient(client.client_options() | {"log_level": 0})
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     wanted = UserScramCredentialUpsertion(user, info, password.encode())
     for future in admin.alter_user_scram_credentials([wanted]).values():
         try:
-            future.result(PATIENCE)
+            future.result(patience)
         except (KafkaException, TimeoutError) as error:
             raise ServiceError(
                 f"Kafka did not add user {user!r} ({str(error) or 'no answer'}); "
                 "start it again with the same --user"
             ) from None
-
-
-def _make_certificates(folder: Path) -> None:
-    """Write `ca.pem`, which clients trust, and `server.pem` (key and certificate), signed by it."""
-    ca_file, server_file = folder / "ca.pem", folder / "server.pem"
-    if ca_file.exists() and server_file.exists():
-        return
-    issuer = _name("Hudi Streaming Lab")
-    ca_key, server_key = (rsa.generate_private_key(65537, 2048) for _ in range(2))
-    ca = (
-        _unsigned(issuer, issuer, ca_key)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(ca_key, hashes.SHA256())
-    )
-    here = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(HOST))]
-    server = (
-        _unsigned(_name("localhost"), issuer, server_key)
-        .add_extension(x509.SubjectAlternativeName(here), critical=False)
-        .sign(ca_key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    private = server_key.private_bytes(
-        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    server_file.touch(mode=0o600)
-    server_file.write_bytes(private + server.public_bytes(pem) + ca.public_bytes(pem))
-    ca_file.write_bytes(ca.public_bytes(pem))
-
-
-def _name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
-
-
-def _unsigned(
-    subject: x509.Name, issuer: x509.Name, key: rsa.RSAPrivateKey
-) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=3650))
-    )
 
 
 def command(

@@ -1,15 +1,10 @@
-"""Background servers: one per folder; they outlive the command that started them.
+"""Background servers, one per folder: start, wait for and stop them.
 
-All servers share this code. Each folder has two lock files: the server inherits `lock`, which
-identifies it; a starter holds `starting` from its first look at the folder until the server
-answers.
+All servers share this code. They outlive the command that started them.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
-import shutil
 import socket
 import subprocess
 import time
@@ -21,8 +16,8 @@ from typing import NamedTuple, Protocol, TypeVar
 import psutil
 
 from hudilab.errors import ServiceError
-from hudilab.runtime.locks import LOCK, STARTING, find
-from hudilab.runtime.private import private_folder
+from hudilab.operations.servers.folder import locked, refuse_second, starting
+from hudilab.runtime.locks import find
 from hudilab.runtime.settings import Settings
 
 __all__ = [
@@ -31,7 +26,6 @@ __all__ = [
     "PortTaken",
     "Server",
     "Service",
-    "check_disk",
     "choose_port",
     "find",
     "free_port",
@@ -39,18 +33,14 @@ __all__ = [
     "in_use",
     "launch",
     "port_of",
-    "refuse_second",
     "retry",
     "running",
     "start",
-    "starting",
     "stop",
     "wait_until",
 ]
 
 HOST = "127.0.0.1"
-TURN = 120.0  # seconds to wait for another starter; no server takes this long to start
-DYING = 5.0  # seconds that a killed server may keep its lock after it can no longer be found
 # A small heap and a fast start: a lesson's servers share two cores with Spark.
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
 
@@ -160,22 +150,6 @@ def running(
             end()
 
 
-@contextmanager
-def starting(folder: Path, patience: float = TURN) -> Iterator[None]:
-    """Create the folder and hold the right to start its server; a second starter waits here.
-
-    Raises:
-        ServiceError: the folder is not writable, or the wait exceeds `patience` seconds.
-    """
-    with _opened(folder, STARTING) as turn:
-        if not _taken(turn, patience):
-            raise ServiceError(
-                f"another program has been starting {folder.name} in {folder} for "
-                f"{patience:.0f} s; stop that program, then start again"
-            )
-        yield
-
-
 def launch(
     folder: Path, command: Sequence[str], output: Path, env: Mapping[str, str] | None = None
 ) -> Launched:
@@ -187,7 +161,7 @@ def launch(
     Raises:
         ServiceError: a server is already running on this folder.
     """
-    with _locked(folder) as lock, output.open("ab") as out:
+    with locked(folder) as lock, output.open("ab") as out:
         before = out.tell()
         process = psutil.Popen(
             command,
@@ -235,77 +209,6 @@ def wait_until(
             logs = ", ".join(str(server.log) for server in started)
             raise ServiceError(f"{what} within {patience:.0f} s; see {logs}, then start again")
         time.sleep(0.05)
-
-
-def refuse_second(folder: Path) -> None:
-    """Raise ServiceError if a server that `find` cannot see runs on this folder."""
-    with _locked(folder):
-        pass
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[int]:
-    """Hold the lock that a server inherits."""
-    # Open both: a process that has only the lock open counts as a server.
-    with _opened(folder, STARTING), _opened(folder, LOCK) as lock:
-        if not _taken(lock, DYING):
-            raise ServiceError(
-                f"{folder.name} is already running in {folder}, but the process is not yours; stop "
-                "it as its owner, or set HUDILAB_HOME to a folder of your own"
-            )
-        yield lock
-
-
-@contextmanager
-def _opened(folder: Path, name: str) -> Iterator[int]:
-    try:
-        private_folder(folder)
-        folder.chmod(0o700)
-        descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise ServiceError(
-            f"cannot use {folder} for a server ({error.strerror}); set HUDILAB_HOME to a writable "
-            "folder"
-        ) from None
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _taken(descriptor: int, patience: float) -> bool:
-    """Return whether the file could be locked within `patience` seconds."""
-    ends = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > ends:
-                return False
-            time.sleep(0.05)
-        else:
-            return True
-
-
-def check_disk(folder: Path, what: str, least: int) -> None:
-    """Create the folder for `what`, and check its free disk space.
-
-    Raises:
-        ServiceError: the folder cannot be created, or fewer than `least` bytes are free.
-    """
-    try:
-        private_folder(folder)
-        free = shutil.disk_usage(folder).free
-    except OSError as error:
-        raise ServiceError(
-            f"cannot use {folder} for {what} ({error.strerror}); set HUDILAB_HOME to a writable "
-            "folder"
-        ) from None
-    if free < least:
-        raise ServiceError(
-            f"only {free / 1e6:.0f} MB are free for {what} in {folder}, but {least / 1e6:.0f} MB "
-            "are needed; free space, or set HUDILAB_HOME"
-        )
 
 
 def stop(folder: Path, patience: float = 20) -> int | None:

@@ -19,6 +19,7 @@ import typer
 from hudilab.errors import ServiceError
 from hudilab.operations.servers import process
 from hudilab.operations.servers.files import properties
+from hudilab.operations.servers.folder import check_disk
 from hudilab.runtime.java.find import complaint, find_java
 from hudilab.runtime.java.jars import verify
 from hudilab.runtime.private import write_private
@@ -86,7 +87,7 @@ def start_s3(settings: Settings, *, port: int = 0) -> S3Server:
 
     def begin() -> None:
         jars = verify(settings.project / "jars", ["s3proxy"])
-        process.check_disk(folder / "data", "the objects of S3", LEAST_FREE)
+        check_disk(folder / "data", "the objects of S3", LEAST_FREE)
         address = f"http://{HOST}:{process.choose_port(port, _last_port(folder), USUAL_PORT)}"
         server = process.launch(folder, _command(folder, jars, address), folder / "s3.log")
         _wait(server, address, folder)
@@ -131,7 +132,7 @@ def serve(settings: Settings, address: str) -> NoReturn:
     """
     folder = settings.home / "services" / NAME
     jars = verify(settings.project / "jars", ["s3proxy"])
-    process.check_disk(folder / "data" / BUCKET, "the objects of S3", LEAST_FREE)
+    check_disk(folder / "data" / BUCKET, "the objects of S3", LEAST_FREE)
     command = _command(folder, jars, address)
     os.chdir(folder)  # as for a launched server: file names are relative to it
     os.execv(command[0], command)
@@ -205,7 +206,7 @@ def _write_logging(folder: Path) -> None:
     )
 
 
-def _wait(server: process.Launched, address: str, folder: Path) -> None:
+def _wait(server: process.Launched, address: str, folder: Path, patience: float = PATIENCE) -> None:
     """Wait until the server lists its buckets; create ours if it is missing."""
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
@@ -234,7 +235,7 @@ def _wait(server: process.Launched, address: str, folder: Path) -> None:
             return False
 
     what = f"S3Proxy did not answer at {address}"
-    process.wait_until(answers, [server], why=_why, what=what, patience=PATIENCE)
+    process.wait_until(answers, [server], why=_why, what=what, patience=patience)
 
 
 def _why(text: str, code: int, log: Path) -> str:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from hudilab.operations.servers import process
 from hudilab.runtime.cluster.master import CONF
+from hudilab.runtime.java.class_archive import ARCHIVE, archive_options, class_path
 from hudilab.runtime.java.find import complaint, find_java, spark_home
 from hudilab.runtime.java.jars import verify
 from hudilab.runtime.private import write_private
 from hudilab.runtime.s3 import older_names
-from hudilab.runtime.session import ARCHIVE, archive_options, class_path
 from hudilab.runtime.settings import Settings
 
 __all__ = ["launch", "why", "write_conf"]
@@ -45,13 +45,19 @@ def write_conf(folder: Path, defaults: str) -> Path:
 def launch(
     settings: Settings,
     folder: Path,
-    kind: str,
-    arguments: Sequence[str],
+    program: Sequence[str],
     conf: Path,
     log: Path,
     jars: Sequence[Path] = (),
 ) -> process.Launched:
-    """Start a class of `org.apache.spark.deploy` on loopback, with `jars` on its class path."""
+    """Start a server of Spark's on loopback.
+
+    Args:
+        program: a class below `org.apache.spark.deploy`, then its arguments.
+        conf: the folder of the server's settings.
+        jars: what it needs on its class path besides Hudi's and Spark's jars.
+    """
+    kind, *arguments = program
     home, known = find_java().home, settings.project / "jars"
     # The same prefix as a session's class path, so that the archive of classes fits both.
     path = f"{class_path([*verify(known, ['core']), *jars])}{os.pathsep}{conf}"

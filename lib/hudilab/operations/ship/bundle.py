@@ -21,15 +21,10 @@ from hudilab.errors import BundleError
 from hudilab.jobs import JOBS
 from hudilab.operations.ship.packages import site_packages
 from hudilab.operations.ship.zips import JAVA, merge_jars, write_zip
+from hudilab.runtime.groups import RUN_GROUP
 from hudilab.runtime.java.jars import verify, wanted
-from hudilab.runtime.settings import (
-    RUN_GROUP,
-    Runtime,
-    Settings,
-    load_settings,
-    read_options,
-    run_options,
-)
+from hudilab.runtime.reader import read_options
+from hudilab.runtime.settings import Runtime, Settings, load_settings, run_options
 
 __all__ = ["JAR", "build_bundle"]
 

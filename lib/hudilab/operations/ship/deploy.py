@@ -8,8 +8,9 @@ from typing import Any
 
 from hudilab.errors import BundleError
 from hudilab.paths import rewrite_scheme
-from hudilab.runtime.kafka.topics import Access
-from hudilab.runtime.settings import Settings, read_options, run_options
+from hudilab.runtime.kafka import Access
+from hudilab.runtime.reader import read_options
+from hudilab.runtime.settings import Settings, run_options
 
 __all__ = ["job_run", "permissions", "trust"]
 

@@ -1,4 +1,4 @@
-"""Map applications to their driver processes: find and end them by id."""
+"""Map applications to their driver processes: record, find and end them by id."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hudilab.errors import WaitError
+from hudilab.runtime.private import private_folder, write_private
 from hudilab.waiting import wait_for
 
 if TYPE_CHECKING:
     import psutil
 
-__all__ = ["end_driver", "find_driver"]
+__all__ = ["end_driver", "find_driver", "note_driver"]
 
 # Its value identifies the driver's JVM: the process id alone may have been reused.
 _MARK = "HUDILAB_LOG_FILE"
+
+
+def note_driver(home: Path, app: str, pid: int, log: str) -> None:
+    """Record an application's JVM process id and log file in `<home>/submitted`."""
+    folder = private_folder(home / "submitted")
+    write_private(folder / f"{app}.json", json.dumps({"pid": pid, "log": log}))
 
 
 def find_driver(home: Path, app: str) -> psutil.Process | None:

@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
-from hudilab.errors import ServiceError
+from hudilab.errors import ServiceError, SessionError
+from hudilab.paths import local_path
+from hudilab.runtime.settings import Settings
 
 __all__ = [
     "Master",
     "ask",
     "authentication",
+    "check_cluster",
     "check_room",
     "executor_folders",
     "find_master",
@@ -169,6 +172,25 @@ def ask(master: Master) -> dict[str, Any]:
             f"{master.url}; fix SPARK_MASTER_URL or SPARK_MASTER_WEBUI_PORT"
         )
     return said
+
+
+def check_cluster(settings: Settings, asked: Mapping[str, str]) -> Master:
+    """Return the master that `asked` names, after checking that it has room.
+
+    Creates the event log folder if it is on this disk: Spark requires it to exist.
+
+    Raises:
+        SessionError: the master does not answer or has no room.
+    """
+    events = asked.get("spark.eventLog.dir", "")
+    if folder := Path(events) if events.startswith("/") else local_path(events):
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        master = find_master(asked["spark.master"], settings.home)
+        check_room(master, asked)
+    except ServiceError as error:
+        raise SessionError(str(error)) from None
+    return master
 
 
 def check_room(master: Master, conf: Mapping[str, str]) -> None:

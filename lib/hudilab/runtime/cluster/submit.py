@@ -17,18 +17,21 @@ from zipfile import BadZipFile, ZipFile
 
 import hudilab
 from hudilab.errors import BundleError, SessionError, WaitError
-from hudilab.runtime.cluster.master import Master, authentication, find_master, own_master
-from hudilab.runtime.java.jars import verify
-from hudilab.runtime.kafka.topics import Access
-from hudilab.runtime.private import private_folder, write_private
-from hudilab.runtime.session import (
+from hudilab.runtime.cluster.drivers import note_driver
+from hudilab.runtime.cluster.master import (
+    Master,
+    authentication,
     check_cluster,
-    environment,
-    needed,
-    note_driver,
-    session_settings,
+    find_master,
+    own_master,
 )
-from hudilab.runtime.settings import Settings, read_options, run_options
+from hudilab.runtime.java.jars import verify
+from hudilab.runtime.java.process import environment
+from hudilab.runtime.kafka import Access
+from hudilab.runtime.private import private_folder, write_private
+from hudilab.runtime.reader import read_options
+from hudilab.runtime.settings import Settings, run_options
+from hudilab.runtime.spark_conf import needed, session_settings
 from hudilab.waiting import wait_for
 from hudilab.writer.causes import root_cause
 
@@ -70,15 +73,22 @@ def find_job(job: str) -> Path:
 
 
 def submit(
-    settings: Settings, job: str, arguments: Sequence[str] = (), bundle: Path | None = None
+    settings: Settings,
+    job: str,
+    arguments: Sequence[str] = (),
+    bundle: Path | None = None,
+    *,
+    briefly: float = BRIEFLY,
 ) -> Submitted:
     """Start a job in the background, and return once its application has started.
 
     A job without an application after `PATIENCE` seconds keeps running, and is returned without an
-    id. Without a cluster, a Python file of your own gets `BRIEFLY` seconds: it need not report one.
+    id.
 
     Args:
         bundle: run this zip's code and jar, not the checkout's; Spark sends them to the executors.
+        briefly: seconds for a Python file of your own without a cluster, instead of `PATIENCE`: it
+            need not have an application.
 
     Raises:
         SessionError: there is no such job, no master or no room on the cluster, or the job ends
@@ -96,7 +106,7 @@ def submit(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    patience = BRIEFLY if job.endswith(".py") and not settings.on_cluster else PATIENCE
+    patience = briefly if job.endswith(".py") and not settings.on_cluster else PATIENCE
     with suppress(WaitError):  # the job is still waiting for something; it has not failed
         wait_for(lambda: _begun(job, log) or driver.poll() is not None, patience, job)
     if found := _begun(job, log):

@@ -17,14 +17,49 @@ from pathlib import Path
 
 from hudilab.errors import as_typed
 from hudilab.runtime.java.find import Java, complaint, spark_home
-from hudilab.runtime.session import ARCHIVE, class_path
 
-__all__ = ["CLASSES", "make_archive"]
+__all__ = [
+    "ARCHIVE",
+    "CLASSES",
+    "archive_options",
+    "class_path",
+    "make_archive",
+    "recording_options",
+    "with_archive",
+    "write_classes",
+]
 
+# The archive of Spark's and Hudi's classes, in jars/; `hudilab jars core` makes it.
+ARCHIVE = Path("core", "classes.jsa")
 # Every class that a stream, an upsert, a compaction and a query loaded; tools/classes.py lists
 # them. A class that is not in the jars is skipped.
 CLASSES = "classes.txt.gz"
 PATIENCE = 300.0  # seconds; ten are usual
+
+
+def class_path(jars: Sequence[Path]) -> str:
+    """Return a JVM's class path: group core, then Spark's own jars, then those of other groups.
+
+    All class paths then share a prefix, as an archive of classes requires.
+    """
+    core = [str(jar) for jar in jars if jar.parent.name == "core"]
+    others = [str(jar) for jar in jars if jar.parent.name != "core"]
+    return os.pathsep.join([*core, str(spark_home() / "jars" / "*"), *others])
+
+
+def archive_options(archive: Path) -> list[str]:
+    """Return the JVM options that use the archive of classes; none if there is no archive."""
+    if not archive.is_file() or os.pathsep in str(archive):
+        return []
+    # A JVM that cannot use it, because its Java or class path differs, silently starts without it.
+    return ["-Xshare:auto", "-Xlog:cds=off", f"-XX:SharedArchiveFile={archive}"]
+
+
+def with_archive(options: str, archive: Path) -> str:
+    """Return a line of JVM options with those that use the archive, each quoted for Spark."""
+    added = [] if "SharedArchiveFile" in options else archive_options(archive)
+    escaped = [one.replace("\\", "\\\\").replace('"', '\\"') for one in added]
+    return " ".join([options, *(f'"{one}"' for one in escaped)]).strip()
 
 
 def make_archive(jars_dir: Path, core: Sequence[Path], java: Java) -> str | None:
@@ -98,3 +133,20 @@ def _dump(java: Java, path: str, classes: Path, archive: Path) -> str:
     if done.returncode or not archive.is_file():
         return complaint(done.stdout + done.stderr)
     return ""
+
+
+def recording_options(listed: Path) -> str:
+    """Return the JVM options that write every class that the JVM loads to a file, as it ends."""
+    # An archive that does not exist keeps the session from using the lab's.
+    none = listed.with_name("none")
+    return f"-XX:DumpLoadedClassList={listed} -Xshare:auto -XX:SharedArchiveFile={none}"
+
+
+def write_classes(listed: Path, out: Path) -> int:
+    """Write the list that `make_archive` reads from what a JVM recorded; return its lines."""
+    lines = {line for line in listed.read_text().splitlines() if not line.startswith("#")}
+    # Classes that another class loader read from a file have its path in their line.
+    names = [line for line in lines if "source:" not in line]
+    text = "\n".join(sorted(names, key=lambda line: (line[0] == "@", line))) + "\n"
+    out.write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))
+    return len(names)

@@ -1,199 +1,29 @@
-"""Kafka clients: connect and authenticate, create and check topics, produce, measure lag."""
+"""Check, create and describe topics: their partitions, offsets, lag and identity."""
 
 from __future__ import annotations
 
-import os
-import re
-import socket
-import ssl
-import stat
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError as Code
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka import Producer as Client
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from py4j.protocol import Py4JError
 
 from hudilab.errors import KafkaError
-from hudilab.runtime.locks import find
-from hudilab.runtime.settings import Consumer, Producer
+from hudilab.runtime.kafka.connection import Access
+from hudilab.runtime.kafka.reach import connect, metadata
 from hudilab.writer.causes import root_cause
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "Access",
-    "Sender",
-    "Sent",
-    "TopicIdentity",
-    "access",
-    "check_topics",
-    "create_topics",
-    "jaas",
-    "password",
-    "present",
-    "produce",
-    "read_access",
-    "topic_rows",
-]
+__all__ = ["TopicIdentity", "check_topics", "create_topics", "topic_rows"]
 
-Group = TypeVar("Group")
-
-IAM_PORT = "9098"  # Amazon MSK: TLS, and IAM instead of a password
-CLIENT = "client.properties"  # in the folder of the lab's broker: servers and login
-PATIENCE = 6.0
-DELIVERY_MS = 30_000
-SCRAM, PLAIN = "SCRAM-SHA-512", "PLAIN"
-_LOGIN = "org.apache.kafka.common.security"
-_MODULES = {SCRAM: f"{_LOGIN}.scram.ScramLoginModule", PLAIN: f"{_LOGIN}.plain.PlainLoginModule"}
+PATIENCE = 6.0  # seconds
 AGAIN = "check that the broker is running (hudilab services status kafka), then try again"
-_IAM = "software.amazon.msk.auth.iam.IAM"
-
-
-@dataclass(frozen=True)
-class Access:
-    """How a client connects: servers, `security.protocol`, and the credentials that it needs.
-
-    The password never appears in the repr.
-    """
-
-    servers: str
-    protocol: str = "PLAINTEXT"
-    username: str | None = None
-    password: str | None = field(default=None, repr=False)
-    ca: str | None = None
-    mechanism: str = SCRAM
-
-    @property
-    def iam(self) -> bool:
-        """Whether these are the IAM servers of an Amazon MSK cluster: every port is 9098."""
-        ports = {server.rpartition(":")[2] for server in self.servers.split(",")}
-        return ports == {IAM_PORT}
-
-    def spark_options(self) -> dict[str, str]:
-        """Return options for Spark's Kafka source and sink: the client's own, prefixed `kafka.`."""
-        options = {"bootstrap.servers": self.servers}
-        if self.iam:
-            options |= {
-                "security.protocol": "SASL_SSL",
-                "sasl.mechanism": "AWS_MSK_IAM",
-                "sasl.jaas.config": f"{_IAM}LoginModule required;",
-                "sasl.client.callback.handler.class": f"{_IAM}ClientCallbackHandler",
-            }
-        elif self.protocol != "PLAINTEXT":
-            options["security.protocol"] = self.protocol
-        if self.password is not None:
-            login = jaas(self.mechanism, self.username or "", self.password)
-            options |= {"sasl.mechanism": self.mechanism, "sasl.jaas.config": login}
-        if self.ca:
-            options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": self.ca}
-        return {f"kafka.{name}": value for name, value in options.items()}
-
-    def client_options(self) -> dict[str, Any]:
-        """Return options for the Python client (librdkafka).
-
-        Raises:
-            KafkaError: the servers are MSK's for IAM.
-        """
-        if self.iam:
-            raise KafkaError(
-                f"{self.servers} requires IAM, which the Python client does not support; produce "
-                "with Spark, or use the cluster's SASL/SCRAM servers"
-            )
-        options: dict[str, Any] = {"bootstrap.servers": self.servers}
-        if self.protocol != "PLAINTEXT":
-            options["security.protocol"] = self.protocol
-        if self.password is not None:
-            options |= {
-                "sasl.mechanism": self.mechanism,
-                "sasl.username": self.username,
-                "sasl.password": self.password,
-            }
-        return options | ({"ssl.ca.location": self.ca} if self.ca else {})
-
-
-def present(group: Group | None) -> Group:
-    """Return the settings' group.
-
-    Raises:
-        KafkaError: the settings have no such group.
-    """
-    if group is None:
-        raise KafkaError(
-            "application_properties.json has no Kafka groups; "
-            "add consumer.config.0 and producer.config.0"
-        )
-    return group
-
-
-def access(group: Consumer | Producer | None, env: Mapping[str, str] | None = None) -> Access:
-    """Return the access that a group of application_properties.json describes.
-
-    The password comes from the environment. If the group names the home's own broker and that is
-    running, user and password come from the broker's folder.
-
-    Raises:
-        KafkaError: settings or password are missing or wrong; never quotes a password.
-    """
-    env = os.environ if env is None else env
-    asked = present(group)
-    protocol = asked.security_protocol or "PLAINTEXT"
-    if protocol == "PLAINTEXT" and (own := _own(asked.home, asked.bootstrap_servers)):
-        return own
-    if protocol != "SASL_SSL":
-        return Access(asked.bootstrap_servers, protocol, ca=asked.ssl_ca_location)
-    if not asked.sasl_username:
-        raise KafkaError(
-            "security.protocol is SASL_SSL, but sasl.username is not set; set sasl.username"
-        )
-    secret = password(env)
-    return Access(
-        asked.bootstrap_servers, protocol, asked.sasl_username, secret, asked.ssl_ca_location
-    )
-
-
-def read_access(folder: Path) -> Access:
-    """Return the access to the broker that keeps its data in this folder.
-
-    Raises:
-        KafkaError: the folder's client.properties is missing or damaged.
-    """
-    file = folder / CLIENT
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        text = ""
-    servers = re.search(r"(?m)^bootstrap\.servers=(.+)$", text)
-    login = re.search(r'username="(\w+)" password="(\w+)"', text)
-    if servers is None or login is None:
-        raise KafkaError(
-            f"cannot read servers and login from {file}; restart the broker to rewrite it: "
-            "hudilab services stop kafka && hudilab services start kafka"
-        )
-    return Access(servers[1], "SASL_PLAINTEXT", login[1], login[2], mechanism=PLAIN)
-
-
-def _own(home: Path | None, servers: str) -> Access | None:
-    """Return the access to this home's broker if it is running and these are its servers."""
-    folder = (home or Path()) / "services" / "kafka"
-    if home is None or not (folder / CLIENT).exists():
-        return None
-    own, asked = read_access(folder), servers.replace("localhost:", "127.0.0.1:")
-    # If the home's broker is down, another broker may have taken its port.
-    return replace(own, servers=servers) if asked == own.servers and find(folder) else None
-
-
-def jaas(mechanism: str, user: str, password: str, more: str = "") -> str:
-    """Return a login in Java's JAAS syntax, for Kafka's `sasl.jaas.config`."""
-    login = f"username={_quoted(user)} password={_quoted(password)}{more}"
-    return f"{_MODULES[mechanism]} required {login};"
 
 
 def check_topics(
@@ -212,11 +42,11 @@ def check_topics(
             missing topic; names the cause and the remedy.
     """
     if client.iam:
-        _connect(client.servers, patience)
+        connect(client.servers, patience)
         return {}
     found = {
         name: len(topic.partitions)
-        for name, topic in _metadata(client, patience).topics.items()
+        for name, topic in metadata(client, patience).topics.items()
         if not name.startswith("__")
     }
     missing = [repr(name) for name in topics if name not in found]
@@ -229,11 +59,18 @@ def check_topics(
     return found
 
 
-def create_topics(client: Access, topics: Mapping[str, int], *, afresh: bool = False) -> None:
+def create_topics(
+    client: Access,
+    topics: Mapping[str, int],
+    *,
+    afresh: bool = False,
+    patience: float = PATIENCE,
+) -> None:
     """Create the topics (name: partitions) that do not exist.
 
     Args:
         afresh: Delete existing ones first.
+        patience: Seconds until each request is given up, approximately.
 
     Raises:
         KafkaError: a topic exists with a different number of partitions, or the broker fails.
@@ -241,9 +78,9 @@ def create_topics(client: Access, topics: Mapping[str, int], *, afresh: bool = F
     there = check_topics(client)
     admin = _admin(client)
     if afresh and (old := [name for name in topics if name in there]):
-        _done(admin.delete_topics(old, operation_timeout=PATIENCE))
+        _done(admin.delete_topics(old, operation_timeout=patience), patience)
         # Deletion is asynchronous: it is confirmed before the broker itself knows of it.
-        ends = time.monotonic() + PATIENCE
+        ends = time.monotonic() + patience
         while set(old) & (there := check_topics(client)).keys():
             if time.monotonic() > ends:
                 raise KafkaError(f"topics {', '.join(old)} are still being deleted; try again")
@@ -255,10 +92,10 @@ def create_topics(client: Access, topics: Mapping[str, int], *, afresh: bool = F
                 "delete it, or use another name"
             )
     if new := [NewTopic(n, p, 1) for n, p in topics.items() if n not in there]:
-        _done(admin.create_topics(new, operation_timeout=PATIENCE))
+        _done(admin.create_topics(new, operation_timeout=patience), patience)
     # Creation is asynchronous too: wait until every partition has a leader that answers.
     parts = [TopicPartition(name, number) for name, n in topics.items() for number in range(n)]
-    _offsets(admin, dict.fromkeys(parts, OffsetSpec.latest()))
+    _offsets(admin, dict.fromkeys(parts, OffsetSpec.latest()), patience)
 
 
 def topic_rows(
@@ -326,94 +163,15 @@ class TopicIdentity:
         return {"topic": self._topic, "cluster": cluster, "topic_id": id_}
 
 
-@dataclass
-class Sent:
-    """How many messages the client was given and the broker acknowledged; the first error."""
-
-    given: int = 0
-    acknowledged: int = 0
-    refused: str = ""
-
-
-def produce(client: Access, topic: str, batch: Iterable[tuple[bytes | None, bytes | None]]) -> Sent:
-    """Send (key, value) messages without duplicates and wait for every acknowledgement.
-
-    Raises:
-        KafkaError: a message was not acknowledged; says how many were.
-    """
-    with Sender(client, topic) as sender:
-        for message in batch:
-            sender.send(message)
-    return sender.sent
-
-
-class Sender:
-    """An idempotent producer; leaving its context waits for every acknowledgement."""
-
-    def __init__(self, client: Access, topic: str) -> None:
-        self.sent, self._topic = Sent(), topic
-        self._client = Client(
-            client.client_options()
-            | {
-                "enable.idempotence": True,
-                # Puts a key in the partition that Spark's and Java's clients would choose.
-                "partitioner": "murmur2_random",
-                "linger.ms": 5,
-                "delivery.timeout.ms": DELIVERY_MS,
-                "log_level": 0,
-            }
-        )
-
-    def send(self, message: tuple[bytes | None, bytes | None]) -> None:
-        """Hand a (key, value) message to the client; block while its queue is full."""
-        while True:
-            try:
-                key, value = message
-                self._client.produce(self._topic, value, key, on_delivery=self._report)
-            except BufferError:
-                self._client.poll(0.1)
-                continue
-            except KafkaException as error:
-                self.sent.refused = self.sent.refused or error.args[0].str()
-            self.sent.given += 1
-            self._client.poll(0)
-            return
-
-    def flush(self) -> None:
-        """Wait until every message is acknowledged.
-
-        Raises:
-            KafkaError: a message was not acknowledged; says how many were.
-        """
-        left = self._client.flush(DELIVERY_MS / 1000 + 5)
-        if left or self.sent.refused:
-            why = self.sent.refused or "no answer"
-            raise KafkaError(
-                f"only {self.sent.acknowledged} of {self.sent.given} messages were acknowledged by "
-                f"topic {self._topic!r}: {why}; fix the cause, then send the rest again"
-            )
-
-    def _report(self, error: Any, _: Any) -> None:
-        if error is None:
-            self.sent.acknowledged += 1
-        else:
-            self.sent.refused = self.sent.refused or error.str()
-
-    def __enter__(self) -> Sender:
-        return self
-
-    def __exit__(self, kind: Any, *_: object) -> None:
-        if kind is None:
-            self.flush()
-
-
-def _offsets(admin: AdminClient, asked: dict[TopicPartition, Any]) -> dict[TopicPartition, int]:
+def _offsets(
+    admin: AdminClient, asked: dict[TopicPartition, Any], patience: float = PATIENCE
+) -> dict[TopicPartition, int]:
     """List offsets; retry, as a new topic briefly has no leader and the error varies."""
-    ends = time.monotonic() + PATIENCE
+    ends = time.monotonic() + patience
     while True:
         try:
             futures = admin.list_offsets(asked).items()
-            return {part: future.result(PATIENCE).offset for part, future in futures}
+            return {part: future.result(patience).offset for part, future in futures}
         except (KafkaException, TimeoutError) as error:
             if time.monotonic() > ends:
                 names = ", ".join(sorted({repr(part.topic) for part in asked}))
@@ -428,137 +186,10 @@ def _admin(client: Access) -> AdminClient:
     return AdminClient(client.client_options() | {"log_level": 0})
 
 
-def _quoted(text: str) -> str:
-    """Quote text for JAAS."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def password(env: Mapping[str, str]) -> str:
-    """Return KAFKA_PASSWORD, or the text of the file that KAFKA_PASSWORD_FILE names (mode 0600).
-
-    Raises:
-        KafkaError: neither is set, or the file is unreadable, empty or readable by others.
-    """
-    if word := env.get("KAFKA_PASSWORD"):
-        return word
-    name = env.get("KAFKA_PASSWORD_FILE", "")
-    if not name:
-        raise KafkaError(
-            "security.protocol is SASL_SSL, but no password is set; set KAFKA_PASSWORD, or set "
-            "KAFKA_PASSWORD_FILE to a file of mode 0600"
-        )
-    file = Path(name)
-    try:
-        mode = stat.S_IMODE(file.stat().st_mode)
-        word = file.read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise KafkaError(
-            f"KAFKA_PASSWORD_FILE={name} cannot be read ({why}); set it to a readable file"
-        ) from None
-    if mode & 0o077:
-        raise KafkaError(
-            f"KAFKA_PASSWORD_FILE={name} is readable by others (mode {mode:04o}); restrict it with "
-            "chmod 600"
-        )
-    if not word:
-        raise KafkaError(f"KAFKA_PASSWORD_FILE={name} is empty; write the password into it")
-    return word
-
-
-def _metadata(client: Access, patience: float) -> Any:
-    if client.ca and not Path(client.ca).is_file():
-        raise KafkaError(f"ssl.ca.location {client.ca} is not a file; fix the path")
-    heard: list[Code] = []
-    # The client logs the same errors that it passes to the callback.
-    quiet = {"error_cb": heard.append, "log_level": 0, "reconnect.backoff.max.ms": 500}
-    try:
-        admin = AdminClient(client.client_options() | quiet)
-    except KafkaException as error:
-        raise KafkaError(f"the Kafka client rejected its settings ({error}); fix them") from None
-    ends = time.monotonic() + patience
-    while True:
-        try:
-            return admin.list_topics(timeout=min(1.0, patience))
-        except KafkaException:
-            admin.poll(0)
-        final = [e for e in heard if e.code() in (Code._AUTHENTICATION, Code._SSL)]
-        if final or time.monotonic() > ends:
-            raise KafkaError(_cause(client, final or heard)) from None
-
-
-def _cause(client: Access, heard: Sequence[Code]) -> str:
-    # The last error only says that all brokers are down.
-    told = [e for e in heard if e.code() != Code._ALL_BROKERS_DOWN]
-    error = told[-1] if told else None
-    text = error.str() if error else "no answer"
-    said = text.rpartition(f"{client.servers.partition(',')[0]}/bootstrap: ")[2]
-    said = said.partition(" (after ")[0]
-    if error and error.code() == Code._AUTHENTICATION:
-        return (
-            f"{client.servers} rejected user {client.username!r} ({said}); fix sasl.username, or "
-            "the password in KAFKA_PASSWORD"
-        )
-    tls = _speaks_tls(client.servers)
-    if client.protocol.endswith("SSL") and tls is False:
-        return f"{client.servers} does not use TLS; set security.protocol to PLAINTEXT"
-    if client.protocol == "PLAINTEXT" and tls:
-        return f"{client.servers} accepts only TLS; set security.protocol to SASL_SSL or SSL"
-    if client.protocol == "PLAINTEXT" and tls is False:
-        return (
-            f"{client.servers} is not a Kafka broker, or requires a login ({said}); for the lab's "
-            "own broker, set HUDILAB_HOME to its home, for any other, set security.protocol and "
-            "sasl.username"
-        )
-    if error and error.code() == Code._SSL:
-        return (
-            f"the certificate of {client.servers} is not trusted ({said}); "
-            "set ssl.ca.location to the PEM file of the CA that signed it"
-        )
-    return (
-        f"no broker answers at {client.servers} ({said}); "
-        "set BOOTSTRAP_SERVERS, or start a broker with: hudilab services start kafka"
-    )
-
-
-def _speaks_tls(servers: str) -> bool | None:
-    """Return whether the first server answers a TLS handshake; None if nothing listens there.
-
-    Kafka's client cannot tell a broker with a different protocol from one that is down.
-    """
-    host, _, port = servers.partition(",")[0].rpartition(":")
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), 2) as raw:
-            try:
-                context.wrap_socket(raw).close()
-            except OSError:
-                return False
-            return True
-    except OSError:
-        return None
-
-
-def _connect(servers: str, patience: float) -> None:
-    problems = []
-    for server in servers.split(","):
-        host, _, port = server.rpartition(":")
-        try:
-            with socket.create_connection((host.strip("[]"), int(port)), patience):
-                return
-        except OSError as error:
-            problems.append(f"{server}: {error.strerror or error}")
-    raise KafkaError(
-        f"no broker answers ({'; '.join(problems)}); fix bootstrap.servers, or allow access to it "
-        "(network, security group)"
-    )
-
-
-def _done(futures: Mapping[str, Any]) -> None:
+def _done(futures: Mapping[str, Any], patience: float = PATIENCE) -> None:
     for name, future in futures.items():
         try:
-            future.result(PATIENCE * 2)
+            future.result(patience * 2)
         except TimeoutError as error:
             raise KafkaError(f"topic {name!r}: {_said(error)}; {AGAIN}") from None
         except KafkaException as error:

@@ -1,0 +1,74 @@
+"""Find the number of rows in files, or count them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from hudilab.errors import InspectError
+from hudilab.inspect.history import History
+from hudilab.inspect.model import Commit, Slice
+from hudilab.inspect.parquet import FOOTER, Damaged, count_rows, footer_size
+from hudilab.inspect.store import Store
+from hudilab.inspect.timeline import parse_commit
+
+__all__ = ["count_snapshot", "with_rows"]
+
+FOOTERS = 1000  # most footers to read, for files whose row count no commit gives
+
+
+def with_rows(
+    store: Store, slices: list[Slice], commits: Mapping[str, Commit], archive: History
+) -> list[Slice]:
+    """Fill in the row counts of base files without logs, from commits or footers."""
+    plain = {part.base: part for part in slices if part.base and not _has_rows_in_logs(part)}
+    latest = {base: part for base, part in plain.items() if part.is_latest}
+    rows = {stat.path: stat.writes for commit in commits.values() for stat in commit.stats}
+    times = {part.instant for base, part in latest.items() if base not in rows}
+    if times:
+        for content in archive.contents(times).values():
+            rows |= {stat.path: stat.writes for stat in parse_commit(content).stats}
+    missing = [base for base in latest if base not in rows]
+    if missing and len(missing) <= FOOTERS and missing[0].endswith(".parquet"):
+        counts = store.each(partial(_footer_rows, store), missing)
+        rows |= dict(zip(missing, counts, strict=True))
+    return [
+        part._replace(rows=rows.get(part.base)) if part.base in plain else part for part in slices
+    ]
+
+
+def _has_rows_in_logs(part: Slice) -> bool:
+    # Logs of change data capture only repeat rows.
+    return any(not log.endswith(".cdc") for log in part.logs)
+
+
+def _footer_rows(store: Store, path: str) -> int:
+    """Return the number of rows in a Parquet file."""
+    try:
+        tail = store.tail(path, FOOTER)
+        if (size := footer_size(tail)) > len(tail):
+            tail = store.tail(path, size)
+        return count_rows(tail)
+    except Damaged:
+        raise InspectError(
+            f"the data file {store.uri}/{path} is damaged; restore it from a backup, or return "
+            "to a savepoint: CALL rollback_to_savepoint(table => 'NAME', instant_time => 'T')"
+        ) from None
+
+
+def count_snapshot(store: Store) -> int:
+    """Count the rows of a snapshot query with hudi-rs, batch by batch."""
+    from hudi import HudiReadOptions, HudiTableBuilder
+
+    # hudi-rs percent-decodes URIs, but not paths.
+    place = store.uri.removeprefix("file://")
+    try:
+        builder = HudiTableBuilder.from_base_uri(place)
+        table = builder.with_storage_options(store.storage_options()).build()
+        return sum(batch.num_rows for batch in table.read_stream(HudiReadOptions()))
+    except Exception as error:  # any failure of hudi-rs
+        why = " ".join(str(error).split())[:200]
+        raise InspectError(
+            f"hudi-rs cannot count the rows of {store.uri}: {why}; omit --count: "
+            f"hudilab inspect '{store.uri}'"
+        ) from None

@@ -1,0 +1,100 @@
+"""The process of a session's JVM: the environment it starts in, its log, and how it ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyspark import SparkContext
+
+from hudilab.runtime.java.class_archive import ARCHIVE, with_archive
+from hudilab.runtime.java.find import find_java, spark_home
+from hudilab.runtime.s3 import older_names
+from hudilab.runtime.settings import Settings
+
+__all__ = ["environment", "java_end", "log_file", "output_to"]
+
+# Exit codes of a JVM: Spark's own for an OutOfMemoryError, and signal 9.
+_ENDS = {
+    52: "Java ran out of memory",
+    -9: "Java was killed, as happens if the machine has no memory left",
+}
+
+
+def environment(settings: Settings, app: str, asked: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables for the JVM, which reads them once, at startup."""
+    java = find_java()
+    started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    log = settings.home / "logs" / f"{app}-{started}-{os.getpid()}.log"
+    found = {
+        "JAVA_HOME": str(java.home),
+        "HUDILAB_JAVA": java.notice,  # what was chosen and why; from now on JAVA_HOME is set
+        # An inherited SPARK_HOME could start a Spark other than the pinned one.
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_CONF_DIR": str(settings.conf_dir),
+        "HUDI_CONF_DIR": str(settings.conf_dir),
+        # `hudilab run` has already chosen the file, and tells the user its name.
+        "HUDILAB_LOG_FILE": os.environ.get("HUDILAB_LOG_FILE", str(log)),
+        "HUDILAB_SPARK_SETTINGS": str(settings.spark_defaults),  # an error may name it
+        # Workers run the system's python3 unless told otherwise.
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+    }
+    found |= older_names()
+    found["SPARK_SUBMIT_OPTS"] = with_archive(
+        os.environ.get("SPARK_SUBMIT_OPTS", ""), settings.project / "jars" / ARCHIVE
+    )
+    if settings.runtime == "LOCAL" or asked.get("spark.driver.host") == "127.0.0.1":
+        found["SPARK_LOCAL_IP"] = "127.0.0.1"
+    return found
+
+
+def log_file() -> Path:
+    """Return the log file of the running JVM."""
+    return Path(os.environ["HUDILAB_LOG_FILE"])
+
+
+def java_end(patience: float = 0.0) -> str | None:
+    """Return how the JVM that this process started has ended, and the remedy; None if it runs.
+
+    Args:
+        patience: In seconds; a connection is lost a moment before its JVM has ended.
+    """
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:  # none was started, or spark-submit's JVM started this process
+        return None
+    try:
+        code = int(process.wait(patience))
+    except subprocess.TimeoutExpired:
+        return None
+    end = _ENDS.get(code, f"Java ended with exit code {code}")
+    log, file = os.environ.get("HUDILAB_LOG_FILE"), os.environ.get("HUDILAB_SPARK_SETTINGS")
+    if log:  # a session that the reader opened without open_session has neither
+        end += f", see the log {log}"
+    if code in _ENDS:
+        where = f" in {file}" if file else ""
+        end += f"; raise spark.driver.memory{where}, or use smaller batches, and restart"
+    else:
+        end += "; restart"
+    return f"{end} the kernel or the job"
+
+
+@contextmanager
+def output_to(file: Path) -> Iterator[None]:
+    """Point file descriptors 1 and 2 at the log while the JVM starts: it inherits them."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = os.dup(1), os.dup(2)
+    with file.open("ab") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        for target, copy in zip((1, 2), saved, strict=True):
+            os.dup2(copy, target)
+            os.close(copy)

@@ -1,0 +1,243 @@
+"""Read `application_properties.json` and its runtime's file into one set of groups; find faults."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from hudilab.errors import ConfigError
+from hudilab.runtime.groups import KNOWN, TABLE_GROUP, Entry, Table, keys_of
+
+__all__ = ["Groups", "Problems", "read_groups", "read_options"]
+
+_ENTRY = TypeAdapter(Entry)
+_OTHER = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))
+_WANTED = {"string_type": "a string", "dict_type": "an object", "model_type": "an object"}
+
+
+class Problems:
+    """What is wrong with the environment and the files, to be raised as one error."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def add(self, text: str) -> None:
+        """Add a problem and its remedy."""
+        self._texts.append(text)
+
+    def raise_all(self) -> None:
+        """Raise one ConfigError that lists all problems; do nothing if there are none."""
+        if self._texts:
+            raise ConfigError("; ".join(self._texts))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The known groups of all files, merged, and the file that each (group, key) was read from."""
+
+    models: Mapping[str, BaseModel]
+    origins: Mapping[tuple[str, str], Path]
+
+
+def read_options(file: Path) -> dict[str, str]:
+    """Read a Spark or Hudi properties file: per line a key, spaces or `=` or `:`, and a value."""
+    lines = (line.strip() for line in file.read_text(encoding="utf-8").splitlines())
+    pairs = (re.split(r"\s*[=:\s]\s*", f"{line} ", maxsplit=1) for line in lines if line)
+    return {key: value.strip() for key, value in pairs if not key.startswith(("#", "!"))}
+
+
+def read_groups(files: Sequence[Path], project: Path, problems: Problems) -> Groups:
+    """Return the known groups of the files, each file's keys over those of the files before it.
+
+    What is wrong with a file becomes one problem, in which the file is named relative to `project`
+    if it is in there.
+    """
+    read = [_File.read(path, project) for path in files]
+    merged = _Merged()
+    for file in read:
+        merged.add(file)
+    models, faults = merged.validate()
+    for file in read:
+        if file.unreadable:
+            problems.add(f"{file.label} {file.unreadable}")
+        elif found := dict.fromkeys(_faults(file, faults)):
+            problems.add(f"{file.label}: {'; '.join(found)}; fix the file")
+    if not any(file.unreadable for file in read):
+        _check_table(read, problems)
+    return Groups(models, merged.origins)
+
+
+class _Object(dict[str, Any]):
+    """A JSON object that records duplicate keys (the parser silently keeps the last one)."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.twice = [key for key, times in Counter(key for key, _ in pairs).items() if times > 1]
+
+
+@dataclass(frozen=True)
+class _File:
+    """A settings file: the entries of its list, or why they cannot be read."""
+
+    path: Path
+    label: str
+    entries: list[Any]
+    unreadable: str
+
+    @classmethod
+    def read(cls, path: Path, project: Path) -> _File:
+        label = path.relative_to(project) if path.is_relative_to(project) else path
+        return cls(path, str(label), *_parse(path))
+
+    def names(self) -> Counter[str]:
+        """Return the groups of this file, and how often each appears."""
+        return Counter(name for entry in self.entries if (name := _name_and_properties(entry)[0]))
+
+
+def _parse(source: Path) -> tuple[list[Any], str]:
+    """Return the file's list, or why there is none; never quote the file: it may hold secrets."""
+    try:
+        groups = json.loads(source.read_text("utf-8-sig"), object_pairs_hook=_Object)
+    except FileNotFoundError:
+        return [], f"does not exist; create it with group {TABLE_GROUP!r}, or set HUDILAB_CONF"
+    except OSError as error:
+        return [], f"cannot be read ({error.strerror}); make it a readable file"
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno} column {error.colno}"
+        return [], f"is not valid JSON ({error.msg}, {place}); fix the syntax"
+    except UnicodeDecodeError as error:
+        return [], f"is not valid UTF-8 (byte {error.start}); save it as UTF-8"
+    except (RecursionError, ValueError):
+        return (
+            [],
+            "is nested too deeply or contains too long a number; write a plain list of groups",
+        )
+    if isinstance(groups, list):
+        return groups, ""
+    remedy = 'write [{"PropertyGroupId": "HudiTable0", "PropertyMap": {...}}]'
+    return [], f"contains {_kind(groups)}, not a list of groups; {remedy}"
+
+
+def _name_and_properties(entry: Any) -> tuple[str, Any]:
+    group = entry if isinstance(entry, dict) else {}
+    name = group.get("PropertyGroupId")
+    return name if isinstance(name, str) else "", group.get("PropertyMap")
+
+
+# What is wrong with the merged keys of each group, each text with the file of its key.
+_Faults = dict[str, list[tuple[Path, str]]]
+
+
+@dataclass
+class _Merged:
+    """The files' groups merged: each key's value and file, and the first file of each group."""
+
+    properties: dict[str, dict[str, Any]] = field(default_factory=dict)
+    origins: dict[tuple[str, str], Path] = field(default_factory=dict)
+    first: dict[str, Path] = field(default_factory=dict)
+
+    def add(self, file: _File) -> None:
+        """Merge the entries that have the shape of a group; `_faults` reports the others."""
+        for name, properties in map(_name_and_properties, file.entries):
+            if name and isinstance(properties, dict):
+                self.first.setdefault(name, file.path)
+                self.properties[name] = self.properties.get(name, {}) | properties
+                self.origins |= {(name, key): file.path for key in properties}
+
+    def validate(self) -> tuple[dict[str, BaseModel], _Faults]:
+        """Return the known groups that are valid, and the faults of those that are not."""
+        models: dict[str, BaseModel] = {}
+        faults: _Faults = {}
+        for name, properties in self.properties.items():
+            if (shape := KNOWN.get(name)) is None:
+                continue
+            try:
+                models[name] = shape.model_validate(properties)
+            except ValidationError as error:
+                for detail in error.errors():
+                    key = (name, str(detail["loc"][-1]))
+                    text = _complaint(f"group {name!r}", detail, keys_of(shape))
+                    file = self.origins.get(key, self.first[name])
+                    faults.setdefault(name, []).append((file, text))
+        return models, faults
+
+
+def _faults(file: _File, merged: _Faults) -> Iterable[str]:
+    """Yield what is wrong with a file; of a group that several files share, only its own keys."""
+    for number, entry in enumerate(file.entries, 1):
+        name, properties = _name_and_properties(entry)
+        where = f"group {name!r}" if name else f"entry {number}"
+        yield from _check(_ENTRY, entry, where, keys_of(Entry))
+        if not isinstance(properties, dict):
+            continue
+        if name in KNOWN:
+            yield from _twice(properties, where)
+            yield from (text for path, text in merged.get(name, ()) if path == file.path)
+        else:
+            yield from _check(_OTHER, properties, where, [])
+    yield from (f"group {name!r} appears {n} times" for name, n in file.names().items() if n > 1)
+
+
+def _check_table(files: Sequence[_File], problems: Problems) -> None:
+    """Add a problem if no file has the table's group."""
+    names = dict.fromkeys(name for file in files for name in file.names())
+    if TABLE_GROUP in names:
+        return
+    shown = ", ".join(name if name.isprintable() else repr(name) for name in names)
+    there = f"groups found: {shown or 'none'}"
+    remedy = f"add it with the keys {', '.join(keys_of(Table))}"
+    labels = " or ".join(file.label for file in files)
+    problems.add(f"no group {TABLE_GROUP!r} in {labels}; {there}; {remedy}")
+
+
+def _check(shape: TypeAdapter[Any], data: object, where: str, keys: list[str]) -> list[str]:
+    """Return what is wrong with `data`, with types and keys but no values: they may be secrets."""
+    found = _twice(data, where)
+    try:
+        shape.validate_python(data)
+    except ValidationError as error:
+        found += [_complaint(where, detail, keys) for detail in error.errors()]
+    return found
+
+
+def _twice(data: object, where: str) -> list[str]:
+    return [f"{where} has key {key!r} twice" for key in getattr(data, "twice", ())]
+
+
+def _kind(value: object) -> str:
+    kinds = {
+        dict: "an object",
+        list: "a list",
+        str: "a string",
+        bool: "a boolean",
+        type(None): "null",
+    }
+    return next((kinds[kind] for kind in type(value).__mro__ if kind in kinds), "a number")
+
+
+def _complaint(where: str, detail: ErrorDetails, keys: list[str]) -> str:
+    key, kind = str(detail["loc"][-1]) if detail["loc"] else "", detail["type"]
+    subject = f"{where}: key {key!r}" if key else where
+    if kind == "missing":
+        return f"{where} has no key {key!r}"
+    if kind == "extra_forbidden":
+        lower = {known.lower(): known for known in keys}
+        near = get_close_matches(key.lower(), lower, 1, 0.75)
+        hint = "".join(f" (did you mean {lower[match]!r}?)" for match in near)
+        return f"{where} has an unknown key {key!r}{hint}"
+    if kind in _WANTED:
+        return f"{subject} is {_kind(detail['input'])}, not {_WANTED[kind]}"
+    if kind == "string_pattern_mismatch":
+        return f"{subject} is not a valid name (letters, digits and _, not starting with a digit)"
+    if kind == "literal_error":
+        return f"{subject} must be {detail['ctx']['expected']}"
+    return f"{subject} {'is empty' if kind == 'string_too_short' else detail['msg']}"

@@ -1,0 +1,291 @@
+"""The lab's work on a cluster: jobs, executors, the history of applications, lessons, a bundle."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.request import urlopen
+
+import boto3
+import psutil
+import pytest
+from contract import checks
+from kills import rows_of
+from services.clusters import (
+    APPEND,
+    PROJECT,
+    clean,
+    hudilab,
+    objects,
+)
+
+from hudilab.errors import ServiceError
+from hudilab.lessons.prices import messages
+from hudilab.operations.servers.history import find_history, start_history, stop_history
+from hudilab.operations.servers.s3 import S3Server
+from hudilab.runtime.kafka import Access, create_topics, produce, topic_rows
+from hudilab.runtime.settings import Settings
+from hudilab.waiting import wait_for
+
+TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
+
+
+def facts(notebook: Path) -> dict[str, str]:
+    """What each compared cell of a notebook printed, by its source."""
+    cells = [cell for cell in checks.code(checks.read(notebook)) if cell.outputs]
+    compared = [cell for cell in cells if "nbval-check-output" in checks.tags(cell)]
+    said = {cell.source: "".join(checks.texts(cell)) for cell in compared}
+    # The one line that a warehouse on S3 adds.
+    return {source: re.sub(r"(?m)^s3:// rewritten .*\n", "", text) for source, text in said.items()}
+
+
+def test_a_job_that_ends_before_it_begins_says_why(env: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("raise ValueError('nothing to do')\n")
+    done = hudilab(env, "submit", "--detach", str(tmp_path / "broken.py"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(
+        f"hudilab: {tmp_path}/broken.py exited with code 1: ValueError: nothing to do; see the log "
+    )
+
+
+@pytest.fixture(scope="module")
+def preflight(env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """What the preflight says of the cluster: an application that has ended."""
+    return hudilab(env, "doctor", "--json")
+
+
+def test_the_preflight_asks_the_executors(
+    env: dict[str, str], preflight: subprocess.CompletedProcess[str]
+) -> None:
+    found = {check["name"]: check for check in json.loads(preflight.stdout)}
+    assert preflight.returncode == 0, preflight.stdout
+    assert found["cluster"]["found"].startswith(f"{env['SPARK_MASTER_URL']}, 2 workers, 4 cores")
+    python = f"{sys.version_info.major}.{sys.version_info.minor} with hudilab 0.1.0"
+    assert found["worker python"]["found"] == f"{python}; driver {python}"
+
+
+def ended(history: str) -> set[str]:
+    """Names of the applications that a history server has as ended."""
+    with urlopen(f"{history}/api/v1/applications?status=completed", timeout=60) as answer:
+        return {one["name"] for one in json.load(answer)}
+
+
+@pytest.mark.usefixtures("preflight")
+def test_an_application_that_has_ended_is_in_the_history(
+    settings: Settings, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events, mine = settings.home / "spark-events", {"HUDILAB_HOME": str(settings.home)}
+    up = hudilab(mine, "services", "start", "history")
+    running = find_history(settings)
+    assert running is not None, up.stderr
+    assert up.stdout == f"{running.describe()}\n"
+    assert running.describe() == (
+        f"history at {running.ui} of {events}, process {running.pid}, "
+        f"log {settings.home}/services/history/history.log"
+    )
+    wait_for(lambda: "doctor" in ended(running.ui), 60, "the history of doctor")
+    open_ones = psutil.Process(running.pid).net_connections("tcp")
+    assert {one.laddr.ip.removeprefix("::ffff:") for one in open_ones} == {"127.0.0.1"}
+    assert start_history(settings) == running  # one that runs is returned
+    for name, value in s3.env().items():
+        monkeypatch.setenv(name, value)
+    elsewhere = "s3a://hudilab/events"
+    with pytest.raises(ServiceError) as caught:
+        start_history(settings, elsewhere)
+    assert str(caught.value) == (
+        f"{running.describe()} is already running with other settings; stop it with: hudilab "
+        "services stop history"
+    )
+    down = hudilab(mine, "services", "stop", "history")
+    assert down.stdout == f"history stopped, process {running.pid}\n"
+    assert find_history(settings) is None
+    with pytest.raises(ServiceError) as caught:
+        start_history(settings, "s3a://hudilab/nothing")
+    assert str(caught.value) == (
+        "Spark's history exited with code 1: Caused by: java.io.FileNotFoundException: No such "
+        "file or directory: s3a://hudilab/nothing; see "
+        f"{settings.home}/services/history/history.log"
+    )
+    assert find_history(settings) is None
+    log = next(one for one in events.iterdir() if '"doctor"' in one.read_text()[:100_000])
+    boto3.client("s3").upload_file(str(log), "hudilab", f"events/{log.name}")
+    with_s3 = start_history(settings, elsewhere)
+    try:
+        wait_for(lambda: ended(with_s3.ui) == {"doctor"}, 60, "the history on S3")
+    finally:
+        assert stop_history(settings) == with_s3.pid
+
+
+def test_executors_with_another_python(env: dict[str, str], tmp_path: Path) -> None:
+    other = tmp_path / "python3.10"
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nfrom collections import namedtuple\n"
+        'info = namedtuple("version_info", "major minor micro releaselevel serial")\n'
+        'sys.version_info = info(3, 10, 0, "final", 0)\n'
+    )
+    other.write_text(
+        f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec "{sys.executable}" "$@"\n'
+    )
+    other.chmod(0o755)
+    done = hudilab(env | {"PYSPARK_PYTHON": str(other)}, "doctor", "--json")
+    found = {check["name"]: check for check in json.loads(done.stdout)}
+    assert done.returncode == 1
+    assert "[PYTHON_VERSION_MISMATCH]" in found["worker python"]["found"]
+    assert found["worker python"]["remedy"] == (
+        "run driver and workers with the same Python and package: set PYSPARK_PYTHON"
+    )
+
+
+@pytest.mark.parametrize("command", ["doctor", "submit"])
+def test_executors_that_do_not_start(
+    env: dict[str, str], settings: Settings, tmp_path: Path, command: str
+) -> None:
+    conf = tmp_path / "conf"
+    shutil.copytree(PROJECT / "conf", conf)
+    file = conf / "docker" / "spark-defaults.conf"
+    file.write_text(f"{file.read_text()}\nspark.executor.extraJavaOptions -XX:+UseSerialGC\n")
+    arguments = ("--json",) if command == "doctor" else ("sensor_readings",)
+    done = hudilab(env | {"HUDILAB_CONF": str(conf)}, command, *arguments)
+    assert done.returncode == 1
+    told = done.stdout  # where spark-submit has put the driver's stderr
+    if command == "doctor":
+        (check,) = [one for one in json.loads(done.stdout) if one["name"] == "spark"]
+        told = f"{check['found']}; {check['remedy']}"
+    work = f"{settings.home}/services/cluster/worker-[12]/work"
+    assert re.search(
+        rf"no executor of (app-\S+) started at {env['SPARK_MASTER_URL']}; the first one failed: "
+        rf"Multiple garbage collectors selected; see {work}/\1/[01], and fix spark.executor.\* in "
+        rf"{file}\n?$",
+        told,
+    ), told
+
+
+def test_a_run_without_its_cluster_ends_at_once(env: dict[str, str]) -> None:
+    started = time.monotonic()
+    done = hudilab(env | {"SPARK_MASTER_URL": "spark://127.0.0.1:1"}, "run", "02", "--out", "/tmp")
+    assert done.returncode == 1
+    assert "SessionError: no Spark master is listening at spark://127.0.0.1:1 (" in done.stderr
+    assert time.monotonic() - started < 40  # with the kernel's start
+
+
+def run_with_the_same_facts(
+    env: Mapping[str, str], name: str, folder: Path, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a notebook; its facts must be those of the outputs in git."""
+    done = hudilab(env, "run", name, "--exercises", "--out", str(folder), *arguments)
+    assert done.returncode == 0, done.stderr[-3000:]
+    local = facts(PROJECT / "notebooks" / f"{name}.ipynb")
+    assert len(local) >= 7
+    of_disk = [source for source in local if "meets_lock" in source]  # S3 has no lock files
+    for source in of_disk:
+        del local[source]
+    assert facts(folder / f"{name}.ipynb") == local
+    return done
+
+
+@pytest.mark.deep
+def test_notebook_02_gives_the_same_results(env: dict[str, str], tmp_path: Path) -> None:
+    more = ("-p", "run_id", "nb")
+    done = run_with_the_same_facts(env, "02_write_hudi_stream", tmp_path, *more)
+    assert done.stdout.splitlines()[-1] == (
+        "hudilab: rows=5000 commits=5 partitions=11 "
+        "table=s3a://hudilab/warehouse/run-nb/lessons/sensor_readings"
+    )
+
+
+@pytest.fixture
+def on_s3(env: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    """A driver without a cluster, whose warehouse is on S3."""
+    conf = shutil.copytree(PROJECT / "conf", tmp_path / "conf")
+    file = conf / "application_properties.json"
+    named = re.compile(r'("warehouse.path": )"[^"]*"')
+    file.write_text(named.sub(r'\1"s3://hudilab/warehouse"', file.read_text("utf-8")), "utf-8")
+    alone = {"RUNTIME_ENV": "", "SPARK_MASTER_URL": "", "IS_LOCAL": "false"}
+    return env | alone | {"HUDILAB_CONF": str(conf)}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("where", ["env", "on_s3"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "04_update_delete_merge",  # its erasure opens every object of the table on S3
+        "05_merge_on_read_and_table_services",
+        "06_schema_and_indexes",  # its metadata tables are compacted by each commit on S3
+        "10_break_it",  # kills an application
+    ],
+)
+def test_a_lesson_gives_the_same_results(
+    name: str, where: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    run_with_the_same_facts(request.getfixturevalue(where), name, tmp_path / "out")
+
+
+@pytest.mark.deep
+def test_notebook_07_gives_the_same_results(
+    env: dict[str, str], kafka: Access, tmp_path: Path
+) -> None:
+    with_kafka = env | {"BOOTSTRAP_SERVERS": kafka.servers}
+    run_with_the_same_facts(with_kafka, "07_kafka_stock_prices", tmp_path)
+
+
+@pytest.mark.deep
+def test_stock_prices_go_through(env: dict[str, str], kafka: Access, settings: Settings) -> None:
+    create_topics(kafka, TOPICS, afresh=True)
+    produce(kafka, "stocks-in", messages(340, seed=1))
+    job = ("submit", "stock_prices", "--available-now", "--run-id", "prices")
+    done = hudilab(env | {"BOOTSTRAP_SERVERS": kafka.servers}, *job)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "hudilab: application app-" in done.stdout
+    assert topic_rows(kafka, ["stocks-out"])["end"].sum() == 340
+    assert rows_of(objects(settings, "run-prices/lab/stock_prices")) == (340, 340)
+
+
+@pytest.mark.deep
+def test_a_bundle_is_submitted(env: dict[str, str], settings: Settings, tmp_path: Path) -> None:
+    bundle = tmp_path / "hudilab-bundle.zip"
+    assert hudilab(env, "bundle", "--out", str(bundle)).returncode == 0
+    job = ("sensor_readings", "--rows", "200", "--batches", "2", "--run-id", "bundle")
+    done = hudilab(env, "submit", "--bundle", str(bundle), *job)
+    assert done.stdout.splitlines()[-1] == (
+        "hudilab: rows=200 commits=2 partitions=11 "
+        "table=s3a://hudilab/warehouse/run-bundle/lab/sensor_readings"
+    ), done.stdout[-3000:]
+    (root,) = settings.home.glob("submitted/bundle-*")
+    logs = (settings.home / "spark-events").iterdir()
+    (log,) = (text for one in logs if f"{root}/lib" in (text := one.read_text()))
+    events = {one["Event"]: one for one in map(json.loads, log.splitlines())}
+    conf = dict(events["SparkListenerEnvironmentUpdate"]["Spark Properties"])
+    assert conf["spark.jars"].endswith(f"{root}/lib/hudilab-dependencies.jar")
+    assert conf["spark.app.name"] == "sensor_readings"
+    # No jar of the checkout but what a platform has of its own, beside Spark's.
+    for side in ("driver", "executor"):
+        path = conf[f"spark.{side}.extraClassPath"].split(os.pathsep)
+        assert {Path(one).parent.name for one in path} == {"jars", "s3"}
+
+
+@pytest.mark.deep
+def test_a_new_executor_may_compact_the_metadata_table(
+    settings: Settings, env: dict[str, str]
+) -> None:
+    # Its tenth commit compacts it: here that is the first work of new executors.
+    for commits, rows in ((5, 5), (4, 9), (1, 10), (1, 11)):
+        done = subprocess.run(
+            [sys.executable, str(APPEND), "s3a://hudilab/warehouse/meta", str(commits)],
+            env=clean() | env,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert int(done.stdout) == rows
+    timeline = objects(settings, "meta/.hoodie/metadata/.hoodie/timeline")
+    assert len(list(timeline.glob("*_*.commit"))) == 1, "no compaction: the moment was missed"

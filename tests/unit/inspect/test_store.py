@@ -1,0 +1,83 @@
+"""Files on a disk: they are only read, and they can vanish."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from unit.handmade import HandMade, at
+from unit.inspect.tables import A, look
+
+from hudilab.errors import InspectError
+from hudilab.inspect import inspect
+from hudilab.inspect.store import DiskStore, Entry, Vanished
+from hudilab.inspect.table import read_facts
+
+
+def test_nothing_is_written(table: HandMade) -> None:
+    table.commit(10, 12, {A: 5})
+
+    def state() -> list[tuple[str, int, int]]:
+        found = sorted(table.root.rglob("*"))
+        return [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in found]
+
+    before = state()
+    found = look(table, archived=True)
+    _ = found.report, found.to_html(), str(found), found._repr_html_(), found.content(at(10))
+    assert state() == before
+
+
+def test_a_table_that_changes_is_read_again(table: HandMade) -> None:
+    table.commit(10, 12, {A: 5})
+
+    class Changing(DiskStore):
+        """Lists a commit's file that is gone when it is read, so many times."""
+
+        times = 1
+
+        def files(self) -> list[Entry]:
+            found = super().files()
+            if self.times:
+                self.times -= 1
+                found.append(Entry(f".hoodie/timeline/{at(5)}_{at(6)}.commit", 1, 0.0))
+            return found
+
+    store = Changing(table.root)
+    assert len(read_facts(store).events) == 1
+    store.times = 9
+    with pytest.raises(InspectError) as caught:
+        read_facts(store)
+    assert str(caught.value) == (
+        f"file://{table.root}/.hoodie/timeline/{at(5)}_{at(6)}.commit was deleted during the read: "
+        "the table changed in each of five attempts; try again when fewer writers are running: "
+        "hudilab inspect TABLE"
+    )
+    with pytest.raises(Vanished):
+        store.read("none")
+
+
+def test_no_right_to_read(table: HandMade) -> None:
+    """Nobody may read what root closed; a child of root's becomes nobody."""
+    table.commit(10, 12, {A: 5})
+    closed = table.timeline
+    for folder in (table.root, *table.root.parents):
+        if folder.is_relative_to(table.root.parents[3]) and folder.stat().st_uid == os.getuid():
+            folder.chmod(folder.stat().st_mode | 0o055)
+    closed.chmod(0)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.getuid() == 0:
+                os.setuid(65534)
+            inspect(str(table.root))
+            os.write(writer, b"read")
+        except BaseException as error:
+            os.write(writer, str(error).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    closed.chmod(0o755)
+    assert os.read(reader, 4096).decode() == (
+        f"cannot read {closed}: permission denied; ask its owner for read access, or run as a "
+        "user who has it: hudilab inspect TABLE"
+    )
