@@ -2,10 +2,11 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
 BIN := .venv/bin
 ARGS ?=
+BENCH ?= peers
 LOCK := uv export --quiet --frozen --format requirements-txt --no-emit-project --no-annotate --no-header --extra lab
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run lab check test lesson test-deep golden book bundle bench bench-updates lock clean
+.PHONY: help setup setup-dev run lab check test lesson test-deep golden book bundle bench lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -43,11 +44,8 @@ book: setup-dev ## build dist/book, the lessons as a site; ARGS=--as-committed r
 bundle: setup ## build dist/hudilab-bundle.zip, what spark-submit needs elsewhere
 	@$(BIN)/hudilab jars core kafka msk && $(BIN)/hudilab bundle $(ARGS)
 
-bench: setup ## compare with other sinks: five rounds, about half an hour
-	@$(BIN)/python benchmarks/peers.py $(ARGS)
-
-bench-updates: setup ## compare updates with MERGE INTO of other formats: three rounds, an hour
-	@$(BIN)/python benchmarks/updates.py $(ARGS)
+bench: setup ## compare with other sinks, half an hour; BENCH=updates with their MERGE INTO, an hour
+	@$(BIN)/python benchmarks/$(BENCH).py $(ARGS)
 
 lock: ## resolve pyproject.toml anew into both locks; needs uv (pip install uv)
 	@uv lock --quiet && $(LOCK) -o requirements.lock && $(LOCK) --extra dev --extra book -o requirements-dev.lock && rm uv.lock

@@ -17,7 +17,6 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from subprocess import Popen
 from typing import Any, NamedTuple
@@ -26,6 +25,7 @@ from urllib.request import Request, urlopen
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyspark
 from hudi import HudiTableBuilder
 
 from hudilab.runtime.java.find import find_java
@@ -179,7 +179,7 @@ def check(table: Path, partitions: int, rows: int | None) -> None:
 
 def command(home: Path, conf: Path) -> list[str]:
     """The SQL client as Flink's own script starts it, with the project's Java and jars."""
-    spark = Path(str(find_spec("pyspark").origin)).parent / "jars"  # type: ignore[union-attr]
+    spark = Path(pyspark.__file__).parent / "jars"
     shared = [jar for pattern in SHARED.split() for jar in spark.glob(f"{pattern}.jar")]
     jars = os.pathsep.join(map(str, verify(project_root() / "jars", ["flink"]) + shared))
     # Flink's closure cleaner and Kryo look into these, which Java 17 does not allow by itself.

@@ -55,7 +55,11 @@ def key(load: Load) -> str:
 
 def sql(home: Path, load: Load) -> str:
     numbers = f"({STEADY.format(name='readings')}) AS numbers(n)"
-    own = {"name": "readings", "ids": f"SELECT {key(load)} AS id, n FROM {numbers}", "number": "n"}
+    own: dict[str, object] = {
+        "name": "readings",
+        "ids": f"SELECT {key(load)} AS id, n FROM {numbers}",
+        "number": "n",
+    }
     own |= {"write": ORIGINAL, "pace": 10**9, "last": total(load) // 100 - 1}
     job = JOB.format(every=PAUSE_MS, pause=PAUSE_MS, on=True, **own, **fixed(home, PARTITIONS))
     return SESSION.format(home=home) + job
@@ -64,7 +68,7 @@ def sql(home: Path, load: Load) -> str:
 def has(table: Path, rows: int) -> bool:
     """Whether so many rows are committed."""
     with suppress(ValueError):  # a commit that is being written
-        return sum(stat["numWrites"] for stat in written(table)) >= rows
+        return bool(sum(stat["numWrites"] for stat in written(table)) >= rows)
     return False
 
 

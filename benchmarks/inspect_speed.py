@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -117,7 +118,7 @@ def main() -> None:
     if not large.exists():
         synthesise(small, large, asked.commits)
     hudilab = [python, "-c", "from hudilab.operations.cli import main; main()", "inspect"]
-    ways = {
+    ways: dict[str, Callable[[Path], list[str]]] = {
         "inspect --json": lambda table: [*hudilab, str(table), "--json"],
         "inspect": lambda table: [*hudilab, str(table)],
         "inspect --html": lambda table: [*hudilab, str(table), "--html", str(home / "page.html")],

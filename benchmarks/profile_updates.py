@@ -24,7 +24,8 @@ import matplotlib as mpl
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
-from peers import add_files, check_files, fetch_jars, run_script, table
+from comparison import add_files, check_files, run_script, table
+from peers import fetch_jars
 from updates import LIMIT, chosen_loads
 from updates_peer import TYPES
 
@@ -70,7 +71,9 @@ def stacks(file: Path) -> Iterable[list[str]]:
         name = (values.get("sampledThread") or {}).get("javaName") or ""
         if values.get("stackTrace") and THREADS.match(name):
             methods = (frame["method"] for frame in values["stackTrace"]["frames"])
-            yield [f"{one['type']['name'].replace('/', '.')}.{one['name']}" for one in methods]
+            yield [
+                f"{method['type']['name'].replace('/', '.')}.{method['name']}" for method in methods
+            ]
 
 
 def kind(stack: list[str]) -> str:
@@ -94,8 +97,8 @@ def picture(profiles: dict[str, dict[str, Any]], file: Path) -> None:
     figure, axes = plt.subplots(figsize=(11, 0.7 * len(profiles) + 1.6))
     names = [*RULES, SERVICES, ELSE]
     for number, name in enumerate(names):
-        left = [sum(one[before] for before in names[:number]) for one in profiles.values()]
-        widths = [one[name] for one in profiles.values()]
+        left = [sum(profile[before] for before in names[:number]) for profile in profiles.values()]
+        widths = [profile[name] for profile in profiles.values()]
         color = plt.get_cmap("tab10" if name != ELSE else "Greys")(number if name != ELSE else 0.3)
         axes.barh(list(profiles), widths, left=left, label=name, color=color)
         for row, (start, width) in enumerate(zip(left, widths, strict=True)):
@@ -134,7 +137,7 @@ def main() -> None:
         picture(profiles, arguments.picture)
     lines = [["percent of the samples", *profiles]]
     for name in [*RULES, SERVICES, ELSE, "samples"]:
-        lines.append([name, *(f"{one[name]:,.0f}" for one in profiles.values())])
+        lines.append([name, *(f"{profile[name]:,.0f}" for profile in profiles.values())])
     print(table(lines))
 
 

@@ -30,7 +30,8 @@ import matplotlib as mpl
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
-from peers import add_files, check_files, fetch_jars, table
+from comparison import Figures, add_files, check_files, table, write
+from peers import fetch_jars
 from spark_peer import PROJECT
 
 sys.path.append(str(PROJECT / "tests"))
@@ -38,7 +39,7 @@ from running import start_program, wait_while_running
 
 PARTS = {"appends": "hudi_append", "upserts": "hudi_upsert_mor"}
 # Key, what it is in the table, digits.
-FIGURES = {
+FIGURES: Figures = {
     "seconds": ("s a batch", 2),
     "cpu_s": ("processor s a batch", 2),
     "files": ("files", 0),
@@ -100,15 +101,15 @@ class Part:
         file = self.home / "batches.jsonl"
         lines = file.read_text("utf-8").splitlines() if file.exists() else []
         # After the last batch, the stream runs empty ones until it is stopped.
-        found = [one for one in map(json.loads, lines) if one["batch"] < self.batches]
-        return sorted(found, key=lambda one: int(one["batch"]))
+        found = [record for record in map(json.loads, lines) if record["batch"] < self.batches]
+        return sorted(found, key=lambda record: int(record["batch"]))
 
     def left(self) -> int:
         return self.batches - self.done()
 
     def done(self) -> int:
         """How many batches are recorded as done."""
-        return max((one["batch"] + 1 for one in self.records()), default=0)
+        return max((record["batch"] + 1 for record in self.records()), default=0)
 
 
 def end(driver: subprocess.Popen[str]) -> None:
@@ -122,7 +123,7 @@ def fifths(records: list[dict[str, Any]], key: str) -> list[float]:
     """The median of each fifth of the batches."""
     size = len(records) // FIFTHS
     parts = [records[at * size : (at + 1) * size] for at in range(FIFTHS)]
-    return [statistics.median(one[key] for one in part if key in one) for part in parts]
+    return [statistics.median(record[key] for record in part if key in record) for part in parts]
 
 
 def growth(records: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -138,19 +139,19 @@ def markdown(name: str, part: dict[str, Any]) -> str:
     """The table that a person reads."""
     head = [f"{len(part['batches'])} {name}, {part['kills']} kills"]
     lines = [[*head, *(f"fifth {number}" for number in range(1, FIFTHS + 1)), "last to second"]]
-    for key, one in part["growth"].items():
+    for key, figure in part["growth"].items():
         text, digits = FIGURES[key]
-        cells = [f"{value:,.{digits}f}" for value in one["fifths"]]
-        lines.append([text, *cells, f"**{one['ratio']:.2f}**"])
+        cells = [f"{value:,.{digits}f}" for value in figure["fifths"]]
+        lines.append([text, *cells, f"**{figure['ratio']:.2f}**"])
     return table(lines)
 
 
 def problems(name: str, part: dict[str, Any], most: float) -> list[str]:
     """What is wrong with a part, in words."""
     found = [f"{name}: {part[kind]} rows {kind}" for kind in ("lost", "twice") if part[kind]]
-    for key, one in part["growth"].items():
-        if one["ratio"] > most:
-            found.append(f"{name}: {FIGURES[key][0]} grew to {one['ratio']:.2f} times")
+    for key, figure in part["growth"].items():
+        if figure["ratio"] > most:
+            found.append(f"{name}: {FIGURES[key][0]} grew to {figure['ratio']:.2f} times")
     return found
 
 
@@ -218,10 +219,7 @@ def main() -> int:
             parts[name] = part | {"growth": growth(part["batches"])}
             print(markdown(name, parts[name]))
             print(f"\nrows {part['rows']}, lost {part['lost']}, twice {part['twice']}\n")
-            if arguments.json:
-                about = {"cores": os.cpu_count(), "arguments": vars(arguments), "parts": parts}
-                text = json.dumps(about, indent=1, default=str)
-                arguments.json.write_text(text + "\n", encoding="utf-8")
+            write(arguments.json, {"arguments": vars(arguments), "parts": parts})
             if arguments.picture:
                 picture(parts, arguments.picture)
     wrong = [text for name, part in parts.items() for text in problems(name, part, arguments.most)]

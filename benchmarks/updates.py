@@ -12,10 +12,7 @@ generator says has no figures: the run ends.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import statistics
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,20 +21,21 @@ import matplotlib as mpl
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
-from peers import (
-    FLINK,
-    GROUPS,
+from comparison import (
+    Figures,
+    Measured,
     add_arguments,
     bars,
     chosen,
-    fetch_jars,
     middle_and_spread,
     ratios,
+    rounds_of,
     run_script,
     spread_cell,
     table,
-    turns,
+    write,
 )
+from peers import FLINK, GROUPS, fetch_jars
 from updates_peer import PEERS as SPARK_PEERS
 from updates_peer import TYPES, parse
 
@@ -45,8 +43,7 @@ FLINK_UPSERT = "flink_hudi_upsert"
 PEERS = SPARK_PEERS | {FLINK_UPSERT: FLINK}
 LOADS = ("1m_100k_80", "4m_10k_80", "1m_10_100")
 MATCHED = ("delta_merge", "iceberg_merge_cow", "iceberg_merge_mor")
-# Key, what it is in the table, digits.
-FIGURES = {
+FIGURES: Figures = {
     "rows_per_s": ("rows/s", 0),
     "batch_s": ("s a batch, median", 2),
     "slowest": ("slowest batch to median", 1),
@@ -78,34 +75,34 @@ def figures(found: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def summary(measured: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def summary(measured: Measured) -> dict[str, Any]:
     """Medians, spread and ratios to the others within a round: what goes into the JSON file."""
     by_peer = {peer: [figures(found) for found in rounds] for peer, rounds in measured.items()}
     result: dict[str, Any] = {}
     for peer, rounds in by_peer.items():
-        one = middle_and_spread(rounds)
-        one["batches_s"] = [
+        medians = middle_and_spread(rounds)
+        medians["batches_s"] = [
             [batch["triggerExecution"] / 1000 for batch in found["batches"]]
             for found in measured[peer]
         ]
-        one["read"] = [found["read"] for found in measured[peer]]
-        one["read_after"] = [found["read_after"] for found in measured[peer]]
+        medians["read"] = [found["read"] for found in measured[peer]]
+        medians["read_after"] = [found["read_after"] for found in measured[peer]]
         for other in (name for name in by_peer if name != peer):
-            one[f"ratio_to_{other}"] = ratios(rounds, by_peer[other])
+            medians[f"ratio_to_{other}"] = ratios(rounds, by_peer[other])
         if best := [name for name in MATCHED if name in by_peer and name != peer]:
-            one["rate_to_best_merge"] = statistics.median(
+            medians["rate_to_best_merge"] = statistics.median(
                 mine["rows_per_s"] / max(by_peer[name][number]["rows_per_s"] for name in best)
                 for number, mine in enumerate(rounds)
             )
-        result[peer] = one
+        result[peer] = medians
     return result
 
 
 def markdown(load: str, peers: dict[str, Any], rounds: int) -> str:
     """The table that a person reads."""
     lines = [[f"{load}, {rounds} rounds", *(text for text, _ in FIGURES.values())]]
-    for peer, one in peers.items():
-        cells = [spread_cell(one, key, digits) for key, (_, digits) in FIGURES.items()]
+    for peer, medians in peers.items():
+        cells = [spread_cell(medians, key, digits) for key, (_, digits) in FIGURES.items()]
         lines.append([f"`{peer}`", *cells])
     return table(lines)
 
@@ -160,28 +157,23 @@ def main() -> None:
     parser.add_argument("--loads", default=",".join(LOADS), help="such as " + ",".join(LOADS))
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
-    asked = chosen(parser, arguments, PEERS)
+    names = chosen(parser, arguments, PEERS)
     loads = chosen_loads(parser, arguments)
     for load in loads:
-        if not any(takes(peer, load) for peer in asked):
+        if not any(takes(peer, load) for peer in names):
             parser.error(f"{FLINK_UPSERT} writes whole hundreds of rows, to all partitions: {load}")
-    fetch_jars(groups(asked))
+    fetch_jars(groups(names))
     options = [word for change in arguments.set for word in ("--set", change)]
     result: dict[str, Any] = {}
     for load in loads:
-        able = [peer for peer in asked if takes(peer, load)]
-        measured: dict[str, list[dict[str, Any]]] = {peer: [] for peer in able}
-        for number in range(arguments.rounds):
-            for peer in turns(able, number):
-                found = run_script(peer, program(peer, load, options), LIMIT)
-                measured[peer].append(found)
-                said = {k: round(value, 2) for k, value in figures(found).items()}
-                print(f"{load} round {number + 1} {peer} {said}", file=sys.stderr, flush=True)
-            # After each round, so that a run that is cut short has not been for nothing.
+        able = [peer for peer in names if takes(peer, load)]
+
+        def measure(peer: str, load: str = load) -> dict[str, Any]:
+            return run_script(peer, program(peer, load, options), LIMIT)
+
+        for _, measured in rounds_of(able, arguments.rounds, measure, figures, f"{load} "):
             result[load] = summary(measured)
-            if arguments.json:
-                about = {"rounds": arguments.rounds, "cores": os.cpu_count(), "loads": result}
-                arguments.json.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+            write(arguments.json, {"rounds": arguments.rounds, "loads": result})
             if arguments.picture:
                 picture(result, arguments.picture)
         print(markdown(load, result[load], arguments.rounds) + "\n", flush=True)

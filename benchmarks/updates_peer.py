@@ -17,7 +17,7 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -300,7 +300,7 @@ class Sampler:
     def __init__(self, spark: SparkSession, folder: Path | None) -> None:
         """folder: for the recordings; None: no sampling."""
         self._jvm: Any = spark._jvm
-        self._folder, self._recording = folder, None
+        self._folder, self._recording = folder, cast(Any, None)
 
     def start(self) -> None:
         if self._folder is not None:
@@ -340,7 +340,8 @@ def check(peer: Peer) -> None:
         raise SystemExit(f"{peer.peer}: the table is wrong ({peer.read().count()} rows)")
 
 
-def main() -> None:
+def given() -> argparse.Namespace:
+    """The arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("peer", choices=PEERS)
     parser.add_argument("load")
@@ -351,23 +352,12 @@ def main() -> None:
         "--buckets", type=int, default=1, help="of a partition, in the lab's tables"
     )
     parser.add_argument("--profile", type=Path, metavar="DIR", help="sample the JVM's stacks")
-    arguments = parser.parse_args()
-    load, home = parse(arguments.load, arguments.counted), arguments.home
-    kind = PEERS[arguments.peer]
-    os.environ["HUDILAB_HOME"] = str(home)
-    os.environ["HUDILAB_CONF"] = str(conf_dir(kind, home, arguments.set))
-    if kind == "iceberg":
-        # Its readers' direct buffers, of many small files, outgrow 2 GB: the default, as the heap.
-        inherited = os.environ.get("SPARK_SUBMIT_OPTS", "")
-        os.environ["SPARK_SUBMIT_OPTS"] = f"{inherited} -XX:MaxDirectMemorySize=6g"
-    spark = session(kind, home)
-    jvm: Any = spark._jvm
-    pid = jvm.java.lang.ProcessHandle.current().pid()
-    peer = CLASSES.get(kind, Peer)(
-        spark, arguments.peer, load, home, arguments.set, arguments.buckets
-    )
-    sampler = Sampler(spark, arguments.profile)
-    result: dict[str, Any] = {"peer": arguments.peer}
+    return parser.parse_args()
+
+
+def stream(peer: Peer, sampler: Sampler) -> tuple[list[dict[str, Any]], int]:
+    """Fill the table and stream the load; Spark's record of each batch, and the bytes written."""
+    load = peer.load
     before: dict[Path, int] = {}
     written: dict[Path, int] = {}  # services remove files: what each batch left is added up
 
@@ -391,26 +381,51 @@ def main() -> None:
             written.update(files_of(peer.folder))
 
     batches = load.fills + load.warm + load.counted
-    stream = sensor_stream(
-        spark,
+    readings = sensor_stream(
+        peer.spark,
         rows_per_batch=load.rows,
         sensors=PARTITIONS,
         seed=SEED + 1,
         rows=load.rows * batches,
     )
-    changed = changes(stream, load, load.fills).writeStream.foreachBatch(write)
+    changed = changes(readings, load, load.fills).writeStream.foreachBatch(write)
     query = changed.option("checkpointLocation", peer.place.checkpoint).start()
     # Spark's own number of rows is misleading: MERGE reads a batch twice.
     found = [batch | {"rows": load.rows} for batch in wait(query, batches, look)]
     sampler.stop("batches")
     written.update(files_of(peer.folder))
-    result |= {"batches": found, "warm": load.fills + load.warm}
-    new = {file: size for file, size in written.items() if file not in before}
-    one_batch = home / "one_batch"
-    readings = sensor_readings(spark, load.rows, sensors=PARTITIONS, seed=SEED + 1)
-    changes(readings, load).write.parquet(str(one_batch), partitionBy=["sensor_id"])
-    changed_bytes = bytes_of(files_of(one_batch)) * (load.warm + load.counted)
-    result["write_amplification"] = bytes_of(new) / changed_bytes
+    return found, bytes_of({file: size for file, size in written.items() if file not in before})
+
+
+def changed_bytes(peer: Peer, folder: Path) -> int:
+    """The bytes of the streamed rows, as Parquet and nothing else."""
+    load = peer.load
+    readings = sensor_readings(peer.spark, load.rows, sensors=PARTITIONS, seed=SEED + 1)
+    changes(readings, load).write.parquet(str(folder), partitionBy=["sensor_id"])
+    return bytes_of(files_of(folder)) * (load.warm + load.counted)
+
+
+def main() -> None:
+    arguments = given()
+    load, home = parse(arguments.load, arguments.counted), arguments.home
+    kind = PEERS[arguments.peer]
+    os.environ["HUDILAB_HOME"] = str(home)
+    os.environ["HUDILAB_CONF"] = str(conf_dir(kind, home, arguments.set))
+    if kind == "iceberg":
+        # Its readers' direct buffers, of many small files, outgrow 2 GB: the default, as the heap.
+        inherited = os.environ.get("SPARK_SUBMIT_OPTS", "")
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{inherited} -XX:MaxDirectMemorySize=6g"
+    spark = session(kind, home)
+    jvm: Any = spark._jvm
+    pid = jvm.java.lang.ProcessHandle.current().pid()
+    peer = CLASSES.get(kind, Peer)(
+        spark, arguments.peer, load, home, arguments.set, arguments.buckets
+    )
+    sampler = Sampler(spark, arguments.profile)
+    batches, written = stream(peer, sampler)
+    result: dict[str, Any] = {"peer": arguments.peer, "batches": batches}
+    result["warm"] = load.fills + load.warm
+    result["write_amplification"] = written / changed_bytes(peer, home / "one_batch")
     check(peer)
     sampler.start()
     result["read"] = reads(peer.read)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+Scheme = Literal["light", "dark"]
 MISSING = "no Chromium on PATH; install it (Debian: apt-get install chromium)"
 
 
@@ -27,7 +29,7 @@ def launched() -> Iterator[Browser]:
 
 
 def opened(
-    browser: Browser, address: str, width: int, scheme: str, site: str | None = None
+    browser: Browser, address: str, width: int, scheme: Scheme, site: str | None = None
 ) -> tuple[Page, list[str]]:
     """The page, and what goes wrong on it: errors, and requests for anything but it or its site."""
     context = browser.new_context(

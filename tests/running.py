@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from hudilab.paths import local_path
 from hudilab.waiting import wait_for
 
 
@@ -50,3 +52,10 @@ def end_jvm(spark: SparkSession) -> None:
     gateway.proc.stdin.close()  # the JVM ends with it
     gateway.proc.wait(30)
     SparkContext._gateway = SparkContext._jvm = None
+
+
+def folder(uri: str) -> Path:
+    """The local folder of a place's URI."""
+    path = local_path(uri)
+    assert path is not None, uri
+    return path

@@ -32,9 +32,11 @@ from hudilab.errors import LabError
 ROOT = Path(__file__).resolve().parent.parent
 EXECUTED, OUT, WORK = ROOT / "dist" / "executed", ROOT / "dist" / "book", ROOT / "dist" / ".book"
 ERRORS = ROOT / "dist" / "errors"
-PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
-PAGES += ("benchmarks/README.md", "benchmarks/HISTORY.md")
-PAGES += tuple(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").glob("*.md")))
+PAGES = (
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"),
+    *("benchmarks/README.md", "benchmarks/HISTORY.md"),
+    *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").glob("*.md"))),
+)
 FOLDED = {"solution": "Show the solution", "cleanup": "Show the cell that cleans up"}
 RAN = ("Python", "Spark", "Hudi", "Java")
 OBJECT = re.compile(r"<[\w.]+ at 0x[0-9a-f]+>")

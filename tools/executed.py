@@ -1,23 +1,17 @@
-"""Notebooks as they ran, with all outputs; a pytest plugin that keeps those that nbval runs.
+"""Notebooks as they ran, with all outputs: the book shows these; git keeps only some of them.
 
-`pytest -p tools.executed --executed-to DIR --nbval-lax notebooks/03_*` writes DIR/03_*.ipynb when
-each of its cells has passed. The book shows these outputs; git keeps only some of them.
+tools/keep_executed.py keeps those that nbval runs.
 """
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import tempfile
-from collections.abc import Iterator
 from importlib.metadata import version
-from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import nbformat
-import pytest
 from nbformat import NotebookNode
 
 from hudilab.runtime.java.find import find_java
@@ -25,33 +19,6 @@ from hudilab.runtime.java.jars import read_lock
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSIONS = "hudilab_versions"  # a key of the notebook's metadata
-PASSED = pytest.StashKey[bool]()
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--executed-to", type=Path, help="folder for notebooks as nbval ran them")
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    folder = session.config.getoption("--executed-to")
-    if folder is None:
-        return
-    home = os.environ.get("HUDILAB_HOME") or ROOT / ".lab"
-    for file, items in groupby(session.items, key=lambda item: item.parent):
-        cells = [item for item in items if hasattr(item, "test_outputs")]
-        passed = [item for item in cells if item.stash.get(PASSED, False)]
-        if cells and len(passed) == sum(cell.cell_type == "code" for cell in file.nb.cells):
-            for item in cells:
-                item.cell.outputs = item.test_outputs
-            save(file.nb, folder / file.path.name, Path(home))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
-    report = yield
-    if report.when == "call":
-        item.stash[PASSED] = report.passed
-    return report
 
 
 def save(nb: NotebookNode, path: Path, home: Path) -> None:

@@ -29,8 +29,10 @@ sys.path.append(str(ROOT / "tests"))
 from contract.checks import METADATA, unkept  # noqa: E402
 
 # They choose other settings; what is kept is what a reader gets who has set none of them.
-UNSET = ("RUNTIME_ENV", "IS_LOCAL", "HUDILAB_CONF", "HUDILAB_LOG_FILE", "BOOTSTRAP_SERVERS")
-UNSET += ("SPARK_MASTER_URL", "SPARK_MASTER_WEBUI_PORT", "HUDILAB_WAREHOUSE")
+UNSET = (
+    *("RUNTIME_ENV", "IS_LOCAL", "HUDILAB_CONF", "HUDILAB_LOG_FILE", "BOOTSTRAP_SERVERS"),
+    *("SPARK_MASTER_URL", "SPARK_MASTER_WEBUI_PORT", "HUDILAB_WAREHOUSE"),
+)
 COORDINATE = re.compile(r"\b([\w-]+(?:\.[\w-]+)+:[\w.-]+):(\d[\w.]*\w)")
 
 
@@ -69,7 +71,7 @@ def executed(path: Path, home: str) -> NotebookNode:
 
     Errors: LabError with the cause when a cell fails.
     """
-    nb = nbformat.read(path, as_version=4)
+    nb: NotebookNode = nbformat.read(path, as_version=4)
     env = {name: value for name, value in os.environ.items() if name not in UNSET}
     # As in an activated environment: remedies name `hudilab` without its path.
     env["PATH"] = os.pathsep.join((f"{sys.prefix}/bin", env.get("PATH", "")))
@@ -85,7 +87,9 @@ def executed(path: Path, home: str) -> NotebookNode:
     try:
         client.execute(env=env | {"HUDILAB_HOME": home})
     except (CellExecutionError, DeadKernelError) as error:
-        text = f"{error.ename}: {error.evalue}" if hasattr(error, "ename") else "kernel killed"
+        text = "kernel killed"
+        if isinstance(error, CellExecutionError):
+            text = f"{error.ename}: {error.evalue}"
         raise LabError(f"{root_cause(text)}; fix the notebook") from error
     return nb
 

@@ -17,8 +17,10 @@ from sphinx.util.docutils import SphinxDirective
 # Pages that list or quote rather than explain.
 WITHOUT_TERMS = ("glossary", "CHANGELOG", "docs/errors", "reference/")
 # No link goes into code, headings, other links, or what a cell printed.
-CLOSED = (nodes.literal, nodes.literal_block, nodes.raw, nodes.title, nodes.reference, nodes.rubric)
-CLOSED += (addnodes.pending_xref, addnodes.download_reference, addnodes.desc, nodes.math)
+CLOSED = (
+    *(nodes.literal, nodes.literal_block, nodes.raw, nodes.title, nodes.reference, nodes.rubric),
+    *(addnodes.pending_xref, addnodes.download_reference, addnodes.desc, nodes.math),
+)
 TIME = re.compile(r"^\| Time \| (\d+) minutes to read,", re.MULTILINE)
 
 
@@ -42,15 +44,32 @@ def entries(glossary: str) -> list[Entry]:
     return found
 
 
-def pattern(found: list[Entry]) -> tuple[re.Pattern[str], list[str]]:
-    """What finds any name in a text, in singular or plural, and for each group its entry's name.
+class Finder(NamedTuple):
+    """A pattern of all names, in singular or plural, and the first name of each group's entry."""
+
+    pattern: re.Pattern[str]
+    names: list[str]
+
+    def name(self, match: re.Match[str]) -> str:
+        """The first name of the entry that a match of the pattern belongs to."""
+        assert match.lastindex is not None  # each alternative of the pattern is a group
+        return self.names[match.lastindex - 1]
+
+    def used(self, text: str) -> list[str]:
+        """The first names of the entries used in a text, in their order."""
+        return [self.name(match) for match in self.pattern.finditer(text)]
+
+
+def finder(found: list[Entry]) -> Finder:
+    """What finds the entries' names in a text.
 
     The longest name comes first, so that `record key index` is not a `record key`.
     """
     names = [(name, entry.names[0]) for entry in found for name in entry.names]
     names.sort(key=lambda pair: len(pair[0]), reverse=True)
     forms = "|".join(_forms(name) for name, _ in names)
-    return re.compile(rf"(?<![\w-])(?:{forms})(?![\w-])"), [first for _, first in names]
+    pattern = re.compile(rf"(?<![\w-])(?:{forms})(?![\w-])")
+    return Finder(pattern, [first for _, first in names])
 
 
 def _forms(name: str) -> str:
@@ -73,7 +92,7 @@ class FirstUses(SphinxTransform):
             return
         glossary = Path(self.app.srcdir) / "glossary.md"
         self.env.note_dependency(str(glossary))
-        self.pattern, self.names = pattern(entries(glossary.read_text("utf-8")))
+        self.finder = finder(entries(glossary.read_text("utf-8")))
         self.seen = set[str]()
         for text in list(self.document.findall(nodes.Text)):
             if not _closed(text):
@@ -81,8 +100,8 @@ class FirstUses(SphinxTransform):
 
     def _link(self, text: nodes.Text) -> None:
         parts, end = list[nodes.Node](), 0
-        for match in self.pattern.finditer(str(text)):
-            name = self.names[match.lastindex - 1]
+        for match in self.finder.pattern.finditer(str(text)):
+            name = self.finder.name(match)
             if name not in self.seen:
                 self.seen.add(name)
                 parts += [nodes.Text(str(text)[end : match.start()]), _reference(name, match[0])]

@@ -18,8 +18,8 @@ import book
 import errorpage
 import pytest
 import terms
-from bs4 import BeautifulSoup
-from chromium import MISSING, find_chromium, launched, opened
+from bs4 import BeautifulSoup, Tag
+from chromium import MISSING, Scheme, find_chromium, launched, opened
 from playwright.sync_api import Browser
 
 import hudilab
@@ -40,6 +40,13 @@ def site() -> Path:
     return book.OUT
 
 
+def first(page: BeautifulSoup, selector: str) -> Tag:
+    """The first element that the selector finds; there must be one."""
+    tag = page.select_one(selector)
+    assert tag is not None, selector
+    return tag
+
+
 def soup(file: Path) -> BeautifulSoup:
     return BeautifulSoup(file.read_text("utf-8"), "html.parser")
 
@@ -51,7 +58,7 @@ def lessons(site: Path) -> dict[str, BeautifulSoup]:
 
 def test_each_lesson_has_its_results(lessons: dict[str, BeautifulSoup]) -> None:
     for name, page in lessons.items():
-        ran = page.select_one("p.ran")
+        ran = first(page, "p.ran")
         assert re.fullmatch(
             r"Run with Python 3\.11\.\d+, Spark 3\.5\.\d, Hudi [\d.]+, Java 17[\d.]*\.", ran.text
         ), name
@@ -74,8 +81,8 @@ def test_solutions_are_folded_and_checks_are_not(lessons: dict[str, BeautifulSou
 
 def test_lessons_follow_one_another(lessons: dict[str, BeautifulSoup]) -> None:
     for before, after in pairwise(LESSONS):
-        assert lessons[before].select_one("a.next-page")["href"] == f"{after}.html"
-        assert lessons[after].select_one("a.prev-page")["href"] == f"{before}.html"
+        assert first(lessons[before], "a.next-page")["href"] == f"{after}.html"
+        assert first(lessons[after], "a.prev-page")["href"] == f"{before}.html"
 
 
 def test_nothing_of_this_machine_and_no_litter(site: Path) -> None:
@@ -92,9 +99,9 @@ def test_nothing_of_this_machine_and_no_litter(site: Path) -> None:
 
 def test_first_uses_are_linked(lessons: dict[str, BeautifulSoup]) -> None:
     """Each name of the glossary in a lesson's text comes after a link to it, or is that link."""
-    found, names = terms.pattern(GLOSSARY)
+    finder = terms.finder(GLOSSARY)
     for lesson, page in lessons.items():
-        article, linked = page.select_one("article"), list[str]()
+        article, linked = first(page, "article"), list[str]()
         for part in article.select(
             "pre, code, h1, h2, h3, h4, div.cell_output, style, script, details, figure"
         ):
@@ -104,10 +111,10 @@ def test_first_uses_are_linked(lessons: dict[str, BeautifulSoup]) -> None:
                 part.decompose()
         for text in article.find_all(string=True):
             link = text.find_parent("a")
-            if link and "glossary.html#term-" in link.get("href", ""):
-                linked.append(names[found.fullmatch(str(text)).lastindex - 1])
+            if link and "glossary.html#term-" in str(link.get("href")):
+                linked += finder.used(str(text))
             elif not link:
-                used = {names[match.lastindex - 1] for match in found.finditer(str(text))}
+                used = set(finder.used(str(text)))
                 assert used <= set(linked), f"{lesson}: {used - set(linked)} in {text!r}"
         assert len(linked) == len(set(linked)) >= 5, lesson
 
@@ -126,7 +133,7 @@ def test_the_paths_tell_the_minutes_of_the_lessons(site: Path) -> None:
 
 def test_the_reference_has_the_public_names_and_every_module(site: Path) -> None:
     index = soup(site / "reference" / "index.html")
-    table = index.select_one("table")
+    table = first(index, "table")
     linked = {link.text: link["href"] for link in table.select("a")}
     constants = {name for name in hudilab.__all__ if isinstance(getattr(hudilab, name), str)}
     assert set(linked) | constants == set(hudilab.__all__)
@@ -207,7 +214,7 @@ def served(site: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_is_wider_than_a_phone(browser: Browser, site: Path, scheme: str) -> None:
+def test_no_page_is_wider_than_a_phone(browser: Browser, site: Path, scheme: Scheme) -> None:
     for name in WORST if scheme == "light" else WORST[:2]:
         address = (site / f"{name}.html").as_uri()
         page, wrong = opened(browser, address, 390, scheme, site.as_uri())

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from chromium import launched, opened
+from chromium import Scheme, launched, opened
 from playwright.sync_api import Browser
 from unit.handmade import HandMade, at
 
@@ -53,7 +53,9 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("name", "width", "scheme"),
     [("wide", 1400, "light"), ("dark", 1400, "dark"), ("phone", 390, "light")],
 )
-def test_it_is_shown(browser: Browser, page_file: Path, name: str, width: int, scheme: str) -> None:
+def test_it_is_shown(
+    browser: Browser, page_file: Path, name: str, width: int, scheme: Scheme
+) -> None:
     page, wrong = opened(browser, page_file.as_uri(), width, scheme)
     bars = page.locator("#line rect[data-i]")
     assert bars.count() == 6

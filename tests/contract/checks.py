@@ -35,7 +35,8 @@ Problems = Iterator[str]
 
 def read(path: Path) -> NotebookNode:
     """A notebook as it is in git."""
-    return nbformat.read(path, as_version=4)
+    nb: NotebookNode = nbformat.read(path, as_version=4)
+    return nb
 
 
 def tags(cell: NotebookNode) -> set[str]:
@@ -68,7 +69,7 @@ def texts(cell: NotebookNode) -> Iterator[str]:
                 yield data if isinstance(data, str) else str(data)
 
 
-def imported(source: str) -> list[ast.stmt]:
+def imported(source: str) -> list[ast.Import | ast.ImportFrom]:
     """The import statements of a cell, at any depth; none where the source is not Python."""
     try:
         tree = ast.parse(source)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from jupyter_client import KernelManager
-from jupyter_client.blocking import BlockingKernelClient
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager
 from nbformat import NotebookNode
 
 from hudilab.waiting import wait_for

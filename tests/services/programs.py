@@ -21,10 +21,14 @@ class Programs:
         """Start `python -m hudilab.COMMAND`."""
         return start_program("-m", *command, env=self._env | env, cwd="/")
 
-    def run(
-        self, *command: str, patience: float = 300, **env: str
-    ) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
-        process = self.start(*command, **env)
-        out, err = process.communicate(timeout=patience)
-        return subprocess.CompletedProcess(command, process.returncode, out, err)
+        return finished(self.start(*command, **env))
+
+
+def finished(
+    process: subprocess.Popen[str], patience: float = 300
+) -> subprocess.CompletedProcess[str]:
+    """Wait for a program's end, so many seconds at most."""
+    out, err = process.communicate(timeout=patience)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)

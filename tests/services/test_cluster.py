@@ -147,7 +147,7 @@ def test_workers_that_do_not_register_are_named(
 
 
 def test_a_process_that_ends_says_why(alone: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service.process, "JVM", ("-XX:+NoSuchFlag",))
+    monkeypatch.setattr(process, "JVM", ("-XX:+NoSuchFlag",))
     with pytest.raises(ServiceError) as caught:
         start_cluster(alone)
     assert str(caught.value).startswith("Spark's master exited with code 1: Error: ")

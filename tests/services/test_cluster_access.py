@@ -23,7 +23,7 @@ import pytest
 from hudilab.errors import ServiceError
 from hudilab.operations.servers import cluster as service
 from hudilab.operations.servers.cluster import Cluster, running_cluster, start_cluster
-from hudilab.runtime.cluster.applications import application_rows, kill
+from hudilab.runtime.cluster.applications import application_rows, kill, worker_rows
 from hudilab.runtime.cluster.drivers import end_driver, find_driver
 from hudilab.runtime.cluster.master import Master, authentication, open_directly
 from hudilab.runtime.settings import Settings, load_settings
@@ -183,7 +183,7 @@ def test_a_program_of_another_make_is_submitted_seen_and_ended(
             post(f"{page}/jobs/job/kill/", id=str(job))
         wait_for(lambda: int(done.read_text()) > before + 5, 120, "more counts", f"see {log}")
         assert state(master, id) == "RUNNING"
-        assert len(service.worker_rows(master)) == 1
+        assert len(worker_rows(master)) == 1
         assert_unseen(home, cluster, f"{page}/api/v1/applications/{id}")
         killed = hudilab(env, "kill", id)
         assert killed.stdout == f"{id} has ended, its state is FINISHED\n", killed.stderr

@@ -54,8 +54,9 @@ def start(env: dict[str, str], tmp_path: Path) -> Iterator[Start]:
 
     yield one
     for process in (one for one in started if one.poll() is None):
-        for child in [*psutil.Process(process.pid).children(recursive=True), process]:
+        for child in psutil.Process(process.pid).children(recursive=True):
             child.terminate()
+        process.terminate()
         process.wait(30)
 
 

@@ -13,7 +13,7 @@ import pytest
 from kills import Killed, record, rows_once
 from pyspark.sql import functions as F
 from running import end_jvm
-from services.programs import Programs
+from services.programs import Programs, finished
 
 from hudilab.lessons.prices import messages, prices, read_prices
 from hudilab.runtime.kafka import Access, create_topics, produce, topic_rows
@@ -57,7 +57,7 @@ def test_the_table_is_exact_after_kills(
         psutil.wait_procs(family, timeout=20)
         victim.communicate()
         rows_once(path)
-    last = programs.run(*job, patience=900)
+    last = finished(programs.start(*job), patience=900)
     assert last.returncode == 0, last.stderr
     ends_of = topic_rows(kafka, list(TOPICS)).groupby("topic")["end"].sum()
     spark = open_session(settings, app="kill", groups=("core", "kafka"))

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections import deque
 from configparser import ConfigParser
 from pathlib import Path
 from urllib.request import urlopen
@@ -211,7 +212,8 @@ def upserts(run: OnS3, server: S3Server, closing: str) -> tuple[list[str], list[
     running, printed, counts = start_program(*command, env=run.env), list[str](), list[int]()
     assert running.stdout is not None
     lines: queue.Queue[str] = queue.Queue()
-    threading.Thread(target=lambda: [lines.put(line) for line in running.stdout or ()]).start()
+    output = running.stdout
+    threading.Thread(target=lambda: deque(map(lines.put, output), maxlen=0)).start()
     try:
         while not printed or "rows" not in printed[-1]:
             printed.append(lines.get(timeout=60).strip())

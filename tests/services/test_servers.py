@@ -41,11 +41,11 @@ class Kind(NamedTuple):
 SMALL = {"cluster": {"workers": 1, "cores": 1, "memory": "512m"}}
 
 
-def kind_of(name: str) -> Kind:
+def kind_of(name: services.Name) -> Kind:
     """Return the kind of a server that is registered; its module has one function start_..."""
     module, functions = import_module(f"{services.__name__}.{name}"), services.service(name)
     (start,) = (getattr(module, one) for one in module.__all__ if one.startswith("start_"))
-    options = SMALL.get(name, {})
+    options: dict[str, Any] = dict(SMALL.get(name, {}))
     return Kind(name, partial(start, **options), functions.find, functions.stop, options)
 
 
@@ -54,7 +54,8 @@ KINDS = [kind_of(name) for name in services.NAMES]
 
 @pytest.fixture(scope="module", params=KINDS, ids=lambda kind: kind.name)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    return request.param  # type: ignore[no-any-return]
+    kind: Kind = request.param
+    return kind
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +95,7 @@ def test_two_starts_at_once_are_one_server(kind: Kind, home: Settings) -> None:
         both = [command(kind, home, "start", kind.name, *options) for _ in range(2)]
         for one in both:
             name = str(folder / "starting")
-            wait_for(lambda pid=one.pid, name=name: has_open(pid, name), 60, "the second starter")
+            wait_for(partial(has_open, one.pid, name), 60, "the second starter")
         assert kind.find(home) is None
     said = [one.communicate(timeout=120) for one in both]
     assert [one.returncode for one in both] == [0, 0], said

@@ -17,8 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 A = "aaaaaaaa-0000-0000-0000-000000000000-0"
 MEGABYTES = 60
 # What an installation with the extra `inspect` does not have.
-HEAVY = ("pyspark", "py4j", "pandas", "pyarrow", "numpy", "pooch", "psutil", "cryptography")
-HEAVY += ("confluent_kafka", "boto3", "botocore", "nbformat", "papermill", "packaging", "duckdb")
+HEAVY = (
+    *("pyspark", "py4j", "pandas", "pyarrow", "numpy", "pooch", "psutil", "cryptography"),
+    *("confluent_kafka", "boto3", "botocore", "nbformat", "papermill", "packaging", "duckdb"),
+)
 ALONE = f"""
 import sys
 sys.modules |= dict.fromkeys({HEAVY})  # importing one of these is a ModuleNotFoundError now

@@ -185,6 +185,6 @@ def task_times(ax: Axes, tasks: pd.DataFrame, *, by: str = "stage") -> Axes:
 
 def _seconds_below(ax: Axes, fewest: int, most: int) -> None:
     """Label the time axis to the second, with so many labels; ten or more run into each other."""
-    ticks = mdates.AutoDateLocator(minticks=fewest, maxticks=most)  # type: ignore[no-untyped-call]
+    ticks = mdates.AutoDateLocator(minticks=fewest, maxticks=most)
     ax.xaxis.set_major_locator(ticks)
-    ax.xaxis.set_major_formatter(mdates.DateFormatter("%H:%M:%S"))  # type: ignore[no-untyped-call]
+    ax.xaxis.set_major_formatter(mdates.DateFormatter("%H:%M:%S"))

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from spark.programs.looked_at import BUCKETS, DELTAS, OPERATION, Made, made, raw, same
 
 from hudilab import BatchLedger, Place, drain, sensor_stream
-from hudilab.inspect import inspect
+from hudilab.inspect import Inspection, inspect
 from hudilab.lessons.sources import readings_table
 
 CLEAN = {"hoodie.clean.max.commits": "1", "hoodie.clean.commits.retained": "2"}
@@ -22,8 +22,9 @@ def _of(version: int) -> dict[str, str]:
     return {"hoodie.write.table.version": str(version), "hoodie.write.auto.upgrade": "false"}
 
 
-def failing(table: Made, **options: float) -> list[str]:
-    return [one.check for one in inspect(str(table.path), **options).report.health if not one.ok]
+def failing(table: Made, stuck_after: float = 1.0) -> list[str]:
+    report = inspect(str(table.path), stuck_after=stuck_after).report
+    return [finding.check for finding in report.health if not finding.ok]
 
 
 def test_copy_on_write_in_an_odd_place_and_half_written(
@@ -47,7 +48,7 @@ def test_copy_on_write_in_an_odd_place_and_half_written(
 
 
 def test_merge_on_read_before_and_after_a_compaction(spark: SparkSession, tmp_path: Path) -> None:
-    table = made(spark, tmp_path / "t", mor=True, **BUCKETS)
+    table = made(spark, tmp_path / "t", BUCKETS, mor=True)
     for first in (0, 50, 100):
         table.write(first, first + 100)
     assert same(table).report.table.index == "BUCKET"
@@ -152,9 +153,10 @@ def test_reach_is_what_queries_reach(
     assert second > oldest
 
 
-def _completed(found: object, instant: str) -> str:
-    events = found.facts.events  # type: ignore[attr-defined]
-    return next(one.completed for one in events if one.time == instant)
+def _completed(found: Inspection, instant: str) -> str:
+    (event,) = (event for event in found.facts.events if event.time == instant)
+    assert event.completed is not None
+    return event.completed
 
 
 @deep
@@ -162,7 +164,7 @@ def _completed(found: object, instant: str) -> str:
 @pytest.mark.parametrize("mor", [False, True])
 def test_an_archived_timeline(spark: SparkSession, tmp_path: Path, version: int, mor: bool) -> None:
     services = {"hoodie.compact.inline": "true", DELTAS: "3"} | BUCKETS if mor else {}
-    table = made(spark, tmp_path / "t", mor=mor, **ARCHIVE, **services, **_of(version))
+    table = made(spark, tmp_path / "t", ARCHIVE | services | _of(version), mor=mor)
     table.write(0, 100)
     table.write(0, 30, **{OPERATION: "delete"})
     if not mor:
@@ -194,7 +196,7 @@ def test_savepoint_and_restore(spark: SparkSession, tmp_path: Path) -> None:
 
 @deep
 def test_a_half_written_delta_commit(spark: SparkSession, tmp_path: Path) -> None:
-    table = made(spark, tmp_path / "t", mor=True, **BUCKETS)
+    table = made(spark, tmp_path / "t", BUCKETS, mor=True)
     for first in (0, 50, 100):
         table.write(first, first + 100)
     table.last_commit().unlink()
@@ -211,7 +213,7 @@ def test_a_metadata_table_with_an_index(spark: SparkSession, tmp_path: Path, mor
     if not mor:
         options["hoodie.index.type"] = "GLOBAL_RECORD_LEVEL_INDEX"
         options[f"{metadata}global.record.level.index.enable"] = "true"
-    table = made(spark, tmp_path / "t", mor=mor, **options, **(BUCKETS if mor else {}))
+    table = made(spark, tmp_path / "t", options | (BUCKETS if mor else {}), mor=mor)
     for first in (0, 50, 100):
         table.write(first, first + 100)
     assert same(table).report.table.index == ("BUCKET" if mor else "RECORD_INDEX")
@@ -234,13 +236,13 @@ def test_overwritten_and_dropped_partitions(spark: SparkSession, tmp_path: Path)
 
 @deep
 def test_change_data_capture_and_log_compaction(spark: SparkSession, tmp_path: Path) -> None:
-    captured = made(spark, tmp_path / "cdc", **{"hoodie.table.cdc.enabled": "true"})
+    captured = made(spark, tmp_path / "cdc", {"hoodie.table.cdc.enabled": "true"})
     for first in (0, 50, 100):
         captured.write(first, first + 100)
     assert same(captured).report.table.rows == 200
     log = "hoodie.log.compaction."
     options = {f"{log}inline": "true", f"{log}enable": "true", f"{log}blocks.threshold": "2"}
-    logged = made(spark, tmp_path / "logs", mor=True, **BUCKETS, **options)
+    logged = made(spark, tmp_path / "logs", BUCKETS | options, mor=True)
     for _ in range(6):
         logged.write(0, 100)
     same(logged)
@@ -252,7 +254,7 @@ def test_change_data_capture_and_log_compaction(spark: SparkSession, tmp_path: P
 def test_tables_of_older_versions(
     spark: SparkSession, tmp_path: Path, version: int, mor: bool
 ) -> None:
-    table = made(spark, tmp_path / "t", mor=mor, **_of(version), **(BUCKETS if mor else {}))
+    table = made(spark, tmp_path / "t", _of(version) | (BUCKETS if mor else {}), mor=mor)
     for first in (0, 50, 100, 150):
         table.write(first, first + 100)
     assert same(table).report.table.version == version
@@ -268,7 +270,7 @@ def test_tables_of_older_versions(
 
 @deep
 def test_an_upgraded_table_has_one_archive(spark: SparkSession, tmp_path: Path) -> None:
-    table = made(spark, tmp_path / "t", **ARCHIVE, **_of(6))
+    table = made(spark, tmp_path / "t", ARCHIVE | _of(6))
     for _ in range(9):
         table.write(0, 100)
     found = same(table)

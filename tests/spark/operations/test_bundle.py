@@ -243,7 +243,8 @@ def test_what_a_job_imports_is_all_there(platform: Platform) -> None:
 
 def test_it_is_found_where_a_platform_unpacks_an_archive(platform: Platform) -> None:
     """EMR Serverless fetches main.py alone, and has the zip unpacked beside it as ./bundle."""
-    alone = shutil.copy(platform.root / "main.py", platform.home / "main.py")
+    alone = str(platform.home / "main.py")
+    shutil.copy(platform.root / "main.py", alone)
     assert platform.run(str(platform.python), alone, "copy").returncode == 1
     platform.root.rename(platform.home / "bundle")
     files = ":".join(map(str, sorted((SPARK / "python" / "lib").glob("*.zip"))))

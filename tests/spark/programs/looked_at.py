@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -74,11 +75,11 @@ class Made:
 def made(
     spark: SparkSession,
     path: Path,
+    options: Mapping[str, str] | None = None,
     *,
     mor: bool = False,
     flat: bool = False,
     operation: str = "upsert",
-    **options: str,
 ) -> Made:
     """A new table of readings, written with Hudi's own names and not the lab's spec."""
     given = {
@@ -94,7 +95,7 @@ def made(
     }
     if flat:
         given[f"{WRITE}keygenerator.class"] = "org.apache.hudi.keygen.NonpartitionedKeyGenerator"
-    return Made(spark, path, given | options)
+    return Made(spark, path, given | dict(options or {}))
 
 
 def raw(moment: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hudilab.errors import StreamError, TableError
@@ -50,9 +50,10 @@ def stream(
 ) -> None:
     rows = with_level(sensor_stream(spark, rows_per_batch=PER_BATCH, rows=80, **SIZES))
     ledger = BatchLedger(spark, spec, place, SIZES)
-    query = rows.writeStream.foreachBatch(lambda batch, n: ledger.write_batch(change(batch, n), n))
-    query = query.option("checkpointLocation", place.checkpoint).start()
-    drain(query, batches=batches, deadline=300)
+    writer = rows.writeStream.foreachBatch(lambda batch, n: ledger.write_batch(change(batch, n), n))
+    drain(
+        writer.option("checkpointLocation", place.checkpoint).start(), batches=batches, deadline=300
+    )
 
 
 def refused(spark: SparkSession, spec: TableSpec, place: Place, change: Change) -> str:
@@ -71,13 +72,17 @@ def test_drift_is_refused_until_it_is_corrected_and_nothing_is_lost(
     spec = readings_table(**fields)
     stream(spark, spec, place, lambda batch, _: batch, 2)
     before = read(spark, place).count()
-    for column, said in (
+    for column, difference in (
         (F.col("level").cast("string"), "column level is int in the table and string in the batch"),
         (F.array("level"), "column level is int in the table and array<int> in the batch"),
     ):
-        text = refused(spark, spec, place, lambda b, _, c=column: b.withColumn("level", c))  # type: ignore[misc]
+
+        def changed(batch: DataFrame, _: int, column: Column = column) -> DataFrame:
+            return batch.withColumn("level", column)
+
+        text = refused(spark, spec, place, changed)
         assert f'{place.table} does not take the batch (schema="evolve"), nothing was' in text
-        assert said in text
+        assert difference in text
     assert "column level (int) is missing" in refused(
         spark, spec, place, lambda batch, _: batch.drop("level")
     )
@@ -87,25 +92,36 @@ def test_drift_is_refused_until_it_is_corrected_and_nothing_is_lost(
     unit = F.when(F.lit(True), F.lit("C"))
     stream(spark, spec, place, lambda batch, _: batch.withColumn("unit", unit), 4)
     expected = with_level(sensor_readings(spark, 4 * PER_BATCH, **SIZES))
-    there = read(spark, place)
-    assert there.where("unit IS NULL").count() == before < 4 * PER_BATCH
-    there = there.select(expected.columns)
-    assert (expected.exceptAll(there).count(), there.exceptAll(expected).count()) == (0, 0)
+    stored_rows = read(spark, place)
+    assert stored_rows.where("unit IS NULL").count() == before < 4 * PER_BATCH
+    stored_rows = stored_rows.select(expected.columns)
+    assert (expected.exceptAll(stored_rows).count(), stored_rows.exceptAll(expected).count()) == (
+        0,
+        0,
+    )
 
 
 def test_policies(spark: SparkSession, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, schema = list[str](), Commits.schema
-    monkeypatch.setattr(Commits, "schema", lambda self: asked.append("") or schema(self))
+    reads, schema = list[Commits](), Commits.schema
+
+    def counted(commits: Commits) -> str:
+        reads.append(commits)
+        return schema(commits)
+
+    monkeypatch.setattr(Commits, "schema", counted)
     wider: Change = lambda batch, n: batch.withColumn("level", F.col("level").cast("bigint"))  # noqa: E731
     stream(spark, readings_table(schema="freeze"), place, lambda batch, _: batch, 2)
-    assert len(asked) == 1  # for two batches with the same columns
-    said = refused(spark, readings_table(schema="freeze"), place, wider)
-    assert "column level is int in the table and bigint in the batch; correct the batch: " in said
+    assert len(reads) == 1  # for two batches with the same columns
+    text_of_refusal = refused(spark, readings_table(schema="freeze"), place, wider)
+    assert (
+        "column level is int in the table and bigint in the batch; correct the batch: "
+        in text_of_refusal
+    )
     stream(spark, readings_table(), place, wider, 3)
     text: Change = lambda batch, n: batch.withColumn("level", F.col("level").cast("string"))  # noqa: E731
-    before = len(asked)
+    before = len(reads)
     stream(spark, readings_table(schema="any"), place, text, 4)
-    assert len(asked) == before
+    assert len(reads) == before
     assert dict(read(spark, place).dtypes)["level"] == "string"  # also of the old rows
 
 
@@ -172,9 +188,10 @@ def test_hudi_keeps_the_values_of_changes_that_are_taken(
 ) -> None:
     first, second = two_batches(spark, TAKEN)
     check_drift(place.table, first.schema.json(), second.schema.json(), "evolve")
-    values = {name: [frame.first()[name] for frame in (first, second)] for name in TAKEN}  # type: ignore[index]
-    for rows in (first, second):
-        write(rows, readings_table(partition=(), **fields), place)
+    given = [frame.collect()[0] for frame in (first, second)]
+    values = {name: [row[name] for row in given] for name in TAKEN}
+    for frame in (first, second):
+        write(frame, readings_table(partition=(), **fields), place)
     rows = read(spark, place).orderBy("reading_id").collect()
     for name in set(TAKEN) - {"into_text", "into_decimal", "parts"}:
         assert [row[name] for row in rows] == values[name], name

@@ -13,11 +13,12 @@ from hudi import HudiTableBuilder
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from running import folder
 
 from hudilab.errors import StreamError, TableError
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.lessons.timeline import data_files, instants
-from hudilab.paths import Place, local_path, locate
+from hudilab.paths import Place, locate
 from hudilab.runtime.streams import drain
 from hudilab.writer.checkpoints import CheckpointFiles
 from hudilab.writer.commits import Commits
@@ -65,16 +66,10 @@ def place(written: Path) -> Place:
     return locate("warehouse", "lab", "readings", is_local=True, home=home)
 
 
-def folder(uri: str) -> Path:
-    path = local_path(uri)
-    assert path is not None
-    return path
-
-
-def refusal(spark: SparkSession, place: Place, **changes: object) -> str:
-    arguments = {"spec": SPEC, "source": SOURCE, "batches": 2} | changes
+def refusal(spark: SparkSession, place: Place, **changes: Any) -> str:
+    arguments: dict[str, Any] = {"spec": SPEC, "source": SOURCE, "batches": 2} | changes
     with pytest.raises((StreamError, TableError)) as caught:
-        BatchLedger(spark, place=place, **arguments)  # type: ignore[arg-type]
+        BatchLedger(spark, place=place, **arguments)
     return str(caught.value)
 
 
@@ -462,7 +457,7 @@ def test_a_batch_whose_plan_is_damaged(spark: SparkSession, place: Place, text: 
     ],
 )
 def test_another_table_is_there(
-    spark: SparkSession, place: Place, changes: dict[str, object], difference: str
+    spark: SparkSession, place: Place, changes: dict[str, Any], difference: str
 ) -> None:
     assert refusal(spark, place, spec=replace(SPEC, **changes)) == (
         f"the existing table {place.table} differs from its TableSpec: {difference}; use the "

@@ -16,12 +16,12 @@ import pytest
 from kills import Killed, record, rows_once
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from running import start_program
+from running import folder, start_program
 
 from hudilab.errors import StreamError, TableError
 from hudilab.lessons.faults import compare
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
-from hudilab.paths import Place, local_path, locate
+from hudilab.paths import Place, locate
 from hudilab.runtime.streams import drain
 from hudilab.writer.checkpoints import CheckpointFiles, Owner
 from hudilab.writer.commits import Commits
@@ -104,10 +104,6 @@ def place(written: tuple[TableSpec, Path], tmp_path: Path) -> Place:
 @pytest.fixture
 def to(spark: SparkSession, place: Place) -> str:
     return commits(spark, place)[1]
-
-
-def folder(uri: str) -> Path:
-    return Path(str(local_path(uri)))
 
 
 def files(place: Place) -> dict[str, int]:

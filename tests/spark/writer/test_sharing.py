@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from running import folder
 from spark.programs.merge import merge
 
 from hudilab.errors import StreamError, TableError
@@ -62,7 +63,7 @@ def start(
     rows = sensor_stream(spark, rows_per_batch=PER_BATCH, **sizes)
     moved = rows.withColumn("reading_id", F.col("reading_id") + first)
     source = sizes | {"first": first}
-    ledger = BatchLedger(spark, spec, place, source, **more)  # type: ignore[arg-type]
+    ledger = BatchLedger(spark, spec, place, source, **more)
 
     def write(batch: DataFrame, number: int) -> None:
         if turn is not None and number > 0:
@@ -133,7 +134,7 @@ def test_a_stream_shares_a_table_with_a_job_that_merges_its_files(
                 place.table,
                 "3",
             ],
-            env=os.environ | {"HUDILAB_HOME": str(local_path(place.warehouse).parent)},
+            env=os.environ | {"HUDILAB_HOME": str(folder(place.warehouse).parent)},
             capture_output=True,
             text=True,
             timeout=300,

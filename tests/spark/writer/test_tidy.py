@@ -18,7 +18,7 @@ from kills import Killed, record, rows_once
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from running import start_program
+from running import folder, start_program
 from spark.programs.tidier import LOCK
 
 from hudilab.errors import TableError
@@ -84,7 +84,7 @@ def assert_exact(spark: SparkSession, spec: TableSpec, place: Place, batches: in
 @contextmanager
 def tidier(place: Place, seconds: float, *services: str) -> Iterator[subprocess.Popen[str]]:
     """A second process that runs services over and over."""
-    home = str(local_path(place.warehouse).parent)
+    home = str(folder(place.warehouse).parent)
     program = start_program(
         TIDIER, place.table, str(seconds), *services, env={"HUDILAB_HOME": home}
     )

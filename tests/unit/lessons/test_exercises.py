@@ -61,6 +61,7 @@ def test_an_answer_is_judged_and_the_verdict_printed(
 
 
 def test_a_cell_that_ends_in_a_check_shows_what_it_prints_and_no_more() -> None:
-    shell = InteractiveShell.instance()
+    formatter = InteractiveShell.instance().display_formatter
+    assert formatter is not None
     verdict = Exercise(7, "count them").check(8)
-    assert shell.display_formatter.format(verdict) == ({}, {})
+    assert formatter.format(verdict) == ({}, {})

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
@@ -14,6 +15,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.dates import date2num
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 
 mpl.use("Agg")
 
@@ -103,6 +106,12 @@ def y_labels(ax: Axes) -> list[tuple[float, str]]:
     return list(zip(ax.get_yticks(), labels, strict=True))
 
 
+def points(line: Line2D, *, orig: bool = True) -> tuple[list[Any], list[Any]]:
+    """Its x and its y, as given, or (not orig) as numbers on the axes."""
+    x, y = line.get_data(orig=orig)
+    return list(np.asarray(x)), list(np.asarray(y))
+
+
 def words(ax: Axes) -> tuple[str, str, str]:
     return ax.get_xlabel(), ax.get_ylabel(), ax.get_title()
 
@@ -115,11 +124,13 @@ def legend(ax: Axes) -> dict[str, str]:
 
 def lying(ax: Axes) -> list[tuple[float, float, float, str]]:
     """Middle, left, width and colour of the bars that can be seen."""
-    return [
-        (bar.get_y() + bar.get_height() / 2, bar.get_x(), bar.get_width(), colour)
-        for bar in ax.patches
-        if bar.get_width() and (colour := to_hex(bar.get_facecolor()))
-    ]
+    found = []
+    for bar in ax.patches:
+        assert isinstance(bar, Rectangle)
+        middle, width = bar.get_y() + bar.get_height() / 2, bar.get_width()
+        if width:
+            found.append((middle, bar.get_x(), width, to_hex(bar.get_facecolor())))
+    return found
 
 
 def spans(ax: Axes, instants: pd.DataFrame) -> list[tuple[float, float, float, str]]:
@@ -128,7 +139,7 @@ def spans(ax: Axes, instants: pd.DataFrame) -> list[tuple[float, float, float, s
     found = []
     for line in ax.lines:
         if line.get_marker() == "None":
-            (left, right), (level, other) = line.get_data(orig=False)
+            (left, right), (level, other) = points(line, orig=False)
             assert level == other
             seconds = [round((moment - zero) * 86400, 3) for moment in (left, right)]
             found.append((level, *seconds, line.get_linestyle()))
@@ -148,7 +159,7 @@ def test_timeline_marks_are_hollow_at_the_request_and_full_at_the_end(ax: Axes) 
     timeline(ax, INSTANTS)
     marks = [line for line in ax.lines if line.get_marker() == "o"]
     zero = date2num(at(0))
-    places = [(line.get_xdata(orig=False)[0], line.get_ydata()[0]) for line in marks]
+    places = [tuple(values[0] for values in points(line, orig=False)) for line in marks]
     places = [(round((moment - zero) * 86400, 3), level) for moment, level in places]
     hollow = [line.get_markerfacecolor() == "white" for line in marks]
     assert list(zip(places, hollow, strict=True)) == [
@@ -167,9 +178,9 @@ def test_timeline_has_a_colour_for_each_action(ax: Axes) -> None:
     actions += ["savepoint", "an action to come"]
     moments = {"requested": at(0), "completed": at(1)}
     timeline(ax, pd.DataFrame([{"action": action, **moments} for action in actions * 2]))
-    colours: dict[float, set[str]] = {}
+    colours: dict[float, set[object]] = {}
     for line in ax.lines:
-        colours.setdefault(line.get_ydata()[0], set()).add(line.get_color())
+        colours.setdefault(points(line)[1][0], set()).add(line.get_color())
     assert {len(of_one_action) for of_one_action in colours.values()} == {1}
     assert len(set.union(*colours.values())) == len(colours) == len(actions)
 
@@ -237,9 +248,9 @@ def test_file_sizes_name_only_the_kinds_that_are_there(ax: Axes) -> None:
 def test_merge_winners_fill_the_row_that_stays(ax: Axes) -> None:
     merge_winners(ax, WINNERS)
     marks = [
-        (float(line.get_xdata()[0]), to_hex(line.get_markerfacecolor()))
+        (float(points(line)[0][0]), to_hex(line.get_markerfacecolor()))
         for line in ax.lines
-        if len(line.get_xdata())
+        if points(line)[0]
     ]
     stored, arriving, hollow = "#1f77b4", "#ff7f0e", "#ffffff"
     assert marks == [
@@ -259,10 +270,10 @@ def test_temperatures_have_a_box_for_each_sensor(ax: Axes) -> None:
     assert x_labels(ax) == [(1, "9"), (2, "10"), (3, "11")]
     # A box, a median, two whiskers and two caps a sensor: no mark for the 90 far out.
     assert len(ax.lines) == 6 * 3
-    boxes = [list(line.get_ydata()) for line in ax.lines if len(line.get_ydata()) == 5]
+    boxes = [y for _, y in map(points, ax.lines) if len(y) == 5]
     assert boxes == [[2, 2, 4, 4, 2], [5.5, 5.5, 6.5, 6.5, 5.5], [6] * 5]
     colour = mpl.rcParams["boxplot.medianprops.color"]
-    medians = [line.get_data() for line in ax.lines if line.get_color() == colour]
+    medians = [points(line) for line in ax.lines if line.get_color() == colour]
     assert [(sum(x) / 2, *y) for x, y in medians] == [(1, 3, 3), (2, 6, 6), (3, 6, 6)]
     assert ax.get_ylim()[1] < 90
     assert words(ax) == ("sensor_id", "temperature", "Temperatures by sensor")
@@ -290,7 +301,7 @@ def test_task_times_by_another_column(ax: Axes) -> None:
 
 def test_prices_are_lines_that_start_at_100(ax: Axes) -> None:
     price_lines(ax, PRICES)
-    shown = {str(line.get_label()): list(line.get_ydata()) for line in ax.lines}
+    shown = {str(line.get_label()): points(line)[1] for line in ax.lines}
     assert shown == {"IBM": [100.0, pytest.approx(110.0)], "V": [100.0, 80.0]}
     assert words(ax) == ("event_time, UTC", "price, the first = 100", "Prices by ticker")
 
@@ -316,6 +327,7 @@ def test_a_picture_is_drawn_where_it_should_and_is_always_the_same(
 def test_prices_of_seconds_and_of_days_have_a_few_instants_below(ax: Axes, seconds: float) -> None:
     rows = [(at(0), "IBM", 120.0), (at(seconds), "IBM", 132.0)]
     price_lines(ax, pd.DataFrame(rows, columns=["event_time", "ticker", "price"]))
-    assert ax.figure is not None
-    ax.figure.draw_without_rendering()  # type: ignore[union-attr]
+    figure = ax.get_figure()
+    assert isinstance(figure, Figure)
+    figure.draw_without_rendering()
     assert 2 <= len(ax.get_xticks()) <= 9

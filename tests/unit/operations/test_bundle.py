@@ -7,18 +7,21 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from refusals import assert_refusal, refused
 
-from hudilab.errors import BundleError, ConfigError
+from hudilab.errors import BundleError, ConfigError, LabError
 from hudilab.operations import cli
 from hudilab.operations.ship import bundle
 from hudilab.operations.ship.bundle import build_bundle
 from hudilab.operations.ship.packages import site_packages
 from hudilab.operations.ship.zips import merge_jars
+from hudilab.runtime.java.jars import wanted
 from hudilab.runtime.settings import Settings, load_settings
 
 
@@ -27,7 +30,7 @@ def java(version: int, rest: bytes = b"") -> bytes:
     return b"\xca\xfe\xba\xbe\x00\x00" + (version + 44).to_bytes(2, "big") + rest
 
 
-def jar(path: Path, **files: bytes | str) -> Path:
+def jar(path: Path, files: Mapping[str, bytes | str]) -> Path:
     with ZipFile(path, "w") as archive:
         for name, data in files.items():
             archive.writestr(name, data)
@@ -45,7 +48,7 @@ SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
 def test_jars_are_merged(tmp_path: Path) -> None:
     one = jar(
         tmp_path / "one.jar",
-        **{
+        {
             "META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\nClass-Path: x.jar\r\n",
             "META-INF/LICENSE": "one",
             "META-INF/A.SF": "",
@@ -64,7 +67,7 @@ def test_jars_are_merged(tmp_path: Path) -> None:
     )
     two = jar(
         tmp_path / "two.jar",
-        **{
+        {
             "META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\n",
             "META-INF/LICENSE": "two",
             SERVICE: "a.Both\nm.Middle",
@@ -88,7 +91,7 @@ def test_jars_are_merged(tmp_path: Path) -> None:
 def test_versions_that_a_jar_switches_on_are_kept_up_to_the_platform_s(tmp_path: Path) -> None:
     one = jar(
         tmp_path / "one.jar",
-        **{
+        {
             "META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\nMulti-Release: true\r\n",
             "META-INF/versions/17/a/A.class": java(17),
             "META-INF/versions/21/a/A.class": java(21),
@@ -103,24 +106,18 @@ def test_versions_that_a_jar_switches_on_are_kept_up_to_the_platform_s(tmp_path:
 
 @pytest.mark.parametrize("name", ["a/A.class", "reference.conf"])
 def test_two_versions_of_a_file_are_refused(tmp_path: Path, name: str) -> None:
-    one = jar(tmp_path / "one.jar", **{name: java(8, b"1")})
-    two = jar(tmp_path / "two.jar", **{name: java(8, b"2")})
-    with pytest.raises(BundleError) as caught:
+    one = jar(tmp_path / "one.jar", {name: java(8, b"1")})
+    two = jar(tmp_path / "two.jar", {name: java(8, b"2")})
+    remedy = "; remove one of the two jars from the groups in jars/jars.lock"
+    with refused(BundleError, name, "one.jar", "two.jar", remedy=remedy):
         merge_jars([one, two])
-    assert str(caught.value) == (
-        f"{name} is in one.jar and, with different contents, in two.jar; remove one of the two "
-        "jars from the groups in jars/jars.lock"
-    )
 
 
 def test_a_class_for_a_later_java_is_refused(tmp_path: Path) -> None:
-    one = jar(tmp_path / "one.jar", **{"a/A.class": java(21)})
-    with pytest.raises(BundleError) as caught:
+    one = jar(tmp_path / "one.jar", {"a/A.class": java(21)})
+    remedy = "; use an older version of the jar in jars/jars.lock"
+    with refused(BundleError, "a/A.class", "one.jar", "Java 21", "17", remedy=remedy):
         merge_jars([one])
-    assert str(caught.value) == (
-        "a/A.class in one.jar requires Java 21, but the platform has 17; use an older version of "
-        "the jar in jars/jars.lock"
-    )
 
 
 # --- what is refused before a file is written
@@ -131,8 +128,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """The project's settings with a copy of conf/ to change, and a jar in the place of its own."""
     settings = load_settings(env={})
     shutil.copytree(settings.conf_dir, tmp_path / "conf")
-    one = jar(tmp_path / "one.jar", **{"a/A.class": java(8)})
-    count = len(bundle.wanted(settings.project / "jars", bundle.GROUPS))
+    one = jar(tmp_path / "one.jar", {"a/A.class": java(8)})
+    count = len(wanted(settings.project / "jars", bundle.GROUPS))
     monkeypatch.setattr(bundle, "verify", lambda *_: [tmp_path / f"{n}.jar" for n in range(count)])
     for number in range(count):
         shutil.copy(one, tmp_path / f"{number}.jar")
@@ -152,39 +149,46 @@ def change(file: Path, **properties: str | None) -> None:
     file.write_text(json.dumps(groups), "utf-8")
 
 
-WHERE = "{conf}/application_properties.json: group 'spark.run.options': "
+WHERE = "{conf}/application_properties.json: group 'spark.run.options'"
+JOBS = "(available: sensor_readings, stock_prices, tidy)"
 
 
 @pytest.mark.parametrize(
-    ("properties", "kind", "text"),
+    ("properties", "kind", "failed", "remedy"),
     [
         (
             {"python": "other.py", "jarfile": "lib/x.jar", "job": "copy"},
             BundleError,
-            WHERE
-            + "key 'python' names 'other.py', which is not in the bundle (available: main.py); "
-            + WHERE
-            + "key 'jarfile' names 'lib/x.jar', which is not in the bundle (available: "
-            "lib/hudilab-dependencies.jar); "
-            + WHERE
-            + "key 'job' names 'copy', which is not in the bundle (available: sensor_readings, "
-            "stock_prices, tidy); fix the settings",
+            (
+                *(WHERE, "key 'python'", "'other.py'", "(available: main.py)"),
+                *(WHERE, "key 'jarfile'", "'lib/x.jar'"),
+                "(available: lib/hudilab-dependencies.jar)",
+                *(WHERE, "key 'job'", "'copy'", JOBS),
+            ),
+            "; fix the settings",
         ),
         (
             {"job": None},
             ConfigError,
-            "{conf}/aws/application_properties.json: group 'spark.run.options' has no key "
-            "'python'; group 'spark.run.options' has no key 'jarfile'; fix the file",
+            (
+                "{conf}/aws/application_properties.json",
+                *("group 'spark.run.options' has no key 'python'", "no key 'jarfile'"),
+            ),
+            "; fix the file",
         ),
     ],
 )
 def test_run_options_that_the_bundle_cannot_follow(
-    project: Settings, properties: dict[str, str | None], kind: type[Exception], text: str
+    project: Settings,
+    properties: dict[str, str | None],
+    kind: type[LabError],
+    failed: tuple[str, ...],
+    remedy: str,
 ) -> None:
     change(project.conf_dir / "application_properties.json", **properties)
-    with pytest.raises(kind) as caught:
+    named = [part.format(conf=project.conf_dir) for part in failed]
+    with refused(kind, *named, remedy=remedy):
         build_bundle(project, project.conf_dir / "out" / "b.zip")
-    assert str(caught.value) == text.format(conf=project.conf_dir)
     assert not (project.conf_dir / "out").exists()
 
 
@@ -193,10 +197,8 @@ def test_the_file_that_a_bad_run_option_comes_from_is_named(project: Settings) -
     file.write_text(
         json.dumps([{"PropertyGroupId": "spark.run.options", "PropertyMap": {"job": "copy"}}])
     )
-    assert refusal(project) == (
-        f"{file}: group 'spark.run.options': key 'job' names 'copy', which is not in the bundle "
-        "(available: sensor_readings, stock_prices, tidy); fix the settings"
-    )
+    named = (f"{file}: group 'spark.run.options'", "key 'job'", "'copy'", JOBS)
+    assert_refusal(refusal(project), *named, remedy="; fix the settings")
 
 
 def refusal(project: Settings) -> str:
@@ -231,10 +233,8 @@ def test_a_secret_is_not_bundled(project: Settings, name: str, line: str, key: s
         groups = json.loads(file.read_text())
         groups.append({"PropertyGroupId": "mine", "PropertyMap": {key: "HIDDEN"}})
         file.write_text(json.dumps(groups))
-    assert refusal(project) == (
-        f"{file} sets {key}, but a bundle must not contain secrets; "
-        "remove it: credentials come from the platform's role"
-    )
+    remedy = "; remove it: credentials come from the platform's role"
+    assert_refusal(refusal(project), f"{file} sets {key}", "secrets", remedy=remedy)
 
 
 @pytest.mark.parametrize(
@@ -252,11 +252,9 @@ def test_a_file_that_nobody_expects_is_not_bundled(project: Settings, name: str)
     file = project.conf_dir / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("HIDDEN\n")
-    assert refusal(project) == (
-        f"{file} is not one of the settings files of a bundle (application_properties.json, "
-        "spark-defaults.conf, hudi-defaults.conf, log4j2.properties in conf, conf/docker and "
-        f"conf/aws); move it out of {project.conf_dir}"
-    )
+    known = "application_properties.json, spark-defaults.conf, hudi-defaults.conf"
+    named = (f"{file} is not one of", f"{known}, log4j2.properties", "conf/docker", "conf/aws")
+    assert_refusal(refusal(project), *named, remedy=f"; move it out of {project.conf_dir}")
 
 
 def test_what_stays_here_may_be_anything(project: Settings) -> None:
@@ -275,10 +273,10 @@ def test_what_stays_here_may_be_anything(project: Settings) -> None:
 def test_what_is_a_secret_must_be_known(project: Settings) -> None:
     file = project.conf_dir / "spark-defaults.conf"
     file.write_text(file.read_text().replace("spark.redaction.regex", "# "))
-    lacking = f"{file} does not set spark.redaction.regex, which defines what is a secret; add it"
-    assert refusal(project) == lacking
+    lacking = f"{file} does not set spark.redaction.regex"
+    assert_refusal(refusal(project), lacking, remedy="; add it")
     file.unlink()
-    assert refusal(project) == lacking
+    assert_refusal(refusal(project), lacking, remedy="; add it")
     file.write_text("spark.redaction.regex (?i\n")
     assert refusal(project).startswith(
         f"{file}: spark.redaction.regex is not a valid regular expression ("
@@ -296,9 +294,8 @@ def test_an_altered_or_missing_package_is_refused(
     (site / "RECORD").write_text("thing.py,sha256=AAAA,3\nthing-1.dist-info/RECORD,,\n")
     (tmp_path / "thing.py").write_text("1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(BundleError) as caught:
+    with refused(BundleError, "thing.py", "package thing", remedy="; run: make clean setup"):
         site_packages(["thing"])
-    assert str(caught.value) == "thing.py of package thing was altered; run: make clean setup"
 
 
 def test_a_place_that_cannot_be_written(
@@ -310,5 +307,5 @@ def test_a_place_that_cannot_be_written(
     with pytest.raises(SystemExit) as caught:
         cli.main()
     assert caught.value.code == 1
-    told = capsys.readouterr().err
-    assert told == f"hudilab: cannot write {out} (File exists); choose another --out\n"
+    error = capsys.readouterr().err
+    assert error == f"hudilab: cannot write {out} (File exists); choose another --out\n"

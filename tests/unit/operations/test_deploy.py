@@ -14,6 +14,7 @@ from typing import Any
 import botocore.session
 import pytest
 from botocore.validate import ParamValidator
+from refusals import refused
 
 from hudilab.errors import BundleError
 from hudilab.operations import cli
@@ -46,9 +47,9 @@ def settings(tmp_path: Path) -> Settings:
 
 def change(settings: Settings, group: str, **properties: str) -> Settings:
     groups = json.loads(settings.source.read_text("utf-8"))
-    for one in groups:
-        if one["PropertyGroupId"] == group:
-            one["PropertyMap"] |= properties
+    for entry in groups:
+        if entry["PropertyGroupId"] == group:
+            entry["PropertyMap"] |= properties
     settings.source.write_text(json.dumps(groups), "utf-8")
     return load_settings("AWS", {"HUDILAB_CONF": str(settings.conf_dir)})
 
@@ -103,8 +104,8 @@ def test_the_request_says_what_the_settings_say(settings: Settings) -> None:
 def test_a_job_that_ends_is_a_batch(settings: Settings) -> None:
     bounded = change(settings, "spark.run.options", arguments="--available-now")
     other = change(settings, "spark.run.options", job="sensor_readings", arguments="")
-    for one in (bounded, other):
-        request = run(one)
+    for bounded_settings in (bounded, other):
+        request = run(bounded_settings)
         assert (request["mode"], "retryPolicy" in request) == ("BATCH", False)
         assert complaints(request) == ""
 
@@ -116,52 +117,45 @@ def test_python_from_an_archive(settings: Settings) -> None:
     assert found["spark.emr-serverless.driverEnv.PYSPARK_PYTHON"] == "./environment/bin/python"
 
 
+FIX = "; fix the command line"
+
+
 def test_all_that_is_wrong_is_in_one_error(settings: Settings) -> None:
-    with pytest.raises(BundleError) as caught:
+    options = (
+        *("--application-id", "digits and lowercase letters"),
+        *("--role-arn", "arn:aws:iam::<account>:role/<name>"),
+        *("--to", "s3://<bucket>/<prefix>"),
+        *("--python", "absolute path", "s3://<bucket>/<name>.tar.gz"),
+    )
+    with refused(BundleError, *options, remedy=FIX):
         job_run(settings, application_id="A", role_arn="me", to="s3://b", python="python3")
-    assert str(caught.value) == (
-        "--application-id is not an application ID (digits and lowercase letters); --role-arn is "
-        "not arn:aws:iam::<account>:role/<name>; --to is not s3://<bucket>/<prefix>; --python is "
-        "not an absolute path in the image, or s3://<bucket>/<name>.tar.gz; fix the command line"
-    )
-    with pytest.raises(BundleError) as caught:
+    cluster = "arn:aws:kafka:<region>:<account>:cluster/<name>/<id>"
+    bad = ("--account", "twelve digits", "--cluster-arn", cluster)
+    with refused(BundleError, *bad, remedy=FIX):
         permissions(settings, account="1", to=TO, cluster_arn="x")
-    assert str(caught.value) == (
-        "--account is not an account ID of twelve digits; --cluster-arn is not "
-        "arn:aws:kafka:<region>:<account>:cluster/<name>/<id>; fix the command line"
-    )
 
 
 @pytest.mark.parametrize("warehouse", ["warehouse", "s3://whole-bucket"])
 def test_a_warehouse_that_is_not_a_prefix_on_s3(settings: Settings, warehouse: str) -> None:
     local = change(settings, "HudiTable0", **{"warehouse.path": warehouse})
     for ask in (run, lambda s: permissions(s, account=ACCOUNT, to=TO)):
-        with pytest.raises(BundleError) as caught:
+        named = (f"warehouse.path in {settings.source}", "s3://<bucket>/<prefix>; set it to one")
+        with refused(BundleError, *named, remedy="not to the whole bucket"):
             ask(local)
-        assert str(caught.value) == (
-            f"warehouse.path in {settings.source} is not s3://<bucket>/<prefix>; "
-            "set it to one, so that the role gets access to the prefix and not to the whole bucket"
-        )
 
 
 def test_permissions_for_a_cluster_without_iam_servers(settings: Settings) -> None:
     for group in ("consumer.config.0", "producer.config.0"):
         settings = change(settings, group, **{"bootstrap.servers": "b:9092"})
-    with pytest.raises(BundleError) as caught:
+    named = (f"bootstrap.servers in {settings.source}", "9098")
+    with refused(BundleError, *named, remedy="; fix them, or leave out --cluster-arn"):
         permissions(settings, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
-    assert str(caught.value) == (
-        f"bootstrap.servers in {settings.source} are not a cluster's IAM servers, which use port "
-        "9098; fix them, or leave out --cluster-arn"
-    )
 
 
 def test_permissions_for_a_cluster_that_no_group_reads(settings: Settings) -> None:
-    with pytest.raises(BundleError) as caught:
+    remedy = "; add consumer.config.0 and producer.config.0"
+    with refused(BundleError, "--cluster-arn", f"{settings.source}", "Kafka", remedy=remedy):
         permissions(replace(settings, consumer=None), account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
-    assert str(caught.value) == (
-        f"--cluster-arn is given, but {settings.source} has no Kafka groups; add consumer.config.0 "
-        "and producer.config.0"
-    )
 
 
 def operations(service: str) -> set[str]:
@@ -189,8 +183,8 @@ def allowed(policy: dict[str, Any], action: str, arn: str, **context: str) -> bo
     """IAM's answer, for the kinds of statements that a policy here may have."""
 
     def matches(patterns: list[str], text: str) -> bool:
-        globs = (re.escape(one).replace(r"\*", ".*") for one in patterns)
-        return any(re.fullmatch(one, text) for one in globs)
+        globs = (re.escape(glob).replace(r"\*", ".*") for glob in patterns)
+        return any(re.fullmatch(glob, text) for glob in globs)
 
     def holds(operator: str, keys: dict[str, list[str]]) -> bool:
         assert operator in ("StringLike", "StringLikeIfExists")
@@ -262,44 +256,43 @@ def test_the_stream_s_requests_to_kafka_are_allowed(settings: Settings) -> None:
 def test_every_arn_is_of_the_region_s_partition(
     settings: Settings, region: str, partition: str
 ) -> None:
-    there = change(settings, "HudiTable0", **{"aws.region": region})
+    regional = change(settings, "HudiTable0", **{"aws.region": region})
     cluster = CLUSTER.replace("arn:aws:kafka:us-east-1", f"arn:{partition}:kafka:{region}")
-    policy = permissions(there, account=ACCOUNT, to=TO, cluster_arn=cluster)
-    arns = [arn for one in policy["Statement"] for arn in one["Resource"]]
+    policy = permissions(regional, account=ACCOUNT, to=TO, cluster_arn=cluster)
+    arns = [arn for statement in policy["Statement"] for arn in statement["Resource"]]
     assert {arn.split(":")[1] for arn in arns} == {partition}
     role = ROLE.replace("arn:aws:", f"arn:{partition}:")
-    request = job_run(there, application_id=ID, role_arn=role, to=TO)
+    request = job_run(regional, application_id=ID, role_arn=role, to=TO)
     assert request["executionRoleArn"] == role
 
 
 def test_a_region_and_arns_that_do_not_go_together(settings: Settings) -> None:
     china = change(settings, "HudiTable0", **{"aws.region": "cn-north-1"})
-    texts = []
-    for ask in (run, lambda s: permissions(s, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)):
-        with pytest.raises(BundleError) as caught:
+    region = f"aws.region='cn-north-1' in {settings.source}"
+    for option, ask in (
+        ("--role-arn", run),
+        (
+            "--cluster-arn",
+            lambda s: permissions(s, account=ACCOUNT, to=TO, cluster_arn=CLUSTER),
+        ),
+    ):
+        named = (option, "aws", region, "aws-cn")
+        with refused(BundleError, *named, remedy="; fix one of the two"):
             ask(china)
-        texts.append(str(caught.value))
-    told = (
-        f"is in AWS partition aws, but aws.region='cn-north-1' in {settings.source} is in aws-cn; "
-        "fix one of the two"
-    )
-    assert texts == [f"--role-arn {told}", f"--cluster-arn {told}"]
     nowhere = change(settings, "HudiTable0", **{"aws.region": "narnia-1"})
-    with pytest.raises(BundleError) as caught:
+    region = f"aws.region='narnia-1' in {settings.source}"
+    with refused(BundleError, region, remedy="; fix it"):
         run(nowhere)
-    assert str(caught.value) == (
-        f"aws.region='narnia-1' in {settings.source} is not an AWS region; fix it"
-    )
 
 
 def test_the_policy_has_no_wildcard_that_is_too_wide(settings: Settings) -> None:
     policy = permissions(settings, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
     assert wrong_actions(policy) == []
-    assert len({one["Sid"] for one in policy["Statement"]}) == len(policy["Statement"])
-    for one in policy["Statement"]:
-        assert one["Effect"] == "Allow"
-        assert not [action for action in one["Action"] if "*" in action]
-        for arn in one["Resource"]:
+    assert len({statement["Sid"] for statement in policy["Statement"]}) == len(policy["Statement"])
+    for statement in policy["Statement"]:
+        assert statement["Effect"] == "Allow"
+        assert not [action for action in statement["Action"] if "*" in action]
+        for arn in statement["Resource"]:
             assert re.fullmatch(r"arn:aws:(s3|logs|kafka):[a-z0-9-]*:\d*:[^*]+\*?", arn), arn
     # IAM counts what is not blank, 6,144 characters at most in a managed policy.
     assert len(re.sub(r"\s", "", json.dumps(policy))) < 6144

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -11,9 +10,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from hudilab.operations.runner import as_html, copy_notebook, jvm_options, run_notebooks
+from hudilab.operations.runner import as_html, copy_notebook, jvm_options
 from hudilab.runtime.java.find import FAST_START
-from hudilab.runtime.settings import load_settings
 
 PROJECT = Path(__file__).resolve().parents[3]
 LESSONS = sorted((PROJECT / "notebooks").glob("[0-9]*.ipynb"))
@@ -44,7 +42,7 @@ def test_only_the_exercises_are_left_out(tmp_path: Path) -> None:
 def test_no_cell_needs_what_an_exercise_defined(tmp_path: Path) -> None:
     for lesson in LESSONS:
         copy_notebook(lesson, tmp_path / lesson.name, exercises=False)
-    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select=F821", tmp_path]
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select=F821", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout
 
@@ -68,22 +66,3 @@ def test_only_small_notebooks_on_this_machine_start_java_for_a_short_life(
     assert jvm_options(values, runtime) == (FAST_START if fast else "")
     theirs = "-XX:TieredStopAtLevel=4"
     assert jvm_options(values, runtime, theirs) == (f"{FAST_START} {theirs}" if fast else theirs)
-
-
-@pytest.mark.parametrize(("given", "fast"), [([], True), ([("rows", "200001")], False)])
-def test_each_kernel_gets_its_options_and_the_next_one_gets_none_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[tuple[str, str]], fast: bool
-) -> None:
-    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dmine=1")
-    monkeypatch.delenv("RUNTIME_ENV", raising=False)
-    monkeypatch.setenv("HUDILAB_LOG_FILE", "restored at the end")
-    monkeypatch.setenv("HUDILAB_HOME", str(tmp_path))
-    show = 'import os; print(os.environ["SPARK_SUBMIT_OPTS"])'
-    cells = [
-        nbformat.v4.new_code_cell("rows = 200_000", metadata={"tags": ["parameters"]}),
-        nbformat.v4.new_code_cell(show, metadata={"tags": ["result"]}),
-    ]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "shown.ipynb")
-    shown = run_notebooks([str(tmp_path / "shown.ipynb")], given, load_settings(), None)
-    assert shown == [f"{FAST_START} -Dmine=1" if fast else "-Dmine=1"]
-    assert os.environ["SPARK_SUBMIT_OPTS"] == "-Dmine=1"

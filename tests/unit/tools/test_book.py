@@ -10,6 +10,7 @@ import executed
 import nbformat
 import pytest
 import terms
+from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -36,8 +37,7 @@ def test_each_entry_is_short_and_has_names_of_its_own() -> None:
 
 
 def test_each_entry_is_used_in_a_lesson_or_page() -> None:
-    found, names = terms.pattern(GLOSSARY)
-    used = {names[match.lastindex - 1] for match in found.finditer(prose())}
+    used = set(terms.finder(GLOSSARY).used(prose()))
     assert [entry.names[0] for entry in GLOSSARY if entry.names[0] not in used] == []
 
 
@@ -56,8 +56,7 @@ def test_a_name_is_found_in_its_forms(text: str, expected: list[str]) -> None:
     words = ("file group", "commit", "delta commit", "index", "CDC", "snapshot query")
     some = [terms.Entry((word,), "") for word in words]
     some.append(terms.Entry(("COPY_ON_WRITE", "copy on write"), ""))
-    found, names = terms.pattern(some)
-    assert [names[match.lastindex - 1] for match in found.finditer(text)] == expected
+    assert terms.finder(some).used(text) == expected
 
 
 def test_the_front_page_leads_to_every_lesson() -> None:
@@ -87,7 +86,8 @@ def notebook() -> nbformat.NotebookNode:
         new_code_cell("2", id="c", metadata={"tags": ["solution", "keep_output"]}),
         new_code_cell("3", id="d", metadata={"tags": ["cleanup"]}),
     ]
-    return new_notebook(cells=cells)
+    nb: NotebookNode = new_notebook(cells=cells)
+    return nb
 
 
 def test_solutions_are_folded() -> None:
@@ -115,17 +115,17 @@ def test_a_lesson_says_what_ran_it() -> None:
     assert "Not run for this edition" in book.shown(notebook()).cells[1].source
     ran = notebook()
     ran.metadata[executed.VERSIONS] = executed.versions()
-    told = book.shown(ran).cells[1].source
+    line = book.shown(ran).cells[1].source
     assert re.search(
-        r"Run with Python 3\.11\.\d+, Spark 3\.5\.7, Hudi 1\.2\.0, Java 17\S*\.$", told
+        r"Run with Python 3\.11\.\d+, Spark 3\.5\.7, Hudi 1\.2\.0, Java 17\S*\.$", line
     )
 
 
 def test_paths_of_this_machine_are_shortened(tmp_path: Path) -> None:
     home = tmp_path / "home"
     text = f"file://{home}/warehouse/x, {ROOT}/conf, {Path.home()}/y, /opt/z"
-    there = executed.shortened(text, home)
-    assert there == "file:///.../warehouse/x, /.../conf, ~/y, /opt/z"
+    shortened = executed.shortened(text, home)
+    assert shortened == "file:///.../warehouse/x, /.../conf, ~/y, /opt/z"
 
 
 def test_a_saved_notebook_has_its_outputs_and_no_path(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from lab import FIRST, NOTES, main, update
+from lab import NOTES, main, update
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -37,8 +37,8 @@ def lessons(tmp_path: Path) -> Path:
 def copies(lessons: Path, tmp_path: Path) -> Path:
     """Copies of the first edition."""
     folder = tmp_path / "home" / "notebooks"
-    told = list(update(lessons, folder))
-    assert told == [f"{folder}/00_a.ipynb: copied", f"{folder}/01_b.ipynb: copied"]
+    lines = list(update(lessons, folder))
+    assert lines == [f"{folder}/00_a.ipynb: copied", f"{folder}/01_b.ipynb: copied"]
     return folder
 
 
@@ -70,15 +70,20 @@ def test_a_copy_has_not_run_and_gives_no_answer_away(lessons: Path, copies: Path
     def cell(tag: str) -> NotebookNode:
         outputs = [new_output("stream", text="right: 2")]
         tags = {"tags": [tag, "keep_output"]}
-        return new_code_cell("a = 2", id=tag, metadata=tags, outputs=outputs, execution_count=1)
+        given = {"id": tag, "metadata": tags, "outputs": outputs, "execution_count": 1}
+        made: NotebookNode = new_code_cell("a = 2", **given)
+        return made
 
     marked = [cell(tag) for tag in ("fact", "exercise", "check", "solution")]
     (lessons / "00_a.ipynb").write_text(book("An exercise", *marked))
     list(update(lessons, copies))
     found = nbformat.read(copies / "00_a.ipynb", as_version=4).cells[1:]
-    assert [bool(one.outputs) for one in found] == [False] * 4
-    assert [one.execution_count for one in found] == [None] * 4
-    assert [one.source for one in found] == [*["a = 2"] * 3, "# Open this for a solution\na = 2"]
+    assert [bool(cell_copy.outputs) for cell_copy in found] == [False] * 4
+    assert [cell_copy.execution_count for cell_copy in found] == [None] * 4
+    assert [cell_copy.source for cell_copy in found] == [
+        *["a = 2"] * 3,
+        "# Open this for a solution\na = 2",
+    ]
 
 
 def test_a_lesson_that_has_changed_is_copied_anew(lessons: Path, copies: Path) -> None:
@@ -93,9 +98,9 @@ def test_a_reader_s_copy_is_never_overwritten(lessons: Path, copies: Path) -> No
     assert list(update(lessons, copies)) == []
     for edition in ("second edition", "third edition"):
         (lessons / "00_a.ipynb").write_text(book(edition))
-        told = list(update(lessons, copies))
+        lines = list(update(lessons, copies))
         command = f"rm '{copies}/00_a.ipynb'"
-        assert told == [
+        assert lines == [
             f"{copies}/00_a.ipynb: your changed copy is kept; to get the new lesson: {command}"
         ]
         assert texts(copies)["00_a.ipynb"] == "mine"
@@ -114,8 +119,8 @@ def test_without_notes_a_copy_that_differs_is_the_reader_s(
         (copies / NOTES).write_text(spoilt)
     (copies / "00_a.ipynb").write_text("mine")
     (lessons / "01_b.ipynb").write_text(book("second edition"))
-    told = list(update(lessons, copies))
-    assert [line.partition(":")[0] for line in told] == [
+    lines = list(update(lessons, copies))
+    assert [line.partition(":")[0] for line in lines] == [
         f"{copies}/{name}" for name in ("00_a.ipynb", "01_b.ipynb")
     ]
     assert texts(copies) == {"00_a.ipynb": "mine", "01_b.ipynb": book("01_b.ipynb, first edition")}
@@ -129,25 +134,6 @@ def test_a_home_that_cannot_be_written_is_one_line(lessons: Path, tmp_path: Path
         f"cannot write {tmp_path}/file/notebooks (Not a directory); "
         "make it writable, or set HUDILAB_HOME to a writable directory"
     )
-
-
-def test_jupyterlab_opens_the_copies_and_at_first_lesson_00(tmp_path: Path) -> None:
-    env = os.environ | {"HUDILAB_HOME": str(tmp_path), "HUDILAB_CONF": "", "RUNTIME_ENV": ""}
-    env["JUPYTER_CONFIG_DIR"] = str(tmp_path / "config")
-    run = {"env": env, "capture_output": True, "text": True, "timeout": 60, "check": True}
-    command = [sys.executable, str(ROOT / "tools" / "lab.py"), "--show-config"]
-    done = subprocess.run(command, cwd=tmp_path, **run)  # type: ignore[call-overload]
-    copies = tmp_path / "notebooks"
-    assert done.stdout.count(": copied\n") == len(list((ROOT / "notebooks").glob("[0-9]*.ipynb")))
-    assert f"  .root_dir = '{copies}'\n" in done.stdout
-    first = f"  .default_url = '/lab/tree/{FIRST}'\n"
-    assert first in done.stdout
-    assert (copies / FIRST).is_file()
-    again = subprocess.run(command, cwd=tmp_path, **run)  # type: ignore[call-overload]
-    assert "  .default_url = '/lab'\n" in again.stdout
-    where = "from hudilab.runtime.settings import load_settings as s; print(s().conf_dir)"
-    found = subprocess.run([sys.executable, "-c", where], cwd=copies, **run)  # type: ignore[call-overload]
-    assert found.stdout == f"{ROOT}/conf\n"
 
 
 def test_make_lab_opens_no_file_of_the_checkout() -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import comparison
 import peers
 import profile_updates
 import pytest
 import soak
 import updates
+from updates_peer import PEERS as SPARK_PEERS
 from updates_peer import Load, parse
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,6 +45,23 @@ def benchmark(script: str, *arguments: str, timeout: int = 60) -> subprocess.Com
         timeout=timeout,
         check=False,
     )
+
+
+Refusal = Callable[..., str]
+
+
+@pytest.fixture
+def refusal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Refusal:
+    """Runs a program, in this process, that must refuse its arguments; returns what it prints."""
+
+    def run(script: str, *arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", [f"{script}.py", *arguments])
+        with pytest.raises(SystemExit) as caught:
+            import_module(script).main()
+        assert caught.value.code == 2
+        return capsys.readouterr().err
+
+    return run
 
 
 def test_the_names_of_the_peers() -> None:
@@ -77,6 +98,23 @@ def test_medians_spread_and_ratios_within_a_round() -> None:
     assert table[3].count("|") == table[0].count("|") == 7
 
 
+def test_each_round_begins_with_another_peer_and_is_there_at_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    order: list[str] = []
+
+    def measure(peer: str) -> dict[str, Any]:
+        order.append(peer)
+        return {"ms": len(order)}
+
+    rounds = comparison.rounds_of(["a", "b"], 2, measure, dict, "1m ")
+    assert next(rounds) == (1, {"a": [{"ms": 1}], "b": [{"ms": 2}]})
+    assert order == ["a", "b"]
+    assert [number for number, _ in rounds] == [2]
+    assert order == ["a", "b", "b", "a"]
+    assert capsys.readouterr().err.splitlines()[-1] == "1m round 2 a {'ms': 4}"
+
+
 COMPARISONS = ("peers", "updates")
 
 
@@ -107,10 +145,8 @@ COMPARISONS = ("peers", "updates")
         ),
     ],
 )
-def test_a_bad_argument(script: str, arguments: list[str], text: str) -> None:
-    done = benchmark(f"{script}.py", *arguments)
-    assert done.returncode == 2
-    assert text in done.stderr
+def test_a_bad_argument(refusal: Refusal, script: str, arguments: list[str], text: str) -> None:
+    assert text in refusal(script, *arguments)
 
 
 @pytest.mark.parametrize(
@@ -157,16 +193,13 @@ def test_the_names_of_the_loads_of_updates() -> None:
         parse("1m")
 
 
-def test_flink_writes_whole_hundreds_of_rows_to_all_partitions() -> None:
+def test_flink_writes_whole_hundreds_of_rows_to_all_partitions(refusal: Refusal) -> None:
     assert updates.takes("flink_hudi_upsert", "1m_100k_80")
     assert not updates.takes("flink_hudi_upsert", "1m_10_100")
     assert not updates.takes("flink_hudi_upsert", "1m_100k_80_one")
     assert updates.takes("delta_merge", "1m_10_100")
-    done = benchmark("updates.py", "--peers", "flink_hudi_upsert", "--loads", "1m_10_100")
-    assert done.returncode == 2
-    assert "flink_hudi_upsert writes whole hundreds of rows, to all partitions: 1m_10_100" in (
-        done.stderr
-    )
+    error = refusal("updates", "--peers", "flink_hudi_upsert", "--loads", "1m_10_100")
+    assert "flink_hudi_upsert writes whole hundreds of rows, to all partitions: 1m_10_100" in error
 
 
 def test_each_peer_of_updates_has_its_jars() -> None:
@@ -206,11 +239,11 @@ def test_updates_are_compared_within_a_round() -> None:
         (["--loads", "10k,1M"], "no load 1M; loads are heartbeat, 10k, 100k, or ROWSxWARMxCOUNTED"),
     ],
 )
-def test_a_bad_argument_of_one_peer(tmp_path: Path, arguments: list[str], text: str) -> None:
+def test_a_bad_argument_of_one_peer(
+    refusal: Refusal, tmp_path: Path, arguments: list[str], text: str
+) -> None:
     fixed = ["parquet", "--home", str(tmp_path), "--started", "0"]
-    done = benchmark("spark_peer.py", *fixed, *arguments)
-    assert done.returncode == 2
-    assert text in done.stderr
+    assert text in refusal("spark_peer", *fixed, *arguments)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -257,7 +290,7 @@ def test_a_small_soak(tmp_path: Path) -> None:
     for part in json.loads(file.read_text())["parts"].values():
         assert (part["lost"], part["twice"]) == (0, 0)
         assert part["kills"] >= 1
-        numbers = [one["batch"] for one in part["batches"]]
+        numbers = [batch["batch"] for batch in part["batches"]]
         assert numbers == sorted(set(numbers))
         # A kill can come between a batch's end and its record.
         assert len(numbers) >= 15 - part["kills"]
@@ -282,4 +315,4 @@ def test_a_round_of_updates(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(file.read_text())["loads"]
     assert set(found["100k_10k_20"]) == set(updates.PEERS)
-    assert set(found["100k_1k_80_one"]) == set(updates.SPARK_PEERS)
+    assert set(found["100k_1k_80_one"]) == set(SPARK_PEERS)

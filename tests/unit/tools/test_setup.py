@@ -31,7 +31,7 @@ ASKED = [*PROJECT["dependencies"], *LAB, *(text for part in PARTS for text in EX
 RUNTIME = (ROOT / "requirements.lock").read_text()
 DEV = (ROOT / "requirements-dev.lock").read_text()
 TARGETS = {"help", "setup", "setup-dev", "run", "lab", "test", "test-deep"}
-TARGETS |= {"check", "lesson", "golden", "bundle", "bench", "bench-updates", "lock"}
+TARGETS |= {"check", "lesson", "golden", "bundle", "bench", "lock"}
 TARGETS |= {"book", "clean"}
 HASH = f" \\\n    --hash=sha256:{'0' * 64}\n"
 
@@ -50,7 +50,7 @@ bootstrap, gates = tool("bootstrap"), tool("gates")
 
 def entries(lock: str) -> dict[str, tuple[str, int]]:
     """Package -> (pin with marker, number of hashes)."""
-    found = {}
+    found: dict[str, tuple[str, int]] = {}
     for block in re.split(r"\n(?=\S)", lock.rstrip("\n")):
         pin, *hashes = block.split(" \\\n")
         valid = [line for line in hashes if re.fullmatch(r" +--hash=sha256:[0-9a-f]{64}", line)]
@@ -160,8 +160,13 @@ def test_make_help_explains_every_target() -> None:
 
 
 def test_the_files_that_targets_call_exist() -> None:
-    called = re.findall(r"\b(?:tools|benchmarks)/\w+\.py\b", (ROOT / "Makefile").read_text())
+    makefile = (ROOT / "Makefile").read_text()
+    called = re.findall(r"\b(?:tools|benchmarks)/\w+\.py\b", makefile)
     assert len(called) >= 4
+    (default,) = re.findall(r"^BENCH \?= (\w+)$", makefile, re.MULTILINE)
+    choices = re.findall(r"\bBENCH=(\w+)", makefile)
+    assert choices == ["updates"]
+    called += [f"benchmarks/{name}.py" for name in (default, *choices)]
     assert [path for path in called if not (ROOT / path).is_file()] == []
 
 
@@ -181,11 +186,11 @@ def test_gates_stop_at_the_first_that_fails(
     monkeypatch.setattr(gates, "GATES", commands)
     monkeypatch.setattr(gates, "QUICK", (tuple(commands),))
     assert gates.main("--quick") == 1
-    said = capfd.readouterr().out
-    assert "== 1/3 good: timeit -n1 0\n" in said
-    assert "== good passed in " in said
-    assert "== bad FAILED after " in said
-    assert "late" not in said
+    output = capfd.readouterr().out
+    assert "== 1/3 good: timeit -n1 0\n" in output
+    assert "== good passed in " in output
+    assert "== bad FAILED after " in output
+    assert "late" not in output
 
 
 def test_one_gate_with_arguments(
@@ -199,8 +204,8 @@ def test_one_gate_with_arguments(
     assert "applies to one gate; choose it with --gate NAME" in capfd.readouterr().err
     with pytest.raises(SystemExit):
         gates.main("--lesson", "0")
-    told = capfd.readouterr().err
-    assert re.search(r"\d+ notebooks start with '0'; choose one of: 00_\w+, 01_", told)
+    error = capfd.readouterr().err
+    assert re.search(r"\d+ notebooks start with '0'; choose one of: 00_\w+, 01_", error)
 
 
 def test_gates_come_cheapest_first() -> None:
@@ -230,9 +235,9 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def stamp(root: Path, dev: bool) -> None:
-    one = bootstrap.Setup(root, root / "log", dev)
-    content = {**one.wanted, "digest": bootstrap.digest(root), "dev": dev}
-    one.stamp.write_text(json.dumps(content))
+    setup = bootstrap.Setup(root, root / "log", dev)
+    content = {**setup.wanted, "digest": bootstrap.digest(root), "dev": dev}
+    setup.stamp.write_text(json.dumps(content))
 
 
 def steps(root: Path, dev: bool, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -300,15 +305,15 @@ def test_another_python_is_refused_with_the_remedy() -> None:
 
 
 def test_what_pip_says_in_another_encoding_is_told(tmp_path: Path) -> None:
-    one = bootstrap.Setup(tmp_path, tmp_path / "log", False)
-    one.log.write_text("")
-    said = "Downloading x-1.whl (2.5 MB)\nERROR: Could not open /home/jürgen/x.\n"
-    (tmp_path / "said").write_bytes(said.encode("latin-1"))
+    setup = bootstrap.Setup(tmp_path, tmp_path / "log", False)
+    setup.log.write_text("")
+    output = "Downloading x-1.whl (2.5 MB)\nERROR: Could not open /home/jürgen/x.\n"
+    (tmp_path / "said").write_bytes(output.encode("latin-1"))
     with pytest.raises(bootstrap.SetupError) as caught:
-        one.call(["sh", "-c", f"cat '{tmp_path}/said'; exit 1"], "try again")
-    told = f"Could not open /home/j\N{REPLACEMENT CHARACTER}rgen/x; try again (log: {one.log})"
-    assert str(caught.value) == told
-    assert one.downloaded() == 2.5
+        setup.call(["sh", "-c", f"cat '{tmp_path}/said'; exit 1"], "try again")
+    error = f"Could not open /home/j\N{REPLACEMENT CHARACTER}rgen/x; try again (log: {setup.log})"
+    assert str(caught.value) == error
+    assert setup.downloaded() == 2.5
 
 
 def test_a_failing_pip_is_one_line_and_leaves_no_stamp(checkout: Path) -> None:

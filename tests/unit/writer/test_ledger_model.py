@@ -322,10 +322,10 @@ def test_in_a_thousand_sequences_the_table_is_right_or_the_run_is_refused(
     machine: type[Lab],
 ) -> None:
     examples = 1000 if machine is Lab else 300
-    run_state_machine_as_test(machine, settings=settings(MANY, max_examples=examples))  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(machine, settings=settings(MANY, max_examples=examples))
 
 
 @pytest.mark.parametrize("machine", [Unfenced, Forgetful])
 def test_the_model_catches_a_writer_with_a_hole(machine: type[Lab]) -> None:
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(machine, settings=MANY)  # type: ignore[no-untyped-call]
+        run_state_machine_as_test(machine, settings=MANY)

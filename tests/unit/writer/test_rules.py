@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from hudilab.errors import StreamError
@@ -25,12 +27,12 @@ def checkpoint(done: int, query: str | None = MINE, **planned: str) -> Checkpoin
 
 
 def test_as_few_commits_are_read_as_it_takes() -> None:
-    def commits():  # type: ignore[no-untyped-def]
+    def commits() -> Iterator[Commit]:
         yield Commit("t9", None)
         yield commit(4)
         raise AssertionError("read too far")
 
-    mine, newer = RULES.find(MINE, commits())  # type: ignore[no-untyped-call]
+    mine, newer = RULES.find(MINE, commits())
     assert (mine, [one.instant for one in newer]) == (stamp(4), ["t9"])
 
 

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from contract import checks
 
-GOOD = Path(__file__).with_name("good.ipynb")
+GOOD = Path(__file__).parents[1] / "contract" / "good.ipynb"
 SESSION, FACT, CLEANUP = 4, 6, 12
 
 

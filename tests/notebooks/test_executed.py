@@ -16,7 +16,7 @@ from executed import VERSIONS
 from hudilab.errors import LabError
 
 ROOT = Path(__file__).resolve().parents[2]
-GOOD = Path(__file__).with_name("good.ipynb")
+GOOD = Path(__file__).parents[1] / "contract" / "good.ipynb"
 BAD = ROOT / "tests" / "bad"
 
 
@@ -53,13 +53,13 @@ def test_a_changed_notebook_is_run_once(tmp_path: Path, capsys: pytest.CaptureFi
     shutil.copy(GOOD, path)
     for _ in range(2):
         book.run_if_stale(path, folder, "1/1")
-    told = "book: 1/1 good.ipynb has no results of its present cells; running ...\n"
-    assert capsys.readouterr().out == told
+    line = "book: 1/1 good.ipynb has no results of its present cells; running ...\n"
+    assert capsys.readouterr().out == line
     nb = nbformat.read(path, as_version=4)
     nb.cells[6].source += "\nprint('more')"
     nbformat.write(nb, path)
     book.run_if_stale(path, folder, "1/1")
-    assert capsys.readouterr().out == told
+    assert capsys.readouterr().out == line
     assert "more\n" in printed(folder / "good.ipynb")
     shutil.copy(BAD / "raises.ipynb", path)
     with pytest.raises(LabError) as caught:

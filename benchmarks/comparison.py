@@ -1,0 +1,157 @@
+"""What comparisons share: programs in fresh processes, rounds, figures, tables, bars and files.
+
+A comparison has figures (key, what it is in the table, digits), a limit of seconds for one program,
+and rounds; each round measures every peer, another one first each time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+
+# Key, what it is in the table, digits.
+Figures = Mapping[str, tuple[str, int]]
+# For each peer, what it printed in each round.
+Measured = dict[str, list[dict[str, Any]]]
+
+
+def run_script(peer: str, command: Sequence[str], limit: float) -> dict[str, Any]:
+    """Run a script of this folder with a home of its own, for `limit` seconds at most."""
+    script, *arguments = command
+    with tempfile.TemporaryDirectory() as home:
+        program = str(Path(__file__).resolve().parent / script)
+        done = subprocess.run(
+            [sys.executable, program, *arguments, "--home", home],
+            cwd=home,
+            env=os.environ | {"RUNTIME_ENV": "", "IS_LOCAL": ""},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=limit,
+            check=False,
+        )
+    if done.returncode:
+        raise SystemExit(f"{peer} failed: {done.stderr[-2000:]}; fix it before you measure")
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def turns(peers: Sequence[str], number: int) -> Iterator[str]:
+    """The peers of a round: another one begins each, so that none always follows the same one."""
+    shift = number % len(peers)
+    yield from (*peers[shift:], *peers[:shift])
+
+
+def rounds_of(
+    peers: Sequence[str],
+    rounds: int,
+    measure: Callable[[str], dict[str, Any]],
+    figures: Callable[[dict[str, Any]], dict[str, float]],
+    label: str = "",
+) -> Iterator[tuple[int, Measured]]:
+    """Measure the peers; after each round, its number from 1 and all that is measured so far.
+
+    What is written then is kept when a run is cut short.
+    """
+    measured: Measured = {peer: [] for peer in peers}
+    for number in range(rounds):
+        for peer in turns(peers, number):
+            measured[peer].append(measure(peer))
+            shown = {key: round(value, 2) for key, value in figures(measured[peer][-1]).items()}
+            print(f"{label}round {number + 1} {peer} {shown}", file=sys.stderr, flush=True)
+        yield number + 1, measured
+
+
+def write(file: Path | None, found: dict[str, Any]) -> None:
+    """Write what was found, and the machine's cores, as JSON."""
+    if file is not None:
+        text = json.dumps({"cores": os.cpu_count(), **found}, indent=1, default=str)
+        file.write_text(text + "\n", encoding="utf-8")
+
+
+def middle_and_spread(rounds: Sequence[dict[str, float]]) -> dict[str, Any]:
+    """The median of each figure, and its lowest and highest value."""
+    medians: dict[str, Any] = {key: statistics.median(r[key] for r in rounds) for key in rounds[0]}
+    spread = {key: [min(r[key] for r in rounds), max(r[key] for r in rounds)] for key in medians}
+    return medians | {"spread": spread}
+
+
+def ratios(
+    rounds: Sequence[dict[str, float]], others: Sequence[dict[str, float]]
+) -> dict[str, float]:
+    """For each figure that both have, the median of the ratios within a round.
+
+    Nothing is compared with a figure of 0, such as the services of a peer that has none.
+    """
+    pairs = list(zip(rounds, others, strict=True))
+    return {
+        key: statistics.median(mine[key] / other[key] for mine, other in pairs)
+        for key in rounds[0]
+        if all(other.get(key) for other in others)
+    }
+
+
+def spread_cell(medians: dict[str, Any], key: str, digits: int) -> str:
+    """The median in bold, and the spread."""
+    low, high = medians["spread"][key]
+    return f"**{medians[key]:,.{digits}f}** ({low:,.{digits}f} - {high:,.{digits}f})"
+
+
+def table(lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; the first line is its head."""
+    head, *rest = lines
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *rest])
+
+
+def bars(axes: Axes, peers: dict[str, Any], key: str, ours: Collection[str]) -> None:
+    """A bar with its spread for each peer that has the figure, the lab's own in blue."""
+    names = [peer for peer in peers if key in peers[peer]]
+    values = [peers[peer][key] for peer in names]
+    spread = [peers[peer]["spread"][key] for peer in names]
+    low = [value - low for value, (low, _) in zip(values, spread, strict=True)]
+    high = [high - value for value, (_, high) in zip(values, spread, strict=True)]
+    colors = ["tab:blue" if name in ours else "lightgrey" for name in names]
+    axes.barh(names, values, xerr=[low, high], color=colors, ecolor="grey")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def add_arguments(parser: argparse.ArgumentParser, peers: Collection[str], rounds: int) -> None:
+    """Add the arguments that every comparison has; `chosen` checks them."""
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--peers", default=",".join(peers), help="of " + ",".join(peers))
+    add_files(parser)
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name files to write; `check_files` checks them."""
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--picture", type=Path, help="draw them into this PNG")
+
+
+def check_files(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    """End the program if a file's folder is not there."""
+    for file in (arguments.json, arguments.picture):
+        if file is not None and not file.resolve().parent.is_dir():
+            parser.error(f"{file.resolve().parent} is not a directory; make it first")
+
+
+def chosen(
+    parser: argparse.ArgumentParser, arguments: argparse.Namespace, peers: Collection[str]
+) -> list[str]:
+    """The peers asked for, in the order of `peers`; ends the program if an argument is wrong."""
+    names = arguments.peers.split(",")
+    if unknown := [peer for peer in names if peer not in peers]:
+        parser.error(f"no peer {', '.join(unknown)}; peers are {', '.join(peers)}")
+    if arguments.rounds < 1:
+        parser.error("--rounds must be 1 or more")
+    check_files(parser, arguments)
+    return [peer for peer in peers if peer in names]
