@@ -12,7 +12,7 @@ __all__ = ["TICKERS", "check_sizes"]
 TICKERS = 17  # as many as `prices` has
 
 
-def check_sizes(
+def check_sizes(  # noqa: PLR0913 - a notebook's parameters, by name
     *,
     rows: Any,
     batches: Any,

@@ -188,7 +188,7 @@ def kill(
 
 
 @app.command()
-def inspect(
+def inspect(  # noqa: PLR0913 - Typer makes an option of each
     table: Annotated[str, typer.Argument(help="A path, or a file://, s3:// or s3a:// URI.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     html: Annotated[

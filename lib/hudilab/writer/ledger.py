@@ -81,7 +81,7 @@ class BatchLedger:
             written.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a stream, and what a caller may choose by name
         self,
         spark: SparkSession,
         spec: TableSpec,
