@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cryptography import x509
@@ -25,6 +26,12 @@ from hudilab.runtime.java.jars import verify
 PLAIN, CLASSIFIED = "org.demo:plain:1.0", "org.demo:plain:1.0:tests"
 DATA = {"plain-1.0.jar": b"plain", "plain-1.0-tests.jar": b"with a classifier"}
 SHA256 = {name: hashlib.sha256(data).hexdigest() for name, data in DATA.items()}
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pooch tries again at once; otherwise it waits one second more each time."""
+    monkeypatch.setattr("pooch.core.time", SimpleNamespace(sleep=lambda seconds: None))
 
 
 class Server(ThreadingHTTPServer):
