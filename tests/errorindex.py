@@ -59,7 +59,7 @@ class Errors:
             if file.is_relative_to(LIB):  # tests make some too
                 self._raised[file.relative_to(LIB).as_posix(), str(error)] = None
 
-        LabError.__init__ = note  # type: ignore[method-assign]
+        LabError.__init__ = note  # type: ignore[assignment,method-assign]
 
     def during(self, file: str, test: str) -> Iterator[None]:
         """Note what a test provokes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import golden
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,3 +37,23 @@ def test_its_links_lead_somewhere(page: Path) -> None:
                 "#" + re.sub(r"[^\w -]", "", one).lower().replace(" ", "-") for one in titles
             ]
             assert anchor in anchors, target + anchor
+
+
+TEXTS = [*PAGES, *sorted(ROOT.glob("notebooks/*.ipynb"))]
+
+
+def test_texts_name_the_versions_of_the_lock() -> None:
+    """The versions are data of jars.lock; `make golden` puts them into the lessons."""
+    named = [text for text in TEXTS if golden.COORDINATE.search(text.read_text("utf-8"))]
+    assert len(named) >= 9
+    for text in named:
+        have = text.read_text("utf-8")
+        assert golden.with_locked_versions(have) == have, text.name
+
+
+def test_a_version_that_the_lock_does_not_have_is_replaced() -> None:
+    old = "pyspark --packages org.apache.hudi:hudi-spark3.5-bundle_2.12:0.9.0,org.demo:other:1.0"
+    new = golden.with_locked_versions(old)
+    assert new != old
+    assert new.endswith(",org.demo:other:1.0")
+    assert ":0.9.0" not in new

@@ -80,7 +80,7 @@ def test_help_needs_nothing_heavy() -> None:
         ("rewind /data/table --to 20260101000000000", "py4j"),
         ("run 00", "nbformat"),
         ("bundle", "packaging"),
-        ("apps", "confluent_kafka"),
+        ("services start kafka", "confluent_kafka"),
     ],
 )
 def test_a_command_names_the_package_that_it_lacks(command: str, package: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hudilab.inspect.files.store import S3Access
 from hudilab.inspect.inspection import Inspection, inspect
 from hudilab.inspect.options import Options
-from hudilab.inspect.store import S3Access
 
 __all__ = ["Inspection", "Options", "S3Access", "inspect"]

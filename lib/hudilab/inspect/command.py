@@ -70,7 +70,7 @@ def _write(file: Path, found: Inspection) -> None:
 def _show(found: Inspection, limit: int) -> None:
     from rich.console import Console
 
-    from hudilab.inspect.text import view
+    from hudilab.inspect.views.text import view
 
     # A file or pipe has no width: use one that fits every column.
     console = Console(width=None if sys.stdout.isatty() else 150, highlight=False)

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from hudilab.errors import InspectError
+from hudilab.inspect.files.parquet import Damaged, read_rows
+from hudilab.inspect.files.store import Store
 from hudilab.inspect.model import Event
-from hudilab.inspect.parquet import Damaged, read_rows
-from hudilab.inspect.store import Store
 from hudilab.inspect.timeline import moment, parse_content
 
 __all__ = ["History"]

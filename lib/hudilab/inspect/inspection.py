@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from hudilab.errors import InspectError
+from hudilab.inspect.files.store import Store, Vanished, open_store
 from hudilab.inspect.health import batches, check_health
 from hudilab.inspect.model import (
     Event,
@@ -26,7 +27,6 @@ from hudilab.inspect.model import (
 from hudilab.inspect.options import Options
 from hudilab.inspect.reach import find_reach
 from hudilab.inspect.rows import count_snapshot
-from hudilab.inspect.store import Store, Vanished, open_store
 from hudilab.inspect.table import Facts, read_facts
 from hudilab.inspect.timeline import moment, parse_content
 
@@ -187,19 +187,19 @@ class Inspection:
 
     def to_html(self) -> str:
         """Return one self-contained page, which includes archived instants."""
-        from hudilab.inspect.page import page
+        from hudilab.inspect.views.page import page
 
         return page(self._with_archive())
 
     def __str__(self) -> str:
-        from hudilab.inspect.text import text
+        from hudilab.inspect.views.text import text
 
         return text(self, width=120, color=False)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from hudilab.inspect.page import embedded
+        from hudilab.inspect.views.page import embedded
 
         return embedded(self._with_archive())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hudilab.errors import InspectError
 from hudilab.formats import PROPERTIES, read_properties
-from hudilab.inspect.store import Store, Vanished, typed
+from hudilab.inspect.files.store import Store, Vanished, typed
 
 __all__ = ["read_table_properties"]
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import partial
 
 from hudilab.errors import InspectError
+from hudilab.inspect.files.parquet import FOOTER, Damaged, count_rows, footer_size
+from hudilab.inspect.files.store import Store
 from hudilab.inspect.history import History
 from hudilab.inspect.model import Commit, Slice
-from hudilab.inspect.parquet import FOOTER, Damaged, count_rows, footer_size
-from hudilab.inspect.store import Store
 from hudilab.inspect.timeline import parse_commit
 
 __all__ = ["count_snapshot", "with_rows"]

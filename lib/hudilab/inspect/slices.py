@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from hudilab.inspect.files.store import Entry
 from hudilab.inspect.model import Event, Slice
-from hudilab.inspect.store import Entry
 from hudilab.inspect.timeline import WRITES
 
 __all__ = ["DataFile", "View", "build_slices", "parse_file"]

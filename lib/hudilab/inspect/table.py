@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from hudilab.errors import InspectError
+from hudilab.inspect.files.store import Entry, Store, Vanished
 from hudilab.inspect.history import History
 from hudilab.inspect.model import Commit, Event, Partition, Slice
 from hudilab.inspect.properties import read_table_properties
 from hudilab.inspect.rows import with_rows
 from hudilab.inspect.slices import View, build_slices, parse_file
-from hudilab.inspect.store import Entry, Store, Vanished
 from hudilab.inspect.timeline import (
     WRITES,
     events_of,

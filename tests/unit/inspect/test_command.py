@@ -126,7 +126,7 @@ def test_the_text(
 
 
 def test_a_narrow_terminal_shows_whole_columns(table: HandMade) -> None:
-    from hudilab.inspect.text import text
+    from hudilab.inspect.views.text import text
 
     table.commit(10, 12, {A: 5_000_000})
     for partition in ("", "sensor_id=10"):

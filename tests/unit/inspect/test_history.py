@@ -9,8 +9,8 @@ from pyarrow import parquet
 from unit.handmade import HandMade, at
 from unit.inspect.tables import A, B, look, refusal
 
+from hudilab.inspect.files.store import open_store
 from hudilab.inspect.history import History
-from hudilab.inspect.store import open_store
 from hudilab.inspect.timeline import parse_commit, parse_content
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from hudilab.inspect.parquet import Damaged, count_rows, footer_size, read_rows
+from hudilab.inspect.files.parquet import Damaged, count_rows, footer_size, read_rows
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "hudi"  # as Hudi 1.2 wrote them
 (SAMPLE,) = (SAMPLES / "history").glob("*.parquet")

@@ -11,9 +11,9 @@ from unit.handmade import HandMade
 from unit.inspect.tables import A, B, look, refusal
 
 from hudilab.errors import InspectError
-from hudilab.inspect.parquet import FOOTER
+from hudilab.inspect.files.parquet import FOOTER
+from hudilab.inspect.files.store import DiskStore
 from hudilab.inspect.rows import count_snapshot
-from hudilab.inspect.store import DiskStore
 
 
 def test_a_log_of_changes_does_not_hide_the_rows(table: HandMade) -> None:

@@ -10,7 +10,7 @@ from unit.inspect.tables import A, look
 
 from hudilab.errors import InspectError
 from hudilab.inspect import inspect
-from hudilab.inspect.store import DiskStore, Entry, Vanished
+from hudilab.inspect.files.store import DiskStore, Entry, Vanished
 from hudilab.inspect.table import read_facts
 
 

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pyspark import SparkContext
-
 from hudilab.runtime.java.class_archive import ARCHIVE, with_archive
 from hudilab.runtime.java.find import find_java, spark_home
 from hudilab.runtime.s3 import older_names
@@ -64,6 +62,8 @@ def java_end(patience: float = 0.0) -> str | None:
     Args:
         patience: In seconds; a connection is lost a moment before its JVM has ended.
     """
+    from pyspark import SparkContext  # here: what submits and lists programs needs no pyspark
+
     process = getattr(SparkContext._gateway, "proc", None)
     if process is None:  # none was started, or spark-submit's JVM started this process
         return None

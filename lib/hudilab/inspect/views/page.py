@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from hudilab.inspect.health import batches
 from hudilab.inspect.model import Event, Slice, iso, many, size
-from hudilab.inspect.text import about
 from hudilab.inspect.timeline import moment
+from hudilab.inspect.views.text import about
 
 if TYPE_CHECKING:
     from hudilab.inspect.inspection import Inspection

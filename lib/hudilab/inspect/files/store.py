@@ -106,7 +106,7 @@ def open_store(table: str, access: S3Access | None = None) -> Store:
         path = Path("/" + rest.partition("/")[2])
         return DiskStore(path if path.exists() else Path(unquote(str(path))))
     if scheme in ("s3", "s3a", "s3n"):
-        from hudilab.inspect.s3store import S3Store
+        from hudilab.inspect.files.s3store import S3Store
 
         return S3Store(table, access or S3Access())
     raise InspectError(
