@@ -34,6 +34,9 @@ GOLDEN = ("--nbval-lax", "--nbval-current-env", "--nbval-sanitize-with", "tests/
 KEPT = ("-p", "tools.keep_executed", "--executed-to", "dist/executed")
 # What the book's page of error messages is made of: what these gates' tests provoke.
 ERRORS = "dist/errors"
+# The tests of tools/ and benchmarks/ run with the contract, in the shorter of the quick lanes.
+TOOLS = "tests/unit/tools"
+APART = ("--ignore", TOOLS)
 CURRICULUM, WITH_SERVERS = "golden cells", "golden cells with servers"
 
 
@@ -52,8 +55,8 @@ GATES: dict[str, tuple[str, ...]] = {
     "lint": ("ruff", "check", *SOURCES),
     "format": ("ruff", "format", "--check", *SOURCES),
     "types": ("mypy",),
-    "unit tests": (*PYTEST, "tests/unit", "--errors-to", f"{ERRORS}/unit.json"),
-    "notebook contract": (*PYTEST, "tests/contract"),
+    "unit tests": (*PYTEST, "tests/unit", *APART, "--errors-to", f"{ERRORS}/unit.json"),
+    "notebook contract": (*PYTEST, "tests/contract", TOOLS),
     "Spark tests": (*PYTEST, "tests/spark", "--errors-to", f"{ERRORS}/spark.json"),
     "services": (*PYTEST, "tests/services", "--errors-to", f"{ERRORS}/services.json"),
     "crashes": (*PYTEST, "tests/crash", "--errors-to", f"{ERRORS}/crash.json"),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cryptography import x509
@@ -27,6 +28,12 @@ DATA = {"plain-1.0.jar": b"plain", "plain-1.0-tests.jar": b"with a classifier"}
 SHA256 = {name: hashlib.sha256(data).hexdigest() for name, data in DATA.items()}
 
 
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pooch tries again at once; otherwise it waits one second more each time."""
+    monkeypatch.setattr("pooch.core.time", SimpleNamespace(sleep=lambda seconds: None))
+
+
 class Server(ThreadingHTTPServer):
     """Serves a folder, with TLS when given a context; `asked` are the paths asked for."""
 
@@ -39,7 +46,7 @@ class Server(ThreadingHTTPServer):
         self.url = f"http{'s' * bool(tls)}://127.0.0.1:{self.server_address[1]}/maven"
 
     def __enter__(self) -> Server:
-        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -82,8 +89,8 @@ class Lab:
         lines = [f'"{coordinate}" = "{sha256}"\n' for coordinate, sha256 in entries.items()]
         (self.jars / "jars.lock").write_text("[demo]\n" + "".join(lines))
 
-    def fetch(self, retries: int = 1) -> list[Path]:
-        return fetch(self.jars, ["demo"], say=self.said.append, retries=retries)
+    def fetch(self) -> list[Path]:
+        return fetch(self.jars, ["demo"], say=self.said.append)
 
     def files(self) -> list[str]:
         return sorted(path.name for path in (self.jars / "demo").iterdir())
@@ -190,7 +197,7 @@ def test_a_mirror_that_is_down(lab: Lab, server: Server) -> None:
         f"cannot fetch {PLAIN} of group demo from 127.0.0.1: HTTP 503 Service Unavailable"
         + by_hand(lab)
     )
-    assert len(server.asked) == 2  # once more
+    assert len(server.asked) == 3
 
 
 def cut(handler: Handler) -> bool:
@@ -205,7 +212,7 @@ def cut(handler: Handler) -> bool:
 def test_a_cut_connection_is_tried_again(lab: Lab, server: Server) -> None:
     server.fault = lambda handler: len(server.asked) < 3 and cut(handler)
     lab.lock({PLAIN: SHA256["plain-1.0.jar"]})
-    assert [path.read_bytes() for path in lab.fetch(retries=2)] == [b"plain"]
+    assert [path.read_bytes() for path in lab.fetch()] == [b"plain"]
     assert len(server.asked) == 3
 
 

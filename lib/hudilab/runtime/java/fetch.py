@@ -25,25 +25,18 @@ __all__ = ["fetch", "repository"]
 
 _URL = "HUDILAB_JARS_URL"
 _SECONDS = (15, 60)  # to connect, and without a byte
-_RETRIES = 2  # pooch waits 1 s, then 2 s
+_RETRIES = 2  # after 1 and 2 s
 # Spark resolves packages with Ivy, whose default repository is a constant of this class.
 _RESOLVER = "org/apache/ivy/plugins/resolver/IBiblioResolver.class"
 _CENTRAL = re.compile(rb"https://[\w./-]+/maven2/")
 
 
 def fetch(
-    jars_dir: Path,
-    groups: Sequence[str],
-    *,
-    say: Callable[[str], object] = print,
-    retries: int = _RETRIES,
+    jars_dir: Path, groups: Sequence[str], *, say: Callable[[str], object] = print
 ) -> list[Path]:
     """Fetch missing or altered jars into `jars/<group>/`; open no connection if all are intact.
 
     A file whose sha256 differs from the lock's never gets there.
-
-    Args:
-        retries: How often a failed download is tried again; the waits grow by a second each time.
 
     Raises:
         JarError: a jar cannot be fetched, or has the wrong sha256; names jar and group.
@@ -52,7 +45,7 @@ def fetch(
     for group in dict.fromkeys(jar.group for jar in asked):
         jars = [jar for jar in asked if jar.group == group and problem(jars_dir, jar)]
         if jars:
-            _fetch_group(jars_dir / group, jars, retries, say)
+            _fetch_group(jars_dir / group, jars, repository(), say)
     return verify(jars_dir, groups)
 
 
@@ -74,10 +67,10 @@ def repository() -> str:
     return url.rstrip("/")
 
 
-def _fetch_group(folder: Path, jars: list[Jar], retries: int, say: Callable[[str], object]) -> None:
-    started, base = time.monotonic(), repository()
+def _fetch_group(folder: Path, jars: list[Jar], base: str, say: Callable[[str], object]) -> None:
+    started = time.monotonic()
     with ThreadPoolExecutor(8) as threads:  # the first failure cancels what has not begun
-        paths = list(threads.map(lambda jar: _fetch_jar(folder, jar, base, retries), jars))
+        paths = list(threads.map(lambda jar: _fetch_jar(folder, jar, base), jars))
     sizes = [path.stat().st_size / 1e6 for path in paths]
     for path, size in zip(paths, sizes, strict=True):
         say(f"{folder.name}: {path.name}, {size:.1f} MB")
@@ -85,14 +78,14 @@ def _fetch_group(folder: Path, jars: list[Jar], retries: int, say: Callable[[str
     say(f"{folder.name}: {len(jars)} fetched and verified, {sum(sizes):.1f} MB in {seconds:.1f} s")
 
 
-def _fetch_jar(folder: Path, jar: Jar, base: str, retries: int) -> Path:
+def _fetch_jar(folder: Path, jar: Jar, base: str) -> Path:
     organisation, name, version, *_ = jar.coordinate.split(":")
     url = "/".join((base, organisation.replace(".", "/"), name, version, jar.file))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         pooch.get_logger().setLevel("ERROR")  # it would report every download
         registry, urls = {jar.file: f"sha256:{jar.sha256}"}, {jar.file: url}
-        store = pooch.create(folder, base, registry=registry, urls=urls, retry_if_failed=retries)
+        store = pooch.create(folder, base, registry=registry, urls=urls, retry_if_failed=_RETRIES)
         return Path(store.fetch(jar.file, downloader=_download))
     except ValueError as error:
         got = re.search(r"but got (\w+)", str(error))
