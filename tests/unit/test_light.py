@@ -126,4 +126,15 @@ def test_the_extra_inspect_is_enough(tmp_path: Path, table: HandMade) -> None:
     }
     assert "arro3-io" in listed
     assert not listed & {name.replace("_", "-") for name in HEAVY}
+    site = next((tmp_path / "venv" / "lib").glob("python*/site-packages"))
+    outside = ("pip", "setuptools", "_distutils_hack", "pkg_resources")  # what venv itself makes
+    installed = [
+        file.stat().st_size
+        for file in site.rglob("*")
+        if file.is_file()
+        and file.suffix != ".pyc"
+        and not file.relative_to(site).parts[0].startswith(outside)
+    ]
+    print(f"{megabytes:.1f} MB downloaded, {sum(installed) / 1e6:.1f} MB installed")
+    assert 10e6 < sum(installed) < 70e6
     check_inspect([python.with_name("hudilab")], table)
