@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ __all__ = ["CheckpointFiles", "Owner"]
 OWNER = "hudilab-owner"
 # In this order: without its note of being done, a batch is run again, with what was planned.
 FOLDERS = ("commits", "offsets")
+_COMPACT = re.compile(r"\d+\.compact").fullmatch
 
 
 class Owner(NamedTuple):
@@ -92,6 +94,35 @@ class CheckpointFiles:
             )
         return text
 
+    def entries(self, before: str, upto: str) -> list[str]:
+        """Return what the sources' own logs hold of a batch; empty for sources without such logs.
+
+        The offsets of a source of files are the number of its newest log entry, which alone names
+        the files. Every tenth entry of Spark's logs also holds all earlier ones.
+
+        Args:
+            before: The previous batch's offsets, as `offsets` returns them.
+            upto: The batch's own.
+        """
+        return [
+            self._entry(f"{self.uri}/sources/{source}", number)
+            for source, newest in _log_offsets(upto).items()
+            for number in range(_log_offsets(before).get(source, -1) + 1, newest + 1)
+        ]
+
+    def _entry(self, log: str, number: int) -> str:
+        names = [file.path for file in list_files(self._spark, log)]
+        compacted = (int(name.removesuffix(".compact")) for name in names if _COMPACT(name))
+        later = min((compact for compact in compacted if compact >= number), default=None)
+        if str(number) in names:
+            name = str(number)
+        elif later is not None:
+            name = f"{later}.compact"
+        else:
+            return f"entry {number} is missing"
+        lines = read_text(self._spark, f"{log}/{name}").splitlines()[1:]
+        return "\n".join(sorted(line for line in lines if json.loads(line)["batchId"] == number))
+
     def later(self, batch: int) -> list[str]:
         """Return the files of later batches, relative to the folder, in the order of removal."""
         there = {name: set(self.batches(name)) for name in FOLDERS}
@@ -127,3 +158,12 @@ class CheckpointFiles:
     def owner_file(self) -> str:
         """Return the URI of the note of the owner."""
         return f"{self.uri}/{OWNER}"
+
+
+def _log_offsets(offsets: str) -> dict[int, int]:
+    """Return the newest log entry of each source whose offset is only that."""
+    found = {}
+    for source, line in enumerate(offsets.splitlines()[2:]):
+        if match := re.fullmatch(r'\{"logOffset":(\d+)\}', line):
+            found[source] = int(match[1])
+    return found

@@ -15,12 +15,12 @@ from pyspark.sql import functions as F
 from hudilab.errors import StreamError, TableError
 from hudilab.formats import BATCH, COVERS, PREFIX, QUERY, SHARED, SOURCE
 from hudilab.paths import Place
+from hudilab.writer.batches import COMBINE, check_sources, newest_rows
 from hudilab.writer.causes import root_cause
 from hudilab.writer.checkpoints import CheckpointFiles, Owner
 from hudilab.writer.commits import SERVICES, Commits
 from hudilab.writer.drift import FILLS
 from hudilab.writer.fit import TableFit
-from hudilab.writer.keys import COMBINE, newest_rows
 from hudilab.writer.locking import lock_held, sharing_options
 from hudilab.writer.metadata import closing_options
 from hudilab.writer.options import INLINE
@@ -243,6 +243,7 @@ class BatchLedger:
         self._fit.forget_columns()
         if not self._shared:  # another stream may be creating a shared table right now
             self._table.clear_half_made()
+        check_sources(self._spark, running)
         self._query = self._check(running)
         self._owner = self._checkpoint.take(Owner.here(run))
         owner = session.read.text(self._checkpoint.owner_file())
@@ -287,7 +288,8 @@ class BatchLedger:
             if number not in texts:
                 texts[number] = self._checkpoint.offsets(number)
         self._offsets = {batch: texts[batch]}
-        return covers(texts[batch - 1], texts[batch])
+        before, upto = texts[batch - 1], texts[batch]
+        return covers(before, upto, self._checkpoint.entries(before, upto))
 
 
 def _view(run: str) -> str:

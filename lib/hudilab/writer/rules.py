@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hudilab.errors import StreamError
@@ -69,7 +69,7 @@ class Checkpoint(NamedTuple):
     planned: Mapping[int, str]
 
 
-def covers(before: str, upto: str) -> str:
+def covers(before: str, upto: str, entries: Sequence[str] = ()) -> str:
     """Return a digest of what a batch reads: the offsets from the previous batch's to its own.
 
     The first two lines of an offsets file, version and time, are left out: they say when, not what.
@@ -77,9 +77,10 @@ def covers(before: str, upto: str) -> str:
     Args:
         before: The previous batch's file in the checkpoint's `offsets` folder; empty for the first.
         upto: The batch's own file.
+        entries: What the sources' logs say, where offsets are only numbers of their entries.
     """
     parts = ["\n".join(text.splitlines()[2:]) for text in (before, upto)]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps([*parts, *entries]).encode()).hexdigest()[:32]
 
 
 class Rules:

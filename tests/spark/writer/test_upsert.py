@@ -18,7 +18,7 @@ from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stre
 from hudilab.lessons.timeline import instants
 from hudilab.paths import Place, local_path, locate
 from hudilab.runtime.streams import drain
-from hudilab.writer.keys import newest_rows
+from hudilab.writer.batches import newest_rows
 from hudilab.writer.ledger import BatchLedger
 from hudilab.writer.spec import TableSpec
 

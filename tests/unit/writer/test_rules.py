@@ -111,3 +111,9 @@ def test_what_a_batch_covers() -> None:
     more = 'v1\n{"batchTimestampMs":2}\n{"t":{"0":9}}'
     assert covers("", first) == covers("", again)
     assert len({covers("", first), covers("", more), covers(first, more), covers("", "")}) == 4
+
+
+def test_files_that_a_batch_read_count_and_not_only_their_number() -> None:
+    offsets = 'v1\n{"batchTimestampMs":1}\n{"logOffset":0}'
+    digests = {covers("", offsets, entries) for entries in ((), ("a.json",), ("b.json",))}
+    assert len(digests) == 3

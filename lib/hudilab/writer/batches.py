@@ -1,16 +1,41 @@
-"""Reduce a batch to one row of each key, in Spark, before Hudi turns rows into Java objects."""
+"""What a micro-batch is made of: sources that can be read again, and one row of each key."""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from hudilab.errors import StreamError
 from hudilab.writer.spec import TableSpec
 
-__all__ = ["COMBINE", "newest_rows"]
+__all__ = ["COMBINE", "check_sources", "newest_rows"]
 
 COMBINE = "hoodie.combine.before.upsert"  # Hudi's own way, which costs more
+# Sources that cannot read a batch again after a restart, by the names that Spark gives them.
+FORGETFUL = ("TextSocket", "MemoryStream")
 ARRIVAL, RANK, BUCKET = "_hudilab_arrival", "_hudilab_rank", "_hudilab_bucket"
+
+
+def check_sources(session: SparkSession, query: str) -> None:
+    """Raise StreamError if a running query reads from a source that cannot repeat a batch.
+
+    After a crash such a batch is lost, or another one takes its number.
+
+    Args:
+        session: The one that the query was started in, not the query's own.
+    """
+    manager: Any = session._jsparkSession
+    if (running := manager.streams().get(query)) is None:
+        return  # another session of this program has started it
+    sources = running.streamingQuery().sources()
+    for number in range(sources.size()):
+        if (name := str(sources.apply(number).toString())).startswith(FORGETFUL):
+            raise StreamError(
+                f"the source {name} cannot read a batch again, so a restart would lose rows; "
+                "write what it sends to files or to Kafka, and read the stream from there"
+            )
 
 
 def newest_rows(batch: DataFrame, spec: TableSpec, *, by_arrival: bool) -> DataFrame:
