@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from hudilab.errors import StreamError
+from hudilab.writer.options import COMMIT_TIME
 from hudilab.writer.spec import TableSpec
 
-__all__ = ["COMBINE", "check_sources", "newest_rows"]
+__all__ = ["COMBINE", "check_sources", "newest_rows", "refused_row", "storable_rows"]
 
 COMBINE = "hoodie.combine.before.upsert"  # Hudi's own way, which costs more
+REFUSED_ROW = "hudilab: refused row: "  # begins the error of a row that cannot be stored
+SHOWN = 100  # characters of a value in a message
 # Sources that cannot read a batch again after a restart, by the names that Spark gives them.
 FORGETFUL = ("TextSocket", "MemoryStream")
+UNSAFE = "%[0-9A-Fa-f]{2}|:"  # in paths that are not encoded
 ARRIVAL, RANK, BUCKET = "_hudilab_arrival", "_hudilab_rank", "_hudilab_bucket"
 
 
@@ -36,6 +42,66 @@ def check_sources(session: SparkSession, query: str) -> None:
                 f"the source {name} cannot read a batch again, so a restart would lose rows; "
                 "write what it sends to files or to Kafka, and read the stream from there"
             )
+
+
+def storable_rows(batch: DataFrame, spec: TableSpec, table: str, *, encoded: bool) -> DataFrame:
+    """Return the same rows; reading one that Hudi would lose, change or choke on is an error.
+
+    Spark evaluates this while Hudi writes, so it costs no job of its own, and nothing is committed.
+
+    Args:
+        encoded: Whether the table encodes partition values in its paths.
+    """
+    values = (
+        F.concat(
+            F.lit(f"{name}="),
+            F.coalesce(F.substring(F.col(name).cast("string"), 1, SHOWN), F.lit("NULL")),
+        )
+        for name in spec.record_key
+    )
+    row = F.concat(
+        F.lit(f"{REFUSED_ROW}{table} cannot store the row with "), F.concat_ws(", ", *values)
+    )
+    stored = F.lit(True)
+    for condition, text in reversed([*_row_rules(spec, encoded)]):
+        message = F.concat(row, F.lit(f": it has {text}"))
+        stored = F.when(condition, F.raise_error(message)).otherwise(stored)
+    return batch.where(stored)
+
+
+def _row_rules(spec: TableSpec, encoded: bool) -> Iterator[tuple[Column, str]]:
+    """Yield what a row must not have, with the problem and its remedy."""
+    key, order = spec.record_key, spec.ordering
+    there = " OR ".join(f"{name} IS NOT NULL" for name in key)
+    yield (
+        reduce(Column.__and__, [F.col(name).isNull() for name in key]),
+        f"{' and '.join(key)} null, and the record key; fix the row, or leave it out: "
+        f'.where("{there}")',
+    )
+    if spec.operation == "upsert" and spec.merge_mode != COMMIT_TIME:
+        yield (
+            F.col(order).isNull(),
+            f"{order} null, and the ordering column, so later rows of the key would fail for good; "
+            f'fix the row, or leave it out: .where("{order} IS NOT NULL")',
+        )
+    for name in spec.partition:
+        value = F.col(name).cast("string")
+        yield (
+            value == "",
+            f"{name} empty, and a partition column, which would store NULL; replace it: "
+            f""".withColumn("{name}", F.expr("nullif({name}, '')"))""",
+        )
+        if not encoded:
+            yield (
+                value.rlike(UNSAFE),
+                f"{name} with % or :, and the table does not encode partition values, so they "
+                "would be read back changed; replace these characters, or write to a new table",
+            )
+
+
+def refused_row(error: str) -> str:
+    """Return what `storable_rows` says of a row in an error's text; empty for other errors."""
+    return error.partition(REFUSED_ROW)[2].partition("\n")[0].strip()
 
 
 def newest_rows(batch: DataFrame, spec: TableSpec, *, by_arrival: bool) -> DataFrame:

@@ -1,19 +1,20 @@
-"""Decide which changes of a batch's columns a table takes; without Spark, on its JSON schemas."""
+"""Decide which columns a table takes, and which changes of them; on Spark's JSON schemas."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hudilab.errors import TableError
 
-__all__ = ["ANY", "EVOLVE", "FILLS", "FREEZE", "POLICIES", "check_drift"]
+__all__ = ["ANY", "EVOLVE", "FILLS", "FREEZE", "POLICIES", "check_drift", "check_storable"]
 
 EVOLVE, FREEZE, ANY = POLICIES = ("evolve", "freeze", "any")
 FILLS = "hoodie.write.set.null.for.missing.columns"
 
+OWN = "_hudilab_"  # begins the columns that the writer adds to a batch and drops again
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 # Spark's name in JSON -> the name in SQL.
 _SQL = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
@@ -62,6 +63,87 @@ def check_drift(place: str, table: str, batch: str, policy: str, *, fills: bool 
         f"{', '.join(one.what for one in found)}; {allow}correct the batch: "
         f"batch = batch{''.join(cures)}"
     )
+
+
+def check_storable(place: str, batch: str, named: Mapping[str, Sequence[str]]) -> None:
+    """Raise TableError for columns that no Hudi table can store; nothing has been written.
+
+    Args:
+        place: The table's URI, for the message.
+        batch: The batch's schema, as Spark's JSON.
+        named: Field of the TableSpec -> columns that it names, which the batch must have.
+    """
+    fields = json.loads(batch)["fields"]
+    problems = [text for field in fields for text in _unstorable("", field["name"], field["type"])]
+    names = [field["name"] for field in fields]
+    for first, second in _alike(names):
+        problems.append(f"columns {first} and {second} differ only by case; rename one")
+    for role, columns in named.items():
+        for column in (column for column in columns if column not in names):
+            alike = [name for name in names if name.lower() == column.lower()]
+            cure = f'.withColumnRenamed("{alike[0]}", "{column}")' if alike else ""
+            problems.append(
+                f"{role} names {column}, but the batch has {alike[0]}; batch = batch{cure}"
+                if alike
+                else f"{role} names {column}, which the batch lacks; it has {', '.join(names)}"
+            )
+    if problems:
+        raise TableError(
+            f"{place} cannot store the batch, nothing was written: {'; '.join(problems)}; correct "
+            "the batch or the TableSpec, and start again"
+        )
+
+
+def _unstorable(above: str, name: str, kind: Any) -> Iterator[str]:
+    """Yield what Hudi cannot store of a column or a field: its name, and its type."""
+    path = f"{above}{name}"
+    if not _avro_takes(name):
+        yield (
+            f"column {path!r} has a name that Avro does not take (letters, digits and _, not "
+            f"starting with a digit); rename it to {_renamed(name)}"
+        )
+    if path.startswith(OWN):
+        yield f"column {path} begins with {OWN}, which the writer uses itself; rename it"
+    yield from _unstorable_type(path, kind)
+
+
+def _unstorable_type(path: str, kind: Any) -> Iterator[str]:
+    text = kind if isinstance(kind, str) else kind["type"]
+    if text == "void" or text.startswith("interval"):
+        yield f"column {path} is of type {text}, which Hudi cannot store; cast it to string"
+    elif text == "struct":
+        fields = kind["fields"]
+        if not fields:
+            yield f"column {path} is a struct without fields, which Hudi cannot store; drop it"
+        for first, second in _alike([field["name"] for field in fields]):
+            yield f"fields {first} and {second} of {path} differ only by case; rename one"
+        for field in fields:
+            yield from _unstorable(f"{path}.", field["name"], field["type"])
+    elif text == "array":
+        yield from _unstorable_type(path, kind["elementType"])
+    elif text == "map":
+        if kind["keyType"] != "string":
+            cast = f"map<string,{_text(kind['valueType'])}>"
+            yield f"column {path} is a map whose keys are no strings; cast it to {cast}"
+        yield from _unstorable_type(path, kind["valueType"])
+
+
+def _avro_takes(name: str) -> bool:
+    rest = all(character.isalnum() or character == "_" for character in name)
+    return rest and (name[0].isalpha() or name[0] == "_") if name else False
+
+
+def _renamed(name: str) -> str:
+    name = "".join(one if one.isalnum() else "_" for one in name)
+    return name if _avro_takes(name) else f"_{name}"
+
+
+def _alike(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield pairs of names that Spark and Hudi take for the same."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if (first := seen.setdefault(name.lower(), name)) != name:
+            yield first, name
 
 
 def _columns(schema: str) -> dict[str, Mapping[str, Any]]:

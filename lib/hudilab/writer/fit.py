@@ -8,10 +8,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hudilab.errors import TableError
 from hudilab.writer.commits import SERVICES, Commits
-from hudilab.writer.drift import ANY, check_drift
+from hudilab.writer.drift import check_drift, check_storable
 from hudilab.writer.files import table_properties
 from hudilab.writer.metadata import table_index_options
-from hudilab.writer.options import COMMIT_TIME
+from hudilab.writer.options import COMMIT_TIME, ENCODED
 from hudilab.writer.rules import Commit
 from hudilab.writer.spec import TableSpec
 from hudilab.writer.upkeep.guards import foreign_groups
@@ -23,7 +23,8 @@ class TableFit:
     """Compares a spec with its table, which SQL and other streams may change in the meantime.
 
     Attributes:
-        kept: Write options that preserve the table's indexes.
+        kept: Write options that preserve the table's indexes, and how it names its partitions.
+        encodes: Whether partition values are encoded in its paths.
         by_arrival: Of rows with one key, the last stays, not the greatest.
     """
 
@@ -34,7 +35,7 @@ class TableFit:
         self._fills = fills
         self._columns = ""  # of the newest batch that the table takes
         self.kept: dict[str, str] = {}
-        self.by_arrival = False
+        self.by_arrival, self.encodes = False, True
 
     def check(self) -> None:
         """Raise TableError if the existing table differs from the spec."""
@@ -65,23 +66,28 @@ class TableFit:
     def follow(self, others: Iterable[Commit]) -> None:
         """Note the table's indexes and order; refuse file groups of other writers' commits."""
         self.check_groups({group for commit in others for group in commit.groups})
-        self.kept, self.by_arrival = {}, self._spec.merge_mode == COMMIT_TIME
+        self.kept, self.encodes = {}, True
+        self.by_arrival = self._spec.merge_mode == COMMIT_TIME
         if not self._commits.is_there():
             return
         properties = table_properties(self._spark, self._table)
         self.by_arrival = properties.get("hoodie.record.merge.mode") == COMMIT_TIME
+        self.encodes = properties.get(ENCODED) == "true"
         self.kept = table_index_options(self._spark, self._table, properties)
+        if self._spec.partition:
+            self.kept |= {ENCODED: str(self.encodes).lower()}
 
     def check_columns(self, batch: DataFrame, others: Iterable[Commit]) -> None:
-        """Compare the batch's columns with the table's, if either may have changed since."""
-        if self._spec.schema == ANY:
-            return
+        """Refuse columns that cannot be stored, or do not fit the table, if either has changed."""
         columns = str(batch._jdf.schema().json())
+        if columns != self._columns:
+            spec = self._spec
+            named = {"record_key": spec.record_key, "partition": spec.partition}
+            check_storable(self._table, columns, named | {"ordering": (spec.ordering,)})
         written = any(commit.operation not in SERVICES for commit in others)
-        if columns == self._columns and not written:
-            return
-        schema, policy = self._commits.schema(), self._spec.schema
-        check_drift(self._table, schema, columns, policy, fills=self._fills)
+        if columns != self._columns or written:
+            schema, policy = self._commits.schema(), self._spec.schema
+            check_drift(self._table, schema, columns, policy, fills=self._fills)
         self._columns = columns
 
     def forget_columns(self) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CLEAN",
     "COMMIT_TIME",
+    "ENCODED",
     "GLOBAL_INDEXES",
     "INDEX",
     "INLINE",
@@ -36,6 +37,7 @@ RECORD_INDEXES = ("RECORD_LEVEL_INDEX", "GLOBAL_RECORD_LEVEL_INDEX")
 
 WRITE = "hoodie.datasource.write."
 CLEAN = "hoodie.clean.automatic"
+ENCODED = f"{WRITE}partitionpath.urlencode"
 INDEX = "hoodie.index.type"
 INLINE = "hoodie.compact.inline"
 MERGER = "hoodie.write.record.merge.custom.implementation.classes"
@@ -136,6 +138,12 @@ OPTIONS = (
         field="partition",
         aliases=("hoodie.table.partition.fields",),
         label="partition",
+    ),
+    Option(
+        ENCODED,
+        lambda spec: _if(spec.partition),
+        "Any value can be a partition: %, :, / and blanks are encoded in paths.",
+        instead="leave it out: new tables encode partition values, existing ones stay as they are",
     ),
     Option(
         f"{WRITE}hive_style_partitioning",

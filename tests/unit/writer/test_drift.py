@@ -9,7 +9,7 @@ import pytest
 from refusals import assert_refusal, refused
 
 from hudilab.errors import TableError
-from hudilab.writer.drift import check_drift
+from hudilab.writer.drift import check_drift, check_storable
 from hudilab.writer.spec import TableSpec
 
 HEAD = 'memory://t does not take the batch (schema="{}"), nothing was written: '
@@ -172,3 +172,79 @@ def test_a_policy_that_does_not_exist() -> None:
     policies = ("schema='strict'", "evolve", "freeze", "any")
     with refused(TableError, *policies, remedy="; fix these fields"):
         TableSpec("t", ("id",), (), "v", schema="strict")
+
+
+NAMED = {"record_key": ("id",), "partition": ("city",), "ordering": ("moment",)}
+GOOD = {"id": "long", "city": "string", "moment": "long"}
+
+
+def unstorable(batch: str) -> str:
+    with pytest.raises(TableError) as caught:
+        check_storable("memory://t", batch, NAMED)
+    text = str(caught.value)
+    assert text.startswith("memory://t cannot store the batch, nothing was written: ")
+    assert text.endswith("; correct the batch or the TableSpec, and start again")
+    return text.partition("nothing was written: ")[2].rpartition("; correct")[0]
+
+
+@pytest.mark.parametrize("name", ["ü", "日本", "_x", "Sum", "select", "a1", "_hoodie_is_deleted"])
+def test_names_that_avro_takes(name: str) -> None:
+    check_storable("memory://t", schema(**GOOD, **{name: "integer"}), NAMED)
+
+
+@pytest.mark.parametrize(
+    ("name", "renamed"),
+    [
+        ("a b", "a_b"),
+        ("dot.ted", "dot_ted"),
+        ("hy-phen", "hy_phen"),
+        ("1st", "_1st"),
+        ("a$b", "a_b"),
+    ],
+)
+def test_names_that_avro_does_not_take(name: str, renamed: str) -> None:
+    rule = "has a name that Avro does not take (letters, digits and _, not starting with a digit)"
+    told = unstorable(schema(**GOOD, **{name: "integer"}))
+    assert told == f"column {name!r} {rule}; rename it to {renamed}"
+    inner = array(struct(x=struct(**{name: "integer"})))
+    told = unstorable(schema(**GOOD, s=inner))
+    assert told == f"column {f's.x.{name}'!r} {rule}; rename it to {renamed}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("void", "column v is of type void, which Hudi cannot store; cast it to string"),
+        ("interval day", "column v is of type interval day, which Hudi cannot store; cast it"),
+        (array("interval"), "column v is of type interval, which Hudi cannot store; cast it"),
+        (struct(), "column v is a struct without fields, which Hudi cannot store; drop it"),
+        (
+            {"type": "map", "keyType": "integer", "valueType": "long", "valueContainsNull": True},
+            "column v is a map whose keys are no strings; cast it to map<string,bigint>",
+        ),
+        (struct(a="long", A="long"), "fields a and A of v differ only by case; rename one"),
+    ],
+)
+def test_types_that_hudi_does_not_store(kind: Any, problem: str) -> None:
+    assert unstorable(schema(**GOOD, v=kind)).startswith(problem)
+
+
+def test_columns_that_the_spec_names_and_the_batch_lacks() -> None:
+    assert unstorable(schema(Id="long", city="string", moment="long")) == (
+        'record_key names id, but the batch has Id; batch = batch.withColumnRenamed("Id", "id")'
+    )
+    assert unstorable(schema(id="long", moment="long")) == (
+        "partition names city, which the batch lacks; it has id, moment"
+    )
+
+
+def test_every_problem_is_named() -> None:
+    told = unstorable(schema(id="long", ID="long", moment="long", _hudilab_rank="long"))
+    assert told.split("; ") == [
+        "column _hudilab_rank begins with _hudilab_, which the writer uses itself",
+        "rename it",
+        "columns id and ID differ only by case",
+        "rename one",
+        "partition names city, which the batch lacks",
+        "it has id, ID, moment, _hudilab_rank",
+    ]

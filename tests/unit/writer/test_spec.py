@@ -28,6 +28,7 @@ OPTIONS = {
     "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
     "hoodie.datasource.write.recordkey.field": "sensor_id,reading_id",
     "hoodie.datasource.write.partitionpath.field": "sensor_id",
+    "hoodie.datasource.write.partitionpath.urlencode": "true",
     "hoodie.datasource.write.hive_style_partitioning": "true",
     "hoodie.table.ordering.fields": "measurement_time",
     "hoodie.datasource.write.operation": "bulk_insert",
@@ -39,6 +40,7 @@ MERGER = "hoodie.write.record.merge.custom.implementation.classes"
 PROPERTIES = {
     "hoodie.table.keygenerator.type": "COMPLEX",
     "hoodie.table.type": "COPY_ON_WRITE",
+    "hoodie.datasource.write.partitionpath.urlencode": "true",
     "hoodie.datasource.write.hive_style_partitioning": "true",
     "hoodie.table.version": "9",
     "hoodie.table.partition.fields": "sensor_id",
@@ -250,7 +252,9 @@ def test_merge_on_read_compacts_between_batches_only() -> None:
 
 def test_a_table_without_partitions() -> None:
     options = spec(partition=()).write_options()
-    assert options == {**OPTIONS, "hoodie.datasource.write.partitionpath.field": ""}
+    plain = {**OPTIONS, "hoodie.datasource.write.partitionpath.field": ""}
+    plain.pop("hoodie.datasource.write.partitionpath.urlencode")
+    assert options == plain
 
 
 def test_extra_options_are_added_and_inline_compaction_may_be_turned_off() -> None:

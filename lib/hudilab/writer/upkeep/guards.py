@@ -9,6 +9,8 @@ from pyspark.sql import SparkSession
 from hudilab.errors import TableError
 from hudilab.paths import Place
 from hudilab.writer.commits import Commits
+from hudilab.writer.files import table_properties
+from hudilab.writer.options import ENCODED
 from hudilab.writer.spec import TableSpec
 
 __all__ = ["check_can_index", "foreign_groups", "rewrite_buckets"]
@@ -25,7 +27,8 @@ def rewrite_buckets(spark: SparkSession, spec: TableSpec, place: Place) -> int:
     table = spark.read.format("hudi").load(place.table)
     rows = table.drop(*(name for name in table.columns if name.startswith("_hoodie_")))
     operation = {"hoodie.datasource.write.operation": "insert_overwrite_table"}
-    options = spec.write_options() | operation
+    encoded = table_properties(spark, place.table).get(ENCODED, "false")
+    options = spec.write_options() | operation | {ENCODED: encoded}
     rows.write.format("hudi").options(**options).mode("append").save(place.table)
     return spark.read.format("hudi").load(place.table).count()
 

@@ -1,0 +1,173 @@
+"""Rows and columns as people have them: a table holds them as they are, or the batch is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+from kills import read_batches
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from hudilab.errors import StreamError
+from hudilab.paths import Place, local_path, locate
+from hudilab.runtime.streams import drain
+from hudilab.writer.commits import Commits
+from hudilab.writer.files import table_properties
+from hudilab.writer.ledger import BatchLedger
+from hudilab.writer.options import ENCODED
+from hudilab.writer.spec import TableSpec
+
+COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
+UPSERT = TableSpec("own", ("id",), ("city",), "moment", operation="upsert", buckets=1)
+APPEND = replace(UPSERT, operation="bulk_insert", buckets=None)
+SPECS = [replace(spec, table_type=kind) for spec in (UPSERT, APPEND) for kind in (COW, MOR)]
+NAMES = [f"{spec.operation} {spec.table_type}" for spec in SPECS]
+# Spark's partition discovery, URIs and Hudi each have their own idea of some of these.
+CITIES = (
+    *("a/b", "a b", "Zürich", "x=y", "%41", "é#?", "..", "a:b", "x&y", "2024-01-01 02:03:04"),
+    *("100%", "日本", "'", '"', "a\\b", "{}", "[1]", "+", "~", "a,b", "__HIVE", "A", "a", None),
+)
+_numbers = count()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return locate("warehouse", "lab", "own", is_local=True, home=tmp_path)
+
+
+def run(spark: SparkSession, spec: TableSpec, place: Place, rows: DataFrame) -> None:
+    """Write the rows with a stream of one batch, which reads them from a file."""
+    inbox = Path(place.checkpoint.removeprefix("file://")).parent / "inbox"
+    rows.coalesce(1).write.mode("append").parquet(str(inbox))
+    stream = spark.readStream.schema(rows.schema).parquet(str(inbox))
+    stream = stream.writeStream.foreachBatch(
+        BatchLedger(spark, spec, place, {"inbox": "own"}).write_batch
+    )
+    stream = stream.option("checkpointLocation", place.checkpoint).trigger(availableNow=True)
+    drain(stream.start(), deadline=120)
+
+
+def cities(spark: SparkSession, moment: int = 1) -> DataFrame:
+    rows = [(number, city, moment) for number, city in enumerate(CITIES)]
+    return spark.createDataFrame(rows, "id BIGINT, city STRING, moment BIGINT")
+
+
+def refused(spark: SparkSession, spec: TableSpec, place: Place, rows: DataFrame) -> str:
+    with pytest.raises(StreamError) as caught:
+        run(spark, spec, place, rows)
+    assert list(Commits(spark, place.table).newest_first()) == []
+    assert spark.range(1).count() == 1  # Java lives
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=NAMES)
+def test_any_text_can_be_a_partition(spark: SparkSession, place: Place, spec: TableSpec) -> None:
+    run(spark, spec, place, cities(spark))
+    run(spark, spec, place, cities(spark, moment=2))
+    expected = [(number, city) for number, city in enumerate(CITIES)]
+    if spec.operation != "upsert":
+        expected = sorted(expected * 2)
+    table = spark.read.format("hudi").load(place.table)
+    assert sorted((row.id, row.city) for row in table.collect()) == expected
+    for city in CITIES:
+        found = table.where(F.col("city").eqNullSafe(F.lit(city))).count()
+        assert found == len(expected) // len(CITIES), city
+    path = local_path(place.table)
+    assert path is not None
+    seen = [row for batch in read_batches(path) for row in batch.to_pylist()]
+    assert sorted((row["id"], row["city"]) for row in seen) == expected
+
+
+def test_a_table_that_does_not_encode_partitions_stays_so(
+    spark: SparkSession, place: Place
+) -> None:
+    rows = spark.createDataFrame([(1, "a b", 1)], "id BIGINT, city STRING, moment BIGINT")
+    options = UPSERT.write_options() | {ENCODED: "false"}
+    rows.write.format("hudi").options(**options).mode("append").save(place.table)
+    ledger = BatchLedger(spark, UPSERT, place, {"inbox": "own"}, shared=True)
+    for city, moment in (("a b", 2), ("%41", 3)):
+        batch = spark.createDataFrame([(1, city, moment)], "id BIGINT, city STRING, moment BIGINT")
+        batch.coalesce(1).write.parquet(f"{place.checkpoint}-inbox/{moment}")
+        stream = spark.readStream.schema(batch.schema).parquet(f"{place.checkpoint}-inbox/*")
+        stream = stream.writeStream.foreachBatch(ledger.write_batch)
+        stream = stream.option("checkpointLocation", place.checkpoint).trigger(availableNow=True)
+        if city == "a b":
+            drain(stream.start(), deadline=120)
+            continue
+        with pytest.raises(StreamError, match="does not encode partition values") as caught:
+            drain(stream.start(), deadline=120)
+        assert "the row with id=1: it has city with % or :" in str(caught.value)
+    assert table_properties(spark, place.table).get(ENCODED, "false") == "false"
+    (row,) = spark.read.format("hudi").load(place.table).collect()
+    assert (row.city, row.moment) == ("a b", 2)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=NAMES)
+@pytest.mark.parametrize("column", ["id", "moment", "city"])
+def test_a_row_that_cannot_be_stored_is_named(
+    spark: SparkSession, place: Place, spec: TableSpec, column: str
+) -> None:
+    values = {"id": "BIGINT", "city": "STRING", "moment": "BIGINT"}
+    good: dict[str, object] = {"id": 7, "city": "Oslo", "moment": 1}
+    bad = good | {column: "" if column == "city" else None}
+    rows = spark.createDataFrame(
+        [tuple(row.values()) for row in (good, bad)],
+        ", ".join(f"{name} {kind}" for name, kind in values.items()),
+    )
+    if column == "moment" and spec.operation != "upsert":
+        run(spark, spec, place, rows)  # nothing compares it
+        return
+    text = refused(spark, spec, place, rows)
+    key = "NULL" if column == "id" else "7"
+    assert f"{place.table} cannot store the row with id={key}: it has {column} " in text
+    remedies = {
+        "id": '.where("id IS NOT NULL")',
+        "moment": '.where("moment IS NOT NULL")',
+        "city": """.withColumn("city", F.expr("nullif(city, '')"))""",
+    }
+    assert remedies[column] in text
+
+
+@pytest.mark.parametrize("kind", [COW, MOR])
+def test_arrays_with_nulls(spark: SparkSession, place: Place, kind: str) -> None:
+    spec = TableSpec("own", ("id",), (), "moment", operation="upsert", buckets=1, table_type=kind)
+    kept: dict[int, object] = {}
+    extra = {"hoodie.compact.inline.max.delta.commits": "2"}  # compacts each second batch
+    ledger = BatchLedger(spark, spec, place, {"inbox": "own"}, extra=extra)
+    for moment in range(1, 5):
+        values: list[list[int | None] | None] = [[1, None, moment], None, [], [None]]
+        made = [(moment + number, value, moment) for number, value in enumerate(values)]
+        kept |= {number: value for number, value, _ in made}
+        rows = spark.createDataFrame(made, "id BIGINT, a ARRAY<INT>, moment BIGINT")
+        rows.coalesce(1).write.parquet(f"{place.checkpoint}-inbox/{moment}")
+        stream = spark.readStream.schema(rows.schema).parquet(f"{place.checkpoint}-inbox/*")
+        stream = stream.writeStream.foreachBatch(ledger.write_batch)
+        stream = stream.option("checkpointLocation", place.checkpoint).trigger(availableNow=True)
+        drain(stream.start(), deadline=120)
+    assert {row.id: row.a for row in spark.read.format("hudi").load(place.table).collect()} == kept
+    path = local_path(place.table)
+    assert path is not None
+    seen = [row for batch in read_batches(path) for row in batch.to_pylist()]
+    assert {row["id"]: row["a"] for row in seen} == kept
+
+
+@pytest.fixture
+def lists_of_old(spark: SparkSession) -> Iterator[None]:
+    """Parquet's old lists, which cannot hold nulls: a record that no table can be given."""
+    conf = spark._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+    name = "parquet.avro.write-old-list-structure"
+    before = conf.get(name)
+    conf.set(name, "true")
+    yield
+    conf.set(name, before)
+
+
+@pytest.mark.usefixtures("lists_of_old")
+def test_a_record_that_fails_in_a_log_does_not_end_java(spark: SparkSession, place: Place) -> None:
+    spec = replace(UPSERT, partition=(), table_type=MOR)
+    rows = spark.createDataFrame([(1, [1, None], 1)], "id BIGINT, a ARRAY<INT>, moment BIGINT")
+    assert "Failed to write to Hudi" in refused(spark, spec, place, rows)
