@@ -103,6 +103,7 @@ class HandMade:
 
     def __init__(self, root: Path, *, version: int = 9, **properties: str) -> None:
         self.root, self.version = root, version
+        self.kind = "parquet"  # of base files
         self.meta = root / ".hoodie"
         self.timeline = self.meta if version < 8 else self.meta / "timeline"
         self.timeline.mkdir(parents=True)
@@ -147,7 +148,7 @@ class HandMade:
         """Write a base file; return its path."""
         folder = self.root / partition
         folder.mkdir(parents=True, exist_ok=True)
-        name = f"{group}_{TOKEN}_{at(begin)}.parquet"
+        name = f"{group}_{TOKEN}_{at(begin)}.{self.kind}"
         (folder / name).write_bytes(b"x" * size)
         return f"{partition}/{name}" if partition else name
 

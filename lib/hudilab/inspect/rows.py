@@ -28,8 +28,9 @@ def with_rows(
     if times:
         for content in archive.contents(times).values():
             rows |= {stat.path: stat.writes for stat in parse_commit(content).stats}
-    missing = [base for base in latest if base not in rows]
-    if missing and len(missing) <= FOOTERS and missing[0].endswith(".parquet"):
+    # The footers of other formats are not read: their rows stay unknown, if no commit has them.
+    missing = [base for base in latest if base not in rows and base.endswith(".parquet")]
+    if missing and len(missing) <= FOOTERS:
         counts = store.each(partial(_footer_rows, store), missing)
         rows |= dict(zip(missing, counts, strict=True))
     return [

@@ -13,7 +13,8 @@ from hudilab.inspect.timeline import WRITES
 
 __all__ = ["DataFile", "View", "build_slices", "parse_file"]
 
-_BASE = re.compile(r"(?P<group>[^_]+)_[^_]+_(?P<instant>\d+)\.(?:parquet|orc|hfile)")
+# Parquet, ORC, HFile, Lance: the name says whose a base file is, in whatever format it is.
+_BASE = re.compile(r"(?P<group>[^_]+)_[^_]+_(?P<instant>\d+)\.[A-Za-z]\w*")
 _LOG = re.compile(
     r"\.(?P<group>.+)_(?P<instant>[^_]*)\.log\.(?P<version>\d+)(?:_\d+-\d+-\d+)?(?P<cdc>\.cdc)?"
 )

@@ -42,6 +42,16 @@ def test_rows_that_only_a_footer_has(table: HandMade) -> None:
     assert look(table).report.table.rows == 5 + 7 + 7
 
 
+@pytest.mark.parametrize("kind", ["lance", "orc", "hfile"])
+def test_the_rows_of_other_formats_are_those_of_their_commits(table: HandMade, kind: str) -> None:
+    table.kind = kind
+    table.commit(10, 12, {A: 5})
+    table.commit(20, 22, {A: 6, B: 4})
+    assert (look(table).report.table.files, look(table).report.table.rows) == (2, 10)
+    table.base(1, "c" + B[1:])  # older than the timeline, so committed, and no commit says its rows
+    assert (look(table).report.table.files, look(table).report.table.rows) == (3, None)
+
+
 def test_a_table_that_hudi_rs_cannot_count(tmp_path: Path) -> None:
     uri = f"file://{tmp_path}"
     with pytest.raises(InspectError) as caught:
