@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import subprocess
 import sys
@@ -149,6 +150,61 @@ def test_no_secret_is_in_a_file() -> None:
     assert "JUPYTER_TOKEN" in compose()["services"]["jupyterlab"]["environment"]
 
 
-@pytest.mark.parametrize("name", [".venv", ".lab", ".git", "jars/*/"])
-def test_the_image_takes_nothing_of_this_machine(name: str) -> None:
-    assert name in (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+def ignored(path: str, rules: list[str]) -> bool:
+    """Whether Docker leaves a file out of the context: as in Go, patterns are cleaned first.
+
+    The last pattern that matches the file, or a folder above it, decides. Source: Docker's
+    documentation of .dockerignore, and moby/patternmatcher.
+    """
+    left_out = False
+    for rule in rules:
+        pattern = posixpath.normpath(rule.removeprefix("!")).strip("/")
+        parts = [
+            re.escape(part).replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
+            for part in pattern.split("/")
+        ]
+        regex = "/".join(parts).replace("[^/]*[^/]*/", "(?:.*/)?").replace("[^/]*[^/]*", ".*")
+        if re.fullmatch(f"{regex}(?:/.*)?", path):
+            left_out = not rule.startswith("!")
+    return left_out
+
+
+def rules() -> list[str]:
+    lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+@pytest.mark.parametrize(
+    ("path", "rule", "left_out"),
+    [
+        ("jars/jars.lock", "jars/*/", True),  # a slash at the end counts for nothing
+        ("jars/core/hudi.jar", "jars/*", True),
+        ("lib/a/__pycache__/b.pyc", "**/__pycache__", True),
+        ("__pycache__/b.pyc", "**/__pycache__", True),
+        ("lib/jars/x", "jars/*", False),
+        ("tests2/x", "tests", False),
+        (".mypy_cache/x", ".*_cache", True),
+    ],
+)
+def test_docker_s_rules(path: str, rule: str, left_out: bool) -> None:
+    assert ignored(path, [rule]) is left_out
+    assert not ignored(path, [rule, f"!{path}"])
+
+
+def test_the_context_has_what_the_image_is_built_of_and_nothing_else() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    sent = {path for path in listed if not ignored(path, rules())}
+    library = {
+        path for path in listed if path.startswith(("lib/", "conf/", "docker/", "notebooks/"))
+    }
+    needed = {"tools/bootstrap.py", "requirements.lock", "pyproject.toml", "README.md", "LICENSE"}
+    assert library | needed | {"jars/jars.lock", "jars/classes.txt.gz"} <= sent
+    assert len(library) > 100
+    here = (
+        *(".git/config", ".venv/bin/python", ".lab/warehouse/x", ".env", "conf/.env", "server.pem"),
+        *("conf/private.key", "jars/core/hudi.jar", "lib/hudilab/__pycache__/x.pyc"),
+        *("lib/hudilab.egg-info/PKG-INFO", "dist/book/index.html", "tests/unit/test_layers.py"),
+    )
+    assert [path for path in here if not ignored(path, rules())] == []
