@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hudilab.lessons.timeline import instants
     from hudilab.paths import Place
     from hudilab.runtime.places import LESSONS, prepare, reset
+    from hudilab.runtime.s3 import storage_options
     from hudilab.runtime.session import describe, open_session
     from hudilab.runtime.settings import load_settings
     from hudilab.runtime.streams import drain, progress_rows
@@ -52,6 +53,7 @@ __all__ = [
     "root_cause",
     "sensor_readings",
     "sensor_stream",
+    "storage_options",
 ]
 
 _MODULES = {
@@ -62,6 +64,7 @@ _MODULES = {
     "lessons.sources": ("readings_table", "sensor_readings", "sensor_stream"),
     "lessons.timeline": ("instants",),
     "runtime.places": ("LESSONS", "prepare", "reset"),
+    "runtime.s3": ("storage_options",),
     "runtime.session": ("describe", "open_session"),
     "runtime.settings": ("load_settings",),
     "runtime.streams": ("drain", "progress_rows"),

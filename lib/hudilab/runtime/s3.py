@@ -70,13 +70,16 @@ def older_names() -> dict[str, str]:
 
 
 def storage_options(settings: Settings) -> dict[str, str]:
-    """Return the options that hudi-rs needs to read the warehouse.
+    """Return the options that hudi-rs needs to read the warehouse; empty for one on this disk.
 
-    They include the secret key: do not print them.
+    The keys are those of AWS's chain, as Spark finds them: environment, profile, files, roles of a
+    container or a machine. hudi-rs itself reads no profile. Do not print them.
 
     Raises:
         S3Error: the chain has no credentials.
     """
+    if settings.is_local:
+        return {}
     import boto3
 
     keys = boto3.Session().get_credentials()

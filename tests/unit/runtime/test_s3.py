@@ -9,7 +9,13 @@ from botocore.exceptions import SSLError
 from botocore.parsers import ResponseParserError
 
 from hudilab.errors import S3Error
-from hudilab.runtime.s3 import _elsewhere, _unreached, endpoint, spark_settings
+from hudilab.runtime.s3 import (
+    _elsewhere,
+    _unreached,
+    endpoint,
+    spark_settings,
+    storage_options,
+)
 from hudilab.runtime.settings import load_settings
 from hudilab.runtime.spark_conf import needed
 
@@ -99,3 +105,8 @@ def test_a_bucket_elsewhere() -> None:
         "the bucket is in another region, but aws.region is us-east-1; fix aws.region in "
         "application_properties.json"
     )
+
+
+def test_a_warehouse_on_this_disk_needs_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    assert storage_options(load_settings(env={})) == {}
