@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hudilab.inspect.files.store import S3Access
+from hudilab.inspect.files.entries import S3Access
 from hudilab.inspect.inspection import Inspection, inspect
 from hudilab.inspect.options import Options
 

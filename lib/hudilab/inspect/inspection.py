@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import Any
 
 from hudilab.errors import InspectError
-from hudilab.inspect.files.store import Store, Vanished, open_store
+from hudilab.inspect.files.entries import Vanished
+from hudilab.inspect.files.store import Store, open_store
 from hudilab.inspect.health import batches, check_health
 from hudilab.inspect.model import (
     Event,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from hudilab.inspect.files.store import S3Access
+from hudilab.inspect.files.entries import S3Access
 
 __all__ = ["Options"]
 

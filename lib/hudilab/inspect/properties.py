@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hudilab.errors import InspectError
 from hudilab.formats import PROPERTIES, read_properties
-from hudilab.inspect.files.store import Store, Vanished, typed
+from hudilab.inspect.files.entries import Vanished
+from hudilab.inspect.files.store import Store, typed
 
 __all__ = ["read_table_properties"]
 

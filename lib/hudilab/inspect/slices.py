@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hudilab.inspect.files.store import Entry
+from hudilab.inspect.files.entries import Entry
 from hudilab.inspect.model import Event, Slice
 from hudilab.inspect.timeline import WRITES
 

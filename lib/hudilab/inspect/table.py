@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from hudilab.errors import InspectError
-from hudilab.inspect.files.store import Entry, Store, Vanished
+from hudilab.inspect.files.entries import Entry, Vanished
+from hudilab.inspect.files.store import Store
 from hudilab.inspect.history import History
 from hudilab.inspect.model import Commit, Event, Partition, Slice
 from hudilab.inspect.properties import read_table_properties

@@ -16,7 +16,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hudilab.errors import InspectError
-from hudilab.inspect.files.store import Entry, Store, typed
+from hudilab.inspect.files.entries import Entry
+from hudilab.inspect.files.store import Store, typed
 from hudilab.inspect.model import Commit, Event, Stat
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from hudilab.inspect.files.store import Entry
+from hudilab.inspect.files.entries import Entry
 from hudilab.inspect.slices import parse_file as parse_path
 from hudilab.inspect.timeline import events_of
 from hudilab.writer.files import list_files

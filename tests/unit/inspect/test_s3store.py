@@ -12,8 +12,8 @@ from botocore.exceptions import (
 from unit.inspect.tables import refusal
 
 import hudilab.runtime.s3
+from hudilab.inspect.files.entries import S3Access
 from hudilab.inspect.files.s3store import CHAIN, S3Store
-from hudilab.inspect.files.store import S3Access
 
 
 def test_s3_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ from unit.inspect.tables import A, look
 
 from hudilab.errors import InspectError
 from hudilab.inspect import inspect
-from hudilab.inspect.files.store import DiskStore, Entry, Vanished
+from hudilab.inspect.files.entries import Entry, Vanished
+from hudilab.inspect.files.store import DiskStore
 from hudilab.inspect.table import read_facts
 
 

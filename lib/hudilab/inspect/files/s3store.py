@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from hudilab.errors import InspectError
 from hudilab.formats import PROPERTIES
-from hudilab.inspect.files.store import DEPTH, SKIPPED, Entry, S3Access, Vanished
+from hudilab.inspect.files.entries import DEPTH, SKIPPED, Entry, S3Access, Vanished
 
 __all__ = ["CHAIN", "S3Store"]
 

@@ -5,55 +5,22 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from urllib.parse import unquote
 
 from hudilab.errors import InspectError
 from hudilab.formats import PROPERTIES
+from hudilab.inspect.files.entries import DEPTH, SKIPPED, Entry, S3Access, Vanished
 
 __all__ = [
-    "DEPTH",
-    "SKIPPED",
     "DiskStore",
-    "Entry",
-    "S3Access",
     "Store",
-    "Vanished",
     "open_store",
     "typed",
 ]
 
 T = TypeVar("T")
-# Not needed, and large: among them the metadata table and the markers of running writes.
-SKIPPED = (".hoodie/metadata", ".hoodie/.temp", ".hoodie/.aux", ".hoodie/.schema")
-DEPTH = 3  # levels of folders below the given one that are searched for tables
-
-
-class Entry(NamedTuple):
-    """A file: path relative to the table, size in bytes, last change in seconds since 1970."""
-
-    path: str
-    size: int
-    modified: float
-
-
-class Vanished(Exception):
-    """A listed file no longer exists: the table changed during the read."""
-
-
-@dataclass(frozen=True)
-class S3Access:
-    """How to reach S3. What is empty, and the keys, come from AWS's own variables and files.
-
-    Attributes:
-        endpoint: http(s)://host[:port] of a server other than Amazon's.
-        region: Of the bucket.
-    """
-
-    endpoint: str = ""
-    region: str = ""
 
 
 def typed(uri: str, verb: str, *targets: str) -> str:
