@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hudilab.errors import TableError
 from hudilab.writer.commits import SERVICES, Commits
-from hudilab.writer.drift import check_drift, check_storable
+from hudilab.writer.drift import ANY, check_drift, check_storable
 from hudilab.writer.files import table_properties
 from hudilab.writer.metadata import table_index_options
 from hudilab.writer.options import COMMIT_TIME, ENCODED
@@ -85,7 +85,7 @@ class TableFit:
             named = {"record_key": spec.record_key, "partition": spec.partition}
             check_storable(self._table, columns, named | {"ordering": (spec.ordering,)})
         written = any(commit.operation not in SERVICES for commit in others)
-        if columns != self._columns or written:
+        if (columns != self._columns or written) and self._spec.schema != ANY:
             schema, policy = self._commits.schema(), self._spec.schema
             check_drift(self._table, schema, columns, policy, fills=self._fills)
         self._columns = columns

@@ -20,7 +20,8 @@ from hudilab.writer.spec import TableSpec
 SCHEMA = "id BIGINT, city STRING, price DOUBLE"
 SPEC = TableSpec("visits", ("id",), ("city",), "price", operation="bulk_insert")
 ROWS = 10  # in a file
-FORMATS = ("json", "csv", "parquet", "orc")
+DEEP = pytest.mark.deep
+FORMATS = ("json", *(pytest.param(kind, marks=DEEP) for kind in ("csv", "parquet", "orc")))
 SET_BACK = "other source offsets than batch"
 
 
