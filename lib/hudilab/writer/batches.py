@@ -10,7 +10,6 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from hudilab.errors import StreamError
-from hudilab.writer.options import COMMIT_TIME
 from hudilab.writer.spec import TableSpec
 
 __all__ = ["COMBINE", "check_sources", "newest_rows", "refused_row", "storable_rows"]
@@ -44,13 +43,16 @@ def check_sources(session: SparkSession, query: str) -> None:
             )
 
 
-def storable_rows(batch: DataFrame, spec: TableSpec, table: str, *, encoded: bool) -> DataFrame:
+def storable_rows(
+    batch: DataFrame, spec: TableSpec, table: str, *, encoded: bool, by_arrival: bool
+) -> DataFrame:
     """Return the same rows; reading one that Hudi would lose, change or choke on is an error.
 
     Spark evaluates this while Hudi writes, so it costs no job of its own, and nothing is committed.
 
     Args:
         encoded: Whether the table encodes partition values in its paths.
+        by_arrival: Whether the table keeps the last row of a key, whatever its ordering value.
     """
     values = (
         F.concat(
@@ -63,13 +65,13 @@ def storable_rows(batch: DataFrame, spec: TableSpec, table: str, *, encoded: boo
         F.lit(f"{REFUSED_ROW}{table} cannot store the row with "), F.concat_ws(", ", *values)
     )
     stored = F.lit(True)
-    for condition, text in reversed([*_row_rules(spec, encoded)]):
+    for condition, text in reversed([*_row_rules(spec, encoded, by_arrival)]):
         message = F.concat(row, F.lit(f": it has {text}"))
         stored = F.when(condition, F.raise_error(message)).otherwise(stored)
     return batch.where(stored)
 
 
-def _row_rules(spec: TableSpec, encoded: bool) -> Iterator[tuple[Column, str]]:
+def _row_rules(spec: TableSpec, encoded: bool, by_arrival: bool) -> Iterator[tuple[Column, str]]:
     """Yield what a row must not have, with the problem and its remedy."""
     key, order = spec.record_key, spec.ordering
     there = " OR ".join(f"{name} IS NOT NULL" for name in key)
@@ -78,7 +80,7 @@ def _row_rules(spec: TableSpec, encoded: bool) -> Iterator[tuple[Column, str]]:
         f"{' and '.join(key)} null, and the record key; fix the row, or leave it out: "
         f'.where("{there}")',
     )
-    if spec.operation == "upsert" and spec.merge_mode != COMMIT_TIME:
+    if spec.operation == "upsert" and not by_arrival:
         yield (
             F.col(order).isNull(),
             f"{order} null, and the ordering column, so later rows of the key would fail for good; "

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame, SparkSession
 
 from hudilab.errors import TableError
+from hudilab.writer.batches import newest_rows, storable_rows
 from hudilab.writer.commits import SERVICES, Commits
 from hudilab.writer.drift import ANY, check_drift, check_storable
 from hudilab.writer.files import table_properties
@@ -89,6 +90,16 @@ class TableFit:
             schema, policy = self._commits.schema(), self._spec.schema
             check_drift(self._table, schema, columns, policy, fills=self._fills)
         self._columns = columns
+
+    def rows(self, batch: DataFrame, *, combine: bool) -> DataFrame:
+        """Return the rows to write; reading one that cannot be stored is an error.
+
+        Args:
+            combine: Return one row of each key.
+        """
+        spec, by_arrival = self._spec, self.by_arrival
+        rows = storable_rows(batch, spec, self._table, encoded=self.encodes, by_arrival=by_arrival)
+        return newest_rows(rows, spec, by_arrival=by_arrival) if combine else rows
 
     def forget_columns(self) -> None:
         """Compare the next batch's columns in any case."""

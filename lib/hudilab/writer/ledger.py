@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from hudilab.errors import StreamError, TableError
 from hudilab.formats import BATCH, COVERS, PREFIX, QUERY, SHARED, SOURCE
 from hudilab.paths import Place
-from hudilab.writer.batches import COMBINE, check_sources, newest_rows, refused_row, storable_rows
+from hudilab.writer.batches import COMBINE, check_sources, refused_row
 from hudilab.writer.causes import root_cause
 from hudilab.writer.checkpoints import CheckpointFiles, Owner
 from hudilab.writer.commits import SERVICES, Commits
@@ -136,17 +136,14 @@ class BatchLedger:
     def _write(self, batch: DataFrame, batch_id: int) -> None:
         if not self.begin(batch, batch_id):
             return
-        spec = self._spec
         for attempt in count(1):
             options = self._options | self.stamp(batch_id)
             if not self._shared and not self._compacts:
-                services = tidy_options(spec, batch_id, self._tidy_every, self._written)
+                services = tidy_options(self._spec, batch_id, self._tidy_every, self._written)
                 options |= services
                 if services.get(INLINE) == "true":
                     self._written = 0
-            rows = storable_rows(batch, spec, self._place.table, encoded=self._fit.encodes)
-            if self._combines:
-                rows = newest_rows(rows, spec, by_arrival=self._fit.by_arrival)
+            rows = self._fit.rows(batch, combine=self._combines)
             writer = self.fenced(rows).write.format("hudi").options(**options)
             try:
                 writer.mode("append").save(self._place.table)
