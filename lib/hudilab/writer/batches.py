@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from hudilab.errors import StreamError
 from hudilab.writer.spec import TableSpec
 
-__all__ = ["COMBINE", "check_sources", "newest_rows", "refused_row", "storable_rows"]
+__all__ = ["COMBINE", "check_sources", "newest_rows", "refused_row", "storable"]
 
 COMBINE = "hoodie.combine.before.upsert"  # Hudi's own way, which costs more
 REFUSED_ROW = "hudilab: refused row: "  # begins the error of a row that cannot be stored
@@ -43,12 +43,10 @@ def check_sources(session: SparkSession, query: str) -> None:
             )
 
 
-def storable_rows(
-    batch: DataFrame, spec: TableSpec, table: str, *, encoded: bool, by_arrival: bool
-) -> DataFrame:
-    """Return the same rows; reading one that Hudi would lose, change or choke on is an error.
+def storable(spec: TableSpec, table: str, *, encoded: bool, by_arrival: bool) -> Column:
+    """Return a condition that is true for each row, or an error: Hudi would lose or change the row.
 
-    Spark evaluates this while Hudi writes, so it costs no job of its own, and nothing is committed.
+    Spark evaluates it while Hudi writes, so it costs no job of its own, and nothing is committed.
 
     Args:
         encoded: Whether the table encodes partition values in its paths.
@@ -68,7 +66,7 @@ def storable_rows(
     for condition, text in reversed([*_row_rules(spec, encoded, by_arrival)]):
         message = F.concat(row, F.lit(f": it has {text}"))
         stored = F.when(condition, F.raise_error(message)).otherwise(stored)
-    return batch.where(stored)
+    return stored
 
 
 def _row_rules(spec: TableSpec, encoded: bool, by_arrival: bool) -> Iterator[tuple[Column, str]]:
@@ -102,7 +100,7 @@ def _row_rules(spec: TableSpec, encoded: bool, by_arrival: bool) -> Iterator[tup
 
 
 def refused_row(error: str) -> str:
-    """Return what `storable_rows` says of a row in an error's text; empty for other errors."""
+    """Return what `storable` says of a row in an error's text; empty for other errors."""
     return error.partition(REFUSED_ROW)[2].partition("\n")[0].strip()
 
 

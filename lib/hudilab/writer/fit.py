@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from hudilab.errors import TableError
-from hudilab.writer.batches import newest_rows, storable_rows
+from hudilab.writer.batches import newest_rows, storable
 from hudilab.writer.commits import SERVICES, Commits
 from hudilab.writer.drift import ANY, check_drift, check_storable
 from hudilab.writer.files import table_properties
@@ -35,6 +35,7 @@ class TableFit:
         self._spark, self._spec, self._table, self._commits = spark, spec, table, commits
         self._fills = fills
         self._columns = ""  # of the newest batch that the table takes
+        self._storable: dict[tuple[bool, bool], Column] = {}
         self.kept: dict[str, str] = {}
         self.by_arrival, self.encodes = False, True
 
@@ -98,7 +99,12 @@ class TableFit:
             combine: Return one row of each key.
         """
         spec, by_arrival = self._spec, self.by_arrival
-        rows = storable_rows(batch, spec, self._table, encoded=self.encodes, by_arrival=by_arrival)
+        key = self.encodes, by_arrival
+        if key not in self._storable:  # dozens of calls to the JVM: once, not for each batch
+            self._storable[key] = storable(
+                spec, self._table, encoded=self.encodes, by_arrival=by_arrival
+            )
+        rows = batch.where(self._storable[key])
         return newest_rows(rows, spec, by_arrival=by_arrival) if combine else rows
 
     def forget_columns(self) -> None:
