@@ -29,5 +29,5 @@ def read_properties(text: str) -> dict[str, str]:
 
 
 def many(count: int, what: str) -> str:
-    """Return `1 file`, `2 files`."""
+    """Return a count with its noun: `1 file`, `2,000 files`."""
     return f"{count:,} {what}" + ("" if count == 1 else "s")

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 
-from hudilab.formats import BATCH, QUERY
-from hudilab.inspect.model import Event, Health, iso, many, size
+from hudilab.formats import BATCH, QUERY, many
+from hudilab.inspect.model import Event, Health, iso, size
 from hudilab.inspect.table import Facts
 from hudilab.inspect.timeline import WRITES
 

@@ -19,7 +19,6 @@ __all__ = [
     "Table",
     "Writer",
     "iso",
-    "many",
     "size",
 ]
 
@@ -218,11 +217,6 @@ def iso(moment: datetime | None) -> str | None:
     return (
         moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"
     )
-
-
-def many(count: int, what: str) -> str:
-    """Return a count with its noun: `1 file`, `2,000 files`."""
-    return f"{count:,} {what}" + ("" if count == 1 else "s")
 
 
 def size(count: float) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import socket
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
@@ -104,24 +105,27 @@ class CheckpointFiles:
             before: The previous batch's offsets, as `offsets` returns them.
             upto: The batch's own.
         """
+        earlier = _log_offsets(before)
         return [
-            self._entry(f"{self.uri}/sources/{source}", number)
+            text
             for source, newest in _log_offsets(upto).items()
-            for number in range(_log_offsets(before).get(source, -1) + 1, newest + 1)
+            for text in self._log(source, range(earlier.get(source, -1) + 1, newest + 1))
         ]
 
-    def _entry(self, log: str, number: int) -> str:
-        names = [file.path for file in list_files(self._spark, log)]
-        compacted = (int(name.removesuffix(".compact")) for name in names if _COMPACT(name))
-        later = min((compact for compact in compacted if compact >= number), default=None)
-        if str(number) in names:
-            name = str(number)
-        elif later is not None:
-            name = f"{later}.compact"
-        else:
-            return f"entry {number} is missing"
-        lines = read_text(self._spark, f"{log}/{name}").splitlines()[1:]
-        return "\n".join(sorted(line for line in lines if json.loads(line)["batchId"] == number))
+    def _log(self, source: int, numbers: range) -> Iterator[str]:
+        """Yield the text of each entry of a source's log, its lines sorted."""
+        log = f"{self.uri}/sources/{source}"
+        names = {file.path for file in list_files(self._spark, log)}
+        compacts = sorted(int(name.removesuffix(".compact")) for name in names if _COMPACT(name))
+        for number in numbers:
+            later = next((compact for compact in compacts if compact >= number), None)
+            if str(number) not in names and later is None:
+                yield f"entry {number} is missing"
+                continue
+            name = str(number) if str(number) in names else f"{later}.compact"
+            lines = read_text(self._spark, f"{log}/{name}").splitlines()[1:]
+            mine = (line for line in lines if json.loads(line)["batchId"] == number)
+            yield "\n".join(sorted(mine))
 
     def later(self, batch: int) -> list[str]:
         """Return the files of later batches, relative to the folder, in the order of removal."""

@@ -40,3 +40,13 @@ def write(table: HandMade, *queries: str) -> None:
     for i, query in enumerate(queries):
         extra = {"hudilab.query_id": query, "hudilab.batch_id": str(i)}
         table.commit(10 + i, 10 + i, {A: 5}, extra=extra)
+
+
+def archive_a_commit(table: HandMade) -> None:
+    """Archive a commit that wrote four rows into a file of B, which is there."""
+    path = table.base(1, B)
+    stat = {"fileId": B, "path": path, "numWrites": 4} | dict.fromkeys(
+        ("numUpdateWrites", "numDeletes", "numInserts", "totalWriteBytes"), 0
+    )
+    record = {"partitionToWriteStats": {"sensor_id=10": [stat]}, "operationType": "INSERT"}
+    table.archive((1, 2, "commit", record))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet
 from unit.handmade import HandMade, at
-from unit.inspect.tables import A, B, look, refusal
+from unit.inspect.tables import A, B, archive_a_commit, look, refusal
 
 from hudilab.inspect.files.store import open_store
 from hudilab.inspect.history import History
@@ -15,12 +15,7 @@ from hudilab.inspect.timeline import parse_commit, parse_content
 
 
 def test_archived_instants_and_the_rows_of_their_files(table: HandMade) -> None:
-    path = table.base(1, B)
-    stat = {"fileId": B, "path": path, "numWrites": 4} | dict.fromkeys(
-        ("numUpdateWrites", "numDeletes", "numInserts", "totalWriteBytes"), 0
-    )
-    record = {"partitionToWriteStats": {"sensor_id=10": [stat]}, "operationType": "INSERT"}
-    table.archive((1, 2, "commit", record))
+    archive_a_commit(table)
     table.commit(10, 12, {A: 5})
     plain, archived = look(table), look(table, archived=True)
     assert (plain.report.table.rows, archived.report.table.rows) == (9, 9)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from unit.handmade import HandMade
-from unit.inspect.tables import A, B
+from unit.inspect.tables import A, archive_a_commit
 
 SCRIPT = """
 import sys
@@ -34,12 +34,7 @@ MISSING = ["pyspark", "py4j", "pyarrow", "pandas", "numpy", "boto3", "botocore",
 
 
 def test_it_works_without_them(table: HandMade) -> None:
-    path = table.base(1, B)
-    stat = {"fileId": B, "path": path, "numWrites": 4} | dict.fromkeys(
-        ("numUpdateWrites", "numDeletes", "numInserts", "totalWriteBytes"), 0
-    )
-    record = {"partitionToWriteStats": {"sensor_id=10": [stat]}, "operationType": "INSERT"}
-    table.archive((1, 2, "commit", record))
+    archive_a_commit(table)
     table.commit(10, 12, {A: 5})
     command = [sys.executable, "-c", SCRIPT, str(table.root), *MISSING]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)

@@ -10,8 +10,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hudilab.formats import many
 from hudilab.inspect.health import batches
-from hudilab.inspect.model import Event, Slice, iso, many, size
+from hudilab.inspect.model import Event, Slice, iso, size
 from hudilab.inspect.timeline import moment
 from hudilab.inspect.views.text import about
 

@@ -11,8 +11,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
+from hudilab.formats import many
 from hudilab.inspect.health import batches
-from hudilab.inspect.model import Event, Partition, Slice, iso, many, size
+from hudilab.inspect.model import Event, Partition, Slice, iso, size
 
 if TYPE_CHECKING:
     from hudilab.inspect.inspection import Inspection
