@@ -19,10 +19,9 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 from nbformat import NotebookNode
 from nbstripout import strip_output
 
-from hudilab.errors import LabError
+from hudilab.errors import LabError, root_cause
 from hudilab.operations.runner import find_notebook
 from hudilab.runtime.java.jars import read_lock
-from hudilab.writer.causes import root_cause
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))

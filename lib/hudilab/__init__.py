@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hudilab.errors import LabError
+    from hudilab.errors import LabError, root_cause
     from hudilab.lessons.exercises import Exercise
     from hudilab.lessons.sizes import check_sizes
     from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from hudilab.runtime.session import describe, open_session
     from hudilab.runtime.settings import load_settings
     from hudilab.runtime.streams import drain, progress_rows
-    from hudilab.writer.causes import root_cause
     from hudilab.writer.commits import Commits
     from hudilab.writer.files import delete_file, exists, list_files
     from hudilab.writer.ledger import BatchLedger
@@ -57,7 +56,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "errors": ("LabError",),
+    "errors": ("LabError", "root_cause"),
     "paths": ("Place",),
     "lessons.exercises": ("Exercise",),
     "lessons.sizes": ("check_sizes",),
@@ -68,7 +67,6 @@ _MODULES = {
     "runtime.session": ("describe", "open_session"),
     "runtime.settings": ("load_settings",),
     "runtime.streams": ("drain", "progress_rows"),
-    "writer.causes": ("root_cause",),
     "writer.commits": ("Commits",),
     "writer.files": ("delete_file", "exists", "list_files"),
     "writer.ledger": ("BatchLedger",),

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from hudilab.runtime.settings import load_settings
 from hudilab.runtime.java.jars import verify
 from hudilab.runtime.session import open_session
-from hudilab.writer.causes import root_cause
+from hudilab.errors import root_cause
 
 groups, options = json.loads(sys.argv[1])
 settings = load_settings()

@@ -62,7 +62,7 @@ def one_line() -> Iterator[None]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from hudilab.writer.causes import root_cause
+    from hudilab.errors import root_cause
 
     try:
         yield

@@ -18,8 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hudilab.errors import WaitError
-from hudilab.writer.causes import root_cause
+from hudilab.errors import WaitError, root_cause
 from hudilab.writer.files import delete_tree, file_system
 
 __all__ = ["compare", "copy_tree", "kill_when", "race"]

@@ -18,13 +18,12 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbconvert import HTMLExporter
 from papermill.exceptions import PapermillExecutionError
 
-from hudilab.errors import LabError, ParameterError, PathError
+from hudilab.errors import LabError, ParameterError, PathError, root_cause
 from hudilab.lessons.sizes import check_sizes
 from hudilab.operations.parameters import defaults, parse
 from hudilab.runtime.java.find import FAST_START
 from hudilab.runtime.private import private_folder
 from hudilab.runtime.settings import Settings
-from hudilab.writer.causes import root_cause
 
 __all__ = [
     "NotebookFailed",

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from hudilab.errors import ConfigError, LabError, as_typed
+from hudilab.errors import ConfigError, LabError, as_typed, root_cause
 from hudilab.paths import locate
 from hudilab.runtime.cluster.applications import worker_rows
 from hudilab.runtime.cluster.master import check_cluster
@@ -21,7 +21,6 @@ from hudilab.runtime.places import check_place
 from hudilab.runtime.session import open_session
 from hudilab.runtime.settings import Settings, load_settings, project_root
 from hudilab.runtime.spark_conf import needed, session_settings
-from hudilab.writer.causes import root_cause
 
 __all__ = ["Check", "run_checks", "supported"]
 

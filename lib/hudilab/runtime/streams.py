@@ -13,9 +13,8 @@ from py4j.protocol import Py4JError
 from pyspark.sql.streaming.query import StreamingQuery
 from tqdm import tqdm
 
-from hudilab.errors import StreamError
+from hudilab.errors import StreamError, root_cause
 from hudilab.runtime.java.process import java_end
-from hudilab.writer.causes import root_cause
 
 if TYPE_CHECKING:
     import pandas as pd

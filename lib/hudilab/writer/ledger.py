@@ -12,11 +12,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hudilab.errors import StreamError, TableError
+from hudilab.errors import StreamError, TableError, root_cause
 from hudilab.formats import BATCH, COVERS, PREFIX, QUERY, SHARED, SOURCE
 from hudilab.paths import Place
 from hudilab.writer.batches import COMBINE, check_sources, refused_row
-from hudilab.writer.causes import root_cause
 from hudilab.writer.checkpoints import CheckpointFiles, Owner
 from hudilab.writer.commits import SERVICES, Commits
 from hudilab.writer.drift import FILLS

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
+from hudilab.errors import root_cause
 from hudilab.runtime import streams
 from hudilab.runtime.java.process import java_end
 from hudilab.runtime.streams import stop_on_signal
-from hudilab.writer.causes import root_cause
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 CAUSES = {

@@ -16,7 +16,7 @@ from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
 import hudilab
-from hudilab.errors import BundleError, SessionError, WaitError
+from hudilab.errors import BundleError, SessionError, WaitError, root_cause
 from hudilab.runtime.cluster.drivers import note_driver
 from hudilab.runtime.cluster.master import (
     Master,
@@ -33,7 +33,6 @@ from hudilab.runtime.reader import read_options
 from hudilab.runtime.settings import Settings, run_options
 from hudilab.runtime.spark_conf import needed, session_settings
 from hudilab.waiting import wait_for
-from hudilab.writer.causes import root_cause
 
 __all__ = ["Submitted", "find_job", "master_of", "submit", "submit_and_wait"]
 

@@ -11,10 +11,9 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from py4j.protocol import Py4JError
 
-from hudilab.errors import KafkaError
+from hudilab.errors import KafkaError, root_cause
 from hudilab.runtime.kafka.connection import Access
 from hudilab.runtime.kafka.reach import connect, metadata
-from hudilab.writer.causes import root_cause
 
 if TYPE_CHECKING:
     import pandas as pd
