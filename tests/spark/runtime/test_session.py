@@ -22,6 +22,7 @@ from hudilab.runtime.java.jars import read_lock
 from hudilab.runtime.java.process import log_file
 from hudilab.runtime.session import describe, open_session
 from hudilab.runtime.settings import load_settings, project_root
+from hudilab.writer.files import java_class
 
 
 def java(spark: SparkSession) -> psutil.Process:
@@ -34,6 +35,21 @@ def test_listens_on_loopback_only(spark: SparkSession) -> None:
     listening = {c.laddr.ip for c in java(spark).net_connections("inet") if c.status == "LISTEN"}
     assert listening
     assert listening <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
+
+
+def test_an_exception_survives_kryo(spark: SparkSession) -> None:
+    """A record's error travels in the status of its write; exceptions contain cycles."""
+    jvm: Any = spark._jvm
+    jsc: Any = spark._jsc
+    error = jvm.java.lang.IllegalStateException(
+        "outer", jvm.java.lang.NullPointerException("Array contains a null element")
+    )
+    error.addSuppressed(jvm.java.lang.IllegalArgumentException("beside", error))
+    serializer = jvm.org.apache.spark.serializer.KryoSerializer(jsc.sc().conf()).newInstance()
+    any_class = java_class(jvm, "scala.reflect.ClassTag$").__getattr__("MODULE$").Any()
+    found = serializer.deserialize(serializer.serialize(error, any_class), any_class)
+    assert found.getCause().getMessage() == "Array contains a null element"
+    assert found.getSuppressed()[0].getCause().getMessage() == "outer"
 
 
 def test_other_accounts_of_the_machine_do_not_get_in(spark: SparkSession) -> None:
