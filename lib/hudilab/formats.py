@@ -7,6 +7,7 @@ __all__ = [
     "COVERS",
     "PREFIX",
     "PROPERTIES",
+    "QUARANTINED",
     "QUERY",
     "SHARED",
     "SOURCE",
@@ -19,6 +20,7 @@ PROPERTIES = ".hoodie/hoodie.properties"  # of a table
 PREFIX = "hudilab."
 QUERY, BATCH = PREFIX + "query_id", PREFIX + "batch_id"
 COVERS, SOURCE = PREFIX + "covers", PREFIX + "source"
+QUARANTINED = PREFIX + "quarantined"  # how many rows of the batch were set aside
 SHARED = PREFIX + "shared"  # which lock the writer took; see hudilab.writer.spec.sharing_options
 
 

@@ -40,6 +40,11 @@ class Place:
     name: str
     notices: tuple[str, ...] = ()
 
+    @property
+    def quarantine(self) -> str:
+        """The table beside the table, for rows that it cannot store."""
+        return f"{self.table}_quarantine"
+
     def checkpoint_of(self, stream: str) -> str:
         """Return the checkpoint of a second stream; it cannot clash with any table's own.
 

@@ -24,6 +24,10 @@ MERGED = ("put clustering.requested", "put clustering.inflight", "put replacecom
 COMPACTED = ("put compaction.requested", "put compaction.inflight", "put commit completed")
 CLEANED = ("put clean.requested", "put clean.inflight", "delete base file", "put clean completed")
 ARCHIVED = ("put history N_N_N.parquet", "put history manifest_N", "put history _version_")
+SET_ASIDE = tuple(
+    f"put {what} of the quarantine"
+    for what in ("commit.requested", "inflight", "base file", "commit completed")
+)
 UNDONE = ("put rollback.requested", "put rollback.inflight", "put rollback completed")
 
 CASES = {
@@ -66,6 +70,18 @@ CASES = {
         hudi=CLEAN,
         recovery="put replacecommit completed",
         must=(*UNDONE, *MERGED),
+    ),
+    "append with a quarantine": Case(COW, "bulk_insert", bad=True, must=(*COMMIT, *SET_ASIDE)),
+    "upsert with a quarantine": Case(MOR, "upsert", bad=True, must=(*LOGGED, *SET_ASIDE)),
+    "a resumed upsert with a quarantine": Case(
+        MOR,
+        "upsert",
+        bad=True,
+        recovery="put commit completed of the quarantine",
+        must=(
+            *LOGGED,
+            *(f"put rollback.{state} of the quarantine" for state in ("requested", "inflight")),
+        ),
     ),
     "two streams append": Case(COW, "bulk_insert", shared=True, must=COMMIT),
     "two streams upsert, copy on write": Case(COW, "upsert", shared=True, must=COMMIT),

@@ -35,6 +35,7 @@ from hudilab.writer.files import exists
 from hudilab.writer.ledger import BatchLedger
 from hudilab.writer.spec import TableSpec
 
+BAD_EVERY = 10
 ROWS, KEYS = 40, 60  # rows a batch; an upsert's batch changes keys of the two before it
 SIZES = {"sensors": 2, "seed": 1}
 COLUMNS = ("sensor_id", "reading_id", "temperature", "measurement_time")
@@ -51,7 +52,8 @@ class Case:
     `tidy`: each batch merges and removes files too; `hudi` are settings of Hudi. With
     `recovery` (a kind) the batch is stopped there once, and what is stopped at each change is the
     resume, to the end of the next batch. `shared`: a second stream writes to the table all the
-    time, and is stopped and resumed too. `must` names the kinds that have to be among the changes.
+    time, and is stopped and resumed too. `bad`: each tenth row has no key, and has to be in the
+    quarantine. `must` names the kinds that have to be among the changes.
     """
 
     table_type: str
@@ -61,6 +63,7 @@ class Case:
     hudi: Mapping[str, str] = field(default_factory=dict)
     recovery: str = ""
     shared: bool = False
+    bad: bool = False
     must: tuple[str, ...] = ()
 
     @property
@@ -108,13 +111,14 @@ def ledger_writer(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
     """The writer under test."""
     spec = case.spec
     source = {"rows": case.batches * ROWS, "batches": case.batches, **SIZES}
-    every = 1 if case.tidy else case.batches + 1
+    options: dict[str, Any] = {"quarantine": case.bad}
     if case.shared:
-        ledger = BatchLedger(spark, spec, place, source, case.batches, shared=True, lock=SHARING)
+        options |= {"shared": True, "lock": SHARING}
     else:
         # The ledger decides when to compact, unless its caller does.
         when = {key: value for key, value in case.hudi.items() if key.startswith("hoodie.compact")}
-        ledger = BatchLedger(spark, spec, place, source, case.batches, tidy_every=every, extra=when)
+        options |= {"tidy_every": 1 if case.tidy else case.batches + 1, "extra": when}
+    ledger = BatchLedger(spark, spec, place, source, case.batches, **options)
     return ledger.write_batch
 
 
@@ -162,6 +166,10 @@ def _start(spark: SparkSession, case: Case, place: Place, writer: str) -> Stream
     readings = sensor_stream(spark, rows_per_batch=ROWS, rows=case.batches * ROWS, **SIZES)
     if case.operation == "upsert":
         readings = readings.withColumn("reading_id", F.col("reading_id") % KEYS)
+    if case.bad:
+        good = F.col("reading_id") % BAD_EVERY > 0
+        for name in case.spec.record_key:
+            readings = readings.withColumn(name, F.when(good, F.col(name)))
     if place.checkpoint.endswith("_second"):
         readings = readings.withColumn("reading_id", F.col("reading_id") + SECOND)
     stream = readings.writeStream.foreachBatch(write_batch)
@@ -176,7 +184,8 @@ def expectations(spark: SparkSession, case: Case) -> list[Rows]:
     found = [Rows()]
     for sensor, number, temperature, moment in numbered.collect():
         key = number % KEYS if case.operation == "upsert" else number
-        kept[sensor, key] = (sensor, key, str(temperature), moment)
+        if not (case.bad and key % BAD_EVERY == 0):
+            kept[sensor, key] = (sensor, key, str(temperature), moment)
         if number % ROWS == ROWS - 1:
             found.append(Rows(kept.values()))
     return found
@@ -245,7 +254,8 @@ _TIMELINE = re.compile(r"\d{17}(_\d{17})?\.(.+)")
 def kind_of(change: Change) -> str:
     """The change in words, without names that differ from run to run: "put inflight"."""
     key = change.keys[0]
-    return f"{change.verb} {_what(key.rstrip('/'))}{' folder' * key.endswith('/')}"
+    where = " of the quarantine" * ("_quarantine/" in key)
+    return f"{change.verb} {_what(key.rstrip('/'))}{' folder' * key.endswith('/')}{where}"
 
 
 def _what(key: str) -> str:
@@ -409,9 +419,18 @@ class Lab:
             lost, twice = (expected - rows).total(), (rows - expected).total()
             if lost or twice:
                 found.append(f"{engine} reads {lost} lost, {twice} twice or wrong")
+        if self.case.bad and (text := self._wrong_in_quarantine(place)):
+            found.append(text)
         if after.writes != Counter([*range(self.case.batches)] * (1 + self.case.shared)):
             found.append(f"commits of each batch: {dict(sorted(after.writes.items()))}")
         return found
+
+    def _wrong_in_quarantine(self, place: Place) -> str:
+        table = self.spark.read.format("hudi").load(place.quarantine)
+        found = Counter((row.batch, row.reason) for row in table.collect())
+        reason = f"the record key ({', '.join(self.case.spec.record_key)}) is null"
+        wanted = {(batch, reason): ROWS // BAD_EVERY for batch in range(self.case.batches)}
+        return "" if found == wanted else f"the quarantine has {sorted(found.items())}"
 
     def record(self, proxy: Proxy) -> tuple[list[State], Place]:
         """The states of the case, and the place where they arose."""

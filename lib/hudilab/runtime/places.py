@@ -50,7 +50,7 @@ def reset(spark: SparkSession, settings: Settings, *places: Place) -> None:
             )
     for query in spark.streams.active:
         query.stop()
-    folders = [uri for place in places for uri in (place.table, place.checkpoint)]
+    folders = [uri for place in places for uri in (place.table, place.quarantine, place.checkpoint)]
     there = [uri for uri in folders if exists(spark, uri)]
     if there and (settings.runtime == "AWS" or not (settings.is_local or endpoint())):
         raise TableError(

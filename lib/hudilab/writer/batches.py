@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import reduce
 from typing import Any
@@ -9,17 +10,21 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from hudilab.errors import StreamError
+from hudilab.errors import StreamError, root_cause
 from hudilab.writer.spec import TableSpec
 
-__all__ = ["COMBINE", "check_sources", "newest_rows", "refused_row", "storable"]
+__all__ = ["COMBINE", "check_sources", "newest_rows", "refused_row", "row_problem", "storable"]
 
 COMBINE = "hoodie.combine.before.upsert"  # Hudi's own way, which costs more
 REFUSED_ROW = "hudilab: refused row: "  # begins the error of a row that cannot be stored
+SET_ASIDE = "or pass quarantine=True to BatchLedger, to set such rows aside"
 SHOWN = 100  # characters of a value in a message
 # Sources that cannot read a batch again after a restart, by the names that Spark gives them.
 FORGETFUL = ("TextSocket", "MemoryStream")
 UNSAFE = "%[0-9A-Fa-f]{2}|:"  # in paths that are not encoded
+UNWRITTEN = re.compile(
+    r"Error writing record HoodieRecord\{key=HoodieKey\(recordKey=(.*?), partitionPath="
+)
 ARRIVAL, RANK, BUCKET = "_hudilab_arrival", "_hudilab_rank", "_hudilab_bucket"
 
 
@@ -63,45 +68,64 @@ def storable(spec: TableSpec, table: str, *, encoded: bool, by_arrival: bool) ->
         F.lit(f"{REFUSED_ROW}{table} cannot store the row with "), F.concat_ws(", ", *values)
     )
     stored = F.lit(True)
-    for condition, text in reversed([*_row_rules(spec, encoded, by_arrival)]):
-        message = F.concat(row, F.lit(f": it has {text}"))
+    for condition, problem, remedy in reversed([*_row_rules(spec, encoded, by_arrival)]):
+        message = F.concat(row, F.lit(f": {problem}; {remedy}"))
         stored = F.when(condition, F.raise_error(message)).otherwise(stored)
     return stored
 
 
-def _row_rules(spec: TableSpec, encoded: bool, by_arrival: bool) -> Iterator[tuple[Column, str]]:
+def row_problem(spec: TableSpec, *, encoded: bool, by_arrival: bool) -> Column:
+    """Return a text for each row: why `storable` refuses it; NULL for a row that can be stored."""
+    problem = F.lit(None).cast("string")
+    for condition, text, _ in reversed([*_row_rules(spec, encoded, by_arrival)]):
+        problem = F.when(condition, F.lit(text)).otherwise(problem)
+    return problem
+
+
+def _row_rules(
+    spec: TableSpec, encoded: bool, by_arrival: bool
+) -> Iterator[tuple[Column, str, str]]:
     """Yield what a row must not have, with the problem and its remedy."""
     key, order = spec.record_key, spec.ordering
     there = " OR ".join(f"{name} IS NOT NULL" for name in key)
     yield (
         reduce(Column.__and__, [F.col(name).isNull() for name in key]),
-        f"{' and '.join(key)} null, and the record key; fix the row, or leave it out: "
-        f'.where("{there}")',
+        f"the record key ({', '.join(key)}) is null",
+        f'fix the row, or leave it out: .where("{there}"); {SET_ASIDE}',
     )
     if spec.operation == "upsert" and not by_arrival:
         yield (
             F.col(order).isNull(),
-            f"{order} null, and the ordering column, so later rows of the key would fail for good; "
-            f'fix the row, or leave it out: .where("{order} IS NOT NULL")',
+            f"the ordering column {order} is null, so later rows of the key would fail for good",
+            f'fix the row, or leave it out: .where("{order} IS NOT NULL"); {SET_ASIDE}',
         )
     for name in spec.partition:
         value = F.col(name).cast("string")
         yield (
             value == "",
-            f"{name} empty, and a partition column, which would store NULL; replace it: "
-            f""".withColumn("{name}", F.expr("nullif({name}, '')"))""",
+            f"the partition column {name} is empty, which would be stored as NULL",
+            f"""replace it: .withColumn("{name}", F.expr("nullif({name}, '')")); {SET_ASIDE}""",
         )
         if not encoded:
             yield (
                 value.rlike(UNSAFE),
-                f"{name} with % or :, and the table does not encode partition values, so they "
-                "would be read back changed; replace these characters, or write to a new table",
+                f"the partition column {name} contains % or :, which this table does not encode, "
+                "so it would be read back changed",
+                f"replace these characters, or write to a new table; {SET_ASIDE}",
             )
 
 
-def refused_row(error: str) -> str:
-    """Return what `storable` says of a row in an error's text; empty for other errors."""
-    return error.partition(REFUSED_ROW)[2].partition("\n")[0].strip()
+def refused_row(table: str, error: str) -> str:
+    """Return which row an error's text is about, why, and what to do; empty for other errors."""
+    if row := error.partition(REFUSED_ROW)[2].partition("\n")[0].strip():
+        return row
+    # Hudi's own: the key as it writes it, and the reason in the deepest cause.
+    if not (found := UNWRITTEN.search(error)):
+        return ""
+    return (
+        f"{table} cannot store the row with the key {found[1][:SHOWN]}: {root_cause(error)}; fix "
+        "the row, or leave it out, and start again"
+    )
 
 
 def newest_rows(batch: DataFrame, spec: TableSpec, *, by_arrival: bool) -> DataFrame:

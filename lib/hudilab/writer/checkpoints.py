@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from hudilab.errors import StreamError
 from hudilab.writer.files import delete_file, exists, list_files, read_text, write_text
+from hudilab.writer.rules import covers
 
 __all__ = ["CheckpointFiles", "Owner"]
 
@@ -44,6 +45,7 @@ class CheckpointFiles:
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
         self._spark, self.uri = spark, uri
+        self._offsets: dict[int, str] = {}  # of the newest batch that `covers` was asked for
 
     def query(self) -> str | None:
         """Return the id of the checkpoint's query, None for a new checkpoint.
@@ -94,6 +96,20 @@ class CheckpointFiles:
                 "batches are planned again, and skipped if the table has them"
             )
         return text
+
+    def covers(self, batch: int) -> str:
+        """Return the digest of what a planned batch reads; keep its offsets for the next batch."""
+        texts = {-1: ""} | self._offsets
+        for number in (batch - 1, batch):
+            if number not in texts:
+                texts[number] = self.offsets(number)
+        self._offsets = {batch: texts[batch]}
+        before, upto = texts[batch - 1], texts[batch]
+        return covers(before, upto, self.entries(before, upto))
+
+    def forget(self) -> None:
+        """Read the offsets anew."""
+        self._offsets = {}
 
     def entries(self, before: str, upto: str) -> list[str]:
         """Return what the sources' own logs hold of a batch; empty for sources without such logs.

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from hudilab.errors import TableError
-from hudilab.writer.batches import newest_rows, storable
+from hudilab.writer.batches import newest_rows, row_problem, storable
 from hudilab.writer.commits import SERVICES, Commits
 from hudilab.writer.drift import ANY, check_drift, check_storable
 from hudilab.writer.files import table_properties
@@ -106,6 +106,10 @@ class TableFit:
             )
         rows = batch.where(self._storable[key])
         return newest_rows(rows, spec, by_arrival=by_arrival) if combine else rows
+
+    def problem(self) -> Column:
+        """Return a column that says of each row why it cannot be stored; NULL if it can."""
+        return row_problem(self._spec, encoded=self.encodes, by_arrival=self.by_arrival)
 
     def forget_columns(self) -> None:
         """Compare the next batch's columns in any case."""

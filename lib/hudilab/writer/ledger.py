@@ -13,36 +13,26 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hudilab.errors import StreamError, TableError, root_cause
-from hudilab.formats import BATCH, COVERS, PREFIX, QUERY, SHARED, SOURCE
+from hudilab.formats import BATCH, COVERS, PREFIX, QUARANTINED, QUERY, SHARED, SOURCE
 from hudilab.paths import Place
 from hudilab.writer.batches import COMBINE, check_sources, refused_row
 from hudilab.writer.checkpoints import CheckpointFiles, Owner
 from hudilab.writer.commits import SERVICES, Commits
 from hudilab.writer.drift import FILLS
 from hudilab.writer.fit import TableFit
-from hudilab.writer.locking import lock_held, sharing_options
+from hudilab.writer.locking import is_conflict, lock_held, services_failed, sharing_options
 from hudilab.writer.metadata import closing_options
 from hudilab.writer.options import INLINE
-from hudilab.writer.rules import FENCED, Checkpoint, Commit, Rules, covers
+from hudilab.writer.quarantine import Quarantine
+from hudilab.writer.rules import FENCED, Checkpoint, Commit, Rules, Stamp
 from hudilab.writer.spec import TableSpec
 from hudilab.writer.upkeep.policy import SMALL_LOG, TIDY_EVERY, tidy_options
 
 __all__ = ["BatchLedger"]
 
-# What Hudi throws when a writer loses to another; the last two occur when both create the table.
-CONFLICTS = (
-    "ConcurrentModificationException",
-    "HoodieWriteConflictException",
-    "Could not load Hoodie properties",
-    "TableNotFoundException",
-)
 # What s3a throws after minutes of retries: to ask the same store for the owner takes as long.
 UNREACHABLE = ("AWSClientIOException", "SdkClientException")
 TRIES = 10  # attempts to write a batch that loses to another writer
-SERVICES_FAILED = (
-    "hudilab: batch {} is committed, but the table services after it failed, as they do when "
-    "another writer runs them at the same time; the next batch runs them again: {}"
-)
 
 
 class BatchLedger:
@@ -70,6 +60,9 @@ class BatchLedger:
         lock: Options of a Hudi lock provider, for shared tables; the default on a local disk is
             the table's own lock file.
         tidy_every: See `upkeep.policy.tidy_options`; not allowed for shared tables.
+        quarantine: Set rows aside that the table cannot store (a null key or ordering value, a
+            partition that would be read back changed) in the table `place.quarantine`, each once,
+            see `Quarantine`; without it, such a row is an error.
         extra: Further write options, see `TableSpec.write_options`.
 
     Raises:
@@ -91,6 +84,7 @@ class BatchLedger:
         shared: bool = False,
         lock: Mapping[str, str] | None = None,
         tidy_every: int | None = None,
+        quarantine: bool = False,
         extra: Mapping[str, str] | None = None,
     ) -> None:
         self._spark, self._spec, self._place = spark, spec, place
@@ -111,6 +105,7 @@ class BatchLedger:
         if self._combines:
             self._options |= {COMBINE: "false"}
         self._sharing = sharing_options(place.table, lock) if shared else {}
+        self._quarantine = Quarantine(spark, place, self._sharing) if quarantine else None
         fills = self._options.get(FILLS) == "true"
         self._rules = Rules(place.table, place.checkpoint, batches, shared)
         self._table = Commits(spark, place.table)
@@ -119,7 +114,6 @@ class BatchLedger:
         self._run, self._query, self._owner = "", "", ""
         self._seen: set[str] = set()  # commits whose locks were looked at, of a shared table
         self._stamp: dict[str, str] = {}
-        self._offsets: dict[int, str] = {}
         self._written = SMALL_LOG  # bytes since the last table services: unknown, so many
         self._check()
 
@@ -131,24 +125,28 @@ class BatchLedger:
             if self._shared and "HoodieLockException" in str(error):
                 raise StreamError(lock_held(self._place.table, self._sharing)) from error
             raise
+        finally:
+            if self._quarantine is not None:
+                self._quarantine.release()
 
     def _write(self, batch: DataFrame, batch_id: int) -> None:
         if not self.begin(batch, batch_id):
             return
         for attempt in count(1):
-            options = self._options | self.stamp(batch_id)
+            options = self._options
             if not self._shared and not self._compacts:
                 services = tidy_options(self._spec, batch_id, self._tidy_every, self._written)
                 options |= services
                 if services.get(INLINE) == "true":
                     self._written = 0
-            rows = self._fit.rows(batch, combine=self._combines)
-            writer = self.fenced(rows).write.format("hudi").options(**options)
             try:
+                rows = self._fit.rows(self._set_aside(batch, batch_id), combine=self._combines)
+                options = options | self.stamp(batch_id)
+                writer = self.fenced(rows).write.format("hudi").options(**options)
                 writer.mode("append").save(self._place.table)
                 return
             except Exception as error:
-                if row := refused_row(str(error)):
+                if row := refused_row(self._place.table, str(error)):
                     raise TableError(row) from error
                 # The other driver's work can stop Hudi before the fence does.
                 if not any(name in str(error) for name in UNREACHABLE) and self._replaced():
@@ -157,11 +155,20 @@ class BatchLedger:
                     raise
                 # Two writers that run the same table services after their commits can collide.
                 if not self.begin(batch, batch_id):
-                    print(SERVICES_FAILED.format(batch_id, root_cause(str(error))), file=sys.stderr)
+                    print(services_failed(batch_id, root_cause(str(error))), file=sys.stderr)
                     return
-                if attempt == TRIES or not any(name in str(error) for name in CONFLICTS):
+                if attempt == TRIES or not is_conflict(str(error)):
                     raise
                 time.sleep(0.1 * attempt)
+
+    def _set_aside(self, batch: DataFrame, batch_id: int) -> DataFrame:
+        """Return the rows that the table can store; the others are in the quarantine, if asked."""
+        if self._quarantine is None:
+            return batch
+        stamp = Stamp(self._query, batch_id, self._stamp[COVERS], self._stamp[SOURCE])
+        rows, count = self._quarantine.put(batch, self._fit.problem(), stamp, self.fenced)
+        self._stamp[QUARANTINED] = str(count)
+        return rows
 
     def begin(self, batch: DataFrame, batch_id: int) -> bool:
         """Check that the batch may be written, and return whether it still must be.
@@ -183,7 +190,7 @@ class BatchLedger:
         self._fit.follow(others)
         if self._shared:
             self._check_locks()
-        digest, source = self._covers(batch_id), self._source()
+        digest, source = self._checkpoint.covers(batch_id), self._source()
         self._stamp = {QUERY: self._query, COVERS: digest, SOURCE: source}
         if self._rules.is_written(batch_id, digest, source, mine):
             return False
@@ -229,7 +236,9 @@ class BatchLedger:
         mine, others = self._rules.find(query, self._table.newest_first())
         near = [] if mine is None else [mine.batch]
         planned = {
-            batch: self._covers(batch) for batch in near if self._checkpoint.is_planned(batch)
+            batch: self._checkpoint.covers(batch)
+            for batch in near
+            if self._checkpoint.is_planned(batch)
         }
         checkpoint = Checkpoint(query, self._checkpoint.done(), planned)
         self._rules.check(checkpoint, self._source(), mine, others)
@@ -238,7 +247,8 @@ class BatchLedger:
 
     def _take_over(self, session: SparkSession, run: str, running: str) -> None:
         """Check everything again and fence off the earlier driver, at a run's first batch."""
-        self._offsets, self._written = {}, SMALL_LOG
+        self._written = SMALL_LOG
+        self._checkpoint.forget()
         self._fit.forget_columns()
         if not self._shared:  # another stream may be creating a shared table right now
             self._table.clear_half_made()
@@ -250,6 +260,8 @@ class BatchLedger:
         self._fit.follow([])
         options = self._options | self._fit.kept | self._sharing
         self._table.roll_back_unfinished(options, wait=self._shared)
+        if self._quarantine is not None:
+            self._quarantine.take_over()
         # Check again: what the earlier driver committed until now counts.
         self._check(running)
         self._seen = self._table.instants() if self._shared else set()
@@ -279,16 +291,6 @@ class BatchLedger:
         # Nor this: keys that are unique in the table would become unique in a partition only.
         fixed |= {"index": "global"} if self._spec.is_global() else {}
         return json.dumps(dict(source) | fixed, sort_keys=True)
-
-    def _covers(self, batch: int) -> str:
-        """Return the digest of what a planned batch reads; keep its offsets for the next batch."""
-        texts = {-1: ""} | self._offsets
-        for number in (batch - 1, batch):
-            if number not in texts:
-                texts[number] = self._checkpoint.offsets(number)
-        self._offsets = {batch: texts[batch]}
-        before, upto = texts[batch - 1], texts[batch]
-        return covers(before, upto, self._checkpoint.entries(before, upto))
 
 
 def _view(run: str) -> str:

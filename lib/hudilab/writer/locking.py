@@ -12,12 +12,19 @@ from hudilab.errors import TableError
 from hudilab.formats import SHARED
 from hudilab.paths import local_path
 
-__all__ = ["lock_held", "lock_name", "sharing_options"]
+__all__ = ["is_conflict", "lock_held", "lock_name", "services_failed", "sharing_options"]
 
 _PROVIDER = "hoodie.write.lock.provider"
 _EXPIRE = "hoodie.write.lock.filesystem.expire"
 _HUDI_LOCKS = "org.apache.hudi.client.transaction.lock."
 _FILE_LOCK = f"{_HUDI_LOCKS}FileSystemBasedLockProvider"
+# What Hudi throws when a writer loses to another; the last two occur when both create the table.
+_CONFLICTS = (
+    "ConcurrentModificationException",
+    "HoodieWriteConflictException",
+    "Could not load Hoodie properties",
+    "TableNotFoundException",
+)
 _PROCESS_LOCK = f"{_HUDI_LOCKS}InProcessLockProvider"
 
 
@@ -91,4 +98,18 @@ def lock_held(table: str, options: Mapping[str, str]) -> str:
     return (
         f"the lock file {path} is {age:.0f} min old and {until}: its owner is writing, or has "
         f"died; if no writer is running, remove it, then start again: rm {quote(str(path))}"
+    )
+
+
+def is_conflict(error: str) -> bool:
+    """Return whether a writer has lost to another one: it may try again."""
+    return any(name in error for name in _CONFLICTS)
+
+
+def services_failed(batch: int, cause: str) -> str:
+    """Return what happened to a batch whose table services collided with another writer's."""
+    return (
+        f"hudilab: batch {batch} is committed, but the table services after it failed, as they do "
+        "when another writer runs them at the same time; the next batch runs them again: "
+        f"{cause}"
     )

@@ -269,6 +269,11 @@ OPTIONS = (
         field="cdc",
     ),
     Option(
+        "hoodie.writestatus.class",
+        lambda _: "org.apache.hudi.client.FailOnFirstErrorWriteStatus",
+        "A record that cannot be written fails the batch with its key and the reason.",
+    ),
+    Option(
         "hoodie.table.keygenerator.class",
         _never,
         field="record_key and TableSpec.partition",

@@ -103,9 +103,9 @@ def test_a_table_that_does_not_encode_partitions_stays_so(
     ledger = BatchLedger(spark, UPSERT, place, {"inbox": "own"}, shared=True)
     schema = "id BIGINT, city STRING, moment BIGINT"
     run(spark, UPSERT, place, spark.createDataFrame([(1, "a b", 2)], schema), ledger)
-    with pytest.raises(StreamError, match="does not encode partition values") as caught:
+    with pytest.raises(StreamError, match="which this table does not encode") as caught:
         run(spark, UPSERT, place, spark.createDataFrame([(1, "%41", 3)], schema), ledger)
-    assert "the row with id=1: it has city with % or :" in str(caught.value)
+    assert "the row with id=1: the partition column city contains % or :" in str(caught.value)
     assert table_properties(spark, place.table).get(ENCODED, "false") == "false"
     (row,) = spark.read.format("hudi").load(place.table).collect()
     assert (row.city, row.moment) == ("a b", 2)
@@ -128,7 +128,12 @@ def test_a_row_that_cannot_be_stored_is_named(
         return
     text = refused(spark, spec, place, rows)
     key = "NULL" if column == "id" else "7"
-    assert f"{place.table} cannot store the row with id={key}: it has {column} " in text
+    problems = {
+        "id": "the record key (id) is null",
+        "moment": "the ordering column moment is null",
+        "city": "the partition column city is empty",
+    }
+    assert f"{place.table} cannot store the row with id={key}: {problems[column]}" in text
     remedies = {
         "id": '.where("id IS NOT NULL")',
         "moment": '.where("moment IS NOT NULL")',
@@ -169,7 +174,15 @@ def lists_of_old(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("lists_of_old")
-def test_a_record_that_fails_in_a_log_does_not_end_java(spark: SparkSession, place: Place) -> None:
-    spec = replace(UPSERT, partition=(), table_type=MOR)
-    rows = spark.createDataFrame([(1, [1, None], 1)], "id BIGINT, a ARRAY<INT>, moment BIGINT")
-    assert "Failed to write to Hudi" in refused(spark, spec, place, rows)
+@pytest.mark.parametrize(
+    "spec", [replace(UPSERT, table_type=MOR), replace(APPEND, operation="insert")]
+)
+def test_a_record_that_hudi_cannot_write_is_named(
+    spark: SparkSession, place: Place, spec: TableSpec
+) -> None:
+    made = [(7, "Oslo", [1, None], 1), (8, "Oslo", [1], 1)]
+    rows = spark.createDataFrame(made, "id BIGINT, city STRING, a ARRAY<INT>, moment BIGINT")
+    text = refused(spark, spec, place, rows)
+    assert f"{place.table} cannot store the row with the key 7: " in text
+    assert "Array contains a null element" in text
+    assert "fix the row, or leave it out, and start again" in text

@@ -34,6 +34,7 @@ OPTIONS = {
     "hoodie.datasource.write.operation": "bulk_insert",
     "hoodie.table.timeline.timezone": "UTC",
     "hoodie.clean.automatic": "false",
+    "hoodie.writestatus.class": "org.apache.hudi.client.FailOnFirstErrorWriteStatus",
 }
 MERGER = "hoodie.write.record.merge.custom.implementation.classes"
 # Lines of a hoodie.properties that Hudi 1.2 wrote for SPEC.
@@ -339,6 +340,7 @@ def test_options_that_the_spec_sets_are_refused_but_those_of_speed() -> None:
         "hoodie.compact.inline",
         "hoodie.parquet.bloom.filter.enabled",
         MERGER,
+        "hoodie.writestatus.class",
     ]
 
 
