@@ -1,12 +1,31 @@
 #!/bin/sh
 # Install the lab in its own folder: .venv from requirements.lock, the jars of jars/jars.lock, every
-# download held to its hash. The Dockerfile runs it; so does any machine with Python 3.11.
+# download held to its hash. The Dockerfile runs it in steps (packages, jars, rest), a layer each;
+# without a step it does all, on any machine with Python 3.11.
 set -eu
 
 lab=$(cd "$(dirname "$0")/.." && pwd)
 cd "$lab"
-"${PYTHON:-python3.11}" tools/bootstrap.py
-.venv/bin/hudilab jars core kafka msk s3 s3proxy --no-archive
-# Volumes are mounted here: a new one takes its owner from the image.
-home=${HUDILAB_HOME:-$lab/.lab}
-mkdir -p "$home/services/s3" "$home/spark-events" "$home/spark-work"
+steps=${1:-packages jars rest}
+for step in $steps; do
+    case $step in
+        packages)
+            "${PYTHON:-python3.11}" tools/bootstrap.py
+            ;;
+        jars)
+            # With the archive of classes: sessions start in half the time.
+            .venv/bin/python docker/jars.py core kafka msk s3 s3proxy
+            ;;
+        rest)
+            # Volumes are mounted here: a new one takes its owner from the image.
+            home=${HUDILAB_HOME:-$lab/.lab}
+            mkdir -p "$home/services/s3" "$home/spark-events" "$home/spark-work"
+            # What the image is made of, for who has to know.
+            .venv/bin/python docker/sbom.py sbom.json
+            ;;
+        *)
+            echo "build.sh: unknown step $step; leave it out, or use packages, jars or rest" >&2
+            exit 2
+            ;;
+    esac
+done

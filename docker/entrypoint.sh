@@ -5,6 +5,7 @@
 #   history      Spark's history server, of the applications in <HUDILAB_HOME>/spark-events
 #   s3           an S3 server on S3_HOST (all addresses) and S3_PORT (9000)
 #   jupyterlab   JupyterLab on the notebooks; JUPYTER_TOKEN is asked for, JUPYTER_HOST and ..._PORT
+#   driver, executor   what Spark starts in a pod of Kubernetes, with the words of Spark's own image
 # Anything else is a command, with the lab's Python first on the PATH.
 set -eu
 
@@ -19,6 +20,20 @@ JAVA_HOME=$(python -c 'from hudilab.runtime.java.find import find_java; print(fi
 SPARK_HOME=$(python -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__))')
 export PATH JAVA_HOME SPARK_HOME
 export PYSPARK_PYTHON="$venv/bin/python"
+
+# healthy.py asks this port.
+port=
+case $role in
+    master) port=${SPARK_MASTER_WEBUI_PORT:-8080} ;;
+    worker) port=${SPARK_WORKER_WEBUI_PORT:-8081} ;;
+    history) port=${SPARK_HISTORY_PORT:-18080} ;;
+    s3) port=${S3_PORT:-9000} ;;
+    jupyterlab) port=${JUPYTER_PORT:-8888} ;;
+esac
+if [ -n "$port" ]; then
+    mkdir -p "$home"
+    echo "$port" >"$home/port"
+fi
 
 deploy=org.apache.spark.deploy
 case $role in
@@ -39,7 +54,6 @@ case $role in
         ;;
     history)
         mkdir -p "$home/spark-events"
-        port=${SPARK_HISTORY_PORT:-18080}
         where="-Dspark.history.fs.logDirectory=file:$home/spark-events"
         export SPARK_HISTORY_OPTS="$where -Dspark.history.ui.port=$port ${SPARK_HISTORY_OPTS:-}"
         exec "$SPARK_HOME/bin/spark-class" "$deploy.history.HistoryServer" "$@"
@@ -48,15 +62,36 @@ case $role in
         umask 077
         serve='import sys; from hudilab.runtime.settings import load_settings; from hudilab.operations.servers import s3'
         serve="$serve; s3.serve(load_settings(), sys.argv[1])"
-        exec python -c "$serve" "http://${S3_HOST:-0.0.0.0}:${S3_PORT:-9000}"
+        exec python -c "$serve" "http://${S3_HOST:-0.0.0.0}:$port"
         ;;
     jupyterlab)
         # Whoever opens it runs programs here.
         : "${JUPYTER_TOKEN:?entrypoint.sh jupyterlab: choose a token}"
         export JUPYTER_TOKEN
         exec jupyter lab --no-browser --ip "${JUPYTER_HOST:-0.0.0.0}" \
-            --port "${JUPYTER_PORT:-8888}" --ServerApp.port_retries=0 \
+            --port "$port" --ServerApp.port_retries=0 \
             --notebook-dir "$lab/notebooks" "$@"
+        ;;
+    driver)
+        # Spark adds the properties file and the program.
+        exec "$SPARK_HOME/bin/spark-submit" --deploy-mode client \
+            --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" \
+            --conf "spark.executorEnv.SPARK_DRIVER_POD_IP=$SPARK_DRIVER_BIND_ADDRESS" "$@"
+        ;;
+    executor)
+        # One option each in SPARK_JAVA_OPT_0, SPARK_JAVA_OPT_1 ...; they may hold spaces.
+        number=0
+        while value=$(printenv "SPARK_JAVA_OPT_$number"); do
+            set -- "$@" "$value"
+            number=$((number + 1))
+        done
+        exec "$JAVA_HOME/bin/java" "$@" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
+            -cp "${SPARK_CLASSPATH:-}:$SPARK_HOME/jars/*" \
+            org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
+            --driver-url "$SPARK_DRIVER_URL" --executor-id "$SPARK_EXECUTOR_ID" \
+            --cores "$SPARK_EXECUTOR_CORES" --app-id "$SPARK_APPLICATION_ID" \
+            --hostname "$SPARK_EXECUTOR_POD_IP" --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" \
+            --podName "$SPARK_EXECUTOR_POD_NAME"
         ;;
     *)
         exec "$role" "$@"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -108,6 +109,59 @@ def test_a_worker_registers_and_history_is_shown(start: Start, tmp_path: Path) -
     assert get(history, "/api/v1/applications") == (200, b"[ ]")
     # In the foreground: what the container runs is Java itself, and a signal reaches it.
     assert "java" in psutil.Process(first.pid).name()
+
+
+@pytest.mark.deep
+def test_driver_and_executor_as_kubernetes_starts_them(start: Start, tmp_path: Path) -> None:
+    """Without Kubernetes: a master that has no worker, so that the job waits for this executor."""
+    rpc, web, port = (free_port() for _ in range(3))
+    master = start(
+        "master",
+        SPARK_MASTER_HOST="127.0.0.1",
+        SPARK_MASTER_PORT=str(rpc),
+        SPARK_MASTER_WEBUI_PORT=str(web),
+    )
+    wait(master, web, tmp_path / "master.log")
+    program, properties = tmp_path / "program.py", tmp_path / "spark.properties"
+    program.write_text(
+        "from pyspark.sql import SparkSession\n"
+        "spark = SparkSession.builder.getOrCreate()\n"
+        "rows = spark.range(1000).selectExpr('sum(id) AS sum').collect()\n"
+        "print('the sum:', rows[0].sum, flush=True)\n"
+    )
+    properties.write_text(
+        f"spark.master spark://127.0.0.1:{rpc}\nspark.driver.host 127.0.0.1\n"
+        f"spark.driver.port {port}\nspark.ui.enabled false\n"
+    )
+    driver = start(
+        *("driver", "--properties-file", str(properties), str(program)),
+        SPARK_DRIVER_BIND_ADDRESS="127.0.0.1",
+    )
+    log = tmp_path / "driver.log"
+
+    def applications() -> Any:
+        return json.loads(get(web, "/json/")[1])["activeapps"]
+
+    wait_for(lambda: bool(applications()), 90, "the application", f"see {log}")
+    (application,) = applications()
+    # As Spark's driver passes them on.
+    opened = ("java.lang", "java.lang.invoke", "java.net", "java.nio", "java.util", "sun.nio.ch")
+    options = ["-Dlab.words=two words", f"-Dspark.driver.port={port}"]
+    options += [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in opened]
+    start(
+        "executor",
+        SPARK_DRIVER_URL=f"spark://CoarseGrainedScheduler@127.0.0.1:{port}",
+        SPARK_EXECUTOR_ID="1",
+        SPARK_EXECUTOR_CORES="1",
+        SPARK_EXECUTOR_MEMORY="512m",
+        SPARK_EXECUTOR_POD_IP="127.0.0.1",
+        SPARK_EXECUTOR_POD_NAME="executor-1",
+        SPARK_APPLICATION_ID=application["id"],
+        SPARK_RESOURCE_PROFILE_ID="0",
+        **{f"SPARK_JAVA_OPT_{number}": option for number, option in enumerate(options)},
+    )
+    assert driver.wait(120) == 0, log.read_text()[-3000:]
+    assert "the sum: 499500" in log.read_text()
 
 
 def test_s3_makes_its_keys_and_its_bucket(start: Start, tmp_path: Path) -> None:

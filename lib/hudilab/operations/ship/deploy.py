@@ -12,7 +12,7 @@ from hudilab.runtime.kafka import Access
 from hudilab.runtime.reader import read_options
 from hudilab.runtime.settings import Settings, run_options
 
-__all__ = ["job_run", "permissions", "trust"]
+__all__ = ["CREDENTIALS", "job_run", "permissions", "spark_properties", "trust"]
 
 BUNDLE = "hudilab-bundle.zip"
 LOG_GROUP = "/aws/emr-serverless"
@@ -25,7 +25,7 @@ _ROLE = re.compile(r"arn:aws[a-z-]*:iam::(\d{12}):role/[\w+=,.@/-]+", re.ASCII)
 _CLUSTER = re.compile(r"arn:aws[a-z-]*:kafka:([a-z0-9-]+):(\d{12}):cluster/([\w-]+)/([\w-]+)", re.A)
 # The platform chooses these: our values are for this machine, or for another S3 client.
 _OURS_ONLY = ("spark.master", "spark.driver.host", "spark.driver.bindAddress", "spark.ui.")
-_CREDENTIALS = "spark.hadoop.fs.s3a.aws.credentials.provider"
+CREDENTIALS = "spark.hadoop.fs.s3a.aws.credentials.provider"
 
 
 def job_run(
@@ -52,7 +52,7 @@ def job_run(
     run, root = run_options(settings), to.rstrip("/")
     arguments = shlex.split(run.arguments)
     endless = run.job == "stock_prices" and "--available-now" not in arguments
-    properties = _spark_properties(settings) | _of_the_bundle(root, run.jarfile, python)
+    properties = spark_properties(settings) | _of_the_bundle(root, run.jarfile, python)
     request: dict[str, Any] = {
         "applicationId": application_id,
         "executionRoleArn": role_arn,
@@ -257,12 +257,13 @@ def _warehouse(settings: Settings) -> tuple[str, str]:
     return bucket_and_prefix[1], bucket_and_prefix[2]
 
 
-def _spark_properties(settings: Settings) -> dict[str, str]:
+def spark_properties(settings: Settings) -> dict[str, str]:
+    """Return the Spark settings of a platform that chooses master, hosts and credentials."""
     properties = read_options(settings.conf_dir / "spark-defaults.conf")
     added = settings.conf_dir / "aws" / "spark-defaults.conf"
     properties |= read_options(added) if added.is_file() else {}
     # The platform has its own credentials and console.
-    left_out = {_CREDENTIALS, "spark.ui.showConsoleProgress"}
+    left_out = {CREDENTIALS, "spark.ui.showConsoleProgress"}
     return {
         key: value
         for key, value in properties.items()

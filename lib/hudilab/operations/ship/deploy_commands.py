@@ -1,4 +1,4 @@
-"""The commands `hudilab deploy ...`: print JSON for the AWS CLI."""
+"""The commands `hudilab deploy ...`: print JSON for the AWS CLI, or for kubectl."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["deploy"]
 
 deploy = typer.Typer(
-    help="Print JSON for the AWS CLI: an EMR Serverless job run, and its role.",
+    help="Print JSON: for the AWS CLI an EMR Serverless job run and its role; for Kubernetes.",
     no_args_is_help=True,
 )
 To = Annotated[str, typer.Option(help="Location of the bundle: s3://bucket/prefix.")]
@@ -59,8 +59,31 @@ def trust(account: Account) -> None:
     print(json.dumps(trust(account=account), indent=2))
 
 
-def _settings() -> Settings:
+@deploy.command()
+def kubernetes(
+    image: Annotated[str, typer.Option(help="The lab's image, as the cluster pulls it.")],
+    namespace: Annotated[str, typer.Option(help="Where the application runs.")] = "default",
+    service_account: Annotated[
+        str, typer.Option(help="Of the driver and the executors: may start pods, has the role.")
+    ] = "spark-operator-spark",
+    executors: Annotated[int, typer.Option(help="How many, of two cores each.")] = 2,
+    runtime: Annotated[str, typer.Option(help="Whose settings the job gets.")] = "AWS",
+) -> None:
+    """Print a SparkApplication for the Spark Operator, for: kubectl apply -f FILE."""
+    from hudilab.operations.ship.kubernetes import application
+
+    manifest = application(
+        _settings(runtime),
+        image=image,
+        namespace=namespace,
+        service_account=service_account,
+        executors=executors,
+    )
+    print(json.dumps(manifest, indent=2))
+
+
+def _settings(runtime: str = "AWS") -> Settings:
     """Load the settings on demand: loading them is slow, and the help needs none."""
     from hudilab.runtime.settings import load_settings
 
-    return load_settings("AWS")
+    return load_settings(runtime)

@@ -1,0 +1,117 @@
+"""A manifest for the Spark Operator of Kubernetes: the settings' job, in the lab's image."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from importlib.metadata import version
+from typing import Any
+
+from hudilab.errors import BundleError
+from hudilab.operations.ship.deploy import CREDENTIALS, spark_properties
+from hudilab.runtime.java.jars import read_lock
+from hudilab.runtime.kafka import Access
+from hudilab.runtime.reader import read_options
+from hudilab.runtime.settings import Settings, run_options
+
+__all__ = ["application"]
+
+LAB = "/opt/hudilab"  # in the image
+USER = 1000  # the image's own
+_IMAGE = re.compile(r"[\w.-]+(:\d+)?(/[\w.-]+)*(:[\w.-]+)?(@sha256:[0-9a-f]{64})?", re.ASCII)
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+_SHAPES = {
+    "--image": "an image's name, such as hudilab:0.1.0",
+    "--namespace": "a name of Kubernetes (lowercase letters, digits and -)",
+    "--service-account": "a name of Kubernetes (lowercase letters, digits and -)",
+    "--executors": "a number of 1 or more",
+}
+
+
+def application(
+    settings: Settings, *, image: str, namespace: str, service_account: str, executors: int
+) -> dict[str, Any]:
+    """Return the SparkApplication for the job that group `spark.run.options` names.
+
+    Source: sparkoperator.k8s.io/v1beta2; Spark 3.5, "Running Spark on Kubernetes".
+
+    Args:
+        service_account: of the driver, which starts executors; on AWS it gives both their role.
+
+    Raises:
+        BundleError: arguments are malformed; all are named at once.
+        ConfigError: the settings do not have the group.
+    """
+    names = {"--namespace": namespace, "--service-account": service_account}
+    wrong = [] if _IMAGE.fullmatch(image) else ["--image"]
+    wrong += [option for option, name in names.items() if not _NAME.fullmatch(name)]
+    wrong += [] if executors > 0 else ["--executors"]
+    if wrong:
+        problems = "; ".join(f"{option} is not {_SHAPES[option]}" for option in wrong)
+        raise BundleError(f"{problems}; fix the command line")
+    run = run_options(settings)
+    arguments = shlex.split(run.arguments)
+    endless = run.job == "stock_prices" and "--available-now" not in arguments
+    pod = {
+        "env": [{"name": "RUNTIME_ENV", "value": settings.runtime}],
+        "securityContext": {
+            "runAsUser": USER,
+            "runAsNonRoot": True,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+    return {
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "SparkApplication",
+        "metadata": {"name": run.job.replace("_", "-"), "namespace": namespace},
+        "spec": {
+            "type": "Python",
+            "pythonVersion": "3",
+            "mode": "cluster",
+            "image": image,
+            "imagePullPolicy": "IfNotPresent",
+            "sparkVersion": version("pyspark"),
+            "mainApplicationFile": f"local://{LAB}/lib/hudilab/jobs/{run.job}.py",
+            "arguments": arguments,
+            "sparkConf": spark_properties(settings) | _class_path(settings),
+            "restartPolicy": _restarts(endless),
+            "driver": {
+                "cores": 1,
+                "memory": "2g",
+                "serviceAccount": service_account,
+                **pod,
+            },
+            "executor": {
+                "instances": executors,
+                "cores": 2,
+                "memory": "2g",
+                "serviceAccount": service_account,
+                **pod,
+            },
+        },
+    }
+
+
+def _restarts(endless: bool) -> dict[str, Any]:
+    """Return when the job starts again; it then resumes from its checkpoint."""
+    if endless:
+        return {"type": "Always", "onFailureRetryInterval": 30}
+    return {"type": "OnFailure", "onFailureRetries": 5, "onFailureRetryInterval": 30}
+
+
+def _class_path(settings: Settings) -> dict[str, str]:
+    """Return the settings that put the image's jars before Spark's own, in all processes."""
+    clients = [one for one in (settings.consumer, settings.producer) if one is not None]
+    iam = any(Access(one.bootstrap_servers).iam for one in clients)
+    lock = read_lock(settings.project / "jars" / "jars.lock")
+    groups = ["core", "kafka", "s3", *(["msk"] if iam else [])]
+    jars = [f"{LAB}/jars/{group}/{jar.file}" for group in groups for jar in lock[group]]
+    return {
+        "spark.driver.extraClassPath": ":".join(jars),
+        "spark.executor.extraClassPath": ":".join(jars),
+        "spark.executorEnv.HUDI_CONF_DIR": f"{LAB}/conf",
+        # Web identity, as Kubernetes gives it to a service account, is in this chain.
+        CREDENTIALS: read_options(settings.conf_dir / "spark-defaults.conf")[CREDENTIALS],
+    }

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Make a stand-in for python:3.11-slim-bookworm from Debian's packages, for machines that reach no
+# registry of images. Needs root, buildah and debootstrap.
+set -euo pipefail
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mirror=$(apt-get indextargets --format '$(SITE)' | grep -v security | grep -m 1 debian)
+debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates bookworm \
+    "$folder/root" "$mirror" >/dev/null
+for name in python3 python3.11 python; do
+    ln -sf /usr/bin/python3.11 "$folder/root/usr/local/bin/$name"
+done
+# This machine's certificates and package index are the container's, too.
+cp /etc/ssl/certs/ca-certificates.crt "$folder/root/etc/ssl/certs/"
+[ ! -e /etc/pip.conf ] || cp /etc/pip.conf "$folder/root/etc/pip.conf"
+container=$(buildah from scratch)
+buildah copy -q "$container" "$folder/root" /
+for name in SSL_CERT_FILE PIP_CERT REQUESTS_CA_BUNDLE; do
+    buildah config --env "$name=/etc/ssl/certs/ca-certificates.crt" "$container"
+done
+buildah commit -q "$container" localhost/python:3.11-slim-bookworm
+buildah rm "$container" >/dev/null
