@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from spark.types.tables import FOREIGN, READERS, SPECS, Cell, state
-from spark.types.values import COLUMNS
+from spark.types.values import COLUMNS, LATE
 
 __all__ = ["PAGE", "page"]
 
@@ -60,7 +60,7 @@ def _stored(cells: Sequence[Cell]) -> Iterator[str]:
     assert len(HEADS) == len(READERS)
     for row in dict.fromkeys(column.row for column in COLUMNS):
         read = " | ".join(_verdicts(of[row, reader]) for reader in READERS)
-        yield f"| {row} | {_values(row)} | {read} |"
+        yield f"| `{row}` | {_values(row)} | {read} |"
 
 
 def _verdicts(cells: Sequence[Cell]) -> str:
@@ -78,7 +78,9 @@ def _verdicts(cells: Sequence[Cell]) -> str:
 def _values(row: str) -> str:
     plain = [one for one in COLUMNS if one.row == row and one.shape == "column"]
     labels = [label for label, _ in plain[0].values]
-    if len(plain) == 1:
-        return ", ".join(labels)
-    short = [label.partition(" ")[2] for label in labels]
-    return f"{', '.join(short)}; {len(plain)} types, with scales of none, half and all digits"
+    late = [label for label in labels if label.endswith(LATE)]
+    shown = [f"`{one}`" if "(" in one else one for one in labels if one not in late]
+    if len(plain) > 1:
+        shown = [label.partition(" ")[2] for label in labels]
+        shown.append(f"of {len(plain)} types, with scales of none, half and all digits")
+    return ", ".join([*shown, *([f"days also at {LATE}"] if late else [])])

@@ -93,16 +93,16 @@ def write(spark: SparkSession, spec: TableSpec, place: Place, batches: Sequence[
     """Write each of the batches in a micro-batch of its own, as the next ones of a stream."""
     source = Path(f"{local_path(place.checkpoint)}-source")
     source.mkdir(parents=True, exist_ok=True)
-    ledger = BatchLedger(spark, spec, place, {"rows": "types"})
-    for batch in batches:
-        (source / f"{len(list(source.iterdir()))}.txt").write_text("a batch\n")
+    ledger, before = BatchLedger(spark, spec, place, {"rows": "types"}), len(list(source.iterdir()))
+    for number, _ in enumerate(batches, before):
+        (source / f"{number}.txt").write_text("a batch\n")
 
-        def write_batch(_: DataFrame, number: int, batch: DataFrame = batch) -> None:
-            ledger.write_batch(batch, number)
+    def write_batch(_: DataFrame, number: int) -> None:
+        ledger.write_batch(batches[number - before], number)
 
-        stream = spark.readStream.text(str(source)).writeStream.foreachBatch(write_batch)
-        stream = stream.option("checkpointLocation", place.checkpoint).trigger(availableNow=True)
-        drain(stream.start(), deadline=300)
+    files = spark.readStream.option("maxFilesPerTrigger", 1).text(str(source))
+    stream = files.writeStream.foreachBatch(write_batch).trigger(availableNow=True)
+    drain(stream.option("checkpointLocation", place.checkpoint).start(), deadline=300)
 
 
 def cells(spark: SparkSession, home: Path) -> Iterator[Cell]:
@@ -180,7 +180,7 @@ def _read(spark: SparkSession, written: Written, service: str) -> Iterator[Cell]
         query = "SELECT * FROM read_parquet($files)"
 
         def of_duckdb() -> list[pa.RecordBatch]:
-            rows: Any = duckdb.execute(query, {"files": files})
+            rows: Any = duckdb.sql(query, params={"files": files})
             return list(rows.to_arrow_reader())
 
         yield from _of_arrow(of_duckdb, written, (named, DUCKDB))

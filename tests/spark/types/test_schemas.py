@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -154,7 +153,7 @@ def test_schemas_that_nobody_thought_of(
     seen, read = set[str](), list[int]()
 
     @settings(
-        max_examples=int(os.environ.get("NN", SCHEMAS + 50)),
+        max_examples=SCHEMAS + 50,
         derandomize=True,
         database=None,
         deadline=None,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["COLUMNS", "LEAVES", "ROWS", "TypeColumn", "frame"]
+__all__ = ["COLUMNS", "LATE", "ROWS", "TypeColumn", "frame"]
 
 MB = 1 << 20
 DAY = 86_400_000_000  # microseconds
@@ -23,7 +23,7 @@ DAYS = (
     *("0001-01-01", "1500-02-28", "1582-10-04", "1582-10-10", "1582-10-15", "1899-12-31"),
     *("1900-01-01", "1969-12-31", "1970-01-01", "2026-02-28", "9999-12-31"),
 )
-TIMES = ("00:00:00", "23:59:59.999999")
+LATE = "23:59:59.999999"
 FAR_DAYS = {
     "0000-01-01": -719_528,
     "10000-01-01": 2_932_897,
@@ -85,7 +85,7 @@ def _moments(kind: str) -> Leaf:
     near = {
         f"{day} {time}".removesuffix(" 00:00:00"): f"{kind}'{day} {time}'"
         for day in DAYS
-        for time in TIMES
+        for time in ("00:00:00", LATE)
     }
     far = {name: f"CAST(timestamp_micros({sql}) AS {kind})" for name, sql in FAR_MOMENTS.items()}
     return Leaf(kind, near | far)
