@@ -21,6 +21,7 @@ ERRORS = Errors()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--errors-to", type=Path, help="record the errors that the tests provoke")
+    parser.addoption("--types-to", type=Path, help="write the page of types to this file")
 
 
 @pytest.fixture(autouse=True)

@@ -67,7 +67,9 @@ def count_snapshot(store: Store) -> int:
         builder = HudiTableBuilder.from_base_uri(place)
         table = builder.with_storage_options(store.storage_options()).build()
         return sum(batch.num_rows for batch in table.read_stream(HudiReadOptions()))
-    except Exception as error:  # any failure of hudi-rs
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # any failure of hudi-rs; its panics are no Exception
         why = " ".join(str(error).split())[:200]
         raise InspectError(
             f"hudi-rs cannot count the rows of {store.uri}: {why}; omit --count: "

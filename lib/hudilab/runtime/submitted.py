@@ -23,6 +23,8 @@ _NEEDED = (
     "spark.sql.extensions",
     "spark.sql.catalog.spark_catalog",
     "spark.sql.session.timeZone",
+    "spark.sql.parquet.datetimeRebaseModeInWrite",
+    "spark.sql.parquet.datetimeRebaseModeInRead",
 )
 
 

@@ -18,6 +18,7 @@ OWN = "_hudilab_"  # begins the columns that the writer adds to a batch and drop
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 # Spark's name in JSON -> the name in SQL.
 _SQL = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+_SHORT = re.compile(r"\b(?:tinyint|smallint)\b(?!:)")  # a type, not the name of a field
 # Type -> wider types, which hold all of its values.
 _WIDER = {
     "byte": ("short", "integer", "long", "float", "double"),
@@ -104,6 +105,11 @@ def _unstorable(above: str, name: str, kind: Any) -> Iterator[str]:
         )
     if path.startswith(OWN):
         yield f"column {path} begins with {OWN}, which the writer uses itself; rename it"
+    if not above and (text := _text(kind)) != (wider := _SHORT.sub("int", text)):
+        yield (
+            f"column {path} is of type {text}, which Hudi 1.2 makes an int, or cannot read after "
+            f'a bulk_insert; batch = batch.withColumn("{path}", F.col("{path}").cast("{wider}"))'
+        )
     yield from _unstorable_type(path, kind)
 
 
@@ -111,6 +117,12 @@ def _unstorable_type(path: str, kind: Any) -> Iterator[str]:
     text = kind if isinstance(kind, str) else kind["type"]
     if text == "void" or text.startswith("interval"):
         yield f"column {path} is of type {text}, which Hudi cannot store; cast it to string"
+    elif text == "udt":
+        yield (
+            f"column {path} is of the type {kind.get('pyClass') or kind.get('class')} of a library,"
+            " which Hudi cannot store; make an array or a struct of it (of a vector: "
+            "pyspark.ml.functions.vector_to_array)"
+        )
     elif text == "struct":
         fields = kind["fields"]
         if not fields:
@@ -129,12 +141,21 @@ def _unstorable_type(path: str, kind: Any) -> Iterator[str]:
 
 
 def _avro_takes(name: str) -> bool:
-    rest = all(character.isalnum() or character == "_" for character in name)
-    return rest and (name[0].isalpha() or name[0] == "_") if name else False
+    rest = all(_is_letter(one) or _is_digit(one) or one == "_" for one in name)
+    return rest and (_is_letter(name[0]) or name[0] == "_") if name else False
+
+
+def _is_letter(one: str) -> bool:
+    """Return whether Avro takes a character for a letter; it knows none of the higher planes."""
+    return one.isalpha() and one <= "\uffff"
+
+
+def _is_digit(one: str) -> bool:
+    return one.isdecimal() and one <= "\uffff"  # a superscript is no digit in Java
 
 
 def _renamed(name: str) -> str:
-    name = "".join(one if one.isalnum() else "_" for one in name)
+    name = "".join(one if _is_letter(one) or _is_digit(one) else "_" for one in name)
     return name if _avro_takes(name) else f"_{name}"
 
 
@@ -249,6 +270,8 @@ def _text(kind: Any) -> str:
         inner = [f"{one['name']}:{_text(one['type'])}" for one in kind["fields"]]
     elif kind["type"] == "array":
         inner = [_text(kind["elementType"])]
-    else:
+    elif kind["type"] == "map":
         inner = [_text(kind["keyType"]), _text(kind["valueType"])]
+    else:
+        return str(kind["type"])
     return f"{kind['type']}<{','.join(inner)}>"

@@ -187,7 +187,9 @@ def unstorable(batch: str) -> str:
     return text.partition("nothing was written: ")[2].rpartition("; correct")[0]
 
 
-@pytest.mark.parametrize("name", ["ü", "日本", "_x", "Sum", "select", "a1", "_hoodie_is_deleted"])
+@pytest.mark.parametrize(
+    "name", ["ü", "日本", "_x", "Sum", "select", "a1", "a٣", "_hoodie_is_deleted"]
+)
 def test_names_that_avro_takes(name: str) -> None:
     check_storable("memory://t", schema(**GOOD, **{name: "integer"}), NAMED)
 
@@ -200,6 +202,11 @@ def test_names_that_avro_takes(name: str) -> None:
         ("hy-phen", "hy_phen"),
         ("1st", "_1st"),
         ("a$b", "a_b"),
+        # Letters and digits in Python, but not in Java.
+        ("m²", "m_"),
+        ("a½", "a_"),
+        ("x𠀀", "x_"),
+        ("٣a", "_٣a"),
     ],
 )
 def test_names_that_avro_does_not_take(name: str, renamed: str) -> None:
@@ -222,6 +229,13 @@ def test_names_that_avro_does_not_take(name: str, renamed: str) -> None:
             {"type": "map", "keyType": "integer", "valueType": "long", "valueContainsNull": True},
             "column v is a map whose keys are no strings; cast it to map<string,bigint>",
         ),
+        (
+            "short",
+            "column v is of type smallint, which Hudi 1.2 makes an int, or cannot read after a "
+            'bulk_insert; batch = batch.withColumn("v", F.col("v").cast("int"))',
+        ),
+        (array(struct(tinyint="byte")), "column v is of type array<struct<tinyint:tinyint>>"),
+        ({"type": "udt", "pyClass": "lib.Vector"}, "column v is of the type lib.Vector of a lib"),
         (struct(a="long", A="long"), "fields a and A of v differ only by case; rename one"),
     ],
 )

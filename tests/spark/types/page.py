@@ -1,0 +1,86 @@
+"""The tables of docs/types.md: what the tests find, so that the page says nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from spark.types.tables import FOREIGN, READERS, SPECS, Cell, state
+from spark.types.values import COLUMNS, LATE
+
+__all__ = ["PAGE", "page"]
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "types.md"
+HEADS = ("Spark, snapshot", "Spark, incremental", "hudi-rs", "DuckDB, base files")
+# Type, what its refusal says, in how many tables it was refused.
+Refused = tuple[str, str, int]
+
+
+def page(cells: Sequence[Cell], refusals: Sequence[Refused]) -> str:
+    """The page as it is, with the tables of what was found between their marks."""
+    text = PAGE.read_text("utf-8")
+    made = {
+        "counts": _counts(cells, refusals),
+        "tables": _tables(cells),
+        "stored": _stored(cells),
+        "refused": (f"| `{kind}` | `{remedy}` |" for kind, remedy, _ in refusals),
+    }
+    for name, rows in made.items():
+        found = re.search(rf"<!-- {name} -->\n\|.*\n\|[-|]+\n((?:.+\n)*)", text)
+        assert found is not None, f"docs/types.md has no table marked {name}"
+        text = text[: found.start(1)] + "".join(f"{row}\n" for row in rows) + text[found.end(1) :]
+    return text
+
+
+def _counts(cells: Sequence[Cell], refusals: Sequence[Refused]) -> Iterator[str]:
+    found = Counter((cell.reader in FOREIGN, cell.verdict == "right") for cell in cells)
+    yield f"| right in Spark | {found[False, True]:,} |"
+    yield f"| refused before anything was written | {sum(one[2] for one in refusals):,} |"
+    yield f"| **wrong in Spark** | **{found[False, False]:,}** |"
+    yield f"| right in hudi-rs and DuckDB | {found[True, True]:,} |"
+    yield f"| not read by hudi-rs or DuckDB | {found[True, False]:,} |"
+
+
+def _tables(cells: Sequence[Cell]) -> Iterator[str]:
+    """The tables, and what was run on each after it was written and read."""
+    services = {state(spec, ""): [""] for spec in SPECS}
+    for name in dict.fromkeys(cell.state for cell in cells):
+        spec = max((one for one in services if name.startswith(one)), key=len)
+        services[spec].append(name.removeprefix(spec).removeprefix(", "))
+    for spec, after in services.items():
+        yield f"| {spec} | {', '.join(filter(None, after))} |"
+
+
+def _stored(cells: Sequence[Cell]) -> Iterator[str]:
+    of: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells:
+        of.setdefault((cell.row, cell.reader), []).append(cell)
+    assert len(HEADS) == len(READERS)
+    for row in dict.fromkeys(column.row for column in COLUMNS):
+        read = " | ".join(_verdicts(of[row, reader]) for reader in READERS)
+        yield f"| `{row}` | {_values(row)} | {read} |"
+
+
+def _verdicts(cells: Sequence[Cell]) -> str:
+    """How many are right; what is read instead of the others."""
+    found: dict[str, Counter[str]] = {}
+    for cell in cells:
+        found.setdefault(cell.verdict, Counter())[cell.label] += 1
+    return "; ".join(
+        f"{sum(labels.values()):,} {verdict}"
+        + ("" if verdict == "right" or len(found) == 1 else f": {', '.join(labels)}")
+        for verdict, labels in found.items()
+    )
+
+
+def _values(row: str) -> str:
+    plain = [one for one in COLUMNS if one.row == row and one.shape == "column"]
+    labels = [label for label, _ in plain[0].values]
+    late = [label for label in labels if label.endswith(LATE)]
+    shown = [f"`{one}`" if "(" in one else one for one in labels if one not in late]
+    if len(plain) > 1:
+        shown = [label.partition(" ")[2] for label in labels]
+        shown.append(f"of {len(plain)} types, with scales of none, half and all digits")
+    return ", ".join([*shown, *([f"days also at {LATE}"] if late else [])])

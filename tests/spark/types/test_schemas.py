@@ -1,0 +1,216 @@
+"""Schemas and rows that nobody thought of: a ledger's table gives them back to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from kills import read_batches
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from spark.types.exact import of_arrow, of_spark
+from spark.types.tables import SPECS, write
+
+from hudilab.errors import InspectError
+from hudilab.inspect.files.store import DiskStore
+from hudilab.inspect.rows import count_snapshot
+from hudilab.paths import local_path, locate
+from hudilab.writer.spec import TableSpec
+
+pytestmark = pytest.mark.deep
+
+SCHEMAS = 300  # different ones
+TABLES = 45  # some schemas come twice
+TOGETHER = 15  # in a table, side by side: a table costs seconds, a column does not
+# Words of SQL, of Parquet's and Avro's ways to write lists and maps, of Hudi and of the writer.
+WORDS = (
+    *("select", "from", "null", "array", "element", "list", "bag", "key", "value", "key_value"),
+    *("item", "col", "map", "entries", "offset", "op", "data", "before", "after", "commit_time"),
+    *(
+        "type",
+        "fields",
+        "namespace",
+        "hoodie",
+        "_hoodie",
+        "__",
+        "_1",
+        "X",
+        "Zürich",
+        "日本語",
+        "é1",
+    ),
+    *("array_element", "a_tuple", "rank", "bucket", "arrival", "partition", "ts", "Moment_", "Id_"),
+)
+NAMES = st.one_of(
+    st.sampled_from(WORDS),
+    st.text(st.characters(categories=["Lu", "Ll", "Lo"], max_codepoint=0xFFFF), min_size=1),
+    st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,60}", fullmatch=True),
+).filter(lambda name: not name.startswith(("_hudilab_", "_hoodie_")))
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+WHOLE = {T.IntegerType(): 31, T.LongType(): 63}
+DAYS = st.dates(date.min, date.max)
+MOMENTS = st.datetimes(datetime.min, datetime.max)
+LEAVES: Mapping[T.DataType, st.SearchStrategy[Any]] = {
+    T.BooleanType(): st.booleans(),
+    **{kind: st.integers(-(1 << n), (1 << n) - 1) for kind, n in WHOLE.items()},
+    T.FloatType(): st.floats(width=32),
+    T.DoubleType(): st.floats(),
+    T.StringType(): TEXTS,
+    T.BinaryType(): st.binary(max_size=8),
+    T.DateType(): DAYS,
+    T.TimestampType(): MOMENTS.map(lambda moment: moment.replace(tzinfo=UTC)),
+    T.TimestampNTZType(): MOMENTS,
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Schemas side by side and rows of them, as a table of the spec gets them in two batches.
+
+    Attributes:
+        plain: Nothing is in them that keeps hudi-rs from reading a table; see docs/types.md.
+    """
+
+    spec: TableSpec
+    schemas: Sequence[Sequence[T.StructField]]
+    first: Sequence[tuple[Any, ...]]
+    second: Sequence[tuple[Any, ...]]
+    plain: bool
+
+    def schema(self) -> T.StructType:
+        key = [T.StructField("id", T.LongType()), T.StructField("moment", T.IntegerType())]
+        return T.StructType([*key, *(one for schema in self.schemas for one in schema)])
+
+
+@st.composite
+def decimals(draw: st.DrawFn) -> T.DecimalType:
+    digits = draw(st.integers(1, 38))
+    return T.DecimalType(digits, draw(st.integers(0, digits)))
+
+
+def fields(depth: int, plain: bool) -> st.SearchStrategy[T.StructField]:
+    """Fields with a type of at most so many others around a leaf."""
+    names = NAMES.filter(str.isascii) if plain else NAMES
+    return st.builds(T.StructField, names, kinds(depth, plain), st.booleans())
+
+
+@cache
+def kinds(depth: int, plain: bool) -> st.SearchStrategy[T.DataType]:
+    apart = (T.TimestampType(), T.TimestampNTZType()) if plain else ()
+    leaf = st.one_of(st.sampled_from([one for one in LEAVES if one not in apart]), decimals())
+    if not depth:
+        return leaf
+    inner = kinds(depth - 1, plain)
+    arrays = st.builds(T.ArrayType, inner, st.booleans())
+    maps = st.builds(T.MapType, st.just(T.StringType()), inner, st.booleans())
+    structs = st.lists(fields(depth - 1, plain), min_size=1, max_size=3, unique_by=lower)
+    return st.one_of(leaf, arrays, maps, structs.map(T.StructType))
+
+
+def lower(field: T.StructField) -> str:
+    """Spark takes names that differ only by case for one."""
+    return field.name.lower()
+
+
+def values(kind: T.DataType, nullable: bool) -> st.SearchStrategy[Any]:
+    made: st.SearchStrategy[Any]
+    if isinstance(kind, T.DecimalType):
+        most, scale = 10**kind.precision - 1, kind.scale
+        made = st.integers(-most, most).map(lambda unscaled: Decimal(f"{unscaled}E-{scale}"))
+    elif isinstance(kind, T.ArrayType):
+        made = st.lists(values(kind.elementType, kind.containsNull), max_size=2)
+    elif isinstance(kind, T.MapType):
+        made = st.dictionaries(TEXTS, values(kind.valueType, kind.valueContainsNull), max_size=2)
+    elif isinstance(kind, T.StructType):
+        made = st.tuples(*(values(one.dataType, one.nullable) for one in kind.fields))
+    else:
+        made = LEAVES[kind]
+    return st.one_of(st.none(), made) if nullable else made
+
+
+@st.composite
+def samples(draw: st.DrawFn) -> Sample:
+    spec, plain = draw(st.sampled_from(SPECS)), draw(st.booleans())
+    sizes = draw(st.lists(st.integers(1, 3), min_size=TOGETHER, max_size=TOGETHER))
+    field = fields(3, plain).filter(lambda one: lower(one) not in ("id", "moment"))
+    number = sum(sizes)
+    columns = draw(st.lists(field, min_size=number, max_size=number, unique_by=lower))
+    rows = draw(st.lists(values(T.StructType(columns), False), min_size=2, max_size=3))
+    first = [(key, 1, *row) for key, row in enumerate(rows[:-1])]
+    start = 0 if spec.operation == "upsert" else len(first)  # an update, or one more row
+    left = iter(columns)
+    schemas = [list(islice(left, size)) for size in sizes]
+    return Sample(spec, schemas, first, [(start, 2, *rows[-1])], plain)
+
+
+def test_schemas_that_nobody_thought_of(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    seen, read = set[str](), list[int]()
+
+    @settings(
+        max_examples=TABLES,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],  # to make an example smaller, each try is a table
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(samples())
+    def come_back(sample: Sample) -> None:
+        read.append(round_trip(spark, sample, tmp_path_factory.mktemp("schema")))
+        seen.update(T.StructType(list(one)).json() for one in sample.schemas)
+
+    come_back()
+    assert len(seen) >= SCHEMAS
+    assert len([rows for rows in read if rows]) > len(read) // 4, "hudi-rs reads many tables"
+
+
+def round_trip(spark: SparkSession, sample: Sample, home: Path) -> int:
+    """Write and read a sample; return how many rows hudi-rs has read, too."""
+    place = locate("warehouse", "lab", "schema", is_local=True, home=home)
+    batches = [
+        spark.createDataFrame(rows, sample.schema()).coalesce(1)
+        for rows in (sample.first, sample.second)
+    ]
+    write(spark, sample.spec, place, batches)
+    want = of_spark(batches[0], "id") | of_spark(batches[1], "id")
+    names = sample.schema().names
+    rows = spark.read.format("hudi").load(place.table).select(*(F.col(f"`{one}`") for one in names))
+    assert rows.dtypes == batches[0].dtypes
+    assert of_spark(rows, "id") == want
+    if not sample.plain:
+        return 0
+    table = pa.Table.from_batches(read_batches(Path(str(local_path(place.table)))))
+    columns = {name: of_arrow(table[name]) for name in names}
+    keys = columns.pop("id")
+    found = {
+        key: {name: column[number] for name, column in columns.items()}
+        for number, key in enumerate(keys)
+    }
+    assert found == want
+    return len(keys)
+
+
+def test_what_keeps_hudi_rs_from_reading(spark: SparkSession, tmp_path: Path) -> None:
+    columns = {"Größe": "5", "plain": "TIMESTAMP_NTZ'2026-01-01 00:00:00'"}
+    for (name, sql), why in zip(columns.items(), ("field name Größe", "not yet"), strict=True):
+        place = locate("warehouse", "lab", f"t_{len(name)}", is_local=True, home=tmp_path)
+        rows = spark.sql(f"SELECT 1L AS id, 1 AS moment, {sql} AS {name}")
+        write(spark, SPECS[0], place, [rows])
+        read = spark.read.format("hudi").load(place.table).select(name)
+        assert read.collect() == rows.select(name).collect()
+        folder = Path(str(local_path(place.table)))
+        with pytest.raises(InspectError, match=f"cannot count the rows of .*{why}"):
+            count_snapshot(DiskStore(folder))
