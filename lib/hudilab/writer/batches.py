@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from typing import Any
+from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from hudilab.errors import StreamError
+from hudilab.writer.files import exists
 from hudilab.writer.spec import TableSpec
 
-__all__ = ["COMBINE", "check_sources", "newest_rows", "refused_row", "storable"]
+__all__ = ["COMBINE", "check_files", "check_sources", "newest_rows", "refused_row", "storable"]
 
 COMBINE = "hoodie.combine.before.upsert"  # Hudi's own way, which costs more
 REFUSED_ROW = "hudilab: refused row: "  # begins the error of a row that cannot be stored
@@ -41,6 +44,43 @@ def check_sources(session: SparkSession, query: str) -> None:
                 f"the source {name} cannot read a batch again, so a restart would lose rows; "
                 "write what it sends to files or to Kafka, and read the stream from there"
             )
+
+
+def check_files(session: SparkSession, query: str, batch: int, entries: Iterable[str]) -> None:
+    """Raise StreamError if a file that a batch is to read is gone: Spark would leave it out.
+
+    Spark lists the files of a batch when it starts, and takes one that is not there for an empty
+    one. Later it would fail.
+
+    Args:
+        session: The one that the query was started in.
+        entries: What the sources' logs say of the batch, see `CheckpointFiles.entries`.
+    """
+    lines = (line for text in entries for line in text.splitlines() if line.startswith("{"))
+    named = [unquote(json.loads(line)["path"]) for line in lines]
+    if not named or len(named) == _files_listed(session, query):
+        return
+    if gone := [path for path in named if not exists(session, path)]:
+        others = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+        raise StreamError(
+            f"batch {batch} is to read {gone[0]}{others}, which the source has noted and which is "
+            "gone, so its rows would be lost; put each file back under its name, an empty one if "
+            "its rows are lost for good, and start again"
+        )
+
+
+def _files_listed(session: SparkSession, query: str) -> int:
+    """Return how many files the running batch of a query reads, as Spark has listed them."""
+    manager: Any = session._jsparkSession
+    if (running := manager.streams().get(query)) is None:
+        return -1
+    leaves = running.streamingQuery().lastExecution().logical().collectLeaves()
+    relations = (leaves.apply(number) for number in range(leaves.size()))
+    return sum(
+        len(one.relation().location().inputFiles())
+        for one in relations
+        if one.nodeName().startswith("LogicalRelation")
+    )
 
 
 def storable(spec: TableSpec, table: str, *, encoded: bool, by_arrival: bool) -> Column:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from hudilab.errors import StreamError, TableError
 from hudilab.formats import BATCH, COVERS, PREFIX, QUERY, SHARED, SOURCE
 from hudilab.paths import Place
-from hudilab.writer.batches import COMBINE, check_sources, refused_row
+from hudilab.writer.batches import COMBINE, check_files, check_sources, refused_row
 from hudilab.writer.causes import root_cause
 from hudilab.writer.checkpoints import CheckpointFiles, Owner
 from hudilab.writer.commits import SERVICES, Commits
@@ -121,6 +121,7 @@ class BatchLedger:
         self._seen: set[str] = set()  # commits whose locks were looked at, of a shared table
         self._stamp: dict[str, str] = {}
         self._offsets: dict[int, str] = {}
+        self._entries: list[str] = []  # of the sources' logs, for the last batch asked about
         self._written = SMALL_LOG  # bytes since the last table services: unknown, so many
         self._check()
 
@@ -188,6 +189,7 @@ class BatchLedger:
         self._stamp = {QUERY: self._query, COVERS: digest, SOURCE: source}
         if self._rules.is_written(batch_id, digest, source, mine):
             return False
+        check_files(self._spark, self._query, batch_id, self._entries)
         self._fit.check_columns(batch, others)
         return True
 
@@ -289,7 +291,8 @@ class BatchLedger:
                 texts[number] = self._checkpoint.offsets(number)
         self._offsets = {batch: texts[batch]}
         before, upto = texts[batch - 1], texts[batch]
-        return covers(before, upto, self._checkpoint.entries(before, upto))
+        self._entries = self._checkpoint.entries(before, upto)
+        return covers(before, upto, self._entries)
 
 
 def _view(run: str) -> str:
