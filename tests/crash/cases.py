@@ -24,6 +24,7 @@ MERGED = ("put clustering.requested", "put clustering.inflight", "put replacecom
 COMPACTED = ("put compaction.requested", "put compaction.inflight", "put commit completed")
 CLEANED = ("put clean.requested", "put clean.inflight", "delete base file", "put clean completed")
 ARCHIVED = ("put history N_N_N.parquet", "put history manifest_N", "put history _version_")
+READ = ("put checkpoint source temporary", "copy checkpoint source")
 UNDONE = ("put rollback.requested", "put rollback.inflight", "put rollback completed")
 
 CASES = {
@@ -66,6 +67,17 @@ CASES = {
         hudi=CLEAN,
         recovery="put replacecommit completed",
         must=(*UNDONE, *MERGED),
+    ),
+    "append from files, copy on write": Case(COW, "bulk_insert", files=True, must=(*COMMIT, *READ)),
+    "append from files, merge on read": Case(
+        MOR, "bulk_insert", files=True, must=(*APPENDED, *READ)
+    ),
+    "insert from files, copy on write": Case(COW, "insert", files=True, must=(*COMMIT, *READ)),
+    "upsert from files, copy on write": Case(COW, "upsert", files=True, must=(*COMMIT, *READ)),
+    "upsert from files, merge on read": Case(MOR, "upsert", files=True, must=(*LOGGED, *READ)),
+    # The tenth entry of a source's log also holds the nine before it.
+    "upsert from files, the tenth batch": Case(
+        MOR, "upsert", 9, files=True, must=(*LOGGED, "copy checkpoint source compacted")
     ),
     "two streams append": Case(COW, "bulk_insert", shared=True, must=COMMIT),
     "two streams upsert, copy on write": Case(COW, "upsert", shared=True, must=COMMIT),

@@ -29,7 +29,7 @@ from hudilab.errors import LabError
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import Place, locate
 from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import Settings
+from hudilab.runtime.settings import Settings, load_settings
 from hudilab.runtime.streams import drain
 from hudilab.writer.files import exists
 from hudilab.writer.ledger import BatchLedger
@@ -51,7 +51,9 @@ class Case:
     `tidy`: each batch merges and removes files too; `hudi` are settings of Hudi. With
     `recovery` (a kind) the batch is stopped there once, and what is stopped at each change is the
     resume, to the end of the next batch. `shared`: a second stream writes to the table all the
-    time, and is stopped and resumed too. `must` names the kinds that have to be among the changes.
+    time, and is stopped and resumed too. `files`: the stream reads a folder of JSON files, one each
+    batch, which its source notes in a log in the checkpoint. `must` names the kinds that have to be
+    among the changes.
     """
 
     table_type: str
@@ -61,6 +63,7 @@ class Case:
     hudi: Mapping[str, str] = field(default_factory=dict)
     recovery: str = ""
     shared: bool = False
+    files: bool = False
     must: tuple[str, ...] = ()
 
     @property
@@ -159,13 +162,31 @@ def write(spark: SparkSession, case: Case, place: Place, writer: str, batches: i
 
 def _start(spark: SparkSession, case: Case, place: Place, writer: str) -> StreamingQuery:
     write_batch = WRITERS[writer](spark, case, place)
-    readings = sensor_stream(spark, rows_per_batch=ROWS, rows=case.batches * ROWS, **SIZES)
+    if case.files:
+        readings = _stream_from_files(spark, case)
+    else:
+        readings = sensor_stream(spark, rows_per_batch=ROWS, rows=case.batches * ROWS, **SIZES)
     if case.operation == "upsert":
         readings = readings.withColumn("reading_id", F.col("reading_id") % KEYS)
     if place.checkpoint.endswith("_second"):
         readings = readings.withColumn("reading_id", F.col("reading_id") + SECOND)
     stream = readings.writeStream.foreachBatch(write_batch)
     return stream.option("checkpointLocation", place.checkpoint).start()
+
+
+def _stream_from_files(spark: SparkSession, case: Case) -> DataFrame:
+    """The same readings in a folder beside the store: it stays as it is when a stream stops."""
+    inbox = load_settings().home / "inbox"
+    columns = sensor_readings(spark, 0, **SIZES).schema
+    if not inbox.exists():
+        inbox.mkdir()
+        for number in range(case.batches):
+            rows = sensor_readings(spark, (number + 1) * ROWS, first=number * ROWS, **SIZES)
+            lines = [row[0] for row in rows.select(F.to_json(F.struct("*"))).collect()]
+            file = inbox / f"{number:03}.json"
+            file.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+            os.utime(file, (number, number))  # Spark reads the oldest first
+    return spark.readStream.schema(columns).option("maxFilesPerTrigger", 1).json(str(inbox))
 
 
 def expectations(spark: SparkSession, case: Case) -> list[Rows]:
@@ -231,7 +252,7 @@ def history_of(spark: SparkSession, table: str) -> History:
                 continue
             commit = timeline.readCommitMetadata(instant)
             # What merges files carries the stamp of the batch that scheduled it.
-            if str(commit.getOperationType()) in ("BULK_INSERT", "UPSERT"):
+            if str(commit.getOperationType()) in ("BULK_INSERT", "INSERT", "UPSERT"):
                 batch = commit.getMetadata("hudilab.batch_id")
                 writes[-1 if batch is None else int(batch)] += 1
     return History(writes, actions)
@@ -252,7 +273,10 @@ def _what(key: str) -> str:
     folder, _, name = key.rpartition("/")
     if "/_checkpoints/" in key:
         log = folder.rpartition("/")[2]
-        log = log if log in ("offsets", "commits", "sources") or log.isdecimal() else ""
+        if "/sources/" in key:
+            log = "source compacted" if ".compact" in name else "source"
+        elif log not in ("offsets", "commits", "sources"):
+            log = ""
         return f"checkpoint {log or name}{' temporary' * name.endswith('.tmp')}"
     if "/.hoodie/timeline" in folder:
         match = _TIMELINE.fullmatch(name)

@@ -244,7 +244,8 @@ def _after(event: Event, since: datetime) -> bool:
 
 def _fields(properties: Any, *names: str) -> tuple[str, ...]:
     text = next((properties[name] for name in names if properties.get(name)), "")
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+    # A custom key generator notes the kind, too: "city:simple,at:timestamp".
+    return tuple(name.partition(":")[0].strip() for name in text.split(",") if name.strip())
 
 
 def _table(facts: Facts, partitions: list[Partition]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 from collections.abc import Callable
@@ -255,6 +256,59 @@ def test_a_file_that_is_replaced_is_not_read_again(spark: SparkSession, tmp_path
     (inbox.folder / "001.json").replace(inbox.folder / "000.json")
     inbox.run()
     assert inbox.ids() == list(range(ROWS))
+
+
+@DEEP
+def test_another_content_of_the_same_name_size_and_time(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The source's log cannot tell them apart; a batch that is written stays as it is."""
+    inbox = Inbox(spark, tmp_path, "json")
+    inbox.arrive(2)
+    inbox.run()
+    restore = inbox.keep()
+    inbox.arrive()
+    inbox.run()
+    file = inbox.folder / "002.json"
+    before, text = file.stat(), file.read_text("utf-8")
+    file.write_text(text.replace('"id":2', '"id":9'), "utf-8")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert file.stat().st_size == before.st_size
+    inbox.run()
+    restore()
+    inbox.run()
+    inbox.assert_exact()
+
+
+@DEEP
+def test_a_replaced_file_in_a_checkpoint_that_was_set_back(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    inbox = Inbox(spark, tmp_path, "json")
+    inbox.arrive(2)
+    inbox.run()
+    restore = inbox.keep()
+    inbox.arrive()
+    inbox.run()
+    os.utime(inbox.folder / "002.json")  # the same rows, but the source's log has its time
+    restore()
+    with pytest.raises(StreamError, match=SET_BACK):
+        inbox.run()
+    assert inbox.ids() == list(range(3 * ROWS))
+
+
+@DEEP
+def test_a_file_that_arrives_old_is_never_read(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's own rule."""
+    inbox = Inbox(spark, tmp_path, "json")
+    inbox.arrive(2)
+    inbox.run()
+    inbox.arrive()
+    week = 8 * 24 * 3600
+    before = (inbox.folder / "002.json").stat().st_mtime
+    os.utime(inbox.folder / "002.json", (before - week, before - week))
+    inbox.run()
+    assert inbox.ids() == list(range(2 * ROWS))
 
 
 def test_the_sources_log_is_lost(spark: SparkSession, tmp_path: Path) -> None:
