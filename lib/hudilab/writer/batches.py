@@ -74,13 +74,14 @@ def _files_listed(session: SparkSession, query: str) -> int:
     manager: Any = session._jsparkSession
     if (running := manager.streams().get(query)) is None:
         return -1
-    leaves = running.streamingQuery().lastExecution().logical().collectLeaves()
-    relations = (leaves.apply(number) for number in range(leaves.size()))
-    return sum(
-        len(one.relation().location().inputFiles())
-        for one in relations
-        if one.nodeName().startswith("LogicalRelation")
-    )
+    leaves, places = running.streamingQuery().lastExecution().logical().collectLeaves(), list[Any]()
+    for leaf in map(leaves.apply, range(leaves.size())):
+        if leaf.isStreaming() and leaf.nodeName().startswith("LogicalRelation"):
+            place = leaf.relation().location()
+            # A stream is in its plan twice, if it is joined with itself.
+            if not any(place.equals(other) for other in places):
+                places.append(place)
+    return sum(len(place.inputFiles()) for place in places)
 
 
 def storable(spec: TableSpec, table: str, *, encoded: bool, by_arrival: bool) -> Column:

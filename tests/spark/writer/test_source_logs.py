@@ -38,7 +38,7 @@ class Inbox:
         self.place: Place = locate("warehouse", "lab", "visits", is_local=True, home=home)
         path = local_path(self.place.checkpoint)
         assert path is not None
-        self.checkpoint, self.arrived = path, 0
+        self.checkpoint, self.arrived, self.twice = path, 0, False
 
     def arrive(self, count: int = 1) -> None:
         """Put files of new rows into the folder, whole from the first moment."""
@@ -62,6 +62,8 @@ class Inbox:
         ledger = BatchLedger(self.spark, SPEC, self.place, {"inbox": "visits"})
         reader = self.spark.readStream.format(self.kind).schema(SCHEMA).options(**self.options)
         rows = reader.load(str(self.folder))
+        if self.twice:
+            rows = rows.where("city = 'Oslo'").union(rows.where("city <> 'Oslo'"))
         if fails:
             rows = rows.where(F.raise_error(F.lit("no power")).isNull())
         stream = rows.writeStream.foreachBatch(ledger.write_batch)
@@ -206,6 +208,21 @@ def test_a_file_is_gone_before_its_batch_is_written(spark: SparkSession, tmp_pat
     there.rename(inbox.folder / "001.json")
     inbox.run()
     inbox.assert_exact()
+
+
+@DEEP
+def test_one_of_two_files_is_gone_from_a_stream_that_is_read_twice(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its plan lists as many files as the batch has: the one that is there, twice."""
+    inbox = Inbox(spark, tmp_path, "json", maxFilesPerTrigger="2")
+    inbox.twice = True
+    inbox.arrive(2)
+    with pytest.raises(StreamError, match="no power"):
+        inbox.run(fails=True)
+    (inbox.folder / "000.json").rename(tmp_path / "000.json")
+    with pytest.raises(StreamError, match=r"batch 0 is to read .*/000.json, which"):
+        inbox.run()
 
 
 @DEEP

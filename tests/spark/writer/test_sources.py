@@ -12,6 +12,9 @@ from pyspark.sql import SparkSession
 from running import start_program
 from spark.programs import feeds
 
+from hudilab.runtime.java.fetch import fetch
+from hudilab.runtime.settings import project_root
+
 pytestmark = pytest.mark.deep
 EXACT, OTHER = "exact", "refused: other offsets"
 # A batch of these takes whatever has arrived. If more has arrived since, the batch is another one.
@@ -30,6 +33,7 @@ FILES = WHOLE | {"log_lost": OTHER}
 # A batch of these has one file, so it is the same again.
 SINGLE = FILES | {"one_back_with_more": EXACT, "copied": f"{EXACT}, then {EXACT}"}
 RATE = WHOLE | {"planned_again": OTHER, "one_back": OTHER}
+RATE["log_lost"] = "stopped"  # it counts from its new start, and has not come so far yet
 STEADY = dict.fromkeys(WHOLE, EXACT) | {
     "many_back": "refused: set back",
     "deleted": "refused: checkpoint gone",
@@ -68,22 +72,23 @@ ITS_TABLE = {
 
 
 def short(found: dict[str, str]) -> dict[str, str]:
-    """Without what a source says itself."""
-    return {
-        name: what.partition(":")[0] if "stopped" in what else what for name, what in found.items()
-    }
+    """Without what a source says itself; it has to be the source's words, not Spark's."""
+    print(json.dumps(found, indent=1))
+    assert "INTERNAL_ERROR" not in str(found)
+    return {name: "stopped" if what.startswith("stopped") else what for name, what in found.items()}
 
 
 @pytest.mark.parametrize("kind", HERE)
 def test_a_source(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     found = feeds.tried(feeds.makers(spark)[kind], tmp_path / kind.replace(", ", "-"))
-    print(json.dumps(found, indent=1))
     assert short(found) == HERE[kind] | ITS_TABLE.get(kind, {})
 
 
 @pytest.mark.parametrize("kind", ELSEWHERE)
 def test_a_source_with_jars_of_its_own(tmp_path: Path, kind: str) -> None:
     env = {"HUDILAB_HOME": str(tmp_path / "home"), "RUNTIME_ENV": "", "IS_LOCAL": ""}
+    if kind != "kafka":
+        fetch(project_root() / "jars", [kind], say=lambda line: None)
     running = start_program(feeds.__file__, str(tmp_path / "feeds"), kind, env=env)
     try:
         out, err = running.communicate(timeout=900)
@@ -93,5 +98,4 @@ def test_a_source_with_jars_of_its_own(tmp_path: Path, kind: str) -> None:
             running.communicate(timeout=60)
     assert running.returncode == 0, err[-3000:]
     found = json.loads(out.splitlines()[-1])[kind]
-    print(json.dumps(found, indent=1))
     assert short(found) == ELSEWHERE[kind] | ITS_TABLE.get(kind, {})
