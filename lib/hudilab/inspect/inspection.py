@@ -56,7 +56,7 @@ def inspect(table: str, options: Options | None = None, **fields: Any) -> Inspec
             f"one: hudilab inspect '{table}' --partition '{paths[0] if paths else ''}'"
         )
     if chosen.count:
-        found.counted = count_snapshot(store)
+        found.counted = count_snapshot(store, len(found.facts.latest()))
     return found
 
 
