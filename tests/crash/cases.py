@@ -28,6 +28,7 @@ SET_ASIDE = tuple(
     f"put {what} of the quarantine"
     for what in ("commit.requested", "inflight", "base file", "commit completed")
 )
+READ = ("put checkpoint source temporary", "copy checkpoint source")
 UNDONE = ("put rollback.requested", "put rollback.inflight", "put rollback completed")
 
 CASES = {
@@ -82,6 +83,17 @@ CASES = {
             *LOGGED,
             *(f"put rollback.{state} of the quarantine" for state in ("requested", "inflight")),
         ),
+    ),
+    "append from files, copy on write": Case(COW, "bulk_insert", files=True, must=(*COMMIT, *READ)),
+    "append from files, merge on read": Case(
+        MOR, "bulk_insert", files=True, must=(*APPENDED, *READ)
+    ),
+    "insert from files, copy on write": Case(COW, "insert", files=True, must=(*COMMIT, *READ)),
+    "upsert from files, copy on write": Case(COW, "upsert", files=True, must=(*COMMIT, *READ)),
+    "upsert from files, merge on read": Case(MOR, "upsert", files=True, must=(*LOGGED, *READ)),
+    # The tenth entry of a source's log also holds the nine before it.
+    "upsert from files, the tenth batch": Case(
+        MOR, "upsert", 9, files=True, must=(*LOGGED, "copy checkpoint source compacted")
     ),
     "two streams append": Case(COW, "bulk_insert", shared=True, must=COMMIT),
     "two streams upsert, copy on write": Case(COW, "upsert", shared=True, must=COMMIT),

@@ -29,7 +29,7 @@ from hudilab.errors import LabError
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import Place, locate
 from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import Settings
+from hudilab.runtime.settings import Settings, load_settings
 from hudilab.runtime.streams import drain
 from hudilab.writer.files import exists
 from hudilab.writer.ledger import BatchLedger
@@ -53,7 +53,8 @@ class Case:
     `recovery` (a kind) the batch is stopped there once, and what is stopped at each change is the
     resume, to the end of the next batch. `shared`: a second stream writes to the table all the
     time, and is stopped and resumed too. `bad`: each tenth row has no key, and has to be in the
-    quarantine. `must` names the kinds that have to be among the changes.
+    quarantine. `files`: the stream reads a folder of JSON files, one each batch, which its source
+    notes in a log in the checkpoint. `must` names the kinds that have to be among the changes.
     """
 
     table_type: str
@@ -64,6 +65,7 @@ class Case:
     recovery: str = ""
     shared: bool = False
     bad: bool = False
+    files: bool = False
     must: tuple[str, ...] = ()
 
     @property
@@ -163,7 +165,10 @@ def write(spark: SparkSession, case: Case, place: Place, writer: str, batches: i
 
 def _start(spark: SparkSession, case: Case, place: Place, writer: str) -> StreamingQuery:
     write_batch = WRITERS[writer](spark, case, place)
-    readings = sensor_stream(spark, rows_per_batch=ROWS, rows=case.batches * ROWS, **SIZES)
+    if case.files:
+        readings = _stream_from_files(spark, case)
+    else:
+        readings = sensor_stream(spark, rows_per_batch=ROWS, rows=case.batches * ROWS, **SIZES)
     if case.operation == "upsert":
         readings = readings.withColumn("reading_id", F.col("reading_id") % KEYS)
     if case.bad:
@@ -174,6 +179,21 @@ def _start(spark: SparkSession, case: Case, place: Place, writer: str) -> Stream
         readings = readings.withColumn("reading_id", F.col("reading_id") + SECOND)
     stream = readings.writeStream.foreachBatch(write_batch)
     return stream.option("checkpointLocation", place.checkpoint).start()
+
+
+def _stream_from_files(spark: SparkSession, case: Case) -> DataFrame:
+    """The same readings in a folder beside the store: it stays as it is when a stream stops."""
+    inbox = load_settings().home / "inbox"
+    columns = sensor_readings(spark, 0, **SIZES).schema
+    if not inbox.exists():
+        inbox.mkdir()
+        for number in range(case.batches):
+            rows = sensor_readings(spark, (number + 1) * ROWS, first=number * ROWS, **SIZES)
+            lines = [row[0] for row in rows.select(F.to_json(F.struct("*"))).collect()]
+            file = inbox / f"{number:03}.json"
+            file.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+            os.utime(file, (number, number))  # Spark reads the oldest first
+    return spark.readStream.schema(columns).option("maxFilesPerTrigger", 1).json(str(inbox))
 
 
 def expectations(spark: SparkSession, case: Case) -> list[Rows]:
@@ -240,7 +260,7 @@ def history_of(spark: SparkSession, table: str) -> History:
                 continue
             commit = timeline.readCommitMetadata(instant)
             # What merges files carries the stamp of the batch that scheduled it.
-            if str(commit.getOperationType()) in ("BULK_INSERT", "UPSERT"):
+            if str(commit.getOperationType()) in ("BULK_INSERT", "INSERT", "UPSERT"):
                 batch = commit.getMetadata("hudilab.batch_id")
                 writes[-1 if batch is None else int(batch)] += 1
     return History(writes, actions)
@@ -262,7 +282,10 @@ def _what(key: str) -> str:
     folder, _, name = key.rpartition("/")
     if "/_checkpoints/" in key:
         log = folder.rpartition("/")[2]
-        log = log if log in ("offsets", "commits", "sources") or log.isdecimal() else ""
+        if "/sources/" in key:
+            log = "source compacted" if ".compact" in name else "source"
+        elif log not in ("offsets", "commits", "sources"):
+            log = ""
         return f"checkpoint {log or name}{' temporary' * name.endswith('.tmp')}"
     if "/.hoodie/timeline" in folder:
         match = _TIMELINE.fullmatch(name)
@@ -291,8 +314,9 @@ class State(NamedTuple):
 class Recorder:
     """Keeps the store before each change of the batches `first` to `last`, and after them.
 
-    A batch begins with its plan in the checkpoint; `at_once`: before anything is asked for. The
-    S3 server replaces files and never writes into one, so the copies are hard links.
+    A batch begins with its plan in the checkpoint, one of files with the entry in their log;
+    `at_once`: before anything is asked for. The S3 server replaces files and never writes into
+    one, so the copies are hard links.
     """
 
     def __init__(self, store: Path, folder: Path, first: int, last: int, *, at_once: bool) -> None:
@@ -316,7 +340,8 @@ class Recorder:
 
     @staticmethod
     def _plans(change: Change, batch: int) -> bool:
-        return any(re.search(rf"/readings/offsets/\.?{batch}(\.|$)", key) for key in change.keys)
+        plan = re.compile(rf"/readings/(offsets|sources/0)/\.?{batch}(\.|$)")
+        return any(plan.search(key) for key in change.keys)
 
     def _keep(self, kind: str, key: str) -> None:
         files = self.folder / f"{len(self.states):04}"
@@ -421,7 +446,10 @@ class Lab:
                 found.append(f"{engine} reads {lost} lost, {twice} twice or wrong")
         if self.case.bad and (text := self._wrong_in_quarantine(place)):
             found.append(text)
-        if after.writes != Counter([*range(self.case.batches)] * (1 + self.case.shared)):
+        batches = self.case.batches
+        if self.case.files and len(after.writes) == batches - 1:
+            batches -= 1  # stopped between a source's log and the plan: a batch has two files
+        if after.writes != Counter([*range(batches)] * (1 + self.case.shared)):
             found.append(f"commits of each batch: {dict(sorted(after.writes.items()))}")
         return found
 

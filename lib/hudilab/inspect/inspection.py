@@ -56,7 +56,7 @@ def inspect(table: str, options: Options | None = None, **fields: Any) -> Inspec
             f"one: hudilab inspect '{table}' --partition '{paths[0] if paths else ''}'"
         )
     if chosen.count:
-        found.counted = count_snapshot(store)
+        found.counted = count_snapshot(store, len(found.facts.latest()))
     return found
 
 
@@ -244,7 +244,8 @@ def _after(event: Event, since: datetime) -> bool:
 
 def _fields(properties: Any, *names: str) -> tuple[str, ...]:
     text = next((properties[name] for name in names if properties.get(name)), "")
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+    # A custom key generator notes the kind, too: "city:simple,at:timestamp".
+    return tuple(name.partition(":")[0].strip() for name in text.split(",") if name.strip())
 
 
 def _table(facts: Facts, partitions: list[Partition]) -> Table:

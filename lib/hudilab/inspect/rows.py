@@ -57,8 +57,12 @@ def _footer_rows(store: Store, path: str) -> int:
         ) from None
 
 
-def count_snapshot(store: Store) -> int:
-    """Count the rows of a snapshot query with hudi-rs, batch by batch."""
+def count_snapshot(store: Store, groups: int) -> int:
+    """Count the rows of a snapshot query with hudi-rs, batch by batch.
+
+    Args:
+        groups: How many file groups a snapshot query reads; hudi-rs has to see as many.
+    """
     from hudi import HudiReadOptions, HudiTableBuilder
 
     # hudi-rs percent-decodes URIs, but not paths.
@@ -66,6 +70,8 @@ def count_snapshot(store: Store) -> int:
     try:
         builder = HudiTableBuilder.from_base_uri(place)
         table = builder.with_storage_options(store.storage_options()).build()
+        if (seen := len(table.get_file_slices())) != groups:
+            raise ValueError(f"it sees {seen} of {groups} file groups")
         return sum(batch.num_rows for batch in table.read_stream(HudiReadOptions()))
     except (KeyboardInterrupt, SystemExit):
         raise

@@ -141,6 +141,7 @@ def _read(store: Store, archived: bool) -> Facts:
     folder, archive = _timeline(store, properties, layout, entries, is_utc)
     events = events_of(entries, folder, is_utc)
     commits = read_commits(store, events)
+    _refuse_external(store, commits)
     old = _archived(archive, events, commits) if archived else None
     view = View(
         events=events,
@@ -167,6 +168,20 @@ def _read(store: Store, archived: bool) -> Facts:
         locks=store.has(".hoodie/.heartbeat"),
         first_commit=begin or _first_commit(events, archive),
     )
+
+
+def _refuse_external(store: Store, commits: Mapping[str, Commit]) -> None:
+    """Refuse a table that registers files of other engines: their names do not say whose they are.
+
+    Source: Hudi 1.2 `ExternalFilePathUtil`, as Apache XTable uses it.
+    """
+    stats = (stat.path for commit in commits.values() for stat in commit.stats)
+    if path := next((path for path in stats if path.endswith("_hudiext")), ""):
+        raise InspectError(
+            f"{store.uri} registers data files that Hudi did not write, such as "
+            f"{path.rsplit('_', 2)[0]}, and inspect does not know what they hold; let Hudi list "
+            "them: CALL show_fsview_latest(table => 'NAME')"
+        )
 
 
 def _old_archive(properties: Mapping[str, str], entries: Collection[Entry]) -> str:

@@ -174,10 +174,20 @@ def _of(done: int, batches: int | None) -> str:
 def _end(query: StreamingQuery, done: int, batches: int | None) -> str:
     failure = query.exception()
     why = "it was stopped" if failure is None else root_cause(str(failure))
+    if why.startswith("[INTERNAL_ERROR]"):  # Spark's words for whatever a source threw
+        why = root_cause(_deepest(query))
     return (
         f"the stream ended after {_of(done, batches)}: {why}; "
         "fix the cause and start again: the stream resumes from its checkpoint"
     )
+
+
+def _deepest(query: StreamingQuery) -> str:
+    """Return the deepest cause of a query's failure, in Java's words."""
+    thrown = query._jsq.exception().get()
+    while (cause := thrown.getCause()) is not None:
+        thrown = cause
+    return str(thrown.toString())
 
 
 def progress_rows(query: StreamingQuery) -> pd.DataFrame:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from typing import Any
+from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from hudilab.errors import StreamError, root_cause
+from hudilab.writer.files import exists
 from hudilab.writer.spec import TableSpec
 
-__all__ = ["COMBINE", "check_sources", "newest_rows", "refused_row", "row_problem", "storable"]
+__all__ = [
+    "COMBINE",
+    "check_files",
+    "check_sources",
+    "newest_rows",
+    "refused_row",
+    "row_problem",
+    "storable",
+]
 
 COMBINE = "hoodie.combine.before.upsert"  # Hudi's own way, which costs more
 REFUSED_ROW = "hudilab: refused row: "  # begins the error of a row that cannot be stored
@@ -46,6 +57,44 @@ def check_sources(session: SparkSession, query: str) -> None:
                 f"the source {name} cannot read a batch again, so a restart would lose rows; "
                 "write what it sends to files or to Kafka, and read the stream from there"
             )
+
+
+def check_files(session: SparkSession, query: str, batch: int, entries: Iterable[str]) -> None:
+    """Raise StreamError if a file that a batch is to read is gone: Spark would leave it out.
+
+    Spark lists the files of a batch when it starts, and takes one that is not there for an empty
+    one. Later it would fail.
+
+    Args:
+        session: The one that the query was started in.
+        entries: What the sources' logs say of the batch, see `CheckpointFiles.entries`.
+    """
+    lines = (line for text in entries for line in text.splitlines() if line.startswith("{"))
+    named = [unquote(json.loads(line)["path"]) for line in lines]
+    if not named or len(named) == _files_listed(session, query):
+        return
+    if gone := [path for path in named if not exists(session, path)]:
+        others = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+        raise StreamError(
+            f"batch {batch} is to read {gone[0]}{others}, which the source has noted and which is "
+            "gone, so its rows would be lost; put each file back under its name, an empty one if "
+            "its rows are lost for good, and start again"
+        )
+
+
+def _files_listed(session: SparkSession, query: str) -> int:
+    """Return how many files the running batch of a query reads, as Spark has listed them."""
+    manager: Any = session._jsparkSession
+    if (running := manager.streams().get(query)) is None:
+        return -1
+    leaves, places = running.streamingQuery().lastExecution().logical().collectLeaves(), list[Any]()
+    for leaf in map(leaves.apply, range(leaves.size())):
+        if leaf.isStreaming() and leaf.nodeName().startswith("LogicalRelation"):
+            place = leaf.relation().location()
+            # A stream is in its plan twice, if it is joined with itself.
+            if not any(place.equals(other) for other in places):
+                places.append(place)
+    return sum(len(place.inputFiles()) for place in places)
 
 
 def storable(spec: TableSpec, table: str, *, encoded: bool, by_arrival: bool) -> Column:

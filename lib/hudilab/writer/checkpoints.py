@@ -45,7 +45,9 @@ class CheckpointFiles:
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
         self._spark, self.uri = spark, uri
-        self._offsets: dict[int, str] = {}  # of the newest batch that `covers` was asked for
+        # Of the newest batch that `covers` was asked for: its offsets, and what `entries` returned.
+        self._offsets: dict[int, str] = {}
+        self.read: list[str] = []
 
     def query(self) -> str | None:
         """Return the id of the checkpoint's query, None for a new checkpoint.
@@ -105,7 +107,8 @@ class CheckpointFiles:
                 texts[number] = self.offsets(number)
         self._offsets = {batch: texts[batch]}
         before, upto = texts[batch - 1], texts[batch]
-        return covers(before, upto, self.entries(before, upto))
+        self.read = self.entries(before, upto)
+        return covers(before, upto, self.read)
 
     def forget(self) -> None:
         """Read the offsets anew."""

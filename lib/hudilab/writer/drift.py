@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+from unicodedata import ucd_3_2_0
 
 from hudilab.errors import TableError
 
@@ -146,12 +147,15 @@ def _avro_takes(name: str) -> bool:
 
 
 def _is_letter(one: str) -> bool:
-    """Return whether Avro takes a character for a letter; it knows none of the higher planes."""
-    return one.isalpha() and one <= "\uffff"
+    """Return whether Avro takes a character for a letter; it knows none of the higher planes.
+
+    Java 17 knows fewer letters than Python, so this is asked of an older Unicode than both have.
+    """
+    return one <= "\uffff" and ucd_3_2_0.category(one).startswith("L")
 
 
 def _is_digit(one: str) -> bool:
-    return one.isdecimal() and one <= "\uffff"  # a superscript is no digit in Java
+    return one <= "\uffff" and ucd_3_2_0.category(one) == "Nd"  # a superscript is no digit in Java
 
 
 def _renamed(name: str) -> str:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from hudilab.errors import StreamError, TableError, root_cause
 from hudilab.formats import BATCH, COVERS, PREFIX, QUARANTINED, QUERY, SHARED, SOURCE
 from hudilab.paths import Place
-from hudilab.writer.batches import COMBINE, check_sources, refused_row
+from hudilab.writer.batches import COMBINE, check_files, check_sources, refused_row
 from hudilab.writer.checkpoints import CheckpointFiles, Owner
 from hudilab.writer.commits import SERVICES, Commits
 from hudilab.writer.drift import FILLS
@@ -194,6 +194,7 @@ class BatchLedger:
         self._stamp = {QUERY: self._query, COVERS: digest, SOURCE: source}
         if self._rules.is_written(batch_id, digest, source, mine):
             return False
+        check_files(self._spark, self._query, batch_id, self._checkpoint.read)
         self._fit.check_columns(batch, others)
         return True
 

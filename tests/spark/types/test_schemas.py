@@ -213,4 +213,4 @@ def test_what_keeps_hudi_rs_from_reading(spark: SparkSession, tmp_path: Path) ->
         assert read.collect() == rows.select(name).collect()
         folder = Path(str(local_path(place.table)))
         with pytest.raises(InspectError, match=f"cannot count the rows of .*{why}"):
-            count_snapshot(DiskStore(folder))
+            count_snapshot(DiskStore(folder), 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 from collections.abc import Callable
@@ -14,8 +15,10 @@ from pyspark.sql import functions as F
 from hudilab.errors import StreamError
 from hudilab.paths import Place, local_path, locate
 from hudilab.runtime.streams import drain
+from hudilab.writer.commits import Commits
 from hudilab.writer.ledger import BatchLedger
 from hudilab.writer.spec import TableSpec
+from hudilab.writer.upkeep.rewind import Rewind
 
 SCHEMA = "id BIGINT, city STRING, price DOUBLE"
 SPEC = TableSpec("visits", ("id",), ("city",), "price", operation="bulk_insert")
@@ -35,7 +38,7 @@ class Inbox:
         self.place: Place = locate("warehouse", "lab", "visits", is_local=True, home=home)
         path = local_path(self.place.checkpoint)
         assert path is not None
-        self.checkpoint, self.arrived = path, 0
+        self.checkpoint, self.arrived, self.twice = path, 0, False
 
     def arrive(self, count: int = 1) -> None:
         """Put files of new rows into the folder, whole from the first moment."""
@@ -54,11 +57,16 @@ class Inbox:
         (part,) = made.glob("part-*")
         part.replace(to)
 
-    def run(self) -> None:
-        """Write all that has arrived, and stop."""
+    def run(self, *, fails: bool = False) -> None:
+        """Write all that has arrived, and stop; or fail while the rows are read."""
         ledger = BatchLedger(self.spark, SPEC, self.place, {"inbox": "visits"})
-        rows = self.spark.readStream.format(self.kind).schema(SCHEMA).options(**self.options)
-        stream = rows.load(str(self.folder)).writeStream.foreachBatch(ledger.write_batch)
+        reader = self.spark.readStream.format(self.kind).schema(SCHEMA).options(**self.options)
+        rows = reader.load(str(self.folder))
+        if self.twice:
+            rows = rows.where("city = 'Oslo'").union(rows.where("city <> 'Oslo'"))
+        if fails:
+            rows = rows.where(F.raise_error(F.lit("no power")).isNull())
+        stream = rows.writeStream.foreachBatch(ledger.write_batch)
         stream = stream.option("checkpointLocation", self.place.checkpoint)
         drain(stream.trigger(availableNow=True).start(), deadline=120)
 
@@ -175,6 +183,87 @@ def test_files_that_the_source_archives(spark: SparkSession, tmp_path: Path) -> 
         inbox.run()
 
 
+def _planned_not_done(inbox: Inbox) -> None:
+    """The second batch's file is noted by the source, and the table does not have its rows."""
+    inbox.arrive()
+    inbox.run()
+    inbox.arrive()
+    with pytest.raises(StreamError, match="no power"):
+        inbox.run(fails=True)
+    assert (inbox.checkpoint / "offsets" / "1").is_file()
+
+
+def test_a_file_is_gone_before_its_batch_is_written(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark takes it for an empty one, and never looks at it again."""
+    home = tmp_path / "a home % ü"
+    home.mkdir()
+    inbox = Inbox(spark, home, "json")
+    _planned_not_done(inbox)
+    there = (inbox.folder / "001.json").rename(tmp_path / "elsewhere")
+    inbox.arrive()
+    with pytest.raises(StreamError, match="put each file back under its name") as caught:
+        inbox.run()
+    assert f"batch 1 is to read file://{inbox.folder}/001.json, which" in str(caught.value)
+    assert inbox.ids() == list(range(ROWS))
+    there.rename(inbox.folder / "001.json")
+    inbox.run()
+    inbox.assert_exact()
+
+
+@DEEP
+def test_one_of_two_files_is_gone_from_a_stream_that_is_read_twice(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its plan lists as many files as the batch has: the one that is there, twice."""
+    inbox = Inbox(spark, tmp_path, "json", maxFilesPerTrigger="2")
+    inbox.twice = True
+    inbox.arrive(2)
+    with pytest.raises(StreamError, match="no power"):
+        inbox.run(fails=True)
+    (inbox.folder / "000.json").rename(tmp_path / "000.json")
+    with pytest.raises(StreamError, match=r"batch 0 is to read .*/000.json, which"):
+        inbox.run()
+
+
+@DEEP
+@pytest.mark.parametrize("kind", ["json", "parquet"])
+def test_an_empty_file_stands_for_rows_that_are_lost(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    inbox = Inbox(spark, tmp_path, kind)
+    _planned_not_done(inbox)
+    (inbox.folder / f"001.{kind}").write_bytes(b"")
+    inbox.arrive()
+    inbox.run()
+    assert inbox.ids() == [*range(ROWS), *range(2 * ROWS, 3 * ROWS)]
+
+
+@DEEP
+def test_a_rewind_names_the_files_that_the_source_has_deleted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    inbox = Inbox(spark, tmp_path, "json", cleanSource="delete")
+    for _ in range(2):
+        inbox.arrive()
+        inbox.run()
+    table = inbox.place.table
+    second = next(iter(Commits(spark, table).newest_first())).instant
+    spark.sql(f"CALL create_savepoint(path => '{table}', commit_time => '{second}')").collect()
+    for _ in range(3):
+        inbox.arrive()
+        shutil.copy2(inbox.folder / f"{inbox.arrived - 1:03}.json", tmp_path)
+        inbox.run()
+    Rewind(spark, table, second, stopped=True).run()
+    refused = r"batch 2 is to read .*/00[23]\.json(| and \d more), which the source has noted"
+    with pytest.raises(StreamError, match=refused):
+        inbox.run()
+    assert inbox.ids() == list(range(2 * ROWS))
+    for kept in tmp_path.glob("00*.json"):
+        shutil.copy2(kept, inbox.folder)
+    inbox.run()
+    inbox.assert_exact()
+
+
 def test_a_file_that_is_replaced_is_not_read_again(spark: SparkSession, tmp_path: Path) -> None:
     """Spark's own rule: files do not change once they have arrived."""
     inbox = Inbox(spark, tmp_path, "json")
@@ -184,6 +273,59 @@ def test_a_file_that_is_replaced_is_not_read_again(spark: SparkSession, tmp_path
     (inbox.folder / "001.json").replace(inbox.folder / "000.json")
     inbox.run()
     assert inbox.ids() == list(range(ROWS))
+
+
+@DEEP
+def test_another_content_of_the_same_name_size_and_time(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The source's log cannot tell them apart; a batch that is written stays as it is."""
+    inbox = Inbox(spark, tmp_path, "json")
+    inbox.arrive(2)
+    inbox.run()
+    restore = inbox.keep()
+    inbox.arrive()
+    inbox.run()
+    file = inbox.folder / "002.json"
+    before, text = file.stat(), file.read_text("utf-8")
+    file.write_text(text.replace('"id":2', '"id":9'), "utf-8")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert file.stat().st_size == before.st_size
+    inbox.run()
+    restore()
+    inbox.run()
+    inbox.assert_exact()
+
+
+@DEEP
+def test_a_replaced_file_in_a_checkpoint_that_was_set_back(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    inbox = Inbox(spark, tmp_path, "json")
+    inbox.arrive(2)
+    inbox.run()
+    restore = inbox.keep()
+    inbox.arrive()
+    inbox.run()
+    os.utime(inbox.folder / "002.json")  # the same rows, but the source's log has its time
+    restore()
+    with pytest.raises(StreamError, match=SET_BACK):
+        inbox.run()
+    assert inbox.ids() == list(range(3 * ROWS))
+
+
+@DEEP
+def test_a_file_that_arrives_old_is_never_read(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's own rule."""
+    inbox = Inbox(spark, tmp_path, "json")
+    inbox.arrive(2)
+    inbox.run()
+    inbox.arrive()
+    week = 8 * 24 * 3600
+    before = (inbox.folder / "002.json").stat().st_mtime
+    os.utime(inbox.folder / "002.json", (before - week, before - week))
+    inbox.run()
+    assert inbox.ids() == list(range(2 * ROWS))
 
 
 def test_the_sources_log_is_lost(spark: SparkSession, tmp_path: Path) -> None:

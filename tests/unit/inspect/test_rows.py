@@ -55,7 +55,7 @@ def test_the_rows_of_other_formats_are_those_of_their_commits(table: HandMade, k
 def test_a_table_that_hudi_rs_cannot_count(tmp_path: Path) -> None:
     uri = f"file://{tmp_path}"
     with pytest.raises(InspectError) as caught:
-        count_snapshot(DiskStore(tmp_path))
+        count_snapshot(DiskStore(tmp_path), 0)
     said = str(caught.value)
     assert said.startswith(f"hudi-rs cannot count the rows of {uri}: ")
     assert said.endswith(f"; omit --count: hudilab inspect '{uri}'")

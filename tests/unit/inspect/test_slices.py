@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unit.handmade import HandMade, at
-from unit.inspect.tables import A, B, look, mor
+from unit.handmade import COMMIT, COUNTS, HandMade, at, avro
+from unit.inspect.tables import A, B, look, mor, refusal
 
 from hudilab.inspect import Inspection
 
@@ -100,3 +100,30 @@ def test_other_files_are_no_data(table: HandMade) -> None:
     ):
         (folder / name).write_bytes(b"x")
     assert look(table).report.table.files == 1
+
+
+def test_files_of_another_engine_are_refused(table: HandMade) -> None:
+    """Their names do not follow Hudi's rules, so the table would seem to be empty."""
+    folder = table.root / "sensor_id=10"
+    folder.mkdir()
+    (folder / "part-0.parquet").write_bytes(b"x")
+    path = f"sensor_id=10/part-0.parquet_{at(10)}_hudiext"
+    stat = dict.fromkeys(COUNTS, 1) | {"fileId": "part-0.parquet", "path": path}
+    record = {
+        "partitionToWriteStats": {"sensor_id=10": [stat]},
+        "extraMetadata": {},
+        "operationType": "INSERT_OVERWRITE",
+        "partitionToReplaceFileIds": {},
+    }
+    table.instant(10, 12, "replacecommit", avro(COMMIT, record))
+    assert refusal(table) == (
+        f"file://{table.root} registers data files that Hudi did not write, such as "
+        "sensor_id=10/part-0.parquet, and inspect does not know what they hold; let Hudi list "
+        "them: CALL show_fsview_latest(table => 'NAME')"
+    )
+
+
+def test_partition_columns_of_a_custom_key_generator(table: HandMade) -> None:
+    table.properties["hoodie.table.partition.fields"] = "city:simple,at:timestamp"
+    table.save()
+    assert look(table).report.table.partition == ("city", "at")

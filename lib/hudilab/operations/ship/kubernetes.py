@@ -42,26 +42,11 @@ def application(
         BundleError: arguments are malformed; all are named at once.
         ConfigError: the settings do not have the group.
     """
-    names = {"--namespace": namespace, "--service-account": service_account}
-    wrong = [] if _IMAGE.fullmatch(image) else ["--image"]
-    wrong += [option for option, name in names.items() if not _NAME.fullmatch(name)]
-    wrong += [] if executors > 0 else ["--executors"]
-    if wrong:
-        problems = "; ".join(f"{option} is not {_SHAPES[option]}" for option in wrong)
-        raise BundleError(f"{problems}; fix the command line")
+    _refuse(image, namespace, service_account, executors)
     run = run_options(settings)
     arguments = shlex.split(run.arguments)
     endless = run.job == "stock_prices" and "--available-now" not in arguments
-    pod = {
-        "env": [{"name": "RUNTIME_ENV", "value": settings.runtime}],
-        "securityContext": {
-            "runAsUser": USER,
-            "runAsNonRoot": True,
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-    }
+    pod = _pod(settings, service_account)
     return {
         "apiVersion": "sparkoperator.k8s.io/v1beta2",
         "kind": "SparkApplication",
@@ -77,19 +62,33 @@ def application(
             "arguments": arguments,
             "sparkConf": spark_properties(settings) | _class_path(settings),
             "restartPolicy": _restarts(endless),
-            "driver": {
-                "cores": 1,
-                "memory": "2g",
-                "serviceAccount": service_account,
-                **pod,
-            },
-            "executor": {
-                "instances": executors,
-                "cores": 2,
-                "memory": "2g",
-                "serviceAccount": service_account,
-                **pod,
-            },
+            "driver": {"cores": 1, "memory": "2g", **pod},
+            "executor": {"instances": executors, "cores": 2, "memory": "2g", **pod},
+        },
+    }
+
+
+def _refuse(image: str, namespace: str, service_account: str, executors: int) -> None:
+    names = {"--namespace": namespace, "--service-account": service_account}
+    wrong = [] if _IMAGE.fullmatch(image) else ["--image"]
+    wrong += [option for option, name in names.items() if not _NAME.fullmatch(name)]
+    wrong += [] if executors > 0 else ["--executors"]
+    if wrong:
+        problems = "; ".join(f"{option} is not {_SHAPES[option]}" for option in wrong)
+        raise BundleError(f"{problems}; fix the command line")
+
+
+def _pod(settings: Settings, service_account: str) -> dict[str, Any]:
+    """Return what driver and executors have in common: no rights beyond the image's user."""
+    return {
+        "serviceAccount": service_account,
+        "env": [{"name": "RUNTIME_ENV", "value": settings.runtime}],
+        "securityContext": {
+            "runAsUser": USER,
+            "runAsNonRoot": True,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
         },
     }
 

@@ -1,0 +1,595 @@
+"""Streaming sources that rows arrive in, and what befalls the checkpoint of a stream from them.
+
+As a program it tries sources whose jars no other session has: feeds.py HOME KIND...; it prints one
+line of JSON: what became of each fault.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from running import folder
+
+from hudilab.errors import StreamError
+from hudilab.operations.servers.kafka import running_broker
+from hudilab.paths import Place, locate
+from hudilab.runtime.kafka import Access, create_topics
+from hudilab.runtime.session import open_session
+from hudilab.runtime.settings import Settings, load_settings
+from hudilab.runtime.streams import drain
+from hudilab.writer.commits import Commits
+from hudilab.writer.ledger import BatchLedger
+from hudilab.writer.spec import TableSpec
+
+SCHEMA = "id BIGINT, city STRING, price DOUBLE"
+ROWS = 10  # of an arrival
+SPEC = TableSpec("visits", ("id",), ("city",), "price", operation="bulk_insert")
+
+
+def visits(rows: DataFrame) -> DataFrame:
+    """Rows with an id, as visits."""
+    city = F.when(F.col("id") % 2 == 0, "Oslo").otherwise("Bergen")
+    return rows.select("id", city.alias("city"), (F.col("id") / 2).alias("price"))
+
+
+class Feed:
+    """A source; each arrival is the next ten rows."""
+
+    def __init__(self, spark: SparkSession, home: Path) -> None:
+        self.spark, self.home, self.arrived = spark, home, 0
+
+    def rows(self) -> DataFrame:
+        """The rows of the next arrival."""
+        return visits(self.spark.range(self.arrived * ROWS, (self.arrived + 1) * ROWS))
+
+    def arrive(self) -> None:
+        self.put(self.rows())
+        self.arrived += 1
+
+    def put(self, rows: DataFrame) -> None:
+        raise NotImplementedError
+
+    def stream(self) -> DataFrame:
+        raise NotImplementedError
+
+    def expected(self, checkpoint: Path) -> list[int]:
+        """The ids that a stream has read which has read everything."""
+        return list(range(self.arrived * ROWS))
+
+
+class Rate(Feed):
+    """Ten rows a second; each run reads what there is, and there is always more."""
+
+    def arrive(self) -> None:
+        pass
+
+    def stream(self) -> DataFrame:
+        time.sleep(1.1)
+        rows = self.spark.readStream.format("rate").option("rowsPerSecond", ROWS).load()
+        return visits(rows.withColumnRenamed("value", "id"))
+
+    def expected(self, checkpoint: Path) -> list[int]:
+        newest = max((checkpoint / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
+        return list(range(int(newest.read_text().splitlines()[2]) * ROWS))
+
+
+class RatePerBatch(Feed):
+    """Each batch, so each run, reads ten rows more."""
+
+    def arrive(self) -> None:
+        pass
+
+    def stream(self) -> DataFrame:
+        options = {"rowsPerBatch": ROWS, "numPartitions": 1}
+        rows = self.spark.readStream.format("rate-micro-batch").options(**options).load()
+        return visits(rows.withColumnRenamed("value", "id"))
+
+    def expected(self, checkpoint: Path) -> list[int]:
+        newest = max((checkpoint / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
+        return list(range(json.loads(newest.read_text().splitlines()[2])["offset"]))
+
+
+class Files(Feed):
+    """A folder of files, each whole from the first moment."""
+
+    def __init__(self, spark: SparkSession, home: Path, kind: str, **options: str) -> None:
+        super().__init__(spark, home)
+        self.kind, self.options = kind, {"maxFilesPerTrigger": "1"} | options
+        self.inbox = home / "inbox"
+        self.inbox.mkdir()
+
+    def put(self, rows: DataFrame) -> None:
+        made = self.home / "made"
+        if self.kind == "text":
+            rows = rows.select(F.to_json(F.struct("*")).alias("value"))
+        rows.coalesce(1).write.mode("overwrite").format(self.kind).save(str(made))
+        (part,) = made.glob("part-*")
+        part.replace(self.inbox / f"{self.arrived:03}.{self.kind}")
+
+    def stream(self) -> DataFrame:
+        reader = self.spark.readStream.format(self.kind).options(**self.options)
+        if self.kind != "text":
+            return reader.schema(SCHEMA).load(str(self.inbox))
+        rows = reader.load(str(self.inbox))
+        return rows.select(F.from_json("value", SCHEMA).alias("row")).select("row.*")
+
+
+class TableFeed(Feed):
+    """A table, which has a past of its own."""
+
+    folder: Path
+
+    def now(self) -> list[int]:
+        """The ids that the table has now."""
+        raise NotImplementedError
+
+    def rewrite(self) -> None:
+        """Merge its files."""
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        """Take the last arrival back, as its own commands do."""
+        raise NotImplementedError
+
+
+class Hudi(TableFeed):
+    """Another Hudi table."""
+
+    options: Mapping[str, str] = {
+        "hoodie.table.name": "feed",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "city",
+        "hoodie.table.ordering.fields": "price",
+    }
+
+    def __init__(self, spark: SparkSession, home: Path) -> None:
+        super().__init__(spark, home)
+        self.folder = home / "feed"
+
+    def now(self) -> list[int]:
+        rows = self.spark.read.format("hudi").load(str(self.folder)).select("id")
+        return sorted(row.id for row in rows.collect())
+
+    def rewrite(self) -> None:
+        given = f"path => '{self.folder}', op => 'scheduleAndExecute'"
+        self.spark.sql(f"CALL run_clustering({given})").collect()
+
+    def restore(self) -> None:
+        table = f"path => '{self.folder}'"
+        _, before, *_ = Commits(self.spark, str(self.folder)).newest_first()
+        for call in ("create_savepoint({}, commit_time", "rollback_to_savepoint({}, instant_time"):
+            self.spark.sql(f"CALL {call.format(table)} => '{before.instant}')").collect()
+
+    def put(self, rows: DataFrame) -> None:
+        asked = {**self.options, "hoodie.datasource.write.operation": "upsert"}
+        rows.write.format("hudi").options(**asked).mode("append").save(str(self.home / "feed"))
+
+    def stream(self) -> DataFrame:
+        rows = self.spark.readStream.format("hudi").load(str(self.home / "feed"))
+        return rows.select("id", "city", "price")
+
+
+class Delta(TableFeed):
+    """A table of Delta."""
+
+    options: Mapping[str, str] = {}
+
+    def __init__(self, spark: SparkSession, home: Path) -> None:
+        super().__init__(spark, home)
+        self.folder = home / "feed"
+
+    def now(self) -> list[int]:
+        rows = self.spark.read.format("delta").load(str(self.folder)).select("id")
+        return sorted(row.id for row in rows.collect())
+
+    def _table(self) -> Any:
+        jvm: Any = self.spark._jvm
+        return jvm.io.delta.tables.DeltaTable.forPath(str(self.folder))
+
+    def rewrite(self) -> None:
+        self._table().optimize().executeCompaction()
+
+    def restore(self) -> None:
+        version = self._table().history(1).head().getLong(0)
+        self._table().restoreToVersion(version - 1)
+
+    def put(self, rows: DataFrame) -> None:
+        rows.coalesce(1).write.format("delta").mode("append").save(str(self.home / "feed"))
+
+    def stream(self) -> DataFrame:
+        reader = self.spark.readStream.format("delta").options(**self.options)
+        return reader.load(str(self.home / "feed"))
+
+
+class Iceberg(TableFeed):
+    """A table of Iceberg."""
+
+    name = "bench.lab.feed"
+
+    def __init__(self, spark: SparkSession, home: Path) -> None:
+        super().__init__(spark, home)
+        catalog = "spark.sql.catalog.bench"
+        spark.conf.set(catalog, "org.apache.iceberg.spark.SparkCatalog")
+        spark.conf.set(f"{catalog}.type", "hadoop")
+        spark.conf.set(f"{catalog}.cache-enabled", "false")
+        spark.conf.set(f"{catalog}.warehouse", str(home.parent / "iceberg"))
+        spark.sql(f"DROP TABLE IF EXISTS {self.name}")
+        spark.sql(f"CREATE TABLE {self.name} ({SCHEMA}) USING iceberg")
+
+        self.folder = home.parent / "iceberg" / "lab" / "feed"
+
+    def now(self) -> list[int]:
+        self.spark.catalog.refreshTable(self.name)
+        return sorted(row.id for row in self.spark.table(self.name).select("id").collect())
+
+    def _table(self) -> Any:
+        jvm: Any = self.spark._jvm
+        session = self.spark._jsparkSession
+        return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, self.name)
+
+    def rewrite(self) -> None:
+        jvm: Any = self.spark._jvm
+        actions = jvm.org.apache.iceberg.spark.actions.SparkActions.get()
+        actions.rewriteDataFiles(self._table()).option("rewrite-all", "true").execute()
+
+    def restore(self) -> None:
+        table = self._table()
+        parent = table.currentSnapshot().parentId()
+        table.manageSnapshots().rollbackTo(parent).commit()
+        self.spark.catalog.refreshTable(self.name)
+
+    def put(self, rows: DataFrame) -> None:
+        rows.coalesce(1).writeTo(self.name).append()
+
+    def stream(self) -> DataFrame:
+        return self.spark.readStream.format("iceberg").load(self.name)
+
+
+class Kafka(Feed):
+    """A topic of two partitions."""
+
+    def __init__(self, spark: SparkSession, home: Path, client: Access) -> None:
+        super().__init__(spark, home)
+        self.options = client.spark_options()
+        create_topics(client, {home.name: 2})
+
+    def put(self, rows: DataFrame) -> None:
+        text = rows.select(
+            F.col("id").cast("string").alias("key"), F.to_json(F.struct("*")).alias("value")
+        )
+        text.write.format("kafka").options(**self.options).option("topic", self.home.name).save()
+
+    def stream(self) -> DataFrame:
+        reader = self.spark.readStream.format("kafka").options(**self.options)
+        rows = reader.option("subscribe", self.home.name).option("startingOffsets", "earliest")
+        parsed = F.from_json(F.col("value").cast("string"), SCHEMA)
+        return rows.load().select(parsed.alias("row")).select("row.*")
+
+
+class Run:
+    """A stream from a feed to a table, its checkpoint, and what befalls it."""
+
+    def __init__(self, feed: Feed) -> None:
+        self.feed, self.spark = feed, feed.spark
+        self.place: Place = locate("warehouse", "lab", "visits", is_local=True, home=feed.home)
+        self.checkpoint = folder(self.place.checkpoint)
+
+    def run(self, place: Place | None = None) -> None:
+        """Write all that has arrived, and stop."""
+        place = place or self.place
+        ledger = BatchLedger(self.spark, SPEC, place, {"feed": "visits"})
+        stream = self.feed.stream().writeStream.foreachBatch(ledger.write_batch)
+        stream = stream.option("checkpointLocation", place.checkpoint)
+        drain(stream.trigger(availableNow=True).start(), deadline=120)
+
+    def batches(self, count: int) -> None:
+        for _ in range(count):
+            self.feed.arrive()
+            self.run()
+
+    def keep(self) -> Callable[[], None]:
+        """Copy the checkpoint; the result restores the copy."""
+        copy = self.checkpoint.with_name("copy")
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(self.checkpoint, copy)
+
+        def restore() -> None:
+            shutil.rmtree(self.checkpoint)
+            shutil.copytree(copy, self.checkpoint)
+
+        return restore
+
+    def forget(self, batch: int, *logs: str) -> None:
+        for log in logs:
+            (self.checkpoint / log / str(batch)).unlink()
+            (self.checkpoint / log / f".{batch}.crc").unlink(missing_ok=True)
+
+    def last(self) -> int:
+        return max(int(file.name) for file in (self.checkpoint / "commits").glob("[0-9]*"))
+
+    def ids(self) -> list[int]:
+        table = self.spark.read.format("hudi").load(self.place.table)
+        return sorted(row.id for row in table.select("id").collect())
+
+    def outcome(self, place: Place | None = None) -> str:
+        """Run the stream: `exact`, what refused it, or what is wrong."""
+        before = self.ids()
+        try:
+            self.run(place)
+        except StreamError as error:
+            if (now := self.ids()) != before:
+                return f"WRONG: {len(now)} rows after a refusal, {len(before)} before: {error}"
+            return refusal(str(error))
+        checkpoint = self.checkpoint if place is None else folder(place.checkpoint)
+        expected, found = self.feed.expected(checkpoint), self.ids()
+        if found == expected:
+            return "exact"
+        lost, twice = len(set(expected) - set(found)), len(found) - len(set(found))
+        return f"WRONG: {lost} lost, {twice} twice, {len(set(found) - set(expected))} others"
+
+
+REFUSALS = {
+    "other source offsets than batch": "other offsets",
+    "was restored to an earlier state": "set back",
+    "was written by a stream whose checkpoint is not": "checkpoint gone",
+    "belongs to another table or run": "checkpoint of another",
+}
+
+
+def refusal(text: str) -> str:
+    for words, short in REFUSALS.items():
+        if words in text:
+            assert "delete the table and the checkpoint together" in text
+            return f"refused: {short}"
+    return f"stopped: {text[:300]}"
+
+
+# --- what befalls a checkpoint; each returns the outcome of the next start
+
+
+def replayed(run: Run) -> str:
+    """The note that the last batch is done is lost."""
+    run.batches(2)
+    run.forget(run.last(), "commits")
+    return run.outcome()
+
+
+def planned_again(run: Run) -> str:
+    """So is the plan."""
+    run.batches(2)
+    run.forget(run.last(), "commits", "offsets")
+    return run.outcome()
+
+
+def planned_with_more(run: Run) -> str:
+    """So is the plan, and more has arrived since."""
+    run.batches(2)
+    run.forget(run.last(), "commits", "offsets")
+    run.feed.arrive()
+    return run.outcome()
+
+
+def one_back(run: Run) -> str:
+    """The checkpoint is that of one batch ago."""
+    run.batches(2)
+    restore = run.keep()
+    run.batches(1)
+    restore()
+    return run.outcome()
+
+
+def one_back_with_more(run: Run) -> str:
+    """The checkpoint is that of one batch ago, and more has arrived since."""
+    run.batches(2)
+    restore = run.keep()
+    run.batches(1)
+    restore()
+    run.feed.arrive()
+    return run.outcome()
+
+
+def many_back(run: Run) -> str:
+    """The checkpoint is that of three batches ago."""
+    run.batches(1)
+    restore = run.keep()
+    run.batches(3)
+    restore()
+    return run.outcome()
+
+
+def deleted(run: Run) -> str:
+    """The checkpoint is gone."""
+    run.batches(2)
+    shutil.rmtree(run.checkpoint)
+    run.feed.arrive()
+    return run.outcome()
+
+
+def log_lost(run: Run) -> str:
+    """What the source itself keeps in the checkpoint is gone."""
+    run.batches(2)
+    shutil.rmtree(run.checkpoint / "sources", ignore_errors=True)
+    run.feed.arrive()
+    return run.outcome()
+
+
+def copied(run: Run) -> str:
+    """A second driver goes on with a copy, and then the first with the original."""
+    run.batches(2)
+    copy = replace(run.place, checkpoint=f"{run.place.checkpoint}_copy")
+    shutil.copytree(run.checkpoint, folder(copy.checkpoint))
+    run.feed.arrive()
+    second = run.outcome(copy)
+    run.feed.arrive()
+    return f"{second}, then {run.outcome()}"
+
+
+def tenth(run: Run) -> str:
+    """The tenth entry of a log, which holds all earlier ones, and the checkpoint set back to it."""
+    run.batches(10)
+    restore = run.keep()
+    run.batches(1)
+    restore()
+    first = run.outcome()
+    run.batches(1)
+    restore()
+    return f"{first}, then {run.outcome()}"
+
+
+# --- what befalls a table that rows are read from
+
+
+def rewritten(run: Run) -> str:
+    """Its files are merged, between batches and before a batch is repeated."""
+    run.batches(2)
+    _table(run).rewrite()
+    run.batches(1)
+    restore = run.keep()
+    run.batches(1)
+    _table(run).rewrite()
+    restore()
+    first = run.outcome()
+    run.feed.arrive()
+    return f"{first}, then {run.outcome()}"
+
+
+def restored(run: Run) -> str:
+    """Its last commit is taken back after it was read, and other rows come."""
+    run.batches(3)
+    _table(run).restore()
+    run.feed.arrive()
+    return _has_all(run)
+
+
+def restored_from_a_copy(run: Run) -> str:
+    """Its folder is replaced by a copy made before the last commit, and other rows come."""
+    run.batches(2)
+    kept = _table(run).folder.with_name("kept")
+    shutil.rmtree(kept, ignore_errors=True)
+    shutil.copytree(_table(run).folder, kept)
+    run.batches(1)
+    shutil.rmtree(_table(run).folder)
+    shutil.copytree(kept, _table(run).folder)
+    run.feed.arrive()
+    return _has_all(run)
+
+
+def _table(run: Run) -> TableFeed:
+    assert isinstance(run.feed, TableFeed)
+    return run.feed
+
+
+def _has_all(run: Run) -> str:
+    """Run the stream, and say which rows of the source are not in the table."""
+    outcome = run.outcome()
+    if outcome != "exact" and not outcome.startswith("WRONG"):
+        return outcome
+    ids = run.ids()
+    lost = set(_table(run).now()) - set(ids)
+    return f"{len(lost)} rows lost, {len(ids) - len(set(ids))} twice"
+
+
+TABLE_FAULTS = (rewritten, restored, restored_from_a_copy)
+FAULTS = (
+    replayed,
+    planned_again,
+    planned_with_more,
+    one_back,
+    one_back_with_more,
+    many_back,
+    deleted,
+    log_lost,
+    copied,
+)
+
+
+def tried(make: Callable[[Path], Feed], home: Path) -> dict[str, str]:
+    """What became of each fault."""
+    found: dict[str, str] = {}
+    for fault in (*FAULTS, *TABLE_FAULTS):
+        if fault in TABLE_FAULTS and home.name not in ("hudi", "delta", "iceberg"):
+            continue
+        at = home / fault.__name__.replace("_", "-")
+        at.mkdir(parents=True)
+        try:
+            found[fault.__name__] = fault(Run(make(at)))
+        except Exception as error:  # before the fault, or not by the ledger
+            found[fault.__name__] = f"FAILED: {type(error).__name__}: {str(error)[:600]}"
+    return found
+
+
+def makers(spark: SparkSession) -> dict[str, Callable[[Path], Feed]]:
+    def files(kind: str, **options: str) -> Callable[[Path], Feed]:
+        return lambda home: Files(spark, home, kind, **options)
+
+    def archived(home: Path) -> Feed:
+        kept = {"cleanSource": "archive", "sourceArchiveDir": str(home / "archive")}
+        return Files(spark, home, "json", **kept)
+
+    return {
+        "rate": lambda home: Rate(spark, home),
+        "rate-micro-batch": lambda home: RatePerBatch(spark, home),
+        **{kind: files(kind) for kind in ("json", "csv", "parquet", "orc", "text", "avro")},
+        "json, all at once": files("json", maxFilesPerTrigger="1000"),
+        "json, latest first": files("json", latestFirst="true"),
+        "json, archived": archived,
+        "json, deleted": files("json", cleanSource="delete"),
+        "hudi": lambda home: Hudi(spark, home),
+        "delta": lambda home: Delta(spark, home),
+        "iceberg": lambda home: Iceberg(spark, home),
+    }
+
+
+def main(home: Path, kinds: list[str]) -> None:
+    settings = load_settings()
+    if "delta" in kinds:  # its commands need its extension, and its catalog
+        os.environ["HUDILAB_CONF"] = str(_delta_conf(settings.conf_dir, home / "conf"))
+        settings = load_settings()
+    with ExitStack() as stack:
+        client = None
+        if "kafka" in kinds:
+            client = stack.enter_context(running_broker(settings)).access()
+        print(json.dumps(_found(settings, home, kinds, client)))
+
+
+def _delta_conf(conf: Path, copy: Path) -> Path:
+    shutil.copytree(conf, copy)
+    file = copy / "spark-defaults.conf"
+    catalog = "spark.sql.catalog.spark_catalog org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    extension = "org.apache.spark.sql.hudi.HoodieSparkSessionExtension"
+    both = f"spark.sql.extensions {extension},io.delta.sql.DeltaSparkSessionExtension"
+    file.write_text("\n".join([file.read_text("utf-8"), both, catalog, ""]), "utf-8")
+    return copy
+
+
+def _found(
+    settings: Settings, home: Path, kinds: list[str], client: Access | None
+) -> dict[str, dict[str, str]]:
+    groups = ["core", *(kind for kind in kinds if kind in ("delta", "iceberg", "kafka"))]
+    spark = open_session(settings, app="feeds", groups=groups)
+    made = makers(spark)
+    if client is not None:
+        made["kafka"] = lambda at: Kafka(spark, at, client)
+    found = {}
+    for kind in kinds:
+        found[kind] = tried(made[kind], home / kind.replace(", ", "-").replace(" ", "-"))
+        print(json.dumps({kind: found[kind]}, indent=1), file=sys.stderr, flush=True)
+    spark.stop()
+    return found
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
