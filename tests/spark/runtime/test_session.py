@@ -52,6 +52,16 @@ def test_an_exception_survives_kryo(spark: SparkSession) -> None:
     assert found.getSuppressed()[0].getCause().getMessage() == "outer"
 
 
+@pytest.mark.deep
+@pytest.mark.parametrize(("words", "same"), [((), "True"), (("without",), "False")])
+def test_an_executor_can_write_the_metadata_table_first(words: tuple[str, ...], same: str) -> None:
+    program = Path(__file__).parents[1] / "programs" / "executor.py"
+    running = start_program(str(program), *words, env={})
+    out, err = running.communicate(timeout=120)
+    assert running.returncode == 0, err[-2000:]
+    assert out.split() == [same]
+
+
 def test_other_accounts_of_the_machine_do_not_get_in(spark: SparkSession) -> None:
     jvm: Any = spark._jvm
     manager = jvm.org.apache.spark.SparkEnv.get().securityManager()
