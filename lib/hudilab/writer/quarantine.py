@@ -1,4 +1,4 @@
-"""Set aside the rows that a table cannot store: in a table beside it, once, with the reason."""
+"""Keep the rows that a table cannot store in a table beside it, each once, with the reason."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from spark.types.values import COLUMNS, LATE
 __all__ = ["PAGE", "page"]
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "types.md"
+FEW = 3  # values that a cell of the page names
 HEADS = ("Spark, snapshot", "Spark, incremental", "hudi-rs", "DuckDB, base files")
 # Type, what its refusal says, in how many tables it was refused.
 Refused = tuple[str, str, int]
@@ -64,15 +65,17 @@ def _stored(cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _verdicts(cells: Sequence[Cell]) -> str:
-    """How many are right; what is read instead of the others."""
+    """How many are right; what is read instead of the others, and of which values, if few."""
     found: dict[str, Counter[str]] = {}
     for cell in cells:
         found.setdefault(cell.verdict, Counter())[cell.label] += 1
-    return "; ".join(
-        f"{sum(labels.values()):,} {verdict}"
-        + ("" if verdict == "right" or len(found) == 1 else f": {', '.join(labels)}")
-        for verdict, labels in found.items()
-    )
+    shown = []
+    for verdict, labels in found.items():
+        text = f"{sum(labels.values()):,} {verdict}"
+        if verdict != "right" and len(found) > 1 and len(labels) <= FEW:
+            text += f": {', '.join(labels)}"
+        shown.append(text)
+    return "; ".join(shown)
 
 
 def _values(row: str) -> str:
