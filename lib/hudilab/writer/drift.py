@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-from unicodedata import ucd_3_2_0
 
 from hudilab.errors import TableError
 
@@ -20,6 +19,11 @@ _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 # Spark's name in JSON -> the name in SQL.
 _SQL = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 _SHORT = re.compile(r"\b(?:tinyint|smallint)\b(?!:)")  # a type, not the name of a field
+# Letters of Unicode 14, which Python 3.11 knows and Java 17 does not.
+_NEWER = re.compile(
+    r"[\u0870-\u0887\u0889-\u088e\u08b5\u08c8\u08c9\u0c5d\u0cdd\u170d\u171f\u1b4c\u2c2f\u2c5f"
+    r"\u9ffd-\u9fff\ua7c0\ua7c1\ua7d0\ua7d1\ua7d3\ua7d5-\ua7d9\ua7f2-\ua7f4]"
+)
 # Type -> wider types, which hold all of its values.
 _WIDER = {
     "byte": ("short", "integer", "long", "float", "double"),
@@ -147,15 +151,12 @@ def _avro_takes(name: str) -> bool:
 
 
 def _is_letter(one: str) -> bool:
-    """Return whether Avro takes a character for a letter; it knows none of the higher planes.
-
-    Java 17 knows fewer letters than Python, so this is asked of an older Unicode than both have.
-    """
-    return one <= "\uffff" and ucd_3_2_0.category(one).startswith("L")
+    """Return whether Avro takes a character for a letter; it knows none of the higher planes."""
+    return one.isalpha() and one <= "\uffff" and not _NEWER.match(one)
 
 
 def _is_digit(one: str) -> bool:
-    return one <= "\uffff" and ucd_3_2_0.category(one) == "Nd"  # a superscript is no digit in Java
+    return one.isdecimal() and one <= "\uffff"  # a superscript is no digit in Java
 
 
 def _renamed(name: str) -> str:

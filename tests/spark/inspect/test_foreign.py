@@ -108,3 +108,21 @@ def test_tables_of_older_releases(tmp_path: Path, release: str) -> None:
     }
     assert wrong == {}
     assert unmade == {}
+
+
+def test_tables_of_flink(spark: SparkSession, tmp_path: Path) -> None:
+    """Flink 1.17 with Hudi 0.14: appends, and the original's upserts into MERGE_ON_READ."""
+    fetch(project_root() / "jars", ["flink"], say=lambda line: None)
+    peer = project_root() / "benchmarks" / "flink_peer.py"
+    few = ("--rows", "5000", "--heartbeat-batches", "5")
+    running = start_program(str(peer), "--home", str(tmp_path), *few, env={})
+    _, err = running.communicate(timeout=900)
+    assert running.returncode == 0, err[-3000:]
+    tables = sorted(path.parent for path in tmp_path.glob("*/.hoodie"))
+    assert {"append", "original"} <= {path.name for path in tables}
+    for path in tables:
+        read = spark.read.format("hudi").load(f"file://{path}")
+        found, counted = (inspect(str(path), count=count).report.table for count in (False, True))
+        partitions = read.select("_hoodie_partition_path").distinct().count()
+        assert (counted.rows, found.partitions) == (read.count(), partitions), path.name
+        assert found.rows in (None, counted.rows), path.name

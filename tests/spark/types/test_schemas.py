@@ -207,7 +207,7 @@ def test_what_keeps_hudi_rs_from_reading(spark: SparkSession, tmp_path: Path) ->
     columns = {"Größe": "5", "plain": "TIMESTAMP_NTZ'2026-01-01 00:00:00'"}
     for (name, sql), why in zip(columns.items(), ("field name Größe", "not yet"), strict=True):
         place = locate("warehouse", "lab", f"t_{len(name)}", is_local=True, home=tmp_path)
-        rows = spark.sql(f"SELECT 1L AS id, 1 AS moment, {sql} AS {name}")
+        rows = spark.sql(f"SELECT 1L AS id, 1 AS moment, {sql} AS `{name}`")
         write(spark, SPECS[0], place, [rows])
         read = spark.read.format("hudi").load(place.table).select(name)
         assert read.collect() == rows.select(name).collect()
