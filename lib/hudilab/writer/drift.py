@@ -19,6 +19,8 @@ _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 # Spark's name in JSON -> the name in SQL.
 _SQL = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 _SHORT = re.compile(r"\b(?:tinyint|smallint)\b(?!:)")  # a type, not the name of a field
+# Hudi names the Avro type of a struct or a decimal after its column; these names are taken.
+_PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 # Letters of Unicode 14, which Python 3.11 knows and Java 17 does not.
 _NEWER = re.compile(
     r"[\u0870-\u0887\u0889-\u088e\u08b5\u08c8\u08c9\u0c5d\u0cdd\u170d\u171f\u1b4c\u2c2f\u2c5f"
@@ -107,6 +109,11 @@ def _unstorable(above: str, name: str, kind: Any) -> Iterator[str]:
         yield (
             f"column {path!r} has a name that Avro does not take (letters, digits and _, not "
             f"starting with a digit); rename it to {_renamed(name)}"
+        )
+    if name in _PRIMITIVES and _text(kind).startswith(("struct<", "decimal(")):
+        yield (
+            f"column {path} is of type {_text(kind)} and has the name of a type of Avro, so later "
+            f"batches would fail for good; rename it to {name}_"
         )
     if path.startswith(OWN):
         yield f"column {path} begins with {OWN}, which the writer uses itself; rename it"
