@@ -71,7 +71,8 @@ def is_foreign_limit(cell: Cell) -> bool:
     """Whether another engine does not read the table, as docs/types.md says."""
     if cell.reader == "DuckDB" or cell.row != "timestamp":
         return cell.row in (["string, not UTF-8"] + ["timestamp_ntz"] * (cell.reader == "hudi-rs"))
-    logs = cell.state.startswith("MERGE_ON_READ, upsert") and "compaction" not in cell.state
+    merged = "compaction" in cell.state or "clustering" in cell.state
+    logs = cell.state.startswith("MERGE_ON_READ, upsert") and not merged
     return logs and cell.shape != "column"
 
 

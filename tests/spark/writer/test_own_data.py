@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,22 @@ def test_arrays_with_nulls(spark: SparkSession, place: Place, kind: str) -> None
     assert path is not None
     seen = [row for batch in read_batches(path) for row in batch.to_pylist()]
     assert {row["id"]: row["a"] for row in seen} == kept
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", [COW, MOR])
+@pytest.mark.parametrize("operation", ["insert", "upsert"])
+def test_decimals_in_arrays_in_structs_in_arrays(
+    spark: SparkSession, place: Place, kind: str, operation: str
+) -> None:
+    buckets = 1 if operation == "upsert" else None
+    spec = TableSpec("own", ("id",), (), "moment", kind, operation, buckets)
+    for number in range(3):
+        row = [(number, [([Decimal("1.5"), None],), None], 1)]
+        schema = "id BIGINT, a ARRAY<STRUCT<x: ARRAY<DECIMAL(9, 1)>>>, moment BIGINT"
+        run(spark, spec, place, spark.createDataFrame(row, schema))
+    rows = spark.read.format("hudi").load(place.table).collect()
+    assert [row.a for row in rows] == [[([Decimal("1.5"), None],), None]] * 3
 
 
 @pytest.fixture
