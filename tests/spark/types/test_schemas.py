@@ -64,11 +64,16 @@ NEWER = re.compile(
 # Names that are refused for columns of these types.
 TYPES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 NAMED = (T.StructType, T.DecimalType)
+TAKEN = ("_hudilab_", "_hoodie_")
+ASCII_NAMES = st.one_of(
+    st.sampled_from([word for word in WORDS if word.isascii()]),
+    st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,60}", fullmatch=True),
+).filter(lambda name: not name.startswith(TAKEN))
 NAMES = st.one_of(
+    ASCII_NAMES,
     st.sampled_from(WORDS),
     st.text(st.characters(categories=["Lu", "Ll", "Lo"], max_codepoint=0xFFFF), min_size=1),
-    st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,60}", fullmatch=True),
-).filter(lambda name: not name.startswith(("_hudilab_", "_hoodie_")) and not NEWER.search(name))
+).filter(lambda name: not NEWER.search(name))
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 WHOLE = {T.IntegerType(): 31, T.LongType(): 63}
 DAYS = st.dates(date.min, date.max)
@@ -113,7 +118,7 @@ def decimals(draw: st.DrawFn) -> T.DecimalType:
 
 def fields(depth: int, plain: bool) -> st.SearchStrategy[T.StructField]:
     """Fields with a type of at most so many others around a leaf."""
-    names = NAMES.filter(str.isascii) if plain else NAMES
+    names = ASCII_NAMES if plain else NAMES
     made = st.builds(T.StructField, names, kinds(depth, plain), st.booleans())
     return made.filter(lambda one: one.name not in TYPES or not isinstance(one.dataType, NAMED))
 
