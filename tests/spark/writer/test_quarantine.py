@@ -103,6 +103,7 @@ def test_each_bad_row_is_set_aside_once_with_its_reason(
     assert not spark.sparkContext._jsc.getPersistentRDDs()
 
 
+@pytest.mark.deep
 def test_a_batch_of_bad_rows_alone_is_a_batch(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path, replace(SPEC, operation="bulk_insert", buckets=None))
     row = BAD[NO_KEY]
@@ -136,6 +137,7 @@ def test_what_comes_again_after_a_rewind_is_not_set_aside_twice(
     assert stream.stored() == [GOOD[:3]]
 
 
+@pytest.mark.deep
 def test_without_the_word_a_bad_row_is_an_error_and_with_it_the_stream_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -264,6 +264,7 @@ def test_a_rewind_names_the_files_that_the_source_has_deleted(
     inbox.assert_exact()
 
 
+@DEEP
 def test_a_file_that_is_replaced_is_not_read_again(spark: SparkSession, tmp_path: Path) -> None:
     """Spark's own rule: files do not change once they have arrived."""
     inbox = Inbox(spark, tmp_path, "json")
