@@ -20,7 +20,7 @@ for step in $steps; do
             # Volumes are mounted here: a new one takes its owner from the image.
             home=${HUDILAB_HOME:-$lab/.lab}
             mkdir -p "$home/services/s3" "$home/spark-events" "$home/spark-work"
-            # What the image is made of, for who has to know.
+            # The bill of materials, for audits.
             .venv/bin/python docker/sbom.py sbom.json
             ;;
         *)

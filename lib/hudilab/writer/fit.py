@@ -35,7 +35,9 @@ class TableFit:
         self._spark, self._spec, self._table, self._commits = spark, spec, table, commits
         self._fills = fills
         self._columns = ""  # of the newest batch that the table takes
+        # Each takes dozens of calls to the JVM: made once, not for each batch.
         self._storable: dict[tuple[bool, bool], Column] = {}
+        self._problems: dict[tuple[bool, bool], Column] = {}
         self.kept: dict[str, str] = {}
         self.by_arrival, self.encodes = False, True
 
@@ -100,7 +102,7 @@ class TableFit:
         """
         spec, by_arrival = self._spec, self.by_arrival
         key = self.encodes, by_arrival
-        if key not in self._storable:  # dozens of calls to the JVM: once, not for each batch
+        if key not in self._storable:
             self._storable[key] = storable(
                 spec, self._table, encoded=self.encodes, by_arrival=by_arrival
             )
@@ -109,7 +111,10 @@ class TableFit:
 
     def problem(self) -> Column:
         """Return a column that says of each row why it cannot be stored; NULL if it can."""
-        return row_problem(self._spec, encoded=self.encodes, by_arrival=self.by_arrival)
+        key = self.encodes, self.by_arrival
+        if key not in self._problems:
+            self._problems[key] = row_problem(self._spec, encoded=key[0], by_arrival=key[1])
+        return self._problems[key]
 
     def forget_columns(self) -> None:
         """Compare the next batch's columns in any case."""

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hudilab.errors import StreamError, TableError, root_cause
-from hudilab.formats import BATCH, COVERS, PREFIX, QUARANTINED, QUERY, SHARED, SOURCE
+from hudilab.formats import QUARANTINED, SHARED
 from hudilab.paths import Place
 from hudilab.writer.batches import COMBINE, check_files, check_sources, refused_row
 from hudilab.writer.checkpoints import CheckpointFiles, Owner
@@ -113,7 +113,8 @@ class BatchLedger:
         self._checkpoint = CheckpointFiles(spark, place.checkpoint)
         self._run, self._query, self._owner = "", "", ""
         self._seen: set[str] = set()  # commits whose locks were looked at, of a shared table
-        self._stamp: dict[str, str] = {}
+        self._stamp: Stamp | None = None  # of the newest batch
+        self._counts: dict[str, str] = {}  # of that batch, for its commit
         self._written = SMALL_LOG  # bytes since the last table services: unknown, so many
         self._check()
 
@@ -140,7 +141,7 @@ class BatchLedger:
                 if services.get(INLINE) == "true":
                     self._written = 0
             try:
-                rows = self._fit.rows(self._set_aside(batch, batch_id), combine=self._combines)
+                rows = self._fit.rows(self._set_aside(batch), combine=self._combines)
                 options = options | self.stamp(batch_id)
                 writer = self.fenced(rows).write.format("hudi").options(**options)
                 writer.mode("append").save(self._place.table)
@@ -161,13 +162,12 @@ class BatchLedger:
                     raise
                 time.sleep(0.1 * attempt)
 
-    def _set_aside(self, batch: DataFrame, batch_id: int) -> DataFrame:
+    def _set_aside(self, batch: DataFrame) -> DataFrame:
         """Return the rows that the table can store; the others are in the quarantine, if asked."""
-        if self._quarantine is None:
+        if self._quarantine is None or self._stamp is None:
             return batch
-        stamp = Stamp(self._query, batch_id, self._stamp[COVERS], self._stamp[SOURCE])
-        rows, count = self._quarantine.put(batch, self._fit.problem(), stamp, self.fenced)
-        self._stamp[QUARANTINED] = str(count)
+        rows, count = self._quarantine.put(batch, self._fit.problem(), self._stamp, self.fenced)
+        self._counts = {QUARANTINED: str(count)}
         return rows
 
     def begin(self, batch: DataFrame, batch_id: int) -> bool:
@@ -191,7 +191,7 @@ class BatchLedger:
         if self._shared:
             self._check_locks()
         digest, source = self._checkpoint.covers(batch_id), self._source()
-        self._stamp = {QUERY: self._query, COVERS: digest, SOURCE: source}
+        self._stamp, self._counts = Stamp(self._query, batch_id, digest, source), {}
         if self._rules.is_written(batch_id, digest, source, mine):
             return False
         check_files(self._spark, self._query, batch_id, self._checkpoint.read)
@@ -204,12 +204,12 @@ class BatchLedger:
         They store query, batch, offsets and source in the commit's metadata, preserve the table's
         indexes, and admit other writers if the table is shared.
         """
-        if not self._stamp:
+        if self._stamp is None:
             raise StreamError(
                 "stamp() was called before begin(); call begin() first, as write_batch does"
             )
-        prefix = {"hoodie.datasource.write.commitmeta.key.prefix": PREFIX, BATCH: str(batch_id)}
-        return prefix | self._stamp | self._fit.kept | self._sharing
+        noted = self._stamp._replace(batch=batch_id).options() | self._counts
+        return noted | self._fit.kept | self._sharing
 
     def fenced(self, batch: DataFrame) -> DataFrame:
         """Return the same rows, unreadable once another driver has taken over the checkpoint.

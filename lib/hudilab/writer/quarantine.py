@@ -1,4 +1,4 @@
-"""Keep the rows that a table cannot store in a table beside it, each once, with the reason."""
+"""Move the rows that a table cannot store to a quarantine table, exactly once, with the reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hudilab.errors import TableError
-from hudilab.formats import BATCH, COVERS, PREFIX, QUERY, SOURCE, many
+from hudilab.formats import many
 from hudilab.paths import Place
 from hudilab.writer.commits import Commits
 from hudilab.writer.files import table_properties
@@ -25,7 +25,7 @@ REASON = "_hudilab_reason"
 
 
 class Quarantine:
-    """The table beside a stream's table for the rows that cannot be stored there.
+    """A second Hudi table, for the rows that a stream's table cannot store.
 
     Columns: query_id STRING, batch BIGINT, number BIGINT (within the batch), reason STRING, row
     STRING (the whole row as JSON).
@@ -133,12 +133,6 @@ class Quarantine:
         self._known = True
 
     def _write(self, rows: DataFrame, stamp: Stamp, options: Mapping[str, str]) -> None:
-        noted = {
-            "hoodie.datasource.write.commitmeta.key.prefix": PREFIX,
-            QUERY: stamp.query,
-            BATCH: str(stamp.batch),
-            COVERS: stamp.covers,
-            SOURCE: stamp.source,
-        }
-        writer = rows.write.format("hudi").options(**self._options | noted | dict(options))
+        asked = self._options | stamp.options() | dict(options)
+        writer = rows.write.format("hudi").options(**asked)
         writer.mode("append").save(self.table)

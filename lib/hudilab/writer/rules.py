@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hudilab.errors import StreamError
+from hudilab.formats import BATCH, COVERS, PREFIX, QUERY, SOURCE
 
 __all__ = [
     "Checkpoint",
@@ -34,6 +35,16 @@ class Stamp(NamedTuple):
     batch: int
     covers: str
     source: str
+
+    def options(self) -> dict[str, str]:
+        """Return the write options with which a commit says this."""
+        return {
+            "hoodie.datasource.write.commitmeta.key.prefix": PREFIX,
+            QUERY: self.query,
+            BATCH: str(self.batch),
+            COVERS: self.covers,
+            SOURCE: self.source,
+        }
 
 
 class Commit(NamedTuple):

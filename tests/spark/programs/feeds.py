@@ -301,16 +301,7 @@ class Run:
             self.run()
 
     def keep(self) -> Callable[[], None]:
-        """Copy the checkpoint; the result restores the copy."""
-        copy = self.checkpoint.with_name("copy")
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(self.checkpoint, copy)
-
-        def restore() -> None:
-            shutil.rmtree(self.checkpoint)
-            shutil.copytree(copy, self.checkpoint)
-
-        return restore
+        return keep(self.checkpoint)
 
     def forget(self, batch: int, *logs: str) -> None:
         for log in logs:
@@ -357,7 +348,20 @@ def refusal(text: str) -> str:
     return f"stopped: {text[:300]}"
 
 
-# --- what befalls a checkpoint; each returns the outcome of the next start
+def keep(checkpoint: Path) -> Callable[[], None]:
+    """Copy a checkpoint; the result restores the copy."""
+    copy = checkpoint.with_name("copy")
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(checkpoint, copy)
+
+    def restore() -> None:
+        shutil.rmtree(checkpoint)
+        shutil.copytree(copy, checkpoint)
+
+    return restore
+
+
+# --- what can happen to a checkpoint; each returns the outcome of the next start
 
 
 def replayed(run: Run) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from spark.programs.feeds import keep
 
 from hudilab.errors import StreamError
 from hudilab.paths import Place, local_path, locate
@@ -71,16 +72,7 @@ class Inbox:
         drain(stream.trigger(availableNow=True).start(), deadline=120)
 
     def keep(self) -> Callable[[], None]:
-        """Copy the checkpoint; the result restores the copy."""
-        copy = self.checkpoint.with_name("copy")
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(self.checkpoint, copy)
-
-        def restore() -> None:
-            shutil.rmtree(self.checkpoint)
-            shutil.copytree(copy, self.checkpoint)
-
-        return restore
+        return keep(self.checkpoint)
 
     def ids(self) -> list[int]:
         table = self.spark.read.format("hudi").load(self.place.table)
