@@ -59,7 +59,9 @@ class Engine:
             check=False,
             stdin=subprocess.DEVNULL,
         )
-        text = done.stdout + done.stderr
+        # Without systemd podman complains with each container that has a health check.
+        errors = [line for line in done.stderr.splitlines() if "systemd connection" not in line]
+        text = "\n".join([done.stdout.rstrip("\n"), *errors]).strip("\n")
         assert not check or done.returncode == 0, f"{self.name} {' '.join(words)}: {text[-3000:]}"
         return text if check else f"{text}\nexit code {done.returncode}"
 

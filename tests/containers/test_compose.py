@@ -40,6 +40,15 @@ table = spark.read.format("hudi").load(place.table)
 print("prices:", table.count(), table.select("_hoodie_record_key").distinct().count())
 """
 
+# Interrupts each process of a job, as Ctrl-C does; the image has no `pkill`.
+INTERRUPT = """
+import os, pathlib, signal, sys
+for folder in pathlib.Path("/proc").glob("[0-9]*"):
+    words = (folder / "cmdline").read_bytes().split(b"\\0")
+    if folder.name != str(os.getpid()) and sys.argv[1].encode() in words:
+        os.kill(int(folder.name), signal.SIGINT)
+"""
+
 
 def page(compose: Compose, port: int, path: str = "/") -> tuple[int, str]:
     address = f"http://127.0.0.1:{compose.ports[port]}{path}"
@@ -114,6 +123,13 @@ def job(compose: Compose, log: Path, *words: str) -> subprocess.Popen[bytes]:
         )
 
 
+def end(compose: Compose, module: str, running: subprocess.Popen[bytes]) -> None:
+    """Interrupt a job in its container and wait for its end."""
+    text = compose.run("jupyterlab", "/opt/hudilab/.venv/bin/python", "-c", INTERRUPT, module)
+    assert text.endswith("exit code 0"), text
+    running.wait(timeout=300)
+
+
 def wait_for(condition: Callable[[], bool], what: str, patience: float = 300.0) -> None:
     ends = time.monotonic() + patience
     while not condition():
@@ -162,11 +178,8 @@ def test_a_kill_of_the_broker(compose: Compose, tmp_path: Path) -> None:
         compose.wait("kafka")
         seen = batches_in(writer_log)
         wait_for(lambda: batches_in(writer_log) > seen + 1, "the stream does not go on")
-        end = ("exec", compose.container("jupyterlab"), "pkill", "-INT", "-f")
-        compose.engine(*end, "hudilab.jobs.stock_producer", check=False)
-        producer.wait(timeout=120)
-        compose.engine(*end, "hudilab.jobs.stock_prices", check=False)
-        writer.wait(timeout=300)
+        end(compose, "hudilab.jobs.stock_producer", producer)
+        end(compose, "hudilab.jobs.stock_prices", writer)
     finally:
         producer.kill()
         writer.kill()
