@@ -29,7 +29,7 @@ AREAS = {
     "Kafka": "runtime.kafka jobs.stock",
     "Jars and Java": "runtime.java",
     "Sessions": "runtime.session runtime.spark_conf runtime.submitted runtime.cluster.registration",
-    "Table specs and schemas": "writer.spec writer.drift writer.fit writer.upkeep.guards",
+    "Table specs and schemas": "writer.spec writer.columns writer.fit writer.upkeep.guards",
     "Ledger and checkpoint": "writer.ledger writer.rules writer.commits writer.checkpoints "
     "writer.quarantine writer.locking writer.batches writer.upkeep.rewind runtime.locks "
     "operations.rewind",

@@ -129,6 +129,7 @@ class Compose:
         while waiting := [name for name in self.services if name not in started]:
             ready = [name for name in waiting if self._needs(name) <= started]
             told = self("up", "-d", "--no-deps", *ready)
+            assert told.endswith("exit code 0"), told[-3000:]
             for name in ready:
                 self.wait(name, told)
             started |= set(ready)

@@ -33,7 +33,8 @@ LIGHT = (
     "runtime.reader",
     "runtime.settings",
     "runtime.spark_conf",
-    "writer.drift",
+    "writer.columns.drift",
+    "writer.columns.storable",
     "writer.rules",
     "writer.spec",
 )

@@ -8,11 +8,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from hudilab.errors import TableError
 from hudilab.writer.batches import newest_rows, row_problem, storable
+from hudilab.writer.columns.drift import ANY, check_drift
+from hudilab.writer.columns.storable import check_storable
 from hudilab.writer.commits import SERVICES, Commits
-from hudilab.writer.drift import ANY, check_drift, check_storable
 from hudilab.writer.files import table_properties
 from hudilab.writer.metadata import table_index_options
-from hudilab.writer.options import COMMIT_TIME, ENCODED
+from hudilab.writer.options import COMMIT_TIME, ENCODED, MERGER
 from hudilab.writer.rules import Commit
 from hudilab.writer.spec import TableSpec
 from hudilab.writer.upkeep.guards import foreign_groups
@@ -87,7 +88,10 @@ class TableFit:
         if columns != self._columns:
             spec = self._spec
             named = {"record_key": spec.record_key, "partition": spec.partition}
-            check_storable(self._table, columns, named | {"ordering": (spec.ordering,)})
+            named |= {"ordering": (spec.ordering,)}
+            in_avro = MERGER not in spec.write_options() and not spec.buckets
+            merges_avro = spec.operation == "upsert" and in_avro
+            check_storable(self._table, columns, named, merges_avro=merges_avro)
         written = any(commit.operation not in SERVICES for commit in others)
         if (columns != self._columns or written) and self._spec.schema != ANY:
             schema, policy = self._commits.schema(), self._spec.schema

@@ -17,8 +17,8 @@ from hudilab.formats import QUARANTINED, SHARED
 from hudilab.paths import Place
 from hudilab.writer.batches import COMBINE, check_files, check_sources, refused_row
 from hudilab.writer.checkpoints import CheckpointFiles, Owner
+from hudilab.writer.columns.drift import FILLS
 from hudilab.writer.commits import SERVICES, Commits
-from hudilab.writer.drift import FILLS
 from hudilab.writer.fit import TableFit
 from hudilab.writer.locking import is_conflict, lock_held, services_failed, sharing_options
 from hudilab.writer.metadata import closing_options

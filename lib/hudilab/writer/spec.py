@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hudilab.errors import TableError
-from hudilab.writer.drift import EVOLVE, POLICIES
+from hudilab.writer.columns.drift import EVOLVE, POLICIES
 from hudilab.writer.options import (
     GLOBAL_INDEXES,
     INDEX,
@@ -54,7 +54,7 @@ class TableSpec:
         schema: Which changes of its columns a stream may bring, compared before a batch is written.
             evolve: new nullable columns, and wider types (int to bigint, float to double, a decimal
             with more digits). freeze: none. any: whatever Hudi takes; it silently and
-            permanently turns an int column into text if a batch brings text. See `writer.drift`.
+            permanently turns an int column into text if a batch brings text. See `columns.drift`.
 
     Raises:
         TableError: Fields are invalid; the message lists every problem.

@@ -14,8 +14,8 @@ from hudilab.errors import StreamError, TableError
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import Place, locate
 from hudilab.runtime.streams import drain
+from hudilab.writer.columns.drift import check_drift
 from hudilab.writer.commits import Commits
-from hudilab.writer.drift import check_drift
 from hudilab.writer.ledger import BatchLedger
 from hudilab.writer.spec import TableSpec
 

@@ -17,7 +17,7 @@ from hudilab.errors import StreamError
 from hudilab.paths import Place, local_path, locate
 from hudilab.runtime.streams import drain
 from hudilab.writer.commits import Commits
-from hudilab.writer.files import table_properties
+from hudilab.writer.files import exists, table_properties
 from hudilab.writer.ledger import BatchLedger
 from hudilab.writer.options import ENCODED
 from hudilab.writer.spec import TableSpec
@@ -162,20 +162,44 @@ def test_arrays_with_nulls(spark: SparkSession, place: Place, kind: str) -> None
     assert {row["id"]: row["a"] for row in seen} == kept
 
 
+DECIMALS = [([Decimal("1.5"), None],), None]
+DECIMALS_TYPE = "id BIGINT, a ARRAY<STRUCT<x: ARRAY<DECIMAL(9, 1)>>>, moment BIGINT"
+
+
 @pytest.mark.deep
-@pytest.mark.parametrize("kind", [COW, MOR])
-@pytest.mark.parametrize("operation", ["insert", "upsert"])
+@pytest.mark.parametrize(
+    ("kind", "operation", "index"),
+    [
+        (COW, "insert", None),
+        (MOR, "insert", None),
+        (COW, "upsert", "BUCKET"),
+        (MOR, "upsert", "BUCKET"),
+        (COW, "upsert", "SIMPLE"),
+    ],
+)
 def test_decimals_in_arrays_in_structs_in_arrays(
-    spark: SparkSession, place: Place, kind: str, operation: str
+    spark: SparkSession, place: Place, kind: str, operation: str, index: str | None
 ) -> None:
-    buckets = 1 if operation == "upsert" else None
-    spec = TableSpec("own", ("id",), (), "moment", kind, operation, buckets)
+    buckets = 1 if index == "BUCKET" else None
+    spec = TableSpec("own", ("id",), (), "moment", kind, operation, buckets, index=index)
     for number in range(3):
-        row = [(number, [([Decimal("1.5"), None],), None], 1)]
-        schema = "id BIGINT, a ARRAY<STRUCT<x: ARRAY<DECIMAL(9, 1)>>>, moment BIGINT"
-        run(spark, spec, place, spark.createDataFrame(row, schema))
+        run(spark, spec, place, spark.createDataFrame([(number, DECIMALS, 1)], DECIMALS_TYPE))
     rows = spark.read.format("hudi").load(place.table).collect()
-    assert [row.a for row in rows] == [[([Decimal("1.5"), None],), None]] * 3
+    assert [row.a for row in rows] == [DECIMALS] * 3
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("kind", "index"), [(MOR, "SIMPLE"), (COW, "GLOBAL_SIMPLE"), (COW, "RECORD_LEVEL_INDEX")]
+)
+def test_such_decimals_are_refused_where_hudi_merges_avro(
+    spark: SparkSession, place: Place, kind: str, index: str
+) -> None:
+    spec = TableSpec("own", ("id",), (), "moment", kind, "upsert", index=index)
+    batch = spark.createDataFrame([(1, DECIMALS, 1)], DECIMALS_TYPE)
+    with pytest.raises(StreamError, match=r"column a is of type [^;]*; make the decimal a double"):
+        run(spark, spec, place, batch)
+    assert not exists(spark, place.table)
 
 
 @pytest.fixture

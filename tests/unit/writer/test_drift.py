@@ -9,7 +9,8 @@ import pytest
 from refusals import assert_refusal, refused
 
 from hudilab.errors import TableError
-from hudilab.writer.drift import check_drift, check_storable
+from hudilab.writer.columns.drift import check_drift
+from hudilab.writer.columns.storable import check_storable
 from hudilab.writer.spec import TableSpec
 
 HEAD = 'memory://t does not take the batch (schema="{}"), nothing was written: '
@@ -253,6 +254,32 @@ def test_a_struct_or_a_decimal_may_not_be_named_as_a_type_of_avro(kind: Any) -> 
 )
 def test_types_that_hudi_does_not_store(kind: Any, problem: str) -> None:
     assert unstorable(schema(**GOOD, v=kind)).startswith(problem)
+
+
+NESTED = array("decimal(9,1)")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        array(struct(x=NESTED)),
+        array(struct(x=array(NESTED))),
+        array(struct(x=struct(y=NESTED))),
+        array(struct(element="decimal(9,1)")),
+        struct(y=array(struct(x=NESTED))),
+    ],
+)
+def test_a_decimal_that_avro_names_as_the_struct_around_it(kind: Any) -> None:
+    columns = schema(**GOOD, v=kind)
+    check_storable("memory://t", columns, NAMED)
+    what = "column v is of type .*cannot read a decimal of an array within an array of structs"
+    with pytest.raises(TableError, match=f"{what}.*or use buckets; correct"):
+        check_storable("memory://t", columns, NAMED, merges_avro=True)
+
+
+@pytest.mark.parametrize("kind", [NESTED, struct(x=NESTED), array(struct(x="decimal(9,1)"))])
+def test_other_decimals_are_stored(kind: Any) -> None:
+    check_storable("memory://t", schema(**GOOD, v=kind), NAMED, merges_avro=True)
 
 
 def test_columns_that_the_spec_names_and_the_batch_lacks() -> None:
