@@ -17,9 +17,12 @@ __all__ = [
     "TABLE_GROUP",
     "Consumer",
     "Entry",
+    "PathText",
     "Producer",
     "RunOptions",
     "Table",
+    "Text",
+    "Words",
     "keys_of",
     "no_credentials",
     "servers",
@@ -49,9 +52,9 @@ def no_credentials(value: str) -> str:
     return value
 
 
-_Text = Annotated[str, Field(min_length=1), AfterValidator(_not_padded)]
+Text = Annotated[str, Field(min_length=1), AfterValidator(_not_padded)]
 _Name = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-_Place = Annotated[_Text, AfterValidator(no_credentials)]
+PathText = Annotated[Text, AfterValidator(no_credentials)]
 
 
 def _catalog(value: str) -> str:
@@ -71,10 +74,10 @@ class Table(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid")
     catalog_name: _Catalog = Field(alias="catalog.name")
-    warehouse_path: _Place = Field(alias="warehouse.path")
+    warehouse_path: PathText = Field(alias="warehouse.path")
     database_name: _Name = Field(alias="database.name")
     table_name: _Name = Field(alias="table.name")
-    aws_region: _Text = Field(alias="aws.region")
+    aws_region: Text = Field(alias="aws.region")
 
 
 def servers(value: str) -> str:
@@ -87,7 +90,7 @@ def servers(value: str) -> str:
     return value
 
 
-_Servers = Annotated[_Text, AfterValidator(servers)]
+_Servers = Annotated[Text, AfterValidator(servers)]
 
 
 def _topic(value: str) -> str:
@@ -110,8 +113,8 @@ class _Client(BaseModel):
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_SSL"] | None = Field(
         None, alias="security.protocol"
     )
-    sasl_username: _Text | None = Field(None, alias="sasl.username")
-    ssl_ca_location: _Text | None = Field(None, alias="ssl.ca.location")
+    sasl_username: Text | None = Field(None, alias="sasl.username")
+    ssl_ca_location: Text | None = Field(None, alias="ssl.ca.location")
     _home: Path | None = PrivateAttr(None)
 
     @property
@@ -159,7 +162,8 @@ def _words(value: str) -> str:
     return value
 
 
-_Inside = Annotated[_Text, AfterValidator(_inside)]
+Words = Annotated[str, AfterValidator(_words)]
+_Inside = Annotated[Text, AfterValidator(_inside)]
 
 
 class RunOptions(BaseModel):
@@ -176,7 +180,7 @@ class RunOptions(BaseModel):
     python: _Inside
     jarfile: _Inside
     job: _Name
-    arguments: Annotated[str, AfterValidator(_words)] = ""
+    arguments: Words = ""
 
 
 class Entry(BaseModel):

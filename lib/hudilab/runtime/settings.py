@@ -21,6 +21,7 @@ from hudilab.runtime.groups import (
     no_credentials,
     servers,
 )
+from hudilab.runtime.pipelines import PREFIX, Pipeline
 from hudilab.runtime.reader import Groups, Problems, read_groups, read_options
 
 __all__ = ["Runtime", "Settings", "load_settings", "project_root", "run_options"]
@@ -47,6 +48,7 @@ class Settings:
         consumer: Group consumer.config.0, if present; BOOTSTRAP_SERVERS overrides its servers.
         producer: Group producer.config.0, if present; BOOTSTRAP_SERVERS overrides its servers.
         run: Group spark.run.options, if present.
+        pipelines: Groups pipeline.NAME, by NAME.
         origins: The file that each (group, key) was read from; see `origin`.
     """
 
@@ -64,6 +66,7 @@ class Settings:
     consumer: Consumer | None = None
     producer: Producer | None = None
     run: RunOptions | None = None
+    pipelines: Mapping[str, Pipeline] = field(default_factory=dict)
     origins: Mapping[tuple[str, str], Path] = field(default_factory=dict, compare=False, repr=False)
 
     def origin(self, group: str, key: str) -> Path:
@@ -117,7 +120,9 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
         {"warehouse_path": warehouse} if warehouse else {}
     )
     run = models.pop(RUN_GROUP, None)
-    others: dict[str, Any] = {"run": run} | {
+    own = {name: models.pop(name) for name in groups.models if name.startswith(PREFIX)}
+    pipelines = {name.removeprefix(PREFIX): group for name, group in own.items()}
+    others: dict[str, Any] = {"run": run, "pipelines": pipelines} | {
         name.partition(".")[0]: group.model_copy(update=override) for name, group in models.items()
     }
     paths: dict[str, Any] = {"home": home, "conf_dir": conf, "project": project}

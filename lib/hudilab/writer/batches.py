@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import reduce
+from operator import and_, or_
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 
 from hudilab.errors import StreamError, root_cause
 from hudilab.writer.files import exists
+from hudilab.writer.options import MERGER
 from hudilab.writer.spec import TableSpec
 
 __all__ = [
@@ -97,7 +99,9 @@ def _files_listed(session: SparkSession, query: str) -> int:
     return sum(len(place.inputFiles()) for place in places)
 
 
-def storable(spec: TableSpec, table: str, *, encoded: bool, by_arrival: bool) -> Column:
+def storable(
+    spec: TableSpec, table: str, *, encoded: bool, by_arrival: bool, texts: Collection[str] = ()
+) -> Column:
     """Return a condition that is true for each row, or an error: Hudi would lose or change the row.
 
     Spark evaluates it while Hudi writes, so it costs no job of its own, and nothing is committed.
@@ -105,6 +109,7 @@ def storable(spec: TableSpec, table: str, *, encoded: bool, by_arrival: bool) ->
     Args:
         encoded: Whether the table encodes partition values in its paths.
         by_arrival: Whether the table keeps the last row of a key, whatever its ordering value.
+        texts: The columns of the key that are strings, which may be empty.
     """
     values = (
         F.concat(
@@ -117,31 +122,28 @@ def storable(spec: TableSpec, table: str, *, encoded: bool, by_arrival: bool) ->
         F.lit(f"{REFUSED_ROW}{table} cannot store the row with "), F.concat_ws(", ", *values)
     )
     stored = F.lit(True)
-    for condition, problem, remedy in reversed([*_row_rules(spec, encoded, by_arrival)]):
+    for condition, problem, remedy in reversed([*_row_rules(spec, encoded, by_arrival, texts)]):
         message = F.concat(row, F.lit(f": {problem}; {remedy}"))
         stored = F.when(condition, F.raise_error(message)).otherwise(stored)
     return stored
 
 
-def row_problem(spec: TableSpec, *, encoded: bool, by_arrival: bool) -> Column:
+def row_problem(
+    spec: TableSpec, *, encoded: bool, by_arrival: bool, texts: Collection[str] = ()
+) -> Column:
     """Return a text for each row: why `storable` refuses it; NULL for a row that can be stored."""
     problem = F.lit(None).cast("string")
-    for condition, text, _ in reversed([*_row_rules(spec, encoded, by_arrival)]):
+    for condition, text, _ in reversed([*_row_rules(spec, encoded, by_arrival, texts)]):
         problem = F.when(condition, F.lit(text)).otherwise(problem)
     return problem
 
 
 def _row_rules(
-    spec: TableSpec, encoded: bool, by_arrival: bool
+    spec: TableSpec, encoded: bool, by_arrival: bool, texts: Collection[str]
 ) -> Iterator[tuple[Column, str, str]]:
     """Yield what a row must not have, with the problem and its remedy."""
-    key, order = spec.record_key, spec.ordering
-    there = " OR ".join(f"{name} IS NOT NULL" for name in key)
-    yield (
-        reduce(Column.__and__, [F.col(name).isNull() for name in key]),
-        f"the record key ({', '.join(key)}) is null",
-        f'fix the row, or leave it out: .where("{there}"); {SET_ASIDE}',
-    )
+    order = spec.ordering
+    yield _key_rule(spec, texts)
     if spec.operation == "upsert" and not by_arrival:
         yield (
             F.col(order).isNull(),
@@ -162,6 +164,30 @@ def _row_rules(
                 "so it would be read back changed",
                 f"replace these characters, or write to a new table; {SET_ASIDE}",
             )
+
+
+def _key_rule(spec: TableSpec, texts: Collection[str]) -> tuple[Column, str, str]:
+    """Return the rule for keys: Hudi 1.2 takes a key with a part that is null or empty, or not.
+
+    It does not if all parts are, nor, in a table without partitions, if rows stay in Spark's
+    format.
+    """
+    key, text = spec.record_key, {name: f"{name} <> ''" for name in texts}
+    lacking = [
+        F.col(name).isNull() | (F.col(name) == "" if name in texts else F.lit(False))
+        for name in key
+    ]
+    in_spark = spec.operation == "bulk_insert" or MERGER in spec.write_options()
+    each = in_spark and not spec.partition
+    there = (" AND " if each else " OR ").join(
+        text.get(name, f"{name} IS NOT NULL") for name in key
+    )
+    what = "has a column that " if each and len(key) > 1 else ""
+    return (
+        reduce(or_ if each else and_, lacking),
+        f"the record key ({', '.join(key)}) {what}is null{' or empty' if texts else ''}",
+        f'fix the row, or leave it out: .where("{there}"); {SET_ASIDE}',
+    )
 
 
 def refused_row(table: str, error: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -21,6 +23,14 @@ from hudilab.writer.upkeep.guards import foreign_groups
 __all__ = ["TableFit"]
 
 
+class _Rows(NamedTuple):
+    """What decides which rows can be stored, see `storable`."""
+
+    encoded: bool
+    by_arrival: bool
+    texts: tuple[str, ...]
+
+
 class TableFit:
     """Compares a spec with its table, which SQL and other streams may change in the meantime.
 
@@ -37,8 +47,9 @@ class TableFit:
         self._fills = fills
         self._columns = ""  # of the newest batch that the table takes
         # Each takes dozens of calls to the JVM: made once, not for each batch.
-        self._storable: dict[tuple[bool, bool], Column] = {}
-        self._problems: dict[tuple[bool, bool], Column] = {}
+        self._storable: dict[_Rows, Column] = {}
+        self._problems: dict[_Rows, Column] = {}
+        self._texts: tuple[str, ...] = ()  # columns of the key that are strings
         self.kept: dict[str, str] = {}
         self.by_arrival, self.encodes = False, True
 
@@ -92,6 +103,8 @@ class TableFit:
             in_avro = MERGER not in spec.write_options() and not spec.buckets
             merges_avro = spec.operation == "upsert" and in_avro
             check_storable(self._table, columns, named, merges_avro=merges_avro)
+            kinds = {one["name"]: one["type"] for one in json.loads(columns)["fields"]}
+            self._texts = tuple(name for name in spec.record_key if kinds[name] == "string")
         written = any(commit.operation not in SERVICES for commit in others)
         if (columns != self._columns or written) and self._spec.schema != ANY:
             schema, policy = self._commits.schema(), self._spec.schema
@@ -105,19 +118,17 @@ class TableFit:
             combine: Return one row of each key.
         """
         spec, by_arrival = self._spec, self.by_arrival
-        key = self.encodes, by_arrival
+        key = _Rows(self.encodes, by_arrival, self._texts)
         if key not in self._storable:
-            self._storable[key] = storable(
-                spec, self._table, encoded=self.encodes, by_arrival=by_arrival
-            )
+            self._storable[key] = storable(spec, self._table, **key._asdict())
         rows = batch.where(self._storable[key])
         return newest_rows(rows, spec, by_arrival=by_arrival) if combine else rows
 
     def problem(self) -> Column:
         """Return a column that says of each row why it cannot be stored; NULL if it can."""
-        key = self.encodes, self.by_arrival
+        key = _Rows(self.encodes, self.by_arrival, self._texts)
         if key not in self._problems:
-            self._problems[key] = row_problem(self._spec, encoded=key[0], by_arrival=key[1])
+            self._problems[key] = row_problem(self._spec, **key._asdict())
         return self._problems[key]
 
     def forget_columns(self) -> None:

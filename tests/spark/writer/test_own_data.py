@@ -143,6 +143,39 @@ def test_a_row_that_cannot_be_stored_is_named(
     assert remedies[column] in text
 
 
+KEYS = TableSpec("own", ("a", "b"), (), "moment", operation="upsert", buckets=1)
+APPENDED = replace(KEYS, operation="bulk_insert", buckets=None)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("spec", "part_may_lack"),
+    [
+        (KEYS, False),
+        (replace(KEYS, partition=("p",)), True),
+        (replace(KEYS, table_type=MOR), True),
+        (replace(APPENDED, table_type=MOR, operation="insert"), False),
+        (APPENDED, False),
+        (replace(APPENDED, partition=("p",)), True),
+    ],
+)
+def test_keys_that_lack_a_column(
+    spark: SparkSession, tmp_path: Path, spec: TableSpec, part_may_lack: bool
+) -> None:
+    """Hudi takes them or not, by type and partition; the lab says so before anything is stored."""
+    for number, (a, b) in enumerate([("x", None), ("x", ""), (None, "x"), (None, ""), ("", "")]):
+        place = locate(f"w{number}", "lab", "own", is_local=True, home=tmp_path)
+        rows = spark.createDataFrame([(a, b, "p", 1)], "a STRING, b STRING, p STRING, moment INT")
+        if part_may_lack and "x" in (a, b):
+            run(spark, spec, place, rows)
+            (row,) = spark.read.format("hudi").load(place.table).collect()
+            assert (row.a, row.b) == (a, b)
+            continue
+        text = refused(spark, spec, place, rows)
+        assert "the record key (a, b)" in text
+        assert "is null or empty; fix the row, or leave it out" in text
+
+
 @pytest.mark.parametrize("kind", [COW, MOR])
 def test_arrays_with_nulls(spark: SparkSession, place: Place, kind: str) -> None:
     spec = TableSpec("own", ("id",), (), "moment", operation="upsert", buckets=1, table_type=kind)

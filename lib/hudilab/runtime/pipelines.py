@@ -1,0 +1,100 @@
+"""Groups `pipeline.NAME` of `application_properties.json`: a stream of your own files, in words."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from hudilab.runtime.groups import PathText, Text, Words
+
+__all__ = ["PREFIX", "Pipeline"]
+
+PREFIX = "pipeline."
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _columns(value: str) -> str:
+    if not all(name.strip() for name in value.split(",")):
+        raise PydanticCustomError("columns", "is not a list of columns: a, b")
+    return value
+
+
+def _options(value: str) -> str:
+    if wrong := [word for word in shlex.split(value) if "=" not in word]:
+        raise PydanticCustomError(
+            "options", "has {word} without a value; write {word}=...", {"word": wrong[0]}
+        )
+    return value
+
+
+def _number(value: str) -> str:
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", value):
+        raise PydanticCustomError("number", "is not a whole number of 1 or more, as text")
+    return value
+
+
+def _folder(value: str) -> str:
+    # The command and a kernel may have different working directories.
+    if not value.startswith(("/", "~/")) and "://" not in value:
+        raise PydanticCustomError("folder", "is a relative path; write an absolute one, or a URI")
+    return value
+
+
+_Columns = Annotated[Text, AfterValidator(_columns)]
+_Options = Annotated[Words, AfterValidator(_options)]
+_Number = Annotated[Text, AfterValidator(_number)]
+_Folder = Annotated[PathText, AfterValidator(_folder)]
+
+
+class Pipeline(BaseModel):
+    """A stream from a folder of files into a Hudi table.
+
+    Attributes:
+        source_format: Spark's name of the files' format.
+        source_options: Options of Spark's reader, `name=value` each, quoted as in a shell.
+        source_schema: The columns of the files, as SQL's CREATE TABLE has them.
+        select: A query of the view `source`, for casts, filters and further columns.
+        quarantine: Whether rows that the table cannot store are set aside; else they are an error.
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    source_format: Literal["csv", "json", "parquet", "orc"] = Field(alias="source.format")
+    source_path: _Folder = Field(alias="source.path")
+    source_schema: Text | None = Field(None, alias="source.schema")
+    source_options: _Options = Field("", alias="source.options")
+    files_per_batch: _Number = Field("100", alias="files.per.batch")
+    select: Text | None = None
+    table_name: Annotated[Text, Field(pattern=_NAME.pattern + "$")] = Field(alias="table.name")
+    table_type: Literal["COPY_ON_WRITE", "MERGE_ON_READ"] = Field(
+        "COPY_ON_WRITE", alias="table.type"
+    )
+    operation: Literal["bulk_insert", "insert", "upsert"] = "upsert"
+    record_key: _Columns = Field(alias="record.key")
+    partition: _Columns | None = None
+    ordering: Text
+    buckets: _Number | None = None
+    quarantine: Literal["true", "false"] = "false"
+
+    def table(self) -> dict[str, Any]:
+        """Return the fields of the TableSpec that the group has, by their names there."""
+        return {
+            "record_key": _names(self.record_key),
+            "partition": _names(self.partition or ""),
+            "ordering": self.ordering,
+            "table_type": self.table_type,
+            "operation": self.operation,
+            "buckets": int(self.buckets) if self.buckets else None,
+        }
+
+    def options(self) -> dict[str, str]:
+        """Return the options of Spark's reader."""
+        pairs = (word.partition("=") for word in shlex.split(self.source_options))
+        return {name: value for name, _, value in pairs}
+
+
+def _names(columns: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in columns.split(",") if name.strip())
