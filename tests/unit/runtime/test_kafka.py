@@ -199,11 +199,17 @@ def test_topics_that_the_broker_does_not_get_rid_of(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_topic_that_cannot_be_described() -> None:
-    def fails() -> None:
+    waits: list[int] = []
+
+    def fails(options: object) -> None:
         raise Py4JError("org.apache.kafka.common.errors.TimeoutException: Timed out")
 
     admin = SimpleNamespace(describeCluster=fails)
-    client = SimpleNamespace(AdminClient=SimpleNamespace(create=lambda options: admin))
+    client = SimpleNamespace(
+        AdminClient=SimpleNamespace(create=lambda options: admin),
+        DescribeClusterOptions=lambda: SimpleNamespace(timeoutMs=waits.append),
+        DescribeTopicsOptions=lambda: SimpleNamespace(timeoutMs=waits.append),
+    )
     jvm = SimpleNamespace(
         java=SimpleNamespace(
             util=SimpleNamespace(
@@ -224,3 +230,4 @@ def test_a_topic_that_cannot_be_described() -> None:
         "cannot describe topic 't' at 127.0.0.1:1 (org.apache.kafka.common.errors.TimeoutException"
         ": Timed out); fix bootstrap.servers or the topic's name"
     )
+    assert waits == [30_000, 30_000]

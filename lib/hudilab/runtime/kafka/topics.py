@@ -131,7 +131,8 @@ class TopicIdentity:
 
     Call it to get the source of a `BatchLedger`. A topic of the same name on another cluster, or
     one deleted and recreated, has a different identity: a checkpoint's offsets mean nothing there.
-    It uses the Spark session's Kafka client, which supports IAM too.
+    It uses the Spark session's Kafka client, which supports IAM too. Once it has had an answer, a
+    call waits up to two minutes while brokers restart, as Spark's own source does.
 
     Raises:
         KafkaError: on a call, if the topic cannot be described.
@@ -144,20 +145,25 @@ class TopicIdentity:
         options = jvm.java.util.Properties()
         for name, value in client.spark_options().items():
             options.put(name.removeprefix("kafka."), value)
-        options.put("default.api.timeout.ms", "30000")
-        self._admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(options)
+        self._kafka = jvm.org.apache.kafka.clients.admin
+        self._admin = self._kafka.AdminClient.create(options)
+        self._timeout_ms = 30_000
 
     def __call__(self) -> dict[str, str]:
         """Return the topic's name, its id and the id of its cluster, as the brokers say now."""
         names = self._jvm.java.util.Collections.singletonList(self._topic)
+        about_cluster = self._kafka.DescribeClusterOptions().timeoutMs(self._timeout_ms)
+        about_topics = self._kafka.DescribeTopicsOptions().timeoutMs(self._timeout_ms)
         try:
-            cluster = str(self._admin.describeCluster().clusterId().get())
-            found = self._admin.describeTopics(names).allTopicNames().get().get(self._topic)
+            cluster = str(self._admin.describeCluster(about_cluster).clusterId().get())
+            topics = self._admin.describeTopics(names, about_topics)
+            found = topics.allTopicNames().get().get(self._topic)
         except Py4JError as error:
             raise KafkaError(
                 f"cannot describe topic {self._topic!r} at {self._servers} "
                 f"({root_cause(str(error))}); fix bootstrap.servers or the topic's name"
             ) from None
+        self._timeout_ms = 120_000  # as long as a producer tries
         id_ = str(found.topicId().toString())
         return {"topic": self._topic, "cluster": cluster, "topic_id": id_}
 
