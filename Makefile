@@ -15,7 +15,7 @@ setup: ## make .venv from requirements.lock and fetch the core jars (nothing to 
 	@$(PYTHON) tools/bootstrap.py && $(BIN)/hudilab jars core
 
 setup-dev: ## the same, with the tools that the tests need
-	@$(PYTHON) tools/bootstrap.py --dev && $(BIN)/hudilab jars core broker kafka msk s3 s3proxy
+	@$(PYTHON) tools/bootstrap.py --dev && $(BIN)/hudilab jars core broker kafka msk s3 s3proxy avro
 
 run: setup ## write a Hudi table and look into it, headless; ARGS="-p rows 50000" sets parameters
 	@$(BIN)/hudilab run 02_write_hudi_stream 03_inspect_table $(ARGS)
@@ -42,7 +42,7 @@ book: setup-dev ## build dist/book, the lessons as a site; ARGS=--as-committed r
 	@$(BIN)/python tools/book.py $(ARGS)
 
 bundle: setup ## build dist/hudilab-bundle.zip, what spark-submit needs elsewhere
-	@$(BIN)/hudilab jars core kafka msk && $(BIN)/hudilab bundle $(ARGS)
+	@$(BIN)/hudilab jars core kafka msk avro && $(BIN)/hudilab bundle $(ARGS)
 
 bench: setup ## compare with other sinks, half an hour; BENCH=updates with their MERGE INTO, an hour
 	@$(BIN)/python benchmarks/$(BENCH).py $(ARGS)

@@ -14,7 +14,7 @@ for step in $steps; do
             ;;
         jars)
             # With the archive of classes: sessions start in half the time.
-            .venv/bin/python docker/jars.py core kafka msk s3 s3proxy
+            .venv/bin/python docker/jars.py core kafka msk s3 s3proxy avro
             ;;
         rest)
             # Volumes are mounted here: a new one takes its owner from the image.

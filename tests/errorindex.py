@@ -31,8 +31,8 @@ AREAS = {
     "Sessions": "runtime.session runtime.spark_conf runtime.submitted runtime.cluster.registration",
     "Table specs and schemas": "writer.spec writer.columns writer.fit writer.upkeep.guards",
     "Ledger and checkpoint": "writer.ledger writer.rules writer.commits writer.checkpoints "
-    "writer.quarantine writer.locking writer.batches writer.upkeep.rewind runtime.locks "
-    "operations.rewind",
+    "writer.quarantine writer.first_load writer.locking writer.batches writer.upkeep.rewind "
+    "runtime.locks operations.rewind",
     "Streams": "runtime.streams waiting",
     "Reads of the past": "lessons.reads",
     "Tables in the catalog, and lessons": "runtime.places lessons",

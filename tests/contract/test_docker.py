@@ -82,7 +82,7 @@ def test_the_image_runs_our_scripts_as_a_user_without_rights() -> None:
 def test_the_image_has_the_jars_that_its_containers_need() -> None:
     script = (DOCKER / "build.sh").read_text("utf-8")
     groups = re.findall(r"docker/jars.py (.+)", script)[0].split()
-    assert groups == ["core", "kafka", "msk", "s3", "s3proxy"]
+    assert groups == ["core", "kafka", "msk", "s3", "s3proxy", "avro"]
     assert set(groups) <= read_lock(ROOT / "jars" / "jars.lock").keys()
 
 

@@ -54,7 +54,9 @@ class Case:
     resume, to the end of the next batch. `shared`: a second stream writes to the table all the
     time, and is stopped and resumed too. `bad`: each tenth row has no key, and has to be in the
     quarantine. `files`: the stream reads a folder of JSON files, one each batch, which its source
-    notes in a log in the checkpoint. `must` names the kinds that have to be among the changes.
+    notes in a log in the checkpoint. `first`: the first batch is a first load; what resumes it is
+    another `load`, or the `stream` itself. `must` names the kinds that have to be among the
+    changes.
     """
 
     table_type: str
@@ -66,6 +68,7 @@ class Case:
     shared: bool = False
     bad: bool = False
     files: bool = False
+    first: str = ""
     must: tuple[str, ...] = ()
 
     @property
@@ -114,6 +117,8 @@ def ledger_writer(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
     spec = case.spec
     source = {"rows": case.batches * ROWS, "batches": case.batches, **SIZES}
     options: dict[str, Any] = {"quarantine": case.bad}
+    if _loads(spark, case, place):
+        return BatchLedger(spark, spec, place, source, first_load=True, **options).write_batch
     if case.shared:
         options |= {"shared": True, "lock": SHARING}
     else:
@@ -122,6 +127,12 @@ def ledger_writer(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
         options |= {"tidy_every": 1 if case.tidy else case.batches + 1, "extra": when}
     ledger = BatchLedger(spark, spec, place, source, case.batches, **options)
     return ledger.write_batch
+
+
+def _loads(spark: SparkSession, case: Case, place: Place) -> bool:
+    """Whether a first load is to be made, or made again after a stop."""
+    told = {"load": "commits", "stream": "offsets"}.get(case.first)
+    return told is not None and not exists(spark, f"{place.checkpoint}/{told}/0")
 
 
 def writer_without_stamps(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
@@ -156,6 +167,8 @@ def write(spark: SparkSession, case: Case, place: Place, writer: str, batches: i
 
     The second stream of a shared table runs at the same time, to its end.
     """
+    if _loads(spark, case, place):
+        drain(_start(spark, case, place, writer), batches=1, deadline=DEADLINE)
     second = replace(place, checkpoint=f"{place.checkpoint}_second")
     places = [place, second] if case.shared else [place]
     queries = [_start(spark, case, one, writer) for one in places]

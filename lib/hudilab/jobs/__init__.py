@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JOBS", "TableTask", "as_command", "one_line", "run_on_table"]
 
-JOBS = ("sensor_readings", "stock_prices", "stream", "tidy")  # those that write to a table
+JOBS = ("load", "sensor_readings", "stock_prices", "stream", "tidy")  # those that write to a table
 
 # Options that several commands have.
 RunId = Annotated[str, typer.Option(help="Put the tables in run-RUN_ID of the warehouse.")]

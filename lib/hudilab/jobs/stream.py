@@ -1,47 +1,38 @@
-"""Stream a folder of your own files into a Hudi table, as a group of the settings describes it.
+"""Stream your own files, topic or table into a Hudi table, as a group of the settings describes.
 
 Run `hudilab stream NAME`, `python -m hudilab.jobs.stream NAME`, or the same file with spark-submit;
 NAME is that of a group `pipeline.NAME` in `application_properties.json`. With `--check` the job
-reads one file, shows what it would store, and writes nothing. It deletes nothing: started again, it
-resumes from its checkpoint. The table holds each row of each file once.
+reads a sample, shows what it would store, and writes nothing. It deletes nothing: started again, it
+resumes from its checkpoint. The table holds each row of the source once.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from hudilab.errors import ConfigError
 from hudilab.jobs import RunId, as_command
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from hudilab.jobs.pipeline.source import Source
-    from hudilab.paths import Place
-    from hudilab.runtime.pipelines import Pipeline
-    from hudilab.runtime.settings import Settings
-    from hudilab.writer.spec import TableSpec
-
 __all__ = ["Options", "command", "run"]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object a batch.")]
+Name = Annotated[str, typer.Argument(help="Of the group pipeline.NAME in the settings.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Stream a folder of files into a Hudi table, exactly once, as a group of the settings says."""
+    """Stream files, a topic or a table into a Hudi table, as a group of the settings says."""
 
-    name: Annotated[str, typer.Argument(help="Of the group pipeline.NAME in the settings.")]
+    name: Name
     check: Annotated[
         bool, typer.Option("--check", help="Show what would be stored, and write nothing.")
     ] = False
-    available_now: Annotated[
-        bool, typer.Option(help="Write the files that are there, then exit.")
-    ] = False
+    available_now: Annotated[bool, typer.Option(help="Write what is there, then exit.")] = False
     trigger_seconds: Annotated[float, typer.Option(help="Seconds between micro-batches.")] = 10.0
+    as_json: AsJson = False
     run_id: RunId = ""
 
 
@@ -49,74 +40,19 @@ def run(options: Options) -> Iterator[str]:
     """Check the pipeline, then run its stream to its end; yield lines about the table.
 
     Raises:
-        LabError: The group, the folder, the query or the checkpoint is wrong (checked before
+        LabError: The group, the source, the query or the checkpoint is wrong (checked before
             anything is written), or the stream failed.
     """
     # Imported here: slow to load, and not needed to show the help.
     from hudilab.jobs.pipeline.preview import preview
-    from hudilab.jobs.pipeline.source import Source
-    from hudilab.runtime.places import prepare
-    from hudilab.runtime.session import open_session
-    from hudilab.runtime.settings import load_settings
-    from hudilab.writer.spec import TableSpec
+    from hudilab.jobs.pipeline.running import opened
 
-    settings = load_settings()
-    group = _group(settings, options.name)
-    place = prepare(settings, run_id=options.run_id, table=group.table_name)
-    spec = TableSpec(name=place.name, **group.table())
-    spark = open_session(settings, app=options.name)
-    try:
-        source = Source(spark, settings, options.name, group)
-        source.check()
+    trigger = {"processingTime": f"{options.trigger_seconds} seconds"}
+    with opened(options.name, options.run_id) as pipeline:
         if options.check:
-            yield from preview(spark, source, spec, place)
-            return
-        _write(spark, source, spec, place, options)
-        yield _summary(spark, place)
-    finally:
-        spark.stop()
-
-
-def _group(settings: Settings, name: str) -> Pipeline:
-    from hudilab.runtime.pipelines import PREFIX
-
-    if (found := settings.pipelines.get(name)) is not None:
-        return found
-    there = ", ".join(settings.pipelines) or "none"
-    raise ConfigError(
-        f"there is no group {PREFIX + name!r} in {settings.source} (pipelines found: {there}); "
-        "add it with the keys source.format, source.path, table.name, record.key and ordering"
-    )
-
-
-def _write(
-    spark: SparkSession, source: Source, spec: TableSpec, place: Place, options: Options
-) -> None:
-    from hudilab.runtime.streams import drain, stop_on_signal
-    from hudilab.writer.ledger import BatchLedger
-
-    identity = {"source": f"{source.group.source_format} of {source.path}"}
-    quarantine = source.group.quarantine == "true"
-    ledger = BatchLedger(spark, spec, place, identity, quarantine=quarantine)
-    stream = source.stream().writeStream.foreachBatch(ledger.write_batch)
-    stream = stream.option("checkpointLocation", place.checkpoint)
-    if options.available_now:
-        stream = stream.trigger(availableNow=True)
-    else:
-        stream = stream.trigger(processingTime=f"{options.trigger_seconds} seconds")
-    with stop_on_signal() as signals:
-        drain(stream.start(), deadline=math.inf, asked=signals)
-
-
-def _summary(spark: SparkSession, place: Place) -> str:
-    from hudilab.writer.commits import Commits
-    from hudilab.writer.files import exists
-
-    if not exists(spark, place.table):
-        return f"hudilab: stopped before the first commit; table={place.table}"
-    rows = spark.read.format("hudi").load(place.table).count()
-    commits = Commits(spark, place.table).count()
-    return f"hudilab: rows={rows} commits={commits} table={place.table}"
+            yield from preview(pipeline)
+        else:
+            yield from pipeline.write(None if options.available_now else trigger, options.as_json)
 
 
 command = as_command(Options, run)

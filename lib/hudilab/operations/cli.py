@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hudilab.errors import LabError
-from hudilab.jobs import stream, tidy
+from hudilab.jobs import load, stream, tidy
 from hudilab.operations import rewind_command
 from hudilab.operations.servers import NAMES, Name, service
 from hudilab.operations.ship.deploy_commands import deploy
@@ -236,6 +236,7 @@ def inspect(  # noqa: PLR0913 - Typer makes an option of each
         raise typer.Exit(1)
 
 
+app.command("load")(load.command)
 app.command("stream")(stream.command)
 app.command("tidy")(tidy.command)
 app.command("rewind")(rewind_command.command)

@@ -15,6 +15,7 @@ __all__ = [
     "KNOWN",
     "RUN_GROUP",
     "TABLE_GROUP",
+    "Client",
     "Consumer",
     "Entry",
     "PathText",
@@ -104,7 +105,7 @@ def _topic(value: str) -> str:
 _Topic = Annotated[str, Field(min_length=1), AfterValidator(_topic)]
 
 
-class _Client(BaseModel):
+class Client(BaseModel):
     """Settings of a Kafka client, with Kafka's own names and values; never a password."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
@@ -129,14 +130,14 @@ class _Client(BaseModel):
         return copy
 
 
-class Consumer(_Client):
+class Consumer(Client):
     """Group consumer.config.0: the topic to read; `table.name` is the SQL view of its rows."""
 
     table_name: _Name = Field("stocks_in", alias="table.name")
     startup_mode: Literal["earliest-offset", "latest-offset"] = Field(alias="startup.mode")
 
 
-class Producer(_Client):
+class Producer(Client):
     """Group producer.config.0: the topic to write; `table.name` is the Hudi table.
 
     Unreadable messages go to `dead.letter.topic.name`.

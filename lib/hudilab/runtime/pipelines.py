@@ -1,17 +1,19 @@
-"""Groups `pipeline.NAME` of `application_properties.json`: a stream of your own files, in words."""
+"""Groups `pipeline.NAME` of `application_properties.json`: a stream of your own rows, in words."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
+from typing_extensions import override
 
-from hudilab.runtime.groups import PathText, Text, Words
+from hudilab.runtime.groups import Client, PathText, Text, Words
 
-__all__ = ["PREFIX", "Pipeline"]
+__all__ = ["PREFIX", "FilePipeline", "Pipeline", "TablePipeline", "TopicPipeline", "shape_of"]
 
 PREFIX = "pipeline."
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -51,22 +53,16 @@ _Folder = Annotated[PathText, AfterValidator(_folder)]
 
 
 class Pipeline(BaseModel):
-    """A stream from a folder of files into a Hudi table.
+    """A stream into a Hudi table; the classes below add where its rows come from.
 
     Attributes:
-        source_format: Spark's name of the files' format.
-        source_options: Options of Spark's reader, `name=value` each, quoted as in a shell.
-        source_schema: The columns of the files, as SQL's CREATE TABLE has them.
         select: A query of the view `source`, for casts, filters and further columns.
         quarantine: Whether rows that the table cannot store are set aside; else they are an error.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-    source_format: Literal["csv", "json", "parquet", "orc"] = Field(alias="source.format")
-    source_path: _Folder = Field(alias="source.path")
-    source_schema: Text | None = Field(None, alias="source.schema")
+    formats: ClassVar[tuple[str, ...]] = ()
     source_options: _Options = Field("", alias="source.options")
-    files_per_batch: _Number = Field("100", alias="files.per.batch")
     select: Text | None = None
     table_name: Annotated[Text, Field(pattern=_NAME.pattern + "$")] = Field(alias="table.name")
     table_type: Literal["COPY_ON_WRITE", "MERGE_ON_READ"] = Field(
@@ -78,6 +74,11 @@ class Pipeline(BaseModel):
     ordering: Text
     buckets: _Number | None = None
     quarantine: Literal["true", "false"] = "false"
+
+    @property
+    def is_avro(self) -> bool:
+        """Whether the session needs Spark's jar for Avro."""
+        return False
 
     def table(self) -> dict[str, Any]:
         """Return the fields of the TableSpec that the group has, by their names there."""
@@ -94,6 +95,76 @@ class Pipeline(BaseModel):
         """Return the options of Spark's reader."""
         pairs = (word.partition("=") for word in shlex.split(self.source_options))
         return {name: value for name, _, value in pairs}
+
+
+class FilePipeline(Pipeline):
+    """A stream from a folder of files.
+
+    Attributes:
+        source_format: Spark's name of the files' format.
+        source_options: Options of Spark's reader, `name=value` each, quoted as in a shell.
+        source_schema: The columns of the files, as SQL's CREATE TABLE has them.
+    """
+
+    formats = ("csv", "json", "parquet", "orc", "avro")
+    source_format: Literal["csv", "json", "parquet", "orc", "avro"] = Field(alias="source.format")
+    source_path: _Folder = Field(alias="source.path")
+    source_schema: Text | None = Field(None, alias="source.schema")
+    files_per_batch: _Number = Field("100", alias="files.per.batch")
+
+    @property
+    @override
+    def is_avro(self) -> bool:
+        return self.source_format == "avro"
+
+
+class TopicPipeline(Pipeline, Client):
+    """A stream from a Kafka topic; its messages hold JSON or Avro.
+
+    Attributes:
+        value_format: `avro-confluent` is Avro after the five bytes that Confluent's serializers
+            put first.
+        source_schema: The columns of a JSON value, as SQL's CREATE TABLE has them; for Avro the
+            schema that the messages were written with, as JSON.
+    """
+
+    formats = ("kafka",)
+    source_format: Literal["kafka"] = Field(alias="source.format")
+    value_format: Literal["json", "avro", "avro-confluent"] = Field("json", alias="value.format")
+    source_schema: Text | None = Field(None, alias="source.schema")
+    startup_mode: Literal["earliest-offset", "latest-offset"] = Field(
+        "earliest-offset", alias="startup.mode"
+    )
+    messages_per_batch: _Number = Field("1000000", alias="messages.per.batch")
+
+    @property
+    @override
+    def is_avro(self) -> bool:
+        return self.value_format != "json"
+
+
+class TablePipeline(Pipeline):
+    """A stream from a Hudi table: the rows that each of its commits added or changed."""
+
+    formats = ("hudi",)
+    source_format: Literal["hudi"] = Field(alias="source.format")
+    source_path: _Folder = Field(alias="source.path")
+
+
+class _NoPipeline(Pipeline):
+    """What is told of a group without a format that the lab knows."""
+
+    model_config = ConfigDict(extra="ignore")
+    source_format: Literal["csv", "json", "parquet", "orc", "avro", "kafka", "hudi"] = Field(
+        alias="source.format"
+    )
+
+
+def shape_of(properties: Mapping[str, Any]) -> type[Pipeline]:
+    """Return the keys that a group has, which depend on its `source.format`."""
+    shapes = (FilePipeline, TopicPipeline, TablePipeline)
+    asked = properties.get("source.format")
+    return next((shape for shape in shapes if asked in shape.formats), _NoPipeline)
 
 
 def _names(columns: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from hudilab.errors import ConfigError
 from hudilab.runtime.groups import KNOWN, TABLE_GROUP, Entry, Table, keys_of
-from hudilab.runtime.pipelines import PREFIX, Pipeline
+from hudilab.runtime.pipelines import PREFIX, shape_of
 
 __all__ = ["Groups", "Problems", "read_groups", "read_options"]
 
@@ -159,7 +159,7 @@ class _Merged:
         models: dict[str, BaseModel] = {}
         faults: _Faults = {}
         for name, properties in self.properties.items():
-            if (shape := _shape(name)) is None:
+            if (shape := _shape(name, properties)) is None:
                 continue
             try:
                 models[name] = shape.model_validate(properties)
@@ -172,9 +172,9 @@ class _Merged:
         return models, faults
 
 
-def _shape(group: str) -> type[BaseModel] | None:
+def _shape(group: str, properties: Mapping[str, Any]) -> type[BaseModel] | None:
     """Return the keys that a group has; None if the lab does not read it."""
-    return Pipeline if group.startswith(PREFIX) else KNOWN.get(group)
+    return shape_of(properties) if group.startswith(PREFIX) else KNOWN.get(group)
 
 
 def _faults(file: _File, merged: _Faults) -> Iterable[str]:
@@ -185,7 +185,7 @@ def _faults(file: _File, merged: _Faults) -> Iterable[str]:
         yield from _check(_ENTRY, entry, where, keys_of(Entry))
         if not isinstance(properties, dict):
             continue
-        if _shape(name):
+        if _shape(name, properties):
             yield from _twice(properties, where)
             yield from (text for path, text in merged.get(name, ()) if path == file.path)
         else:

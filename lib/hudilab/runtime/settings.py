@@ -21,7 +21,7 @@ from hudilab.runtime.groups import (
     no_credentials,
     servers,
 )
-from hudilab.runtime.pipelines import PREFIX, Pipeline
+from hudilab.runtime.pipelines import PREFIX, Pipeline, TopicPipeline
 from hudilab.runtime.reader import Groups, Problems, read_groups, read_options
 
 __all__ = ["Runtime", "Settings", "load_settings", "project_root", "run_options"]
@@ -121,7 +121,12 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
     )
     run = models.pop(RUN_GROUP, None)
     own = {name: models.pop(name) for name in groups.models if name.startswith(PREFIX)}
-    pipelines = {name.removeprefix(PREFIX): group for name, group in own.items()}
+    pipelines = {
+        name.removeprefix(PREFIX): group.model_copy(update=override).at(home)
+        if isinstance(group, TopicPipeline)
+        else group
+        for name, group in own.items()
+    }
     others: dict[str, Any] = {"run": run, "pipelines": pipelines} | {
         name.partition(".")[0]: group.model_copy(update=override) for name, group in models.items()
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from hudilab.runtime.java.process import java_end
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["drain", "progress_rows", "run_until_end", "stop_on_signal"]
+__all__ = ["drain", "progress_rows", "run_until_end", "stop_on_signal", "until_end"]
 
 
 def drain(
@@ -81,9 +81,17 @@ def _await_batch(
 
 
 def run_until_end(queries: Sequence[StreamingQuery], asked: Sequence[int] = ()) -> None:
-    """Wait until all queries have ended by themselves; one that fails leaves the others running.
+    """Wait until all queries have ended by themselves, as `until_end` does."""
+    for _ in until_end(queries, asked):
+        pass
 
-    A failure is printed to stderr when it happens, if another query is still running.
+
+def until_end(
+    queries: Sequence[StreamingQuery], asked: Sequence[int] = ()
+) -> Generator[None, None, None]:
+    """Yield now and then until all queries have ended by themselves, and once more after that.
+
+    One that fails leaves the others running; the failure is printed to stderr when it happens.
 
     Args:
         asked: Signals received so far (see `stop_on_signal`); one stops each query after its
@@ -100,11 +108,13 @@ def run_until_end(queries: Sequence[StreamingQuery], asked: Sequence[int] = ()) 
                     if asked and query.isActive:
                         _stop(query)
                 failed |= _report_failures(queries, failed)
+                yield
                 time.sleep(0.1)
         finally:
             for query in queries:
                 query.stop()
         failed |= _report_failures(queries, failed)
+        yield
     if failed:
         raise StreamError("; ".join(failed.values()))
 

@@ -19,6 +19,7 @@ from hudilab.writer.batches import COMBINE, check_files, check_sources, refused_
 from hudilab.writer.checkpoints import CheckpointFiles, Owner
 from hudilab.writer.columns.drift import FILLS
 from hudilab.writer.commits import SERVICES, Commits
+from hudilab.writer.first_load import FirstLoad
 from hudilab.writer.fit import TableFit
 from hudilab.writer.locking import is_conflict, lock_held, services_failed, sharing_options
 from hudilab.writer.metadata import closing_options
@@ -26,7 +27,7 @@ from hudilab.writer.options import INLINE
 from hudilab.writer.quarantine import Quarantine
 from hudilab.writer.rules import FENCED, Checkpoint, Commit, Rules, Stamp
 from hudilab.writer.spec import TableSpec
-from hudilab.writer.upkeep.policy import SMALL_LOG, TIDY_EVERY, tidy_options
+from hudilab.writer.upkeep.policy import SMALL_LOG, TIDY_EVERY, check_tidy, tidy_options
 
 __all__ = ["BatchLedger"]
 
@@ -38,8 +39,8 @@ TRIES = 10  # attempts to write a batch that loses to another writer
 class BatchLedger:
     """Writes micro-batches exactly once; pass its `write_batch` to `foreachBatch`.
 
-    The promise: whatever is deleted, restored, replayed, recreated or run twice, the table is right
-    or the stream is refused with the reason.
+    Whatever is deleted, restored, replayed, recreated or run twice, the table is right or the
+    stream is refused with the reason.
 
     Structured Streaming replays the batch during which a driver died. So each commit stores the
     streaming query's id, the batch's number and a digest of the offsets it read, in the same atomic
@@ -63,6 +64,8 @@ class BatchLedger:
         quarantine: Set rows aside that the table cannot store (a null key or ordering value, a
             partition that would be read back changed) in the table `place.quarantine`, each once,
             see `Quarantine`; without it, such a row is an error.
+        first_load: Write all that the source holds as batch 0, see `FirstLoad`; later runs of the
+            stream go on without it.
         extra: Further write options, see `TableSpec.write_options`.
 
     Raises:
@@ -85,25 +88,23 @@ class BatchLedger:
         lock: Mapping[str, str] | None = None,
         tidy_every: int | None = None,
         quarantine: bool = False,
+        first_load: bool = False,
         extra: Mapping[str, str] | None = None,
     ) -> None:
         self._spark, self._spec, self._place = spark, spec, place
+        self._first = FirstLoad(spec, place.table) if first_load else None
         self._options = closing_options(place.table) | spec.write_options(extra)
-        if shared and tidy_every is not None:
-            raise TableError(
-                f"tidy_every={tidy_every} is not allowed for a shared table: Hudi loses rows when "
-                "two writers merge files at the same time; leave out tidy_every, and merge files "
-                "in one separate job, with CALL run_clustering"
-            )
+        check_tidy(tidy_every, shared=shared)
         self._ask, self._tidy_every = source, TIDY_EVERY if tidy_every is None else tidy_every
         self._shared = shared
         # A caller who sets compaction options decides when to compact.
-        self._compacts = spec.operation == "upsert" and any(
-            name.startswith("hoodie.compact") for name in extra or {}
-        )
-        self._combines = spec.operation == "upsert" and COMBINE not in self._options
+        compacts = any(name.startswith("hoodie.compact") for name in extra or {})
+        upserts = spec.operation == "upsert" and not first_load
+        self._compacts = upserts and compacts
+        self._combines = upserts and COMBINE not in self._options
         if self._combines:
             self._options |= {COMBINE: "false"}
+        self._options |= self._first.options() if self._first else {}
         self._sharing = sharing_options(place.table, lock) if shared else {}
         self._quarantine = Quarantine(spark, place, self._sharing) if quarantine else None
         fills = self._options.get(FILLS) == "true"
@@ -113,8 +114,8 @@ class BatchLedger:
         self._checkpoint = CheckpointFiles(spark, place.checkpoint)
         self._run, self._query, self._owner = "", "", ""
         self._seen: set[str] = set()  # commits whose locks were looked at, of a shared table
-        self._stamp: Stamp | None = None  # of the newest batch
-        self._counts: dict[str, str] = {}  # of that batch, for its commit
+        self._stamp: Stamp | None = None  # of the newest batch; what its commit counts:
+        self._counts: dict[str, str] = {}
         self._written = SMALL_LOG  # bytes since the last table services: unknown, so many
         self._check()
 
@@ -135,13 +136,14 @@ class BatchLedger:
             return
         for attempt in count(1):
             options = self._options
-            if not self._shared and not self._compacts:
+            if not (self._shared or self._compacts or self._first):
                 services = tidy_options(self._spec, batch_id, self._tidy_every, self._written)
                 options |= services
                 if services.get(INLINE) == "true":
                     self._written = 0
             try:
                 rows = self._fit.rows(self._set_aside(batch), combine=self._combines)
+                rows = self._first.rows(rows, batch_id) if self._first else rows
                 options = options | self.stamp(batch_id)
                 writer = self.fenced(rows).write.format("hudi").options(**options)
                 writer.mode("append").save(self._place.table)
@@ -161,6 +163,11 @@ class BatchLedger:
                 if attempt == TRIES or not is_conflict(str(error)):
                     raise
                 time.sleep(0.1 * attempt)
+
+    @property
+    def set_aside(self) -> int:
+        """How many rows of the newest batch are in the quarantine."""
+        return int(self._counts.get(QUARANTINED, 0))
 
     def _set_aside(self, batch: DataFrame) -> DataFrame:
         """Return the rows that the table can store; the others are in the quarantine, if asked."""
@@ -218,8 +225,8 @@ class BatchLedger:
         that takes over later sees the announcement and rolls the commit back.
         """
         replaced = F.raise_error(F.lit(FENCED.format(self._place.checkpoint)))
-        owner = F.expr(f"(SELECT value FROM {_view(self._run)})")
-        return batch.where(F.when(owner == F.lit(self._owner), F.lit(True)).otherwise(replaced))
+        mine = F.expr(f"(SELECT value FROM {_view(self._run)})") == F.lit(self._owner)
+        return batch.where(F.when(mine, F.lit(True)).otherwise(replaced))
 
     def _check(self, running: str | None = None) -> str:
         """Check that checkpoint, source and table belong together; return the query's id.
@@ -235,13 +242,12 @@ class BatchLedger:
                 'add .option("checkpointLocation", place.checkpoint) to writeStream'
             )
         mine, others = self._rules.find(query, self._table.newest_first())
-        near = [] if mine is None else [mine.batch]
-        planned = {
-            batch: self._checkpoint.covers(batch)
-            for batch in near
-            if self._checkpoint.is_planned(batch)
-        }
+        planned = {}
+        if mine is not None and self._checkpoint.is_planned(mine.batch):
+            planned = {mine.batch: self._checkpoint.covers(mine.batch)}
         checkpoint = Checkpoint(query, self._checkpoint.done(), planned)
+        if self._first:
+            self._first.check_new(checkpoint.done, mine)
         self._rules.check(checkpoint, self._source(), mine, others)
         self._fit.check_groups(self._table.file_groups() if self._spec.buckets else set())
         return str(query)
@@ -287,11 +293,7 @@ class BatchLedger:
 
     def _source(self) -> str:
         source = self._ask() if callable(self._ask) else self._ask
-        # Must not change either: another number of buckets would look up a key in another file.
-        fixed: dict[str, Any] = {"buckets": self._spec.buckets} if self._spec.buckets else {}
-        # Nor this: keys that are unique in the table would become unique in a partition only.
-        fixed |= {"index": "global"} if self._spec.is_global() else {}
-        return json.dumps(dict(source) | fixed, sort_keys=True)
+        return json.dumps(dict(source) | self._spec.fixed(), sort_keys=True)
 
 
 def _view(run: str) -> str:

@@ -119,6 +119,17 @@ class TableSpec:
         """Return whether a key is unique in the whole table, and not only in its partition."""
         return self.index in GLOBAL_INDEXES
 
+    def logs(self) -> bool:
+        """Return whether upserts log changes, and compactions merge them later."""
+        return self.table_type == "MERGE_ON_READ"
+
+    def fixed(self) -> dict[str, object]:
+        """Return what a stream must not change and `hoodie.properties` does not hold."""
+        # Another number of buckets would look up a key in another file.
+        fixed: dict[str, object] = {"buckets": self.buckets} if self.buckets else {}
+        # Keys that are unique in the table would become unique in a partition only.
+        return fixed | ({"index": "global"} if self.is_global() else {})
+
     def sql_properties(self) -> dict[str, str]:
         """Return the TBLPROPERTIES with which SQL writes to the table as the spec does.
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,10 +19,8 @@ from refusals import refused
 from unit.runtime.settings_files import group, load, write
 
 from hudilab.errors import ConfigError, StreamError, TableError
-from hudilab.jobs import stream
 from hudilab.jobs.pipeline.preview import preview
-from hudilab.jobs.pipeline.source import Source
-from hudilab.paths import Place
+from hudilab.jobs.pipeline.running import Running, find_group, source_of
 from hudilab.runtime.places import prepare
 from hudilab.runtime.settings import load_settings
 from hudilab.writer.files import exists
@@ -33,6 +33,7 @@ ROWS = [
     ("JFK, New York", "2013-01-01", "NA", "2013-01-01T06:00:00Z"),
     ("EWR", "2013-01-02", "0.25", "2013-01-02T06:00:00Z"),
 ]
+LEDGER = "BatchLedger without first_load=True"
 LATER = [("EWR", "2013-01-01", "-4", "2013-01-03T00:00:00Z"), ("", "2013-01-04", "1", ROWS[0][3])]
 
 
@@ -62,26 +63,30 @@ class Own:
         with (self.folder / name).open("w", newline="") as file:
             csv.writer(file).writerows([("Station", "Day", "Temp C", "seen"), *rows])
 
-    def source(self) -> tuple[Source, TableSpec, Place]:
+    def pipeline(self) -> Running:
         settings = load(self.home / "conf", HUDILAB_HOME=str(self.home))
-        found = settings.pipelines["own"]
-        place = prepare(settings, table=found.table_name)
-        spec = TableSpec(name=place.name, **found.table())
-        return Source(self.spark, settings, "own", found), spec, place
+        group = find_group(settings, "own")
+        place = prepare(settings, table=group.table_name)
+        source = source_of(self.spark, settings, "own")
+        source.check()
+        return Running(self.spark, source, TableSpec(name=place.name, **group.table()), place)
 
     def check(self) -> list[str]:
-        source, spec, place = self.source()
-        source.check()
-        return [
-            line for text in preview(self.spark, source, spec, place) for line in text.splitlines()
-        ]
+        return [line for text in preview(self.pipeline()) for line in text.splitlines()]
 
-    def run(self) -> list[tuple[Any, ...]]:
-        source, spec, place = self.source()
-        source.check()
-        options = stream.Options(name="own", available_now=True)
-        stream._write(self.spark, source, spec, place, options)
-        rows = self.spark.read.format("hudi").load(place.table)
+    def run(self, *, first_load: bool = False) -> list[dict[str, Any]]:
+        """Write what is there; return what is said of each batch."""
+        lines = self.pipeline().write(None, as_json=True, first_load=first_load)
+        *batches, last = [json.loads(line) for line in lines]
+        assert last == {
+            "table": last["table"],
+            "rows": len(self.rows()),
+            "commits": last["commits"],
+        }
+        return batches
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        rows = self.spark.read.format("hudi").load(self.pipeline().place.table)
         return sorted(
             tuple(row) for row in rows.selectExpr("station", "string(day)", "celsius").collect()
         )
@@ -97,13 +102,37 @@ def test_files_become_a_table_and_later_ones_update_it(
     assert any("JFK, New York" in line for line in shown)
     assert shown[-1].endswith("; nothing was written")
     assert not (tmp_path / "warehouse").exists()
+    (told,) = own.run()
+    assert told.pop("rows_per_second") > 0
+    assert told == {"batch": 0, "rows": 3, "set_aside": 0, "files_behind": 0}
     first = [("EWR", "2013-01-01", -3.5), ("EWR", "2013-01-02", 0.25)]
-    assert own.run() == [*first, ("JFK, New York", "2013-01-01", None)]
+    assert own.rows() == [*first, ("JFK, New York", "2013-01-01", None)]
     own.put("b.csv", LATER)
-    found = own.run()
-    assert ("EWR", "2013-01-01", -4.0) in found
-    assert len(found) == 3  # of a key without a station there is no row
+    (told,) = own.run()
+    assert (told["batch"], told["rows"], told["set_aside"], told["files_behind"]) == (1, 2, 1, 0)
+    assert ("EWR", "2013-01-01", -4.0) in own.rows()
+    assert len(own.rows()) == 3  # of a key without a station there is no row
     assert "batch 1: 1 row set aside in" in capsys.readouterr().err
+
+
+def test_a_first_load_from_which_the_stream_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    own = Own(spark, tmp_path)
+    own.put("a.csv", [*ROWS, ("EWR", *LATER[0][1:])])
+    table = own.pipeline().place.table
+    twice = f"1 key of the first load of {table} occurs more than once: station=EWR, day=2013-01-01"
+    with pytest.raises(StreamError, match=re.escape(f"{twice}; add columns to the record key, or")):
+        own.run(first_load=True)
+    own.put("a.csv", ROWS)
+    (told,) = own.run(first_load=True)
+    assert (told["batch"], told["files_behind"]) == (0, 0)
+    own.put("b.csv", LATER[:1])
+    (told,) = own.run()
+    assert (told["batch"], told["files_behind"]) == (1, 0)
+    first = [("EWR", "2013-01-01", -4.0), ("EWR", "2013-01-02", 0.25)]
+    assert own.rows() == [*first, ("JFK, New York", "2013-01-01", None)]
+    remedy = "; start the stream itself, which goes on from there: hudilab stream NAME, or "
+    with refused(StreamError, table, "has had its first load", remedy=f"{remedy}{LEDGER}"):
+        own.run(first_load=True)
 
 
 def refusal(own: Own, *failed: str, remedy: str, key: str) -> None:

@@ -256,7 +256,8 @@ def test_what_cannot_run_is_one_line(platform: Platform) -> None:
     done = platform.main("copy")
     assert (done.returncode, done.stdout) == (
         1,
-        "hudilab: unknown job 'copy'; use one of: sensor_readings, stock_prices, stream, tidy\n",
+        "hudilab: unknown job 'copy'; use one of: load, sensor_readings, stock_prices, stream, "
+        "tidy\n",
     )
     file = platform.root / "MANIFEST.json"
     manifest = json.loads(file.read_text("utf-8"))

@@ -64,7 +64,8 @@ def test_the_docstring_is_the_help() -> None:
         ("sensor_readings", ("--rows", "--table-type", "--run-id", "--runtime", "--database")),
         ("stock_prices", ("--available-now", "--no-fail-on-data-loss", "--rows-per-batch")),
         ("stock_producer", ("--seed", "--wait-seconds")),
-        ("stream", ("--check", "--available-now", "--trigger-seconds", "--run-id")),
+        ("load", ("--json", "--run-id")),
+        ("stream", ("--check", "--available-now", "--trigger-seconds", "--json", "--run-id")),
     ],
 )
 def test_a_job_can_be_started_by_its_file(job: str, options: tuple[str, ...]) -> None:

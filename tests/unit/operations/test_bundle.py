@@ -150,7 +150,7 @@ def change(file: Path, **properties: str | None) -> None:
 
 
 WHERE = "{conf}/application_properties.json: group 'spark.run.options'"
-JOBS = "(available: sensor_readings, stock_prices, stream, tidy)"
+JOBS = "(available: load, sensor_readings, stock_prices, stream, tidy)"
 
 
 @pytest.mark.parametrize(

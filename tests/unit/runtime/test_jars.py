@@ -41,6 +41,7 @@ def test_the_lock_of_the_lab() -> None:
         "com.globalmentor:hadoop-bare-naked-local-fs",
     ]
     assert sorted(lock) == [
+        "avro",
         "broker",
         "core",
         "delta",

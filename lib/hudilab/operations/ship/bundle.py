@@ -29,7 +29,7 @@ from hudilab.runtime.settings import Runtime, Settings, load_settings, run_optio
 __all__ = ["JAR", "build_bundle"]
 
 JAR = "lib/hudilab-dependencies.jar"
-GROUPS = ("core", "kafka", "msk")
+GROUPS = ("core", "kafka", "msk", "avro")
 # The local-disk file system that conf/local sets; no cluster writes to a local disk.
 NOT_DEPLOYED = "com.globalmentor:hadoop-bare-naked-local-fs"
 # What the jobs import and a Spark platform may lack. Not included: pyspark, which must be the

@@ -9,8 +9,8 @@ from typing import Any
 
 from hudilab.errors import BundleError
 from hudilab.operations.ship.deploy import CREDENTIALS, spark_properties
+from hudilab.runtime.cluster.submit import jar_groups
 from hudilab.runtime.java.jars import read_lock
-from hudilab.runtime.kafka import Access
 from hudilab.runtime.reader import read_options
 from hudilab.runtime.settings import Settings, run_options
 
@@ -102,10 +102,8 @@ def _restarts(endless: bool) -> dict[str, Any]:
 
 def _class_path(settings: Settings) -> dict[str, str]:
     """Return the settings that put the image's jars before Spark's own, in all processes."""
-    clients = [one for one in (settings.consumer, settings.producer) if one is not None]
-    iam = any(Access(one.bootstrap_servers).iam for one in clients)
     lock = read_lock(settings.project / "jars" / "jars.lock")
-    groups = ["core", "kafka", "s3", *(["msk"] if iam else [])]
+    groups = [*jar_groups(settings), "s3"]
     jars = [f"{LAB}/jars/{group}/{jar.file}" for group in groups for jar in lock[group]]
     return {
         "spark.driver.extraClassPath": ":".join(jars),

@@ -25,6 +25,7 @@ from hudilab.runtime.cluster.master import (
     find_master,
     own_master,
 )
+from hudilab.runtime.groups import Client
 from hudilab.runtime.java.jars import verify
 from hudilab.runtime.java.process import environment
 from hudilab.runtime.kafka import Access
@@ -34,7 +35,7 @@ from hudilab.runtime.settings import Settings, run_options
 from hudilab.runtime.spark_conf import needed, session_settings
 from hudilab.waiting import wait_for
 
-__all__ = ["Submitted", "find_job", "master_of", "submit", "submit_and_wait"]
+__all__ = ["Submitted", "find_job", "jar_groups", "master_of", "submit", "submit_and_wait"]
 
 JOBS = Path(hudilab.__file__).parent / "jobs"
 PATIENCE = 90.0  # seconds for a session and its first executor
@@ -172,7 +173,7 @@ def _command(
     """Return the command and its environment, after every check that is possible beforehand."""
     file, words = find_job(job), list(arguments)
     title = file.stem
-    groups = [] if bundle else _groups(settings)
+    groups = [] if bundle else jar_groups(settings)
     jars = verify(settings.project / "jars", needed(settings, groups))
     asked = session_settings(settings, jars)
     if bundle:
@@ -244,8 +245,10 @@ def _unpack(bundle: Path, folder: Path) -> Path:
     return root
 
 
-def _groups(settings: Settings) -> list[str]:
+def jar_groups(settings: Settings) -> list[str]:
     """Return the jar groups that the pipelines need."""
-    clients = [one for one in (settings.consumer, settings.producer) if one is not None]
+    groups = (settings.consumer, settings.producer, *settings.pipelines.values())
+    clients = [one for one in groups if isinstance(one, Client)]
     iam = any(Access(one.bootstrap_servers).iam for one in clients)
-    return ["core", "kafka", *(["msk"] if iam else [])]
+    avro = any(one.is_avro for one in settings.pipelines.values())
+    return ["core", "kafka", *(["msk"] if iam else []), *(["avro"] if avro else [])]

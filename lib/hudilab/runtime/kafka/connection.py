@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hudilab.errors import KafkaError
-from hudilab.runtime.groups import Consumer, Producer
+from hudilab.runtime.groups import Client
 from hudilab.runtime.locks import find
 
 __all__ = [
@@ -112,7 +112,7 @@ def present(group: Group | None) -> Group:
     return group
 
 
-def access(group: Consumer | Producer | None, env: Mapping[str, str] | None = None) -> Access:
+def access(group: Client | None, env: Mapping[str, str] | None = None) -> Access:
     """Return the access that a group of application_properties.json describes.
 
     The password comes from the environment. If the group names the home's own broker and that is

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from hudilab.errors import TableError
 from hudilab.writer.options import CLEAN, INLINE
 from hudilab.writer.spec import TableSpec
 
-__all__ = ["SMALL_LOG", "TIDY_EVERY", "tidy_options"]
+__all__ = ["SMALL_LOG", "TIDY_EVERY", "check_tidy", "tidy_options"]
 
 TIDY_EVERY = 20  # batches of appends
 COMPACT_EVERY = 10  # batches of upserts
 COMPACT_ALL_EVERY = 200
 CLEAN_AFTER = 20  # batches after a compaction of all: hoodie.clean.max.commits
 SMALL_LOG = 4 * 1024 * 1024  # bytes: some 30,000 rows of sensors
+
+
+def check_tidy(every: int | None, *, shared: bool) -> None:
+    """Raise TableError if a stream into a shared table is to tidy it."""
+    if shared and every is not None:
+        raise TableError(
+            f"tidy_every={every} is not allowed for a shared table: Hudi loses rows when two "
+            "writers merge files at the same time; leave out tidy_every, and merge files in one "
+            "separate job, with CALL run_clustering"
+        )
 
 
 def tidy_options(

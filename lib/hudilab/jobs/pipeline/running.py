@@ -1,0 +1,136 @@
+"""A pipeline that has been found and checked: its source and its table; write one to the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Any, NamedTuple, cast
+
+from pyspark.sql import SparkSession
+
+from hudilab.errors import ConfigError
+from hudilab.jobs.pipeline.reports import Reports
+from hudilab.jobs.pipeline.source import Source
+from hudilab.paths import Place
+from hudilab.runtime.pipelines import PREFIX, FilePipeline, Pipeline, TablePipeline, TopicPipeline
+from hudilab.runtime.places import prepare
+from hudilab.runtime.session import open_session
+from hudilab.runtime.settings import Settings, load_settings
+from hudilab.runtime.streams import stop_on_signal, until_end
+from hudilab.writer.commits import Commits
+from hudilab.writer.files import exists
+from hudilab.writer.ledger import BatchLedger
+from hudilab.writer.spec import TableSpec
+
+__all__ = ["Running", "find_group", "jars_of", "opened", "source_of"]
+
+
+class Running(NamedTuple):
+    """A pipeline's session, source and table."""
+
+    spark: SparkSession
+    source: Source[Any]
+    spec: TableSpec
+    place: Place
+
+    def write(
+        self, trigger: Mapping[str, Any] | None, as_json: bool = False, *, first_load: bool = False
+    ) -> Iterator[str]:
+        """Run the stream until its end or a signal; yield a line for each batch, and a last one.
+
+        Args:
+            trigger: Spark's; None writes what is there, then ends.
+            as_json: Yield JSON objects.
+            first_load: Write batch 0 alone, see `FirstLoad`.
+
+        Raises:
+            LabError: Source, checkpoint and table do not belong together, or the stream failed.
+        """
+        ledger = BatchLedger(
+            self.spark,
+            self.spec,
+            self.place,
+            self.source.identity,
+            quarantine=self.source.group.quarantine == "true",
+            first_load=first_load,
+        )
+        reports = Reports(self.source, ledger, self.place, as_json=as_json)
+        rows = self.source.stream(whole=first_load)
+        stream = rows.writeStream.foreachBatch(reports.write_batch)
+        stream = stream.option("checkpointLocation", self.place.checkpoint)
+        with stop_on_signal() as signals:
+            query = stream.trigger(**(trigger or {"availableNow": True})).start()
+            with closing(until_end([query], signals)) as turns:
+                for _ in turns:
+                    yield from reports.new(query)
+        yield self._summary(as_json)
+
+    def _summary(self, as_json: bool) -> str:
+        rows = commits = 0
+        if exists(self.spark, self.place.table):
+            rows = self.spark.read.format("hudi").load(self.place.table).count()
+            commits = Commits(self.spark, self.place.table).count()
+        if as_json:
+            return json.dumps({"table": self.place.table, "rows": rows, "commits": commits})
+        if not commits:
+            return f"hudilab: stopped before the first commit; table={self.place.table}"
+        return f"hudilab: rows={rows} commits={commits} table={self.place.table}"
+
+
+@contextmanager
+def opened(name: str, run_id: str) -> Iterator[Running]:
+    """Open a session for the pipeline NAME, and check its source; stop the session at the end.
+
+    Raises:
+        LabError: The group, the source, the schema or the query is wrong.
+    """
+    settings = load_settings()
+    group = find_group(settings, name)
+    place = prepare(settings, run_id=run_id, table=group.table_name)
+    spec = TableSpec(name=place.name, **group.table())
+    spark = open_session(settings, app=name, groups=jars_of(group))
+    try:
+        source = source_of(spark, settings, name)
+        source.check()
+        yield Running(spark, source, spec, place)
+    finally:
+        spark.stop()
+
+
+def find_group(settings: Settings, name: str) -> Pipeline:
+    """Return the settings' group `pipeline.NAME`; raise ConfigError if there is none."""
+    if (found := settings.pipelines.get(name)) is not None:
+        return found
+    there = ", ".join(settings.pipelines) or "none"
+    raise ConfigError(
+        f"there is no group {PREFIX + name!r} in {settings.source} (pipelines found: {there}); "
+        "add it with the keys source.format, source.path, table.name, record.key and ordering"
+    )
+
+
+def jars_of(group: Pipeline) -> list[str]:
+    """Return the groups of jars that a pipeline's session needs."""
+    groups = ["core", *(["avro"] if group.is_avro else [])]
+    if isinstance(group, TopicPipeline):
+        from hudilab.runtime.kafka import access
+
+        groups += ["kafka", *(["msk"] if access(group).iam else [])]
+    return groups
+
+
+def source_of(spark: SparkSession, settings: Settings, name: str) -> Source[Any]:
+    """Return the source of the pipeline NAME, unchecked."""
+    # Imported here: only topics need the Kafka client.
+    group = find_group(settings, name)
+    if isinstance(group, TopicPipeline):
+        from hudilab.jobs.pipeline.topic import Topic
+
+        return Topic(spark, settings, name, group)
+    if isinstance(group, TablePipeline):
+        from hudilab.jobs.pipeline.changes import Changes
+
+        return Changes(spark, settings, name, group)
+    from hudilab.jobs.pipeline.folder import Folder
+
+    return Folder(spark, settings, name, cast(FilePipeline, group))

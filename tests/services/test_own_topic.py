@@ -1,0 +1,176 @@
+"""A topic that another program fills becomes a table: JSON and Avro, with a login or without."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+from refusals import refused
+from running import end_jvm
+from unit.runtime.settings_files import group, load, write
+
+from hudilab.errors import ConfigError, StreamError
+from hudilab.jobs.pipeline.preview import preview
+from hudilab.jobs.pipeline.running import Running, find_group, source_of
+from hudilab.runtime.kafka import Access, create_topics
+from hudilab.runtime.places import prepare
+from hudilab.runtime.session import open_session
+from hudilab.runtime.settings import Settings
+from hudilab.writer.spec import TableSpec
+
+GOOD: list[dict[str, Any]] = [
+    {"id": 1, "city": "Oslo", "at": "2026-01-01T00:00:00Z"},
+    {"id": 2, "city": None},
+]
+AVRO = {
+    "type": "record",
+    "name": "visit",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "city", "type": ["null", "string"], "default": None},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def spark(settings: Settings) -> Iterator[SparkSession]:
+    session = open_session(settings, app="own topic", groups=("core", "kafka", "avro"))
+    yield session
+    end_jvm(session)
+
+
+class Own:
+    """Someone's topic, and a group that describes it."""
+
+    def __init__(
+        self, spark: SparkSession, folder: Path, home: Path, kafka: Access, **changes: str
+    ) -> None:
+        # The login of the broker is in its home.
+        self.spark, self.home, self.kafka = spark, home, kafka
+        self.conf, self.topic = folder / "conf", folder.name
+        create_topics(self.kafka, {self.topic: 2})
+        named = {name.replace("_", "."): value for name, value in changes.items()}
+        properties = {
+            "source.format": "kafka",
+            "topic.name": self.topic,
+            "bootstrap.servers": self.kafka.servers,
+            "source.schema": "id BIGINT, city STRING, at TIMESTAMP",
+            "table.name": re.sub(r"\W", "_", self.topic),
+            "record.key": "id",
+            "ordering": "kafka_offset",
+        } | named
+        properties = {key: value for key, value in properties.items() if value}
+        self.file = write(self.conf, [group(), group("pipeline.own", properties)])
+
+    def send(self, *values: bytes | None) -> None:
+        producer = Producer(self.kafka.client_options())
+        for value in values:
+            producer.produce(self.topic, value, key=b"one partition")
+        assert producer.flush(30) == 0
+
+    def pipeline(self) -> Running:
+        settings = load(self.conf, HUDILAB_HOME=str(self.home))
+        found = find_group(settings, "own")
+        place = prepare(settings, table=found.table_name)
+        source = source_of(self.spark, settings, "own")
+        source.check()
+        return Running(self.spark, source, TableSpec(name=place.name, **found.table()), place)
+
+    def check(self) -> str:
+        return "\n".join(preview(self.pipeline()))
+
+    def run(self, *, first_load: bool = False) -> list[dict[str, Any]]:
+        lines = self.pipeline().write(None, as_json=True, first_load=first_load)
+        return [json.loads(line) for line in lines][:-1]
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        rows = self.spark.read.format("hudi").load(self.pipeline().place.table)
+        return sorted(tuple(row) for row in rows.select("id", "city", "kafka_offset").collect())
+
+
+Make = Callable[..., Own]
+
+
+@pytest.fixture
+def make(spark: SparkSession, tmp_path: Path, settings: Settings, kafka: Access) -> Make:
+    return partial(Own, spark, tmp_path, settings.home, kafka)
+
+
+def as_json(*rows: object) -> list[bytes]:
+    return [json.dumps(row).encode() for row in rows]
+
+
+def test_json(make: Make) -> None:
+    own = make(quarantine="true")
+    assert own.check().endswith("before the first message is there; nothing was written")
+    own.send(*as_json(*GOOD), b"{", b'{"id": "seven"}', None)
+    shown = own.check()
+    assert "3 rows of the sample would be set aside: the record key (id) is null" in shown
+    (told,) = own.run(first_load=True)
+    assert told.pop("rows_per_second") > 0
+    assert told == {"batch": 0, "rows": 5, "set_aside": 3, "messages_behind": 0}
+    own.send(*as_json({"id": 2, "city": "Bergen"}))
+    (told,) = own.run()
+    assert (told["batch"], told["rows"], told["set_aside"]) == (1, 1, 0)
+    assert own.rows() == [(1, "Oslo", 0), (2, "Bergen", 5)]
+    aside = own.spark.read.format("hudi").load(own.pipeline().place.quarantine)
+    kept = [json.loads(row.row) for row in aside.orderBy("number").collect()]
+    texts = [(row["kafka_offset"], row["kafka_value"]) for row in kept]
+    assert texts == [(2, "{"), (3, '{"id": "seven"}'), (4, None)]
+
+
+def test_a_message_that_does_not_fit(make: Make) -> None:
+    own = make()
+    own.send(*as_json(GOOD[0]), b'{"id": "seven"}')
+    where = (str(own.file), "group 'pipeline.own'", "key 'value.format'", f"topic {own.topic}")
+    remedy = '; fix the key or source.schema, or set such messages aside: "quarantine": "true"'
+    with refused(ConfigError, *where, "cannot be read as json", remedy=remedy):
+        own.check()
+    with pytest.raises(StreamError, match="resumes from its checkpoint"):
+        own.run()
+
+
+def test_a_schema_that_is_missing(make: Make) -> None:
+    own = make(source_schema="")
+    where = (str(own.file), "group 'pipeline.own'", "key 'source.schema'")
+    with refused(ConfigError, *where, remedy='; add it: "source.schema": "id BIGINT, ..."'):
+        own.check()
+    own.send(*as_json(*GOOD))
+    schema = "at STRING,city STRING,id BIGINT"
+    with refused(ConfigError, *where, remedy=f'; add "source.schema": "{schema}"'):
+        own.check()
+
+
+@pytest.mark.parametrize("kind", ["avro", "avro-confluent"])
+def test_avro(make: Make, kind: str) -> None:
+    own = make(
+        value_format=kind,
+        source_schema=json.dumps(AVRO),
+        quarantine="true",
+    )
+    head = b"\0\0\0\0\7" if kind == "avro-confluent" else b""
+    values = []
+    for row in GOOD:
+        value = io.BytesIO()
+        fastavro.schemaless_writer(value, AVRO, {key: row[key] for key in ("id", "city")})
+        values.append(head + value.getvalue())
+    own.send(*values, b"not Avro", None)
+    (told,) = own.run()
+    assert (told["rows"], told["set_aside"]) == (4, 2)
+    assert own.rows() == [(1, "Oslo", 0), (2, None, 1)]
+
+
+def test_avro_without_a_schema(make: Make) -> None:
+    own = make(source_schema="", value_format="avro")
+    remedy = 'add it: "source.schema": "{\\"type\\": \\"record\\", ...}"'
+    with refused(ConfigError, "without the schema that wrote it", remedy=f"; {remedy}"):
+        own.check()
