@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hudilab.paths import Place
     from hudilab.runtime.pipelines import Pipeline
     from hudilab.runtime.settings import Settings
+    from hudilab.writer.catalog.register import Catalog
     from hudilab.writer.spec import TableSpec
 
 __all__ = ["Options", "command", "run"]
@@ -55,7 +56,7 @@ def run(options: Options) -> Iterator[str]:
     # Imported here: slow to load, and not needed to show the help.
     from hudilab.jobs.pipeline.preview import preview
     from hudilab.jobs.pipeline.source import Source
-    from hudilab.runtime.places import prepare
+    from hudilab.runtime.places import catalog_of, prepare
     from hudilab.runtime.session import open_session
     from hudilab.runtime.settings import load_settings
     from hudilab.writer.spec import TableSpec
@@ -64,14 +65,16 @@ def run(options: Options) -> Iterator[str]:
     group = _group(settings, options.name)
     place = prepare(settings, run_id=options.run_id, table=group.table_name)
     spec = TableSpec(name=place.name, **group.table())
-    spark = open_session(settings, app=options.name)
+    spark = open_session(settings, app=options.name, names=False)
     try:
         source = Source(spark, settings, options.name, group)
         source.check()
         if options.check:
             yield from preview(spark, source, spec, place)
             return
-        _write(spark, source, spec, place, options)
+        catalog = catalog_of(spark, settings, spec, place)
+        _write(spark, source, spec, catalog, options)
+        catalog.register()
         yield _summary(spark, place)
     finally:
         spark.stop()
@@ -90,15 +93,15 @@ def _group(settings: Settings, name: str) -> Pipeline:
 
 
 def _write(
-    spark: SparkSession, source: Source, spec: TableSpec, place: Place, options: Options
+    spark: SparkSession, source: Source, spec: TableSpec, catalog: Catalog, options: Options
 ) -> None:
     from hudilab.runtime.streams import drain, stop_on_signal
     from hudilab.writer.ledger import BatchLedger
 
-    identity = {"source": f"{source.group.source_format} of {source.path}"}
+    place, identity = catalog.place, {"source": f"{source.group.source_format} of {source.path}"}
     quarantine = source.group.quarantine == "true"
     ledger = BatchLedger(spark, spec, place, identity, quarantine=quarantine)
-    stream = source.stream().writeStream.foreachBatch(ledger.write_batch)
+    stream = source.stream().writeStream.foreachBatch(catalog.after(ledger.write_batch))
     stream = stream.option("checkpointLocation", place.checkpoint)
     if options.available_now:
         stream = stream.trigger(availableNow=True)

@@ -23,6 +23,7 @@ from hudilab.jobs.pipeline.source import Source
 from hudilab.paths import Place
 from hudilab.runtime.places import prepare
 from hudilab.runtime.settings import load_settings
+from hudilab.writer.catalog.register import Catalog
 from hudilab.writer.files import exists
 from hudilab.writer.spec import TableSpec
 
@@ -80,7 +81,7 @@ class Own:
         source, spec, place = self.source()
         source.check()
         options = stream.Options(name="own", available_now=True)
-        stream._write(self.spark, source, spec, place, options)
+        stream._write(self.spark, source, spec, Catalog(self.spark, spec, place, None), options)
         rows = self.spark.read.format("hudi").load(place.table)
         return sorted(
             tuple(row) for row in rows.selectExpr("station", "string(day)", "celsius").collect()
