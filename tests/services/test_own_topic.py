@@ -25,6 +25,7 @@ from hudilab.runtime.kafka import Access, create_topics
 from hudilab.runtime.places import prepare
 from hudilab.runtime.session import open_session
 from hudilab.runtime.settings import Settings
+from hudilab.writer.catalog.register import Catalog
 from hudilab.writer.spec import TableSpec
 
 GOOD: list[dict[str, Any]] = [
@@ -83,7 +84,8 @@ class Own:
         place = prepare(settings, table=found.table_name)
         source = source_of(self.spark, settings, "own")
         source.check()
-        return Running(self.spark, source, TableSpec(name=place.name, **found.table()), place)
+        spec = TableSpec(name=place.name, **found.table())
+        return Running(self.spark, source, spec, place, Catalog(self.spark, spec, place, None))
 
     def check(self) -> str:
         return "\n".join(preview(self.pipeline()))

@@ -49,10 +49,15 @@ def kind_of(name: services.Name) -> Kind:
     return Kind(name, partial(start, **options), functions.find, functions.stop, options)
 
 
-KINDS = [kind_of(name) for name in services.NAMES]
+# All start alike: for every day, those that have no tests of their own are enough.
+RARE = ("metastore",)
+KINDS = [
+    pytest.param(kind_of(name), id=name, marks=[pytest.mark.deep] if name in RARE else [])
+    for name in services.NAMES
+]
 
 
-@pytest.fixture(scope="module", params=KINDS, ids=lambda kind: kind.name)
+@pytest.fixture(scope="module", params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Kind:
     kind: Kind = request.param
     return kind

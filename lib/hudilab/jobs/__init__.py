@@ -108,7 +108,7 @@ def run_on_table(
 
     settings = load_settings()
     uri = table_uri(table, settings, command)
-    spark = open_session(settings, app=command)
+    spark = open_session(settings, app=command, names=False)
     try:
         work = task(spark, uri)
         if not dry_run:

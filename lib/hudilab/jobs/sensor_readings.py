@@ -21,10 +21,11 @@ from hudilab.jobs import RunId, TableType, as_command
 from hudilab.lessons.sizes import check_sizes
 from hudilab.lessons.sources import readings_table, sensor_stream
 from hudilab.paths import Place
-from hudilab.runtime.places import prepare
+from hudilab.runtime.places import catalog_of, prepare
 from hudilab.runtime.session import open_session
 from hudilab.runtime.settings import load_settings
 from hudilab.runtime.streams import drain, stop_on_signal
+from hudilab.writer.catalog.register import Catalog
 from hudilab.writer.commits import Commits
 from hudilab.writer.files import exists
 from hudilab.writer.ledger import BatchLedger
@@ -65,9 +66,11 @@ def run(options: Options) -> Iterator[str]:
     settings = load_settings(options.runtime)
     place = prepare(settings, run_id=options.run_id, database=options.database)
     spec = readings_table(name=place.name, table_type=options.table_type)
-    spark = open_session(settings, app="sensor_readings")
+    spark = open_session(settings, app="sensor_readings", names=False)
     try:
-        write(spark, place, spec, sizes, options.trigger_seconds)
+        catalog = catalog_of(spark, settings, spec, place)
+        write(spark, place, spec, sizes, options.trigger_seconds, catalog)
+        catalog.register()
         line = _summary(spark, place)
     finally:
         spark.stop()
@@ -92,11 +95,13 @@ def write(
     spec: TableSpec,
     sizes: Mapping[str, int],
     trigger_seconds: float = 0.0,
+    catalog: Catalog | None = None,
 ) -> StreamingQuery:
     """Run the stream from its checkpoint to its last batch; return its query.
 
     Args:
         sizes: rows, batches, sensors, seed.
+        catalog: registers the table after each batch.
 
     Raises:
         StreamError: The stream was refused or failed.
@@ -110,7 +115,8 @@ def write(
         rows=rows,
     )
     ledger = BatchLedger(spark, spec, place, sizes, batches)
-    stream = readings.writeStream.foreachBatch(ledger.write_batch)
+    write_batch = catalog.after(ledger.write_batch) if catalog else ledger.write_batch
+    stream = readings.writeStream.foreachBatch(write_batch)
     stream = stream.option("checkpointLocation", place.checkpoint)
     stream = stream.trigger(processingTime=f"{trigger_seconds} seconds")
     with stop_on_signal() as signals:

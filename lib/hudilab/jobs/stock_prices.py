@@ -22,7 +22,7 @@ from hudilab.lessons.prices import KEY, ORDERING, outgoing, read_prices
 from hudilab.paths import Place
 from hudilab.runtime.groups import Consumer
 from hudilab.runtime.kafka import Access, TopicIdentity, access, check_topics, present
-from hudilab.runtime.places import prepare
+from hudilab.runtime.places import catalog_of, prepare
 from hudilab.runtime.session import open_session
 from hudilab.runtime.settings import load_settings
 from hudilab.runtime.streams import run_until_end, stop_on_signal
@@ -70,11 +70,13 @@ def run(options: Options) -> None:
     place = prepare(settings, run_id=options.run_id, table=producer.table_name)
     spec = table_spec(place, options.table_type)
     groups = ["core", "kafka", *(["msk"] if reader.iam or writer.iam else [])]
-    spark = open_session(settings, app="stock_prices", groups=groups)
+    spark = open_session(settings, app="stock_prices", groups=groups, names=False)
     _messages(spark, consumer, reader, options).createOrReplaceTempView(consumer.table_name)
     rows = spark.table(consumer.table_name)
     topic = TopicIdentity(spark, reader, consumer.topic_name)
     ledger = BatchLedger(spark, spec, place, topic)
+    catalog = catalog_of(spark, settings, spec, place)
+    write_batch = catalog.after(_previewed(ledger, settings.runtime == "LOCAL"))
     to_topic = (
         outgoing(rows, producer.topic_name, producer.dead_letter_topic_name)
         .writeStream.format("kafka")
@@ -84,7 +86,7 @@ def run(options: Options) -> None:
     to_table = (
         rows.where("reason IS NULL")
         .select(*KEY, "price", "topic", "partition", ORDERING)
-        .writeStream.foreachBatch(_previewed(ledger, settings.runtime == "LOCAL"))
+        .writeStream.foreachBatch(write_batch)
         .option("checkpointLocation", place.checkpoint)
     )
     trigger: dict[str, Any] = {"processingTime": f"{options.trigger_seconds} seconds"}
@@ -92,6 +94,7 @@ def run(options: Options) -> None:
         trigger = {"availableNow": True}
     queries = [stream.trigger(**trigger).start() for stream in (to_topic, to_table)]
     _await_end(queries, consumer.topic_name)
+    catalog.register()
 
 
 def _messages(

@@ -204,7 +204,7 @@ def _cluster(settings: Settings) -> Check:
 
 def _spark(settings: Settings) -> list[Check]:
     try:
-        spark = open_session(settings, app="doctor")
+        spark = open_session(settings, app="doctor", names=False)
     except LabError as error:
         return [_failed("spark", error)]
     try:

@@ -10,14 +10,18 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr
 from pydantic_core import PydanticCustomError
 
+from hudilab.writer.catalog.metastore import SCHEME, Metastore
+
 __all__ = [
     "FILE",
     "KNOWN",
+    "METASTORE_GROUP",
     "RUN_GROUP",
     "TABLE_GROUP",
     "Client",
     "Consumer",
     "Entry",
+    "Hive",
     "PathText",
     "Producer",
     "RunOptions",
@@ -32,6 +36,7 @@ __all__ = [
 FILE = "application_properties.json"
 TABLE_GROUP = "HudiTable0"
 RUN_GROUP = "spark.run.options"
+METASTORE_GROUP = "metastore"
 
 
 def _not_padded(value: str) -> str:
@@ -184,6 +189,29 @@ class RunOptions(BaseModel):
     arguments: Words = ""
 
 
+def _thrift(value: str) -> str:
+    host = value.removeprefix(SCHEME)
+    try:
+        if host == value or "," in host:
+            raise ValueError
+        servers(host)
+    except (PydanticCustomError, ValueError):
+        raise PydanticCustomError("thrift", "is not thrift://host:port") from None
+    return value
+
+
+class Hive(BaseModel):
+    """Group metastore: a Hive metastore, in which other programs find the tables by name."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    uri: Annotated[Text, AfterValidator(_thrift)]
+    database_name: _Name = Field("default", alias="database.name")
+
+    def target(self) -> Metastore:
+        """Return what the writer takes."""
+        return Metastore(self.uri, self.database_name)
+
+
 class Entry(BaseModel):
     """An entry of the file's list: a group's name and its keys."""
 
@@ -198,6 +226,7 @@ KNOWN: dict[str, type[BaseModel]] = {
     "consumer.config.0": Consumer,
     "producer.config.0": Producer,
     RUN_GROUP: RunOptions,
+    METASTORE_GROUP: Hive,
 }
 
 

@@ -15,11 +15,13 @@ from hudilab.paths import Place, local_path, locate, rewrite_scheme
 from hudilab.runtime.private import private_folder
 from hudilab.runtime.s3 import check_warehouse, endpoint
 from hudilab.runtime.settings import Settings
+from hudilab.writer.catalog.register import Catalog
 from hudilab.writer.files import delete_tree, exists, file_system, table_properties
 from hudilab.writer.spec import TableSpec
 
 __all__ = [
     "LESSONS",
+    "catalog_of",
     "check_place",
     "check_writable",
     "make_home",
@@ -126,6 +128,12 @@ def register(spark: SparkSession, spec: TableSpec, place: Place, name: str) -> s
     statement = f"CREATE TABLE {name} USING hudi TBLPROPERTIES ({properties}) LOCATION '{location}'"
     spark.sql(statement)
     return statement
+
+
+def catalog_of(spark: SparkSession, settings: Settings, spec: TableSpec, place: Place) -> Catalog:
+    """Return what registers a table with the settings' metastore; without one it does nothing."""
+    group = settings.metastore
+    return Catalog(spark, spec, place, None if group is None else group.target())
 
 
 def prepare(settings: Settings, *, run_id: str = "", table: str = "", database: str = "") -> Place:

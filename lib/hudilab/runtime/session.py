@@ -19,31 +19,38 @@ from hudilab.runtime.java.process import environment, java_end, log_file, output
 from hudilab.runtime.places import make_home
 from hudilab.runtime.reader import read_options
 from hudilab.runtime.settings import Settings
-from hudilab.runtime.spark_conf import SECRET, needed, session_settings
+from hudilab.runtime.spark_conf import SECRET, catalog_settings, needed, session_settings
 from hudilab.runtime.submitted import submitted_session
 
 __all__ = ["describe", "open_session"]
 
 
 def open_session(
-    settings: Settings, app: str = "hudilab", groups: Sequence[str] = ("core",)
+    settings: Settings,
+    app: str = "hudilab",
+    groups: Sequence[str] = ("core",),
+    *,
+    names: bool = True,
 ) -> SparkSession:
     """Return a session with Hudi on its class path; reuse a live one if its settings match.
 
     Never downloads: jars come from `jars/`, verified against `jars.lock`. Prints nothing. Under
     spark-submit, its class path and settings are checked instead.
 
+    Args:
+        names: use the settings' metastore, if any, for SQL; a job must not depend on it.
+
     Raises:
         JavaError: no suitable Java was found.
         JarError: a jar is missing or altered.
         PathError: the home cannot be written.
         SessionError: a live session has different static settings, its JVM has ended, or the
-            cluster does not answer or has no room.
+            cluster or the metastore does not answer, or the cluster has no room.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return submitted_session(settings, app)
+        return submitted_session(settings, app, names=names)
     jars = verify(settings.project / "jars", needed(settings, groups))
-    asked = session_settings(settings, jars)
+    asked = session_settings(settings, jars) | (catalog_settings(settings) if names else {})
     if end := java_end():
         raise SessionError(f"this kernel has no Spark any more: {end}")
     if SparkSession.getActiveSession() is not None:

@@ -13,9 +13,11 @@ from pydantic_core import PydanticCustomError
 from hudilab.errors import ConfigError
 from hudilab.runtime.groups import (
     FILE,
+    METASTORE_GROUP,
     RUN_GROUP,
     TABLE_GROUP,
     Consumer,
+    Hive,
     Producer,
     RunOptions,
     no_credentials,
@@ -48,6 +50,7 @@ class Settings:
         consumer: Group consumer.config.0, if present; BOOTSTRAP_SERVERS overrides its servers.
         producer: Group producer.config.0, if present; BOOTSTRAP_SERVERS overrides its servers.
         run: Group spark.run.options, if present.
+        metastore: Group metastore, if present.
         pipelines: Groups pipeline.NAME, by NAME.
         origins: The file that each (group, key) was read from; see `origin`.
     """
@@ -66,6 +69,7 @@ class Settings:
     consumer: Consumer | None = None
     producer: Producer | None = None
     run: RunOptions | None = None
+    metastore: Hive | None = None
     pipelines: Mapping[str, Pipeline] = field(default_factory=dict)
     origins: Mapping[tuple[str, str], Path] = field(default_factory=dict, compare=False, repr=False)
 
@@ -119,7 +123,7 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
     table = models.pop(TABLE_GROUP).model_dump() | (
         {"warehouse_path": warehouse} if warehouse else {}
     )
-    run = models.pop(RUN_GROUP, None)
+    alone = {"run": models.pop(RUN_GROUP, None), "metastore": models.pop(METASTORE_GROUP, None)}
     own = {name: models.pop(name) for name in groups.models if name.startswith(PREFIX)}
     pipelines = {
         name.removeprefix(PREFIX): group.model_copy(update=override).at(home)
@@ -127,7 +131,7 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
         else group
         for name, group in own.items()
     }
-    others: dict[str, Any] = {"run": run, "pipelines": pipelines} | {
+    others: dict[str, Any] = {**alone, "pipelines": pipelines} | {
         name.partition(".")[0]: group.model_copy(update=override) for name, group in models.items()
     }
     paths: dict[str, Any] = {"home": home, "conf_dir": conf, "project": project}

@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hudilab.errors import SessionError
+from hudilab.runtime.groups import METASTORE_GROUP
 from hudilab.runtime.java.class_archive import ARCHIVE, class_path, with_archive
 from hudilab.runtime.reader import read_options
 from hudilab.runtime.s3 import older_names, spark_settings
 from hudilab.runtime.settings import Settings
+from hudilab.writer.catalog.metastore import trouble
 
-__all__ = ["SECRET", "needed", "overlay", "session_settings"]
+__all__ = ["SECRET", "catalog_settings", "needed", "overlay", "session_settings"]
 
 # Settings with a matching name never go on a command line.
 SECRET = re.compile(r"(?i)secret|password|token|access[.]?key")
@@ -54,6 +56,28 @@ def session_settings(settings: Settings, jars: Sequence[Path]) -> dict[str, str]
     asked["spark.sql.defaultCatalog"] = settings.catalog_name
     asked |= {} if settings.is_local else spark_settings(settings)
     return asked | _cluster(settings, asked) if settings.on_cluster else asked
+
+
+def catalog_settings(settings: Settings) -> dict[str, str]:
+    """Return the Spark settings with which SQL finds the names of the settings' metastore.
+
+    Raises:
+        SessionError: the metastore does not answer; Spark would try for minutes.
+    """
+    if settings.metastore is None:
+        return {}
+    uri = settings.metastore.uri
+    if problem := trouble(uri):
+        raise SessionError(
+            f"the metastore {uri} of group {METASTORE_GROUP!r} in "
+            f"{settings.origin(METASTORE_GROUP, 'uri')} is not usable: {problem}; start it (on "
+            "this machine: hudilab services start metastore), or remove the group"
+        )
+    return {
+        "spark.sql.catalogImplementation": "hive",
+        "spark.hadoop.hive.metastore.uris": uri,
+        "spark.hadoop.hive.metastore.client.socket.timeout": "20s",  # the default: ten minutes
+    }
 
 
 def _cluster(settings: Settings, asked: Mapping[str, str]) -> dict[str, str]:

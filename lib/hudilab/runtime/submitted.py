@@ -13,6 +13,7 @@ from hudilab.runtime.cluster.registration import await_executor, create_session
 from hudilab.runtime.reader import read_options
 from hudilab.runtime.s3 import spark_settings
 from hudilab.runtime.settings import Settings
+from hudilab.runtime.spark_conf import catalog_settings
 
 __all__ = ["submitted_session"]
 
@@ -28,11 +29,12 @@ _NEEDED = (
 )
 
 
-def submitted_session(settings: Settings, app: str) -> SparkSession:
+def submitted_session(settings: Settings, app: str, *, names: bool) -> SparkSession:
     """Return spark-submit's session: it has started the JVM and chosen class path and settings."""
     builder = SparkSession.builder.appName(app)
     asked = {} if settings.is_local else spark_settings(settings)
     asked["spark.sql.defaultCatalog"] = settings.catalog_name
+    asked |= catalog_settings(settings) if names else {}
     for key, value in asked.items():
         builder = builder.config(key, value)
     spark = create_session(builder, settings)

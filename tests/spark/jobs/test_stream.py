@@ -23,6 +23,7 @@ from hudilab.jobs.pipeline.preview import preview
 from hudilab.jobs.pipeline.running import Running, find_group, source_of
 from hudilab.runtime.places import prepare
 from hudilab.runtime.settings import load_settings
+from hudilab.writer.catalog.register import Catalog
 from hudilab.writer.files import exists
 from hudilab.writer.spec import TableSpec
 
@@ -69,7 +70,8 @@ class Own:
         place = prepare(settings, table=group.table_name)
         source = source_of(self.spark, settings, "own")
         source.check()
-        return Running(self.spark, source, TableSpec(name=place.name, **group.table()), place)
+        spec = TableSpec(name=place.name, **group.table())
+        return Running(self.spark, source, spec, place, Catalog(self.spark, spec, place, None))
 
     def check(self) -> list[str]:
         return [line for text in preview(self.pipeline()) for line in text.splitlines()]

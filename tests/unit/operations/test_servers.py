@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hudilab.errors import ServiceError
-from hudilab.operations.servers import cluster, history, kafka, process, s3, spark
+from hudilab.operations.servers import cluster, history, kafka, metastore, process, s3, spark
 from hudilab.operations.servers.folder import starting
 from hudilab.runtime.cluster import applications
 from hudilab.runtime.cluster.master import Master
@@ -53,6 +53,9 @@ def test_a_server_that_does_not_answer(
     assert refusal(history._wait, sleeper, url, 0.1) == (
         f"the history server did not answer at {url}{rest}"
     )
+    assert refusal(metastore._wait, sleeper, 1, 0.1) == (
+        f"the metastore did not answer at thrift://{NOWHERE}{rest}"
+    )
 
 
 LOG = Path("/home/services/kafka/kafka.log")
@@ -82,6 +85,21 @@ LOG = Path("/home/services/kafka/kafka.log")
             f"another program took the S3 server's port; start again (log: {LOG})",
         ),
         (s3._why, "", f"S3Proxy exited with code 1: no output; see {LOG}"),
+        (
+            metastore._why,
+            "Caused by: java.sql.SQLException: No space left on device",
+            f"the disk of {LOG.parent} is full; free space, or set HUDILAB_HOME (log: {LOG})",
+        ),
+        (
+            metastore._why,
+            "Caused by: java.net.BindException: Address already in use",
+            f"another program took the metastore's port; start again (log: {LOG})",
+        ),
+        (
+            metastore._why,
+            "java.lang.IllegalStateException: no",
+            f"the metastore exited with code 1: java.lang.IllegalStateException: no; see {LOG}",
+        ),
     ],
 )
 def test_a_server_that_ends_at_once(

@@ -70,6 +70,43 @@ def test_run_options_that_are_wrong(tmp_path: Path, changes: dict[str, Any], tex
     assert run_refusal(tmp_path, **changes) == f"group 'spark.run.options'{text}"
 
 
+# --- a metastore
+
+
+def test_a_metastore(tmp_path: Path) -> None:
+    write(tmp_path, [group(), group("metastore", {"uri": "thrift://hive.example:9083"})])
+    found = load(tmp_path).metastore
+    assert found is not None
+    assert found.target() == ("thrift://hive.example:9083", "default")
+    own = {"uri": "thrift://[::1]:9083", "database.name": "lab"}
+    write(tmp_path, [group(), group("metastore", own)])
+    again = load(tmp_path, BOOTSTRAP_SERVERS="a:1").metastore
+    assert again is not None
+    assert again.target() == ("thrift://[::1]:9083", "lab")
+    write(tmp_path, [group()])
+    assert load(tmp_path).metastore is None
+
+
+@pytest.mark.parametrize(
+    ("properties", "text"),
+    [
+        ({}, " has no key 'uri'"),
+        ({"uri": "127.0.0.1:9083"}, ": key 'uri' is not thrift://host:port"),
+        ({"uri": "thrift://a"}, ": key 'uri' is not thrift://host:port"),
+        ({"uri": "thrift://a:1,thrift://b:1"}, ": key 'uri' is not thrift://host:port"),
+        (
+            {"uri": "thrift://a:1", "database.name": "a b"},
+            ": key 'database.name' is not a valid name (letters, digits and _, not starting with a "
+            "digit)",
+        ),
+        ({"uris": "thrift://a:1"}, " has an unknown key 'uris' (did you mean 'uri'?)"),
+    ],
+)
+def test_a_metastore_that_is_wrong(tmp_path: Path, properties: dict[str, Any], text: str) -> None:
+    told = file_refusal(tmp_path, [group(), group("metastore", properties)])
+    assert f"group 'metastore'{text}" in told
+
+
 # --- Kafka's groups
 
 

@@ -6,12 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
 from hudilab.errors import SessionError
+from hudilab.runtime.groups import Hive
 from hudilab.runtime.java.class_archive import ARCHIVE, class_path
 from hudilab.runtime.java.find import spark_home
 from hudilab.runtime.settings import Settings, load_settings
-from hudilab.runtime.spark_conf import SECRET, needed, overlay, session_settings
+from hudilab.runtime.spark_conf import (
+    SECRET,
+    catalog_settings,
+    needed,
+    overlay,
+    session_settings,
+)
 
 
 @pytest.fixture
@@ -39,6 +47,24 @@ def test_a_runtime_without_spark_settings(tmp_path: Path) -> None:
         "exist; create it with spark.master and whatever else this runtime needs, or use "
         "RUNTIME_ENV=LOCAL"
     )
+
+
+def test_without_a_metastore_a_session_has_its_own_names(settings: Settings) -> None:
+    assert catalog_settings(settings) == {}
+
+
+def test_a_metastore_that_is_none(settings: Settings) -> None:
+    group = Hive.model_validate({"uri": "thrift://127.0.0.1:1"})
+    with refused(
+        SessionError,
+        "thrift://127.0.0.1:1",
+        "group 'metastore'",
+        str(settings.source),
+        "it cannot be reached (Connection refused)",
+        remedy="; start it (on this machine: hudilab services start metastore), or remove the "
+        "group",
+    ):
+        catalog_settings(replace(settings, metastore=group))
 
 
 @pytest.mark.parametrize(

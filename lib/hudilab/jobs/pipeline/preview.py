@@ -24,7 +24,7 @@ def preview(pipeline: Running) -> Iterator[str]:
     Raises:
         LabError: The sample, the spec or the existing table does not fit.
     """
-    spark, source, spec, place = pipeline
+    spark, source, spec, place, _ = pipeline
     yield f"source: {source.describe()}"
     if (found := source.sample()) is None:
         yield f"nothing to show before the first {source.unit} is there; nothing was written"

@@ -14,10 +14,11 @@ from hudilab.jobs.pipeline.reports import Reports
 from hudilab.jobs.pipeline.source import Source
 from hudilab.paths import Place
 from hudilab.runtime.pipelines import PREFIX, FilePipeline, Pipeline, TablePipeline, TopicPipeline
-from hudilab.runtime.places import prepare
+from hudilab.runtime.places import catalog_of, prepare
 from hudilab.runtime.session import open_session
 from hudilab.runtime.settings import Settings, load_settings
 from hudilab.runtime.streams import stop_on_signal, until_end
+from hudilab.writer.catalog.register import Catalog
 from hudilab.writer.commits import Commits
 from hudilab.writer.files import exists
 from hudilab.writer.ledger import BatchLedger
@@ -27,12 +28,13 @@ __all__ = ["Running", "find_group", "jars_of", "opened", "source_of"]
 
 
 class Running(NamedTuple):
-    """A pipeline's session, source and table."""
+    """A pipeline's session, source and table, and the catalog that holds the table's name."""
 
     spark: SparkSession
     source: Source[Any]
     spec: TableSpec
     place: Place
+    catalog: Catalog
 
     def write(
         self, trigger: Mapping[str, Any] | None, as_json: bool = False, *, first_load: bool = False
@@ -57,13 +59,14 @@ class Running(NamedTuple):
         )
         reports = Reports(self.source, ledger, self.place, as_json=as_json)
         rows = self.source.stream(whole=first_load)
-        stream = rows.writeStream.foreachBatch(reports.write_batch)
+        stream = rows.writeStream.foreachBatch(self.catalog.after(reports.write_batch))
         stream = stream.option("checkpointLocation", self.place.checkpoint)
         with stop_on_signal() as signals:
             query = stream.trigger(**(trigger or {"availableNow": True})).start()
             with closing(until_end([query], signals)) as turns:
                 for _ in turns:
                     yield from reports.new(query)
+        self.catalog.register()
         yield self._summary(as_json)
 
     def _summary(self, as_json: bool) -> str:
@@ -89,11 +92,11 @@ def opened(name: str, run_id: str) -> Iterator[Running]:
     group = find_group(settings, name)
     place = prepare(settings, run_id=run_id, table=group.table_name)
     spec = TableSpec(name=place.name, **group.table())
-    spark = open_session(settings, app=name, groups=jars_of(group))
+    spark = open_session(settings, app=name, groups=jars_of(group), names=False)
     try:
         source = source_of(spark, settings, name)
         source.check()
-        yield Running(spark, source, spec, place)
+        yield Running(spark, source, spec, place, catalog_of(spark, settings, spec, place))
     finally:
         spark.stop()
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "Name", "service"]
 
-Name = Literal["kafka", "s3", "cluster", "history"]
+Name = Literal["kafka", "s3", "cluster", "history", "metastore"]
 NAMES: tuple[Name, ...] = get_args(Name)
 
 

@@ -1,0 +1,45 @@
+"""A Hive metastore's address, and whether it answers: one call of Thrift, without a client."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import NamedTuple
+
+__all__ = ["SCHEME", "Metastore", "trouble"]
+
+SCHEME = "thrift://"
+ANSWER = 3.0  # seconds until a metastore that accepts connections counts as one that hangs
+# One call of Thrift's binary protocol: version 1, type call, name, sequence number, no arguments.
+_NAME = b"getStatus"
+_CALL = struct.pack(">Ii", 0x80010001, len(_NAME)) + _NAME + struct.pack(">iB", 0, 0)
+_REPLY = struct.pack(">Ii", 0x80010002, len(_NAME)) + _NAME
+
+
+class Metastore(NamedTuple):
+    """A Hive metastore's URI, thrift://host:port, and the database for the tables."""
+
+    uri: str
+    database: str
+
+
+def _address(uri: str) -> tuple[str, int]:
+    """Return host and port of thrift://host:port."""
+    host, _, port = uri.removeprefix(SCHEME).rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def trouble(uri: str, seconds: float = ANSWER) -> str:
+    """Ask a metastore for its status; return why there is no answer, or an empty text."""
+    try:
+        with socket.create_connection(_address(uri), seconds) as connection:
+            connection.settimeout(seconds)
+            connection.sendall(_CALL)
+            reply = b""
+            while len(reply) < len(_REPLY) and (more := connection.recv(64)):
+                reply += more
+    except TimeoutError:
+        return f"it did not answer within {seconds:g} s"
+    except OSError as error:
+        return f"it cannot be reached ({error.strerror or error})"
+    return "" if reply.startswith(_REPLY) else "what listens there is not a Hive metastore"
