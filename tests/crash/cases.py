@@ -40,7 +40,7 @@ CASES = {
         COW, "upsert", 0, first="stream", must=(*COMMIT, *CREATED)
     ),
     "first load, merge on read": Case(
-        MOR, "upsert", 0, first="load", bad=True, must=(*APPENDED, *CREATED)
+        MOR, "upsert", 0, first="load", bad=True, must=(*COMMIT, *CREATED)
     ),
     "append, copy on write": Case(COW, "bulk_insert", must=COMMIT),
     "append, merge on read": Case(MOR, "bulk_insert", must=APPENDED),
