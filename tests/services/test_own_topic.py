@@ -152,6 +152,7 @@ def test_a_schema_that_is_missing(make: Make) -> None:
         own.check()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["avro", "avro-confluent"])
 def test_avro(make: Make, kind: str) -> None:
     own = make(
