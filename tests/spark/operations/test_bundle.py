@@ -146,7 +146,10 @@ def test_the_jar_has_each_class_once_and_as_it_was(built: Path, tmp_path: Path) 
         assert {name: set(lines) for name, lines in found.items()} == services
         register = found["META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"]
         assert register[0] == "org.apache.hudi.BaseDefaultSource"
-        assert register[-1] == "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+        assert register[-2:] == [
+            "org.apache.spark.sql.kafka010.KafkaSourceProvider",
+            "org.apache.spark.sql.v2.avro.AvroDataSourceV2",
+        ]
         assert "META-INF/services/org.apache.spark.security.HadoopDelegationTokenProvider" in found
     # What docs/deploy.md says of locks: ZooKeeper's is here, Amazon's are in another jar.
     assert "org/apache/hudi/client/transaction/lock/ZookeeperBasedLockProvider.class" in there
