@@ -9,15 +9,17 @@ mirror=$(apt-get indextargets --format '$(SITE)' | grep -v security | grep -m 1 
 debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates bookworm \
     "$folder/root" "$mirror" >/dev/null
 for name in python3 python3.11 python; do
-    ln -sf /usr/bin/python3.11 "$folder/root/usr/local/bin/$name"
+    ln -sfr "$folder/root/usr/bin/python3.11" "$folder/root/usr/local/bin/$name"
 done
 # This machine's certificates and package index are the container's, too.
-cp /etc/ssl/certs/ca-certificates.crt "$folder/root/etc/ssl/certs/"
-[ ! -e /etc/pip.conf ] || cp /etc/pip.conf "$folder/root/etc/pip.conf"
+certificates=etc/ssl/certs/ca-certificates.crt
+cp "/$certificates" "$folder/root/$certificates"
+index=etc/pip.conf
+[ ! -e "/$index" ] || cp "/$index" "$folder/root/$index"
 container=$(buildah from scratch)
 buildah copy -q "$container" "$folder/root" /
 for name in SSL_CERT_FILE PIP_CERT REQUESTS_CA_BUNDLE; do
-    buildah config --env "$name=/etc/ssl/certs/ca-certificates.crt" "$container"
+    buildah config --env "$name=/$certificates" "$container"
 done
 buildah commit -q "$container" localhost/python:3.11-slim-bookworm
 buildah rm "$container" >/dev/null
