@@ -20,13 +20,10 @@ from unit.runtime.settings_files import group, load, write
 
 from hudilab.errors import ConfigError, StreamError
 from hudilab.jobs.pipeline.preview import preview
-from hudilab.jobs.pipeline.running import Running, find_group, source_of
+from hudilab.jobs.pipeline.running import Running, checked, find_group, table_of
 from hudilab.runtime.kafka import Access, create_topics
-from hudilab.runtime.places import prepare
 from hudilab.runtime.session import open_session
 from hudilab.runtime.settings import Settings
-from hudilab.writer.catalog.register import Catalog
-from hudilab.writer.spec import TableSpec
 
 GOOD: list[dict[str, Any]] = [
     {"id": 1, "city": "Oslo", "at": "2026-01-01T00:00:00Z"},
@@ -80,12 +77,8 @@ class Own:
 
     def pipeline(self) -> Running:
         settings = load(self.conf, HUDILAB_HOME=str(self.home))
-        found = find_group(settings, "own")
-        place = prepare(settings, table=found.table_name)
-        source = source_of(self.spark, settings, "own")
-        source.check()
-        spec = TableSpec(name=place.name, **found.table())
-        return Running(self.spark, source, spec, place, Catalog(self.spark, spec, place, None))
+        table = table_of(settings, find_group(settings, "own"))
+        return checked(self.spark, settings, "own", *table)
 
     def check(self) -> str:
         return "\n".join(preview(self.pipeline()))

@@ -1,8 +1,8 @@
-"""Write all that a pipeline's source holds now as one sorted commit; `hudilab stream` goes on.
+"""Write everything in a pipeline's source as one sorted commit; `hudilab stream` continues from it.
 
 Run `hudilab load NAME`, `python -m hudilab.jobs.load NAME`, or the same file with spark-submit;
 NAME is that of a group `pipeline.NAME` in `application_properties.json`. The load is batch 0 of the
-stream: killed, either of them writes it again, and no row is there twice.
+stream: if it is killed, either of them writes it again, and the table holds no row twice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Options", "command", "run"]
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Write what a source holds as one sorted commit, from which `hudilab stream` goes on."""
+    """Write everything in a source as one sorted commit; `hudilab stream` continues from it."""
 
     name: Name
     as_json: AsJson = False

@@ -1,4 +1,4 @@
-"""Stream your own files, topic or table into a Hudi table, as a group of the settings describes.
+"""Stream your own files, topic or table into a Hudi table, as a group of the settings says.
 
 Run `hudilab stream NAME`, `python -m hudilab.jobs.stream NAME`, or the same file with spark-submit;
 NAME is that of a group `pipeline.NAME` in `application_properties.json`. With `--check` the job

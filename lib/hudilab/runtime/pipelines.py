@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 from typing_extensions import override
 
+from hudilab.paths import rewrite_scheme
 from hudilab.runtime.groups import Client, PathText, Text, Words
 
 __all__ = ["PREFIX", "FilePipeline", "Pipeline", "TablePipeline", "TopicPipeline", "shape_of"]
 
 PREFIX = "pipeline."
+FileFormat = Literal["csv", "json", "parquet", "orc", "avro"]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -76,6 +78,11 @@ class Pipeline(BaseModel):
     quarantine: Literal["true", "false"] = "false"
 
     @property
+    def sets_aside(self) -> bool:
+        """Whether `quarantine` is true."""
+        return self.quarantine == "true"
+
+    @property
     def is_avro(self) -> bool:
         """Whether the session needs Spark's jar for Avro."""
         return False
@@ -97,7 +104,18 @@ class Pipeline(BaseModel):
         return {name: value for name, _, value in pairs}
 
 
-class FilePipeline(Pipeline):
+class _PathPipeline(Pipeline):
+    """A stream from a place on a disk or an object store."""
+
+    source_path: _Folder = Field(alias="source.path")
+
+    @property
+    def uri(self) -> str:
+        """`source_path`, as Spark takes it."""
+        return rewrite_scheme(self.source_path)
+
+
+class FilePipeline(_PathPipeline):
     """A stream from a folder of files.
 
     Attributes:
@@ -106,9 +124,8 @@ class FilePipeline(Pipeline):
         source_schema: The columns of the files, as SQL's CREATE TABLE has them.
     """
 
-    formats = ("csv", "json", "parquet", "orc", "avro")
-    source_format: Literal["csv", "json", "parquet", "orc", "avro"] = Field(alias="source.format")
-    source_path: _Folder = Field(alias="source.path")
+    formats = get_args(FileFormat)
+    source_format: FileFormat = Field(alias="source.format")
     source_schema: Text | None = Field(None, alias="source.schema")
     files_per_batch: _Number = Field("100", alias="files.per.batch")
 
@@ -143,21 +160,18 @@ class TopicPipeline(Pipeline, Client):
         return self.value_format != "json"
 
 
-class TablePipeline(Pipeline):
+class TablePipeline(_PathPipeline):
     """A stream from a Hudi table: the rows that each of its commits added or changed."""
 
     formats = ("hudi",)
     source_format: Literal["hudi"] = Field(alias="source.format")
-    source_path: _Folder = Field(alias="source.path")
 
 
 class _NoPipeline(Pipeline):
     """What is told of a group without a format that the lab knows."""
 
     model_config = ConfigDict(extra="ignore")
-    source_format: Literal["csv", "json", "parquet", "orc", "avro", "kafka", "hudi"] = Field(
-        alias="source.format"
-    )
+    source_format: Literal[FileFormat, "kafka", "hudi"] = Field(alias="source.format")
 
 
 def shape_of(properties: Mapping[str, Any]) -> type[Pipeline]:

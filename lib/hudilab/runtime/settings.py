@@ -93,6 +93,11 @@ class Settings:
         for name in ("consumer", "producer"):
             if (group := getattr(self, name)) is not None:
                 object.__setattr__(self, name, group.at(self.home))
+        pipelines = {
+            name: group.at(self.home) if isinstance(group, TopicPipeline) else group
+            for name, group in self.pipelines.items()
+        }
+        object.__setattr__(self, "pipelines", pipelines)
 
 
 def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Settings:
@@ -126,7 +131,7 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
     alone = {"run": models.pop(RUN_GROUP, None), "metastore": models.pop(METASTORE_GROUP, None)}
     own = {name: models.pop(name) for name in groups.models if name.startswith(PREFIX)}
     pipelines = {
-        name.removeprefix(PREFIX): group.model_copy(update=override).at(home)
+        name.removeprefix(PREFIX): group.model_copy(update=override)
         if isinstance(group, TopicPipeline)
         else group
         for name, group in own.items()

@@ -15,7 +15,7 @@ from hudilab.formats import BATCH, COVERS, PROPERTIES, QUERY, SHARED, SOURCE
 from hudilab.writer.files import delete_tree, exists, file_size, java_class, list_files
 from hudilab.writer.rules import Commit, Stamp
 
-__all__ = ["SERVICES", "Commits", "Slice"]
+__all__ = ["SERVICES", "Commits", "Slice", "completed"]
 
 SERVICES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
 _INTERRUPTED = re.compile(r"\b(ClosedByInterrupt|Interrupted|InterruptedIO)Exception\b")
@@ -48,7 +48,7 @@ class Commits:
         meta = self.meta()
         if meta is None:
             return
-        yield from self._read(_completed(meta))
+        yield from self._read(completed(meta))
         # Read only if the active timeline was not enough: the archive may hold years.
         if exists(self._spark, f"{self._table}/.hoodie/timeline/history/_version_"):
             archived = meta.getArchivedTimeline()
@@ -63,12 +63,12 @@ class Commits:
         meta = self.meta()
         if meta is None:
             return []
-        return list(self._read(_completed(meta), seen))
+        return list(self._read(completed(meta), seen))
 
     def instants(self) -> set[str]:
         """Return the instants of the active commits."""
         meta = self.meta()
-        instants = [] if meta is None else _completed(meta).getInstants()
+        instants = [] if meta is None else completed(meta).getInstants()
         return {str(instant.requestedTime()) for instant in instants}
 
     def count(self) -> int:
@@ -240,9 +240,10 @@ def _slice(one: Any) -> Slice:
     return Slice(name, group, size, int(one.getLogFiles().count()))
 
 
-def _completed(meta: Any) -> Any:
-    """Return the active timeline of completed commits."""
-    return meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
+def completed(meta: Any, after: str = "") -> Any:
+    """Return the active timeline of completed commits; with `after`, a time, of those since."""
+    timeline = meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
+    return timeline.findInstantsModifiedAfterByCompletionTime(after) if after else timeline
 
 
 def _unfinished(meta: Any) -> set[str]:

@@ -1,4 +1,4 @@
-"""Write what a source already holds as one sorted commit: batch 0 of the stream that goes on."""
+"""Write everything in a source as one sorted commit: batch 0 of the stream that follows."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class FirstLoad:
         """
         if done >= 0 or (newest is not None and newest.batch > 0):
             raise StreamError(
-                f"{self._table} has had its first load; start the stream itself, which goes on "
-                f"from there: {STREAM}"
+                f"{self._table} has had its first load; start the stream itself, which "
+                f"continues from there: {STREAM}"
             )
 
     def rows(self, rows: DataFrame, batch_id: int) -> DataFrame:
@@ -56,7 +56,7 @@ class FirstLoad:
         if batch_id > 0:
             raise StreamError(
                 f"batch {batch_id} is not part of the first load of {self._table}, which is batch "
-                f"0 alone; start the stream itself, which goes on from there: {STREAM}"
+                f"0 alone; start the stream itself, which continues from there: {STREAM}"
             )
         spec = self._spec
         if spec.operation == "upsert":

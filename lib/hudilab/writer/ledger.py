@@ -64,8 +64,8 @@ class BatchLedger:
         quarantine: Set rows aside that the table cannot store (a null key or ordering value, a
             partition that would be read back changed) in the table `place.quarantine`, each once,
             see `Quarantine`; without it, such a row is an error.
-        first_load: Write all that the source holds as batch 0, see `FirstLoad`; later runs of the
-            stream go on without it.
+        first_load: Write everything in the source as batch 0, see `FirstLoad`; later runs of the
+            stream leave it out.
         extra: Further write options, see `TableSpec.write_options`.
 
     Raises:

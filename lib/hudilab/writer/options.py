@@ -86,10 +86,6 @@ def _never(spec: TableSpec) -> None:
     """Nobody sets it."""
 
 
-def _logs(spec: TableSpec) -> bool:
-    return spec.table_type == "MERGE_ON_READ"
-
-
 def _index(spec: TableSpec) -> str | None:
     return "BUCKET" if spec.buckets else spec.index
 
@@ -99,7 +95,7 @@ def _in_spark(spec: TableSpec) -> bool:
     # index they end the JVM (SIGSEGV), with a record index they are read as garbage. An insert of
     # Avro could not be read back with an array of decimals in an array of structs.
     risky = spec.index in GLOBAL_INDEXES + RECORD_INDEXES
-    upserts = spec.operation == "upsert" and not _logs(spec) and not risky
+    upserts = spec.operation == "upsert" and not spec.logs() and not risky
     return upserts or spec.operation == "insert"
 
 
@@ -179,14 +175,14 @@ OPTIONS = (
     ),
     Option(
         "hoodie.datasource.compaction.async.enable",
-        lambda spec: _if(_logs(spec), "false"),
+        lambda spec: _if(spec.logs(), "false"),
         "No compaction alongside the stream: it can keep the JVM from exiting.",
         instead=f"leave it out: {ASYNC_EXITS}",
     ),
     Option(
         INLINE,
         # Once a compaction has died halfway, reading the stored changes fails permanently.
-        lambda spec: _if(_logs(spec), "false" if spec.cdc else "true"),
+        lambda spec: _if(spec.logs(), "false" if spec.cdc else "true"),
         "Whether logs are merged into base files between batches.",
     ),
     Option(

@@ -279,7 +279,7 @@ def _refused(spec: TableSpec, name: str) -> str:
             "is ignored by bulk_insert, so bad rows would be committed; set TableSpec.operation "
             "to insert or upsert"
         )
-    if name == VALIDATORS and spec.table_type == "MERGE_ON_READ":
+    if name == VALIDATORS and spec.logs():
         return (
             "does not see what MERGE_ON_READ logs, so bad rows would be committed; set "
             "TableSpec.table_type to COPY_ON_WRITE"

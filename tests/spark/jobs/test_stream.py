@@ -20,12 +20,9 @@ from unit.runtime.settings_files import group, load, write
 
 from hudilab.errors import ConfigError, StreamError, TableError
 from hudilab.jobs.pipeline.preview import preview
-from hudilab.jobs.pipeline.running import Running, find_group, source_of
-from hudilab.runtime.places import prepare
+from hudilab.jobs.pipeline.running import Running, checked, find_group, table_of
 from hudilab.runtime.settings import load_settings
-from hudilab.writer.catalog.register import Catalog
 from hudilab.writer.files import exists
-from hudilab.writer.spec import TableSpec
 
 SCHEMA = "Station STRING, Day DATE, `Temp C` DOUBLE, seen TIMESTAMP"
 SELECT = "SELECT Station AS station, Day AS day, `Temp C` AS celsius, seen FROM source"
@@ -66,12 +63,8 @@ class Own:
 
     def pipeline(self) -> Running:
         settings = load(self.home / "conf", HUDILAB_HOME=str(self.home))
-        group = find_group(settings, "own")
-        place = prepare(settings, table=group.table_name)
-        source = source_of(self.spark, settings, "own")
-        source.check()
-        spec = TableSpec(name=place.name, **group.table())
-        return Running(self.spark, source, spec, place, Catalog(self.spark, spec, place, None))
+        table = table_of(settings, find_group(settings, "own"))
+        return checked(self.spark, settings, "own", *table)
 
     def check(self) -> list[str]:
         return [line for text in preview(self.pipeline()) for line in text.splitlines()]
@@ -117,7 +110,7 @@ def test_files_become_a_table_and_later_ones_update_it(
     assert "batch 1: 1 row set aside in" in capsys.readouterr().err
 
 
-def test_a_first_load_from_which_the_stream_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_stream_continues_from_a_first_load(spark: SparkSession, tmp_path: Path) -> None:
     own = Own(spark, tmp_path)
     own.put("a.csv", [*ROWS, ("EWR", *LATER[0][1:])])
     table = own.pipeline().place.table
@@ -132,9 +125,44 @@ def test_a_first_load_from_which_the_stream_goes_on(spark: SparkSession, tmp_pat
     assert (told["batch"], told["files_behind"]) == (1, 0)
     first = [("EWR", "2013-01-01", -4.0), ("EWR", "2013-01-02", 0.25)]
     assert own.rows() == [*first, ("JFK, New York", "2013-01-01", None)]
-    remedy = "; start the stream itself, which goes on from there: hudilab stream NAME, or "
+    remedy = "; start the stream itself, which continues from there: hudilab stream NAME, or "
     with refused(StreamError, table, "has had its first load", remedy=f"{remedy}{LEDGER}"):
         own.run(first_load=True)
+
+
+def test_the_changes_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    """A table that plain Spark writes, without the lab."""
+    cities = tmp_path / "cities"
+    visit = "city AS station, DATE '2013-01-01' AS day, degrees AS celsius, commit_time AS seen"
+    csv_only = {"source_schema": None, "source_options": None}
+    own = Own(
+        spark,
+        tmp_path,
+        source_format="hudi",
+        source_path=str(cities),
+        select=f"SELECT {visit} FROM source",
+        **csv_only,
+    )
+    remedy = "; name another folder"
+    refusal(own, f"there is no Hudi table in file://{cities}", remedy=remedy, key="source.path")
+    options = {
+        "hoodie.table.name": "cities",
+        "hoodie.datasource.write.recordkey.field": "city",
+        "hoodie.table.ordering.fields": "degrees",
+    }
+
+    def commit(*rows: tuple[str, float]) -> None:
+        made = spark.createDataFrame(rows, "city STRING, degrees DOUBLE")
+        made.write.format("hudi").options(**options).mode("append").save(str(cities))
+
+    commit(("Bergen", 8.0), ("Oslo", -3.5))
+    assert own.check()[0] == f"source: table of 1 commit, file://{cities}"
+    (told,) = own.run()
+    assert (told["rows"], told["commits_behind"]) == (2, 0)
+    commit(("Oslo", 1.5))
+    (told,) = own.run()
+    assert (told["batch"], told["rows"], told["commits_behind"]) == (1, 1, 0)
+    assert own.rows() == [("Bergen", "2013-01-01", 8.0), ("Oslo", "2013-01-01", 1.5)]
 
 
 def refusal(own: Own, *failed: str, remedy: str, key: str) -> None:

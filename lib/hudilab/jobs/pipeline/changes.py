@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from typing_extensions import override
 
 from hudilab.errors import root_cause
 from hudilab.formats import many
 from hudilab.jobs.pipeline.source import FAILED, Source
-from hudilab.paths import Place, rewrite_scheme
+from hudilab.paths import Place
 from hudilab.runtime.pipelines import TablePipeline
-from hudilab.runtime.settings import Settings
-from hudilab.writer.commits import Commits
+from hudilab.writer.commits import Commits, completed
 
 __all__ = ["Changes"]
 
@@ -26,20 +26,17 @@ class Changes(Source[TablePipeline]):
 
     unit = "commit"
 
-    def __init__(
-        self, spark: SparkSession, settings: Settings, name: str, group: TablePipeline
-    ) -> None:
-        super().__init__(spark, settings, name, group)
-        self.path = rewrite_scheme(group.source_path)
-        self._commits = Commits(spark, self.path)
+    @cached_property
+    def _commits(self) -> Commits:
+        return Commits(self._spark, self.group.uri)
 
     @override
     def identity(self) -> Mapping[str, Any]:
-        return {"source": f"hudi of {self.path}"}
+        return {"source": f"hudi of {self.group.uri}"}
 
     @override
     def describe(self) -> str:
-        return f"table of {many(self._commits.count(), 'commit')}, {self.path}"
+        return f"table of {many(self._commits.count(), 'commit')}, {self.group.uri}"
 
     @override
     def batch(self) -> str:
@@ -49,18 +46,18 @@ class Changes(Source[TablePipeline]):
     def check(self) -> None:
         if not self._commits.is_there():
             raise self._error(
-                "source.path", f"there is no Hudi table in {self.path}", "name another folder"
+                "source.path", f"there is no Hudi table in {self.group.uri}", "name another folder"
             )
         self.selected(self._rows(self._static()))
 
     def _static(self) -> DataFrame:
         reader = self._spark.read.format("hudi").options(**self.group.options())
         try:
-            return reader.load(self.path)
+            return reader.load(self.group.uri)
         except FAILED as error:
             raise self._error(
                 "source.path",
-                f"the table {self.path} cannot be read: {root_cause(str(error))}",
+                f"the table {self.group.uri} cannot be read: {root_cause(str(error))}",
                 "fix the table, or name another folder",
             ) from error
 
@@ -70,17 +67,15 @@ class Changes(Source[TablePipeline]):
     @override
     def stream(self, *, whole: bool = False) -> DataFrame:
         reader = self._spark.readStream.format("hudi").options(**self.group.options())
-        return self.selected(self._rows(reader.load(self.path)))
+        return self.selected(self._rows(reader.load(self.group.uri)))
 
     @override
     def sample(self) -> tuple[str, DataFrame] | None:
         rows = self._held(self._rows(self._static()))
-        return (self.path, rows) if rows.take(1) else None
+        return (self.group.uri, rows) if rows.take(1) else None
 
     @override
     def behind(self, progress: Mapping[str, Any], place: Place) -> int:
         """Return how many commits of the table completed after what the batch has read."""
         read = progress["sources"][0]["endOffset"]["offsetCommitTime"]
-        timeline = self._commits.meta().getActiveTimeline().getCommitsTimeline()
-        done = timeline.filterCompletedInstants()
-        return int(done.findInstantsModifiedAfterByCompletionTime(read).countInstants())
+        return int(completed(self._commits.meta(), read).countInstants())

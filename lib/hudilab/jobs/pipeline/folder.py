@@ -7,15 +7,14 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from typing_extensions import override
 
 from hudilab.errors import ConfigError, root_cause
 from hudilab.formats import many
 from hudilab.jobs.pipeline.source import FAILED, Source
-from hudilab.paths import Place, rewrite_scheme
+from hudilab.paths import Place
 from hudilab.runtime.pipelines import FilePipeline
-from hudilab.runtime.settings import Settings
 from hudilab.writer.files import FileInfo, exists, list_files
 
 __all__ = ["Folder"]
@@ -28,21 +27,16 @@ class Folder(Source[FilePipeline]):
 
     unit = "file"
 
-    def __init__(
-        self, spark: SparkSession, settings: Settings, name: str, group: FilePipeline
-    ) -> None:
-        super().__init__(spark, settings, name, group)
-        self.path = rewrite_scheme(group.source_path)
-        self._read: set[str] | None = None  # files of finished batches
+    _read: set[str] | None = None  # files of finished batches
 
     @override
     def identity(self) -> Mapping[str, Any]:
-        return {"source": f"{self.group.source_format} of {self.path}"}
+        return {"source": f"{self.group.source_format} of {self.group.uri}"}
 
     @override
     def describe(self) -> str:
         size = sum(one.size for one in self.files)
-        return f"{many(len(self.files), 'file')}, {size:,} bytes, in {self.path}"
+        return f"{many(len(self.files), 'file')}, {size:,} bytes, in {self.group.uri}"
 
     @override
     def batch(self) -> str:
@@ -56,18 +50,18 @@ class Folder(Source[FilePipeline]):
         return self._files()
 
     def _files(self) -> list[FileInfo]:
-        found = [one for one in list_files(self._spark, self.path) if _is_read(one.path)]
+        found = [one for one in list_files(self._spark, self.group.uri) if _is_read(one.path)]
         return sorted(found, key=lambda one: (one.modified_ms, one.path))
 
     @override
     def check(self) -> None:
-        if not exists(self._spark, self.path):
+        if not exists(self._spark, self.group.uri):
             raise self._error(
-                "source.path", f"there is no folder {self.path}", "create it, or name another"
+                "source.path", f"there is no folder {self.group.uri}", "create it, or name another"
             )
         if self.group.source_schema is None:
             self._ask_for_schema()
-        self.selected(self._static(self.path))
+        self.selected(self._static(self.group.uri))
 
     def _ask_for_schema(self) -> None:
         if not self.files:
@@ -80,7 +74,7 @@ class Folder(Source[FilePipeline]):
         reader = self._spark.read.format(self.group.source_format)
         options = {"inferSchema": "true"} | self.group.options()
         try:
-            rows = reader.options(**options).load([f"{self.path}/{file}" for file in newest])
+            rows = reader.options(**options).load([f"{self.group.uri}/{file}" for file in newest])
         except FAILED as error:
             raise self._unreadable(newest[-1], error) from error
         ddl = rows._jdf.schema().toDDL()
@@ -111,7 +105,7 @@ class Folder(Source[FilePipeline]):
         reader = self._spark.readStream.format(self.group.source_format).options(**self._options())
         if not whole:
             reader = reader.option("maxFilesPerTrigger", self.group.files_per_batch)
-        return self.selected(reader.schema(str(self.group.source_schema)).load(self.path))
+        return self.selected(reader.schema(str(self.group.source_schema)).load(self.group.uri))
 
     @override
     def sample(self) -> tuple[str, DataFrame] | None:
@@ -120,7 +114,7 @@ class Folder(Source[FilePipeline]):
             return None
         file = self.files[-1].path
         try:
-            return file, self._held(self._static(f"{self.path}/{file}"))
+            return file, self._held(self._static(f"{self.group.uri}/{file}"))
         except FAILED as error:
             raise self._unreadable(file, error) from error
 
@@ -137,7 +131,7 @@ class Folder(Source[FilePipeline]):
         else:
             entries = log.get(progress["sources"][0]["endOffset"]["logOffset"]).get()
         self._read = (self._read or set()) | {unquote(str(one.path())) for one in entries}
-        return sum(f"{self.path}/{one.path}" not in self._read for one in self._files())
+        return sum(f"{self.group.uri}/{one.path}" not in self._read for one in self._files())
 
 
 def _is_read(path: str) -> bool:

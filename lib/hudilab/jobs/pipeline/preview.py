@@ -38,7 +38,7 @@ def preview(pipeline: Running) -> Iterator[str]:
     yield f"sample: {many(count, 'row')} of {name}, stored as"
     yield rows._jdf.showString(SHOWN, 40, False).rstrip("\n")
     refused = rows.groupBy(fit.problem().alias("problem")).count().where("problem IS NOT NULL")
-    does = "set aside" if source.group.quarantine == "true" else "refused"
+    does = "set aside" if source.group.sets_aside else "refused"
     for problem, times in sorted(tuple(row) for row in refused.collect()):
         yield f"{many(times, 'row')} of the sample would be {does}: {problem}"
     yield from _layout(rows, count, spec)

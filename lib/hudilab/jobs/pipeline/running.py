@@ -24,7 +24,7 @@ from hudilab.writer.files import exists
 from hudilab.writer.ledger import BatchLedger
 from hudilab.writer.spec import TableSpec
 
-__all__ = ["Running", "find_group", "jars_of", "opened", "source_of"]
+__all__ = ["Running", "checked", "find_group", "jars_of", "opened", "table_of"]
 
 
 class Running(NamedTuple):
@@ -42,7 +42,7 @@ class Running(NamedTuple):
         """Run the stream until its end or a signal; yield a line for each batch, and a last one.
 
         Args:
-            trigger: Spark's; None writes what is there, then ends.
+            trigger: Spark's; None writes what has arrived, then ends.
             as_json: Yield JSON objects.
             first_load: Write batch 0 alone, see `FirstLoad`.
 
@@ -54,7 +54,7 @@ class Running(NamedTuple):
             self.spec,
             self.place,
             self.source.identity,
-            quarantine=self.source.group.quarantine == "true",
+            quarantine=self.source.group.sets_aside,
             first_load=first_load,
         )
         reports = Reports(self.source, ledger, self.place, as_json=as_json)
@@ -90,15 +90,31 @@ def opened(name: str, run_id: str) -> Iterator[Running]:
     """
     settings = load_settings()
     group = find_group(settings, name)
-    place = prepare(settings, run_id=run_id, table=group.table_name)
-    spec = TableSpec(name=place.name, **group.table())
+    table = table_of(settings, group, run_id)
     spark = open_session(settings, app=name, groups=jars_of(group), names=False)
     try:
-        source = source_of(spark, settings, name)
-        source.check()
-        yield Running(spark, source, spec, place, catalog_of(spark, settings, spec, place))
+        yield checked(spark, settings, name, *table)
     finally:
         spark.stop()
+
+
+def table_of(settings: Settings, group: Pipeline, run_id: str = "") -> tuple[TableSpec, Place]:
+    """Return what a pipeline's table is, and where."""
+    place = prepare(settings, run_id=run_id, table=group.table_name)
+    return TableSpec(name=place.name, **group.table()), place
+
+
+def checked(
+    spark: SparkSession, settings: Settings, name: str, spec: TableSpec, place: Place
+) -> Running:
+    """Return the pipeline NAME, its source checked, with a table that `table_of` returned.
+
+    Raises:
+        LabError: The group, the source, the schema or the query is wrong.
+    """
+    source = _source(spark, settings, name)
+    source.check()
+    return Running(spark, source, spec, place, catalog_of(spark, settings, spec, place))
 
 
 def find_group(settings: Settings, name: str) -> Pipeline:
@@ -122,8 +138,7 @@ def jars_of(group: Pipeline) -> list[str]:
     return groups
 
 
-def source_of(spark: SparkSession, settings: Settings, name: str) -> Source[Any]:
-    """Return the source of the pipeline NAME, unchecked."""
+def _source(spark: SparkSession, settings: Settings, name: str) -> Source[Any]:
     # Imported here: only topics need the Kafka client.
     group = find_group(settings, name)
     if isinstance(group, TopicPipeline):

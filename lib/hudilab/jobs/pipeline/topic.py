@@ -94,7 +94,7 @@ class Topic(Source[TopicPipeline]):
 
     def _rows(self, messages: DataFrame) -> DataFrame:
         """Return the messages' columns; a message that does not fit is an error, or set aside."""
-        aside = self.group.quarantine == "true"
+        aside = self.group.sets_aside
         try:
             told, fits, names = self._parsed({"mode": "PERMISSIVE" if aside else "FAILFAST"})
             rows = messages.withColumn("told", told)

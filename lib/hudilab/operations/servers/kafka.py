@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -31,7 +32,7 @@ from hudilab.operations.servers.kafka_files import (
     write_logging,
     write_properties,
 )
-from hudilab.runtime.java.find import complaint, find_java
+from hudilab.runtime.java.find import find_java
 from hudilab.runtime.java.jars import verify
 from hudilab.runtime.kafka.connection import CLIENT, Access, password, read_access
 from hudilab.runtime.kafka.topics import create_topics
@@ -44,6 +45,7 @@ USUAL_PORT = 9092
 LEAST_FREE = 100_000_000  # bytes; Kafka creates 10 MB index files for each partition
 PATIENCE = 60.0
 PARTITIONS = 3  # of each topic that the settings name
+_why = partial(process.why_ended, "Kafka", "one of Kafka's ports")
 
 
 @dataclass(frozen=True)
@@ -232,14 +234,6 @@ def _wait(server: process.Launched, client: Access, patience: float = PATIENCE) 
 
     what = f"Kafka did not answer at {client.servers}"
     process.wait_until(answers, [server], why=_why, what=what, patience=patience)
-
-
-def _why(text: str, code: int, log: Path) -> str:
-    if "No space left on device" in text:
-        return f"the disk of {log.parent} is full; free space, or set HUDILAB_HOME (log: {log})"
-    if "Address already in use" in text:
-        return f"another program took one of Kafka's ports; start again (log: {log})"
-    return f"Kafka exited with code {code}: {complaint(text)}; see {log}"
 
 
 def _add_user(client: Access, user: str, password: str, patience: float = PATIENCE) -> None:

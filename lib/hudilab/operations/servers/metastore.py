@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from hudilab.operations.servers import process
 from hudilab.operations.servers.folder import check_disk
 from hudilab.operations.servers.spark import LOGGING
 from hudilab.runtime.groups import METASTORE_GROUP
-from hudilab.runtime.java.find import complaint, find_java, spark_home
+from hudilab.runtime.java.find import find_java, spark_home
 from hudilab.runtime.settings import Settings, load_settings
 from hudilab.writer.catalog.metastore import SCHEME, trouble
 
@@ -25,6 +26,7 @@ USUAL_PORT = 9083
 LEAST_FREE = 50_000_000  # bytes; a new database has 5 MB
 PATIENCE = 60.0
 PROGRAM = Path(__file__).with_suffix(".java")
+_why = partial(process.why_ended, "the metastore", "the metastore's port")
 # Of Spark's jars, those that Hive's metastore needs: with all of them it starts more slowly.
 JARS = (
     *("antlr-runtime", "bonecp", "commons-", "datanucleus-", "derby-", "guava", "hadoop-client-"),
@@ -132,14 +134,6 @@ def _wait(server: process.Launched, port: int, patience: float = PATIENCE) -> No
     uri = f"{SCHEME}{HOST}:{port}"
     what = f"the metastore did not answer at {uri}"
     process.wait_until(lambda: not trouble(uri), [server], why=_why, what=what, patience=patience)
-
-
-def _why(text: str, code: int, log: Path) -> str:
-    if "No space left on device" in text:
-        return f"the disk of {log.parent} is full; free space, or set HUDILAB_HOME (log: {log})"
-    if "Address already in use" in text:
-        return f"another program took the metastore's port; start again (log: {log})"
-    return f"the metastore exited with code {code}: {complaint(text)}; see {log}"
 
 
 def command(

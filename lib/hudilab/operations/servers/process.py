@@ -17,6 +17,7 @@ import psutil
 
 from hudilab.errors import ServiceError
 from hudilab.operations.servers.folder import locked, refuse_second, starting
+from hudilab.runtime.java.find import complaint
 from hudilab.runtime.locks import find
 from hudilab.runtime.settings import Settings
 
@@ -38,6 +39,7 @@ __all__ = [
     "start",
     "stop",
     "wait_until",
+    "why_ended",
 ]
 
 HOST = "127.0.0.1"
@@ -209,6 +211,19 @@ def wait_until(
             logs = ", ".join(str(server.log) for server in started)
             raise ServiceError(f"{what} within {patience:.0f} s; see {logs}, then start again")
         time.sleep(0.05)
+
+
+def why_ended(server: str, port: str, text: str, code: int, log: Path) -> str:
+    """Return one line on why a server ended, with the remedy if the disk or its port is the cause.
+
+    Args:
+        server, port: what the line calls them.
+    """
+    if "No space left on device" in text:
+        return f"the disk of {log.parent} is full; free space, or set HUDILAB_HOME (log: {log})"
+    if "Address already in use" in text:
+        return f"another program took {port}; start again (log: {log})"
+    return f"{server} exited with code {code}: {complaint(text)}; see {log}"
 
 
 def stop(folder: Path, patience: float = 20) -> int | None:

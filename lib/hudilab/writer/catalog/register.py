@@ -10,7 +10,7 @@ from pyspark import InheritableThread
 
 from hudilab.errors import root_cause
 from hudilab.writer.catalog.metastore import Metastore, trouble
-from hudilab.writer.commits import Commits
+from hudilab.writer.commits import Commits, completed
 from hudilab.writer.files import java_class
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Catalog:
         jvm, config = self._spark._jvm, self._tool("HiveSyncConfig", metastore)
         client = java_class(jvm, f"{HUDI}HoodieHiveSyncClient")(config, meta)
         try:
-            for suffix in ("", "_ro", "_rt") if self._logs() else ("",):
+            for suffix in ("", "_ro", "_rt") if self._spec.logs() else ("",):
                 name = self.place.name + suffix
                 if not client.tableExists(name):
                     continue
@@ -163,9 +163,6 @@ class Catalog:
             client.close()
         self._is_ours = True
         return ""
-
-    def _logs(self) -> bool:
-        return self._spec.table_type == "MERGE_ON_READ"
 
     def _tool(self, name: str, metastore: Metastore) -> Any:
         """Return one of Hudi's classes, made with the options of this table."""
@@ -204,11 +201,8 @@ def _after(jvm: Any, meta: Any, last: str) -> tuple[str, set[str]]:
 
     That are their partitions and columns; of all active commits if `last` is empty.
     """
-    timeline = meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
-    newest = timeline.getLatestCompletionTime().orElse("")
-    if last:
-        timeline = timeline.findInstantsModifiedAfterByCompletionTime(last)
-    found = set()
+    newest = completed(meta).getLatestCompletionTime().orElse("")
+    timeline, found = completed(meta, last), set()
     for instant in timeline.getReverseOrderedInstants().toArray():
         commit = timeline.readCommitMetadata(instant)
         found.add(f"columns {commit.getMetadata('schema')}")

@@ -46,7 +46,7 @@ def tidy_options(
     Args:
         written: The bytes that the stream has written since a batch last ran services.
     """
-    if spec.operation == "upsert" and spec.table_type == "MERGE_ON_READ" and not spec.cdc:
+    if spec.operation == "upsert" and spec.logs() and not spec.cdc:
         return _compaction(batch_id, written)
     if spec.operation != "bulk_insert" or batch_id % every != every - 1:
         return {}
