@@ -123,7 +123,8 @@ def test_the_command_starts_shows_and_stops_it(alone: Settings) -> None:
     down = hudilab(alone.home, "services", "status")
     assert (down.returncode, down.stdout) == (
         1,
-        "kafka is not running\ns3 is not running\ncluster is not running\nhistory is not running\n",
+        "kafka is not running\ns3 is not running\ncluster is not running\nhistory is not running\n"
+        "metastore is not running\n",
     )
     port = process.free_port()
     up = hudilab(alone.home, "services", "start", "kafka", "--port", str(port))

@@ -221,7 +221,7 @@ def test_the_command_starts_shows_and_stops_it(alone: Settings) -> None:
         f"AWS_SHARED_CREDENTIALS_FILE='{server.credentials}' AWS_PROFILE=hudilab\n",
     )
     shown = hudilab("services", "status")
-    others = "cluster is not running\nhistory is not running\n"
+    others = "cluster is not running\nhistory is not running\nmetastore is not running\n"
     assert shown == (0, f"kafka is not running\n{server.describe()}\n{others}", "")
     assert hudilab("services", "stop", "s3") == (0, f"s3 stopped, process {server.pid}\n", "")
     assert hudilab("services", "stop", "s3") == (0, "s3 was not running\n", "")
