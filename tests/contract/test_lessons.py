@@ -28,7 +28,7 @@ def test_no_number_is_left_out() -> None:
 
 def test_a_lesson_has_exercises_of_each_grade_and_something_to_take_home() -> None:
     lessons = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
-    assert len(lessons) == 11
+    assert len(lessons) == 12
     for lesson in lessons:
         cells = nbformat.read(lesson, as_version=4).cells
         text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
