@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
+import shutil
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -11,12 +11,14 @@ from typing import NamedTuple
 import duckdb
 import pyarrow as pa
 import pytest
+from crash.test_kills import kill
 from kills import Killed, read_batches, record, rows_once
 from running import folder, start_program, wait_while_running
 from unit.runtime.settings_files import group, load, write
 
 from hudilab.runtime.places import prepare
 
+ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 600  # seconds; a start takes ten on an idle machine
 LOADED, STREAMED = 8, 16  # files
 ROWS, CHANGES = 20_000, 1_000  # of a file; half of the changes are updates
@@ -60,6 +62,7 @@ class Own:
             "partition": "city",
             "ordering": "seq",
         }
+        shutil.copytree(ROOT / "conf", home / "conf")
         write(home / "conf", [group(), group("pipeline.own", described)])
         self.env = {"HUDILAB_HOME": str(home), "HUDILAB_CONF": str(home / "conf")}
         self.env |= {"RUNTIME_ENV": "", "IS_LOCAL": ""}
@@ -100,8 +103,7 @@ class Own:
             there = lambda: len(self.files(point.pattern) - before) >= point.nth  # noqa: E731
             wait_while_running(program, there, PATIENCE, str(point))
         finally:
-            os.killpg(program.pid, signal.SIGKILL)
-            program.communicate()
+            kill(program)
 
     def finish(self, *command: str) -> str:
         program = start_program("-m", *command, env=self.env, cwd="/")
