@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -91,10 +92,7 @@ def group(kind: str, folder: Path) -> dict[str, str]:
 
 def settings_with(home: Path, described: Mapping[str, str]) -> None:
     """Copy the settings, with a pipeline of this group, and name the copy."""
-    conf = home / "conf"
-    conf.mkdir()
-    for file in (PROJECT / "conf").glob("*.*"):
-        (conf / file.name).write_text(file.read_text("utf-8"), "utf-8")
+    conf = shutil.copytree(PROJECT / "conf", home / "conf")
     file = conf / "application_properties.json"
     groups = json.loads(file.read_text("utf-8"))
     mine = {"PropertyGroupId": f"pipeline.{NAME}", "PropertyMap": dict(described)}
