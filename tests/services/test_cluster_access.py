@@ -164,6 +164,7 @@ def test_another_account_runs_no_code_in_it(
     assert "guest" not in set(application_rows(master)["name"])
 
 
+@pytest.mark.deep
 def test_a_program_of_another_make_is_submitted_seen_and_ended(
     home: Settings, cluster: Cluster, master: Master, counting: Path, tmp_path: Path
 ) -> None:
@@ -235,6 +236,7 @@ def test_a_program_that_waits_for_room_is_left_waiting(
             end_driver(driver)
 
 
+@pytest.mark.deep
 def test_the_session_of_a_notebook_is_ended_and_the_notebook_stays(
     home: Settings, cluster: Cluster, master: Master
 ) -> None:

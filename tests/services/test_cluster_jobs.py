@@ -123,6 +123,7 @@ def test_an_application_that_has_ended_is_in_the_history(
         assert stop_history(settings) == with_s3.pid
 
 
+@pytest.mark.deep
 def test_executors_with_another_python(env: dict[str, str], tmp_path: Path) -> None:
     other = tmp_path / "python3.10"
     (tmp_path / "sitecustomize.py").write_text(
@@ -143,7 +144,7 @@ def test_executors_with_another_python(env: dict[str, str], tmp_path: Path) -> N
     )
 
 
-@pytest.mark.parametrize("command", ["doctor", "submit"])
+@pytest.mark.parametrize("command", [pytest.param("doctor", marks=pytest.mark.deep), "submit"])
 def test_executors_that_do_not_start(
     env: dict[str, str], settings: Settings, tmp_path: Path, command: str
 ) -> None:

@@ -183,6 +183,7 @@ def test_another_program_finds_it_by_name(
         assert ask(f"SELECT count(*) FROM {name}_ro")[0][0] <= 4
 
 
+@pytest.mark.deep
 def test_values_of_partitions_are_right_by_name(
     spark: SparkSession, settings: Settings, ask: Ask
 ) -> None:

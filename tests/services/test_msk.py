@@ -94,6 +94,7 @@ def test_with_the_jar_only_the_connection_fails(settings: Settings) -> None:
         assert "TimeoutException" in text
 
 
+@pytest.mark.deep
 def test_the_handshake_reaches_a_broker_that_has_no_iam(settings: Settings, secure: Broker) -> None:
     trust = {
         "kafka.ssl.truststore.type": "PEM",

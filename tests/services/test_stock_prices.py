@@ -345,6 +345,7 @@ def use_secure(conf: Path, broker: Broker) -> None:
     file.write_text(json.dumps(groups))
 
 
+@pytest.mark.deep
 def test_producer_and_stream_with_tls_and_a_password(
     spark: SparkSession, settings: Settings, secure: Broker, programs: Programs, conf: Path
 ) -> None:

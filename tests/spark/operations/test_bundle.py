@@ -60,6 +60,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.deep
 def test_the_same_input_gives_the_same_bytes(built: Path, tmp_path: Path) -> None:
     """Another folder, other times, another umask, and compiled code beside the source."""
     copy = tmp_path / "a folder of another name"

@@ -25,6 +25,7 @@ def stream(spark: SparkSession, source: Path, place: Place) -> DataStreamWriter:
     return query.option("checkpointLocation", place.checkpoint)
 
 
+@pytest.mark.deep
 def test_the_healthy_stream_runs_on_to_its_end(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -67,7 +67,7 @@ def run(home: Path, end: str, wait: str) -> str:
 @pytest.mark.parametrize(
     ("end", "wait", "how"),
     [
-        ("memory", "drain", "Java ran out of memory"),
+        pytest.param("memory", "drain", "Java ran out of memory", marks=pytest.mark.deep),
         pytest.param(
             "signal",
             "run_until_end",

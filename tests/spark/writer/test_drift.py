@@ -65,7 +65,9 @@ def refused(spark: SparkSession, spec: TableSpec, place: Place, change: Change) 
     return str(caught.value)
 
 
-@pytest.mark.parametrize("fields", [{}, LOGS], ids=["appends", "logs"])
+@pytest.mark.parametrize(
+    "fields", [{}, pytest.param(LOGS, marks=pytest.mark.deep)], ids=["appends", "logs"]
+)
 def test_drift_is_refused_until_it_is_corrected_and_nothing_is_lost(
     spark: SparkSession, place: Place, fields: dict[str, Any]
 ) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 APPEND = Path(__file__).parents[1] / "programs" / "append.py"
 
 
@@ -23,6 +25,7 @@ def append(home: Path, commits: int) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.deep
 def test_the_tenth_commit_in_a_new_process(tmp_path: Path) -> None:
     # The metadata table is compacted at its tenth commit: here that is a new JVM's first work.
     assert append(tmp_path, 9) == 9

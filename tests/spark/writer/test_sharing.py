@@ -93,7 +93,7 @@ def second(place: Place) -> Place:
     [
         pytest.param(APPENDS, 3, id="append"),
         pytest.param(UPSERTS, 5, id="upsert", marks=pytest.mark.deep),
-        pytest.param(LOGS, 6, id="logs"),
+        pytest.param(LOGS, 6, id="logs", marks=pytest.mark.deep),
     ],
 )
 def test_two_streams_share_a_table_when_both_say_so(
@@ -318,6 +318,7 @@ def test_a_new_stream_refuses_a_running_one_with_another_lock(
     assert locks == {theirs}
 
 
+@pytest.mark.deep
 def test_a_lock_file_that_nobody_releases(spark: SparkSession, place: Place) -> None:
     ends: dict[str, Any] = {"shared": True, "batches": 6}
     drain(start(spark, APPENDS, place, 6, **ends), batches=1, deadline=300)

@@ -204,6 +204,7 @@ def test_a_partition_goes_to_no_more_tasks_than_it_has_buckets(
     assert max(row.tasks for row in tasks) == buckets
 
 
+@pytest.mark.deep
 def test_small_logs_are_not_compacted_at_each_tenth_batch(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -218,6 +219,7 @@ def test_small_logs_are_not_compacted_at_each_tenth_batch(
     assert read(spark, table) == LEFT
 
 
+@pytest.mark.deep
 def test_large_logs_are_compacted_as_often_as_they_grow(
     spark: SparkSession, tmp_path: Path
 ) -> None:
