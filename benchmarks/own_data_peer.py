@@ -55,7 +55,9 @@ def fill(spark: SparkSession, kind: str, folder: Path, rows: int) -> None:
         shuffled.write.parquet(f"file://{folder}")
         return
     folder.mkdir(parents=True)
-    happened = states(read(spark, folder.parent / "original")["flights"]).cache()
+    happened = states(
+        read(spark, folder.parent / "original", f"file://{folder.parent}/store")["flights"]
+    ).cache()
     again = happened.where("crc32(concat(carrier, flight, origin, flight_date)) % 20 = 0")
     again = again.selectExpr(
         *(name for name in happened.columns if name not in ("arr_delay", "event_at")),

