@@ -7,17 +7,17 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mirror=$(apt-get indextargets --format '$(SITE)' | grep -v security | grep -m 1 debian)
 debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates bookworm \
-    "$folder/root" "$mirror" >/dev/null
+    "$folder/image" "$mirror" >/dev/null
 for name in python3 python3.11 python; do
-    ln -sfr "$folder/root/usr/bin/python3.11" "$folder/root/usr/local/bin/$name"
+    ln -sfr "$folder/image/usr/bin/python3.11" "$folder/image/usr/local/bin/$name"
 done
 # This machine's certificates and package index are the container's, too.
 certificates=etc/ssl/certs/ca-certificates.crt
-cp "/$certificates" "$folder/root/$certificates"
+cp "/$certificates" "$folder/image/$certificates"
 index=etc/pip.conf
-[ ! -e "/$index" ] || cp "/$index" "$folder/root/$index"
+[ ! -e "/$index" ] || cp "/$index" "$folder/image/$index"
 container=$(buildah from scratch)
-buildah copy -q "$container" "$folder/root" /
+buildah copy -q "$container" "$folder/image" /
 for name in SSL_CERT_FILE PIP_CERT REQUESTS_CA_BUNDLE; do
     buildah config --env "$name=/$certificates" "$container"
 done
