@@ -19,9 +19,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from spark_peer import PROJECT, peak_mb
+from spark_peer import PROJECT, jvm_pid, peak_mb
+from updates_peer import COLUMNS
 
-from hudilab import BatchLedger, TableSpec, drain, load_settings, open_session, prepare
+from hudilab import BatchLedger, Place, TableSpec, drain, load_settings, open_session, prepare
 from hudilab.jobs.pipeline.running import opened
 from hudilab.lessons.flights import read, states
 from hudilab.lessons.sources import sensor_readings
@@ -38,8 +39,7 @@ FLIGHTS = (
     "hour INT, sched_at TIMESTAMP, status STRING, tailnum STRING, dep_delay INT, arr_delay INT, "
     "event_at TIMESTAMP"
 )
-READINGS = "reading_id BIGINT, sensor_id INT, temperature DECIMAL(6,2), measurement_time TIMESTAMP"
-SCHEMA = {"rows": READINGS, "flights": FLIGHTS}
+SCHEMA = {"rows": COLUMNS, "flights": FLIGHTS}
 PEERS = {"parquet": "rows", "load": "rows", "by_hand": "flights", "stream": "flights"}
 
 
@@ -64,16 +64,14 @@ def fill(spark: SparkSession, kind: str, folder: Path, rows: int) -> None:
         "arr_delay + 1 AS arr_delay",
         "event_at + interval 40 days AS event_at",
     ).select(*happened.columns)
+    part = folder / "part"
     for month in range(1, 13):
         file = happened.where(f"month = {month}").union(again.where(f"month = {month - 1}"))
-        part = folder / "part"
         file.coalesce(1).write.mode("overwrite").parquet(f"file://{part}")
         [written] = part.glob("*.parquet")
         written.rename(folder / f"{month:02}.parquet")
         os.utime(folder / f"{month:02}.parquet", (1_700_000_000 + month,) * 2)
-    for left in part.iterdir():
-        left.unlink()
-    part.rmdir()
+    shutil.rmtree(part)
 
 
 def group(kind: str, folder: Path) -> dict[str, str]:
@@ -109,10 +107,9 @@ def timed(found: dict[str, Any]) -> Iterator[None]:
     found["seconds"] = time.monotonic() - begun
 
 
-def by_hand(spark: SparkSession, folder: Path) -> None:
+def by_hand(spark: SparkSession, folder: Path, place: Place) -> None:
     """The pipeline's batches through a ledger, as a program would write them."""
     partition, ordering, table_type, buckets = LAYOUT["flights"]
-    place = prepare(load_settings(), table=NAME)
     spec = TableSpec(
         name=place.name,
         record_key=KEY["flights"],
@@ -163,13 +160,13 @@ def pipeline(kind: str, folder: Path, *, first_load: bool) -> dict[str, Any]:
 
 def program(kind: str, folder: Path, app: str) -> dict[str, Any]:
     """Spark's own write, or the ledger in a program."""
-    spark, found = open_session(load_settings(), app=app), dict[str, Any]()
-    place = prepare(load_settings(), table=NAME)
+    settings, found = load_settings(), dict[str, Any]()
+    spark, place = open_session(settings, app=app), prepare(settings, table=NAME)
     with timed(found):
         if app == "parquet":
             sorted_parquet(files_of(spark, kind, folder), place.table)
         else:
-            by_hand(spark, folder)
+            by_hand(spark, folder, place)
     stored = spark.read.format("parquet" if app == "parquet" else "hudi").load(place.table)
     found |= measured(spark, kind, folder, stored)
     spark.stop()
@@ -200,15 +197,12 @@ def main() -> None:
 
 
 def files_of(spark: SparkSession, kind: str, folder: Path) -> DataFrame:
-    reader = spark.read.schema(SCHEMA[kind]).option("recursiveFileLookup", True)
-    return reader.parquet(f"file://{folder}")
+    return spark.read.schema(SCHEMA[kind]).parquet(f"file://{folder}")
 
 
 def measured(spark: SparkSession, kind: str, folder: Path, stored: DataFrame) -> dict[str, Any]:
     """Peak memory before anything is compared, and the rows of source and table."""
-    jvm = spark._jvm
-    assert jvm is not None
-    peak = peak_mb(int(jvm.java.lang.ProcessHandle.current().pid()))
+    peak = peak_mb(jvm_pid(spark))
     source = files_of(spark, kind, folder)
     return {"peak": peak, "sent": source.count(), "rows": check(kind, source, stored)}
 

@@ -22,6 +22,7 @@ from spark_peer import (
     PARTITIONS,
     SEED,
     cpu_seconds,
+    jvm_pid,
     memory_mb,
     on_disk,
     places,
@@ -101,8 +102,7 @@ def main() -> None:
     arguments = parser.parse_args()
     peer, home, batches = arguments.peer, arguments.home, arguments.batches
     spark = session(peer, home)
-    jvm: Any = spark._jvm
-    pid = jvm.java.lang.ProcessHandle.current().pid()
+    pid = jvm_pid(spark)
     sizes = {"rows_per_batch": MOST, "rows": batches * MOST, "sensors": PARTITIONS}
     rows = soaking(sensor_stream(spark, seed=SEED, **sizes), peer)
     table, _ = places(peer, home, LOAD)

@@ -309,6 +309,12 @@ def memory_mb(process: int, field: str) -> float:
     return int(match[1]) / 1024
 
 
+def jvm_pid(spark: SparkSession) -> int:
+    """The process id of a session's JVM."""
+    jvm: Any = spark._jvm
+    return int(jvm.java.lang.ProcessHandle.current().pid())
+
+
 def peak_mb(jvm: int) -> dict[str, float]:
     """Peak resident memory of the JVM and of this process, in MB."""
     return {"jvm": memory_mb(jvm, "VmHWM"), "python": memory_mb(os.getpid(), "VmHWM")}
@@ -338,8 +344,7 @@ def main() -> None:
     imported = time.time()
     spark = session(peer, home)
     opened = time.time()
-    jvm: Any = spark._jvm
-    pid = jvm.java.lang.ProcessHandle.current().pid()
+    pid = jvm_pid(spark)
     result: dict[str, Any] = {"peer": peer, "session_s": opened - arguments.started, "loads": {}}
     loads = SLOW_LOADS if peer in SLOW else LOADS
     for name in arguments.loads.split(","):

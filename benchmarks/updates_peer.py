@@ -28,6 +28,7 @@ from spark_peer import (
     SEED,
     conf_dir,
     fingerprint,
+    jvm_pid,
     peak_mb,
     session,
     spread,
@@ -416,8 +417,7 @@ def main() -> None:
         inherited = os.environ.get("SPARK_SUBMIT_OPTS", "")
         os.environ["SPARK_SUBMIT_OPTS"] = f"{inherited} -XX:MaxDirectMemorySize=6g"
     spark = session(kind, home)
-    jvm: Any = spark._jvm
-    pid = jvm.java.lang.ProcessHandle.current().pid()
+    pid = jvm_pid(spark)
     peer = CLASSES.get(kind, Peer)(
         spark, arguments.peer, load, home, arguments.set, arguments.buckets
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -41,6 +43,13 @@ def wait_while_running(
         return condition()
 
     wait_for(there, seconds, what)
+
+
+def kill(program: subprocess.Popen[Any]) -> None:
+    """Kill Python and its JVM at once."""
+    if program.poll() is None:
+        os.killpg(program.pid, signal.SIGKILL)
+    program.communicate()
 
 
 def end_jvm(spark: SparkSession) -> None:

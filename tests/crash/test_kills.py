@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +11,7 @@ import pytest
 from crash.harness import ROWS, Trap, rows_of_hudi_rs
 from crash.proxy import Proxy
 from kills import Killed, record
-from running import start_program, wait_while_running
+from running import kill, start_program, wait_while_running
 
 from hudilab.operations.servers.s3 import S3Server
 
@@ -89,13 +87,6 @@ class Chain:
             kill(driver)
         assert driver.returncode == 0, err[-3000:]
         return dict(json.loads(out.splitlines()[-1]))
-
-
-def kill(driver: subprocess.Popen[str]) -> None:
-    """Python and its JVM at once."""
-    if driver.poll() is None:
-        os.killpg(driver.pid, signal.SIGKILL)
-    driver.communicate()
 
 
 def survive(chain: Chain, points: tuple[Point, ...]) -> None:

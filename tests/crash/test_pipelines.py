@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -11,14 +10,12 @@ from typing import NamedTuple
 import duckdb
 import pyarrow as pa
 import pytest
-from crash.test_kills import kill
 from kills import Killed, read_batches, record, rows_once
-from running import folder, start_program, wait_while_running
-from unit.runtime.settings_files import group, load, write
+from running import folder, kill, start_program, wait_while_running
+from unit.runtime.settings_files import load, own_pipeline
 
 from hudilab.runtime.places import prepare
 
-ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 600  # seconds; a start takes ten on an idle machine
 LOADED, STREAMED = 8, 16  # files
 ROWS, CHANGES = 20_000, 1_000  # of a file; half of the changes are updates
@@ -62,10 +59,7 @@ class Own:
             "partition": "city",
             "ordering": "seq",
         }
-        shutil.copytree(ROOT / "conf", home / "conf")
-        write(home / "conf", [group(), group("pipeline.own", described)])
-        self.env = {"HUDILAB_HOME": str(home), "HUDILAB_CONF": str(home / "conf")}
-        self.env |= {"RUNTIME_ENV": "", "IS_LOCAL": ""}
+        self.env = own_pipeline(home, described)
         place = prepare(load(home / "conf", HUDILAB_HOME=str(home)), table="own")
         self.table, self.checkpoint = folder(place.table), folder(place.checkpoint)
 

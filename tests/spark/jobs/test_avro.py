@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,11 +10,10 @@ import pyarrow as pa
 import pytest
 from kills import read_batches
 from running import folder, start_program
-from unit.runtime.settings_files import group, load, write
+from unit.runtime.settings_files import load, own_pipeline
 
 from hudilab.runtime.places import prepare
 
-ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = {
     "type": "record",
     "name": "Reading",
@@ -50,10 +48,7 @@ def test_avro_files_become_a_table(tmp_path: Path) -> None:
         "record.key": "station",
         "ordering": "at",
     }
-    shutil.copytree(ROOT / "conf", tmp_path / "conf")
-    write(tmp_path / "conf", [group(), group("pipeline.own", described)])
-    env = {"HUDILAB_HOME": str(tmp_path), "HUDILAB_CONF": str(tmp_path / "conf")}
-    env |= {"RUNTIME_ENV": "", "IS_LOCAL": ""}
+    env = own_pipeline(tmp_path, described)
     command = ("-m", "hudilab.jobs.stream", "own")
     for words, last in (
         (("--check",), "nothing was written"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from running import kill
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "work.md"
@@ -83,13 +83,12 @@ def test_a_program_of_the_page_is_killed_and_has_each_row_once(
     log, table = tmp_path / "log", tmp_path / "lake" / "readings"
     first = start(command, log)
     deadline = time.monotonic() + 300
-    # In the second batch: Hudi has announced its commit.
+    # In the second batch: Hudi has announced its commit. `wait_for` might look too late.
     while len(list((table / ".hoodie" / "timeline").glob("*commit.inflight"))) < 2:
         assert first.poll() is None, log.read_text("utf-8")
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    os.killpg(first.pid, signal.SIGKILL)
-    first.wait()
+    kill(first)
     second = start(command, log)
     assert second.wait(timeout=300) == 0, log.read_text("utf-8")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import traceback
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from hudilab.errors import ConfigError
 from hudilab.runtime.settings import Settings, load_settings
 
+ROOT = Path(__file__).resolve().parents[3]
 SECRET = "wJalrXUtnFEMI/K7MDENG"
 GOOD = {
     "catalog.name": "spark_catalog",
@@ -51,6 +53,14 @@ def write(folder: Path, content: Any) -> Path:
     file = folder / "application_properties.json"
     file.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
     return file
+
+
+def own_pipeline(home: Path, described: dict[str, str]) -> dict[str, str]:
+    """Write the group pipeline.own into a copy of the settings; return a job's environment."""
+    conf = shutil.copytree(ROOT / "conf", home / "conf")
+    write(conf, [group(), group("pipeline.own", described)])
+    env = {"HUDILAB_HOME": str(home), "HUDILAB_CONF": str(conf)}
+    return env | {"RUNTIME_ENV": "", "IS_LOCAL": ""}
 
 
 def load(folder: Path, runtime: str = "", **env: str) -> Settings:
