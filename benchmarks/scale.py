@@ -41,8 +41,9 @@ def write(settings: Settings, rows_per_batch: int, batches: int) -> list[int]:
     spark = open_session(settings, app="scale")
     rows = rows_per_batch * batches
     place = prepare(settings)
-    sizes = {"rows": rows, "batches": batches, "sensors": SENSORS, "seed": SEED}
-    query = sensor_readings.write(spark, place, readings_table(name=place.name), sizes)
+    spec = readings_table(name=place.name)
+    options = sensor_readings.Options(rows=rows, batches=batches, sensors=SENSORS, seed=SEED)
+    query = sensor_readings.write(spark, place, spec, options)
     found = spark.read.format("hudi").load(place.table).count()
     if found != rows:
         raise SystemExit(f"the table has {found} rows, not {rows}")

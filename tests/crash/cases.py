@@ -80,6 +80,17 @@ CASES = {
         recovery="put replacecommit completed",
         must=(*UNDONE, *MERGED),
     ),
+    "append + merge + clean beside, copy on write": Case(
+        COW, "bulk_insert", beside=True, hudi=CLEAN, must=(*COMMIT, *MERGED, *CLEANED)
+    ),
+    "upsert + compaction beside": Case(MOR, "upsert", beside=True, must=(*LOGGED, *COMPACTED)),
+    "a resumed compaction beside": Case(
+        MOR,
+        "upsert",
+        beside=True,
+        recovery="put commit completed",
+        must=(*UNDONE, *LOGGED, *COMPACTED),
+    ),
     "append with a quarantine": Case(COW, "bulk_insert", bad=True, must=(*COMMIT, *SET_ASIDE)),
     "upsert with a quarantine": Case(MOR, "upsert", bad=True, must=(*LOGGED, *SET_ASIDE)),
     "a resumed upsert with a quarantine": Case(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import boto3
 import pyarrow as pa
@@ -34,6 +34,7 @@ from hudilab.runtime.streams import drain
 from hudilab.writer.files import exists
 from hudilab.writer.ledger import BatchLedger
 from hudilab.writer.spec import TableSpec
+from hudilab.writer.upkeep import policy
 
 BAD_EVERY = 10
 ROWS, KEYS = 40, 60  # rows a batch; an upsert's batch changes keys of the two before it
@@ -55,8 +56,9 @@ class Case:
     time, and is stopped and resumed too. `bad`: each tenth row has no key, and has to be in the
     quarantine. `files`: the stream reads a folder of JSON files, one each batch, which its source
     notes in a log in the checkpoint. `first`: the first batch is a first load; what resumes it is
-    another `load`, or the `stream` itself. `must` names the kinds that have to be among the
-    changes.
+    another `load`, or the `stream` itself. `beside`: each third batch plans table services, which a
+    thread executes while the next batches are written. `must` names the kinds that have to be
+    among the changes.
     """
 
     table_type: str
@@ -69,12 +71,13 @@ class Case:
     bad: bool = False
     files: bool = False
     first: str = ""
+    beside: bool = False
     must: tuple[str, ...] = ()
 
     @property
     def last(self) -> int:
         """The last batch whose changes are recorded: what a stop left may be due in the next."""
-        return self.batch + bool(self.recovery)
+        return self.batch + bool(self.recovery) + 2 * self.beside
 
     @property
     def batches(self) -> int:
@@ -105,6 +108,7 @@ def open_on_s3(settings: Settings, case: Case) -> SparkSession:
 
 SECOND = 1000  # the first number of a second stream's readings
 # Both streams run in one session; a stopped one's heartbeat expires after three seconds.
+BESIDE_EVERY = 3
 SHARING = {
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
     "hoodie.client.heartbeat.interval_in_ms": "1000",
@@ -115,6 +119,8 @@ SHARING = {
 def ledger_writer(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
     """The writer under test."""
     spec = case.spec
+    if case.beside:  # compact what few rows have logged
+        policy.COMPACT_EVERY, policy.SMALL_LOG = BESIDE_EVERY, 0
     source = {"rows": case.batches * ROWS, "batches": case.batches, **SIZES}
     options: dict[str, Any] = {"quarantine": case.bad}
     if _loads(spark, case, place):
@@ -124,7 +130,8 @@ def ledger_writer(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
     else:
         # The ledger decides when to compact, unless its caller does.
         when = {key: value for key, value in case.hudi.items() if key.startswith("hoodie.compact")}
-        options |= {"tidy_every": 1 if case.tidy else case.batches + 1, "extra": when}
+        every = BESIDE_EVERY if case.beside else 1 if case.tidy else case.batches + 1
+        options |= {"tidy_every": every, "extra": when, "async_services": case.beside}
     ledger = BatchLedger(spark, spec, place, source, case.batches, **options)
     return ledger.write_batch
 
@@ -168,16 +175,21 @@ def write(spark: SparkSession, case: Case, place: Place, writer: str, batches: i
     The second stream of a shared table runs at the same time, to its end.
     """
     if _loads(spark, case, place):
-        drain(_start(spark, case, place, writer), batches=1, deadline=DEADLINE)
+        first = WRITERS[writer](spark, case, place)
+        drain(_start(spark, case, place, first), batches=1, deadline=DEADLINE)
     second = replace(place, checkpoint=f"{place.checkpoint}_second")
     places = [place, second] if case.shared else [place]
-    queries = [_start(spark, case, one, writer) for one in places]
+    writers = [WRITERS[writer](spark, case, one) for one in places]
+    queries = [_start(spark, case, *each) for each in zip(places, writers, strict=True)]
     for query, end in zip(queries, (batches, case.batches), strict=False):
         drain(query, batches=end, deadline=DEADLINE)
+    if case.beside:
+        cast(Any, writers[0]).__self__.close()
 
 
-def _start(spark: SparkSession, case: Case, place: Place, writer: str) -> StreamingQuery:
-    write_batch = WRITERS[writer](spark, case, place)
+def _start(
+    spark: SparkSession, case: Case, place: Place, write_batch: WriteBatch
+) -> StreamingQuery:
     if case.files:
         readings = _stream_from_files(spark, case)
     else:

@@ -9,7 +9,7 @@ current batch. The table holds each reading once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -17,7 +17,7 @@ import typer
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hudilab.jobs import RunId, TableType, as_command
+from hudilab.jobs import InlineServices, RunId, TableType, as_command
 from hudilab.lessons.sizes import check_sizes
 from hudilab.lessons.sources import readings_table, sensor_stream
 from hudilab.paths import Place
@@ -47,6 +47,7 @@ class Options:
         float,
         typer.Option(help="Seconds from the start of one micro-batch to the next; 0: no wait."),
     ] = 0.0
+    inline_services: InlineServices = False
     run_id: RunId = ""
     runtime: Annotated[str, typer.Option(help="Runtime for this run; overrides RUNTIME_ENV.")] = ""
     database: Annotated[
@@ -61,20 +62,23 @@ def run(options: Options) -> Iterator[str]:
         LabError: Parameters, settings or checkpoint are wrong (checked before anything is written),
             or the stream failed.
     """
-    sizes = {name: getattr(options, name) for name in ("rows", "batches", "sensors", "seed")}
-    check_sizes(**sizes, trigger_seconds=options.trigger_seconds)
+    check_sizes(**_sizes(options), trigger_seconds=options.trigger_seconds)
     settings = load_settings(options.runtime)
     place = prepare(settings, run_id=options.run_id, database=options.database)
     spec = readings_table(name=place.name, table_type=options.table_type)
     spark = open_session(settings, app="sensor_readings", names=False)
     try:
         catalog = catalog_of(spark, settings, spec, place)
-        write(spark, place, spec, sizes, options.trigger_seconds, catalog)
+        write(spark, place, spec, options, catalog)
         catalog.register()
         line = _summary(spark, place)
     finally:
         spark.stop()
     yield line
+
+
+def _sizes(options: Options) -> dict[str, int]:
+    return {name: getattr(options, name) for name in ("rows", "batches", "sensors", "seed")}
 
 
 def _summary(spark: SparkSession, place: Place) -> str:
@@ -93,34 +97,36 @@ def write(
     spark: SparkSession,
     place: Place,
     spec: TableSpec,
-    sizes: Mapping[str, int],
-    trigger_seconds: float = 0.0,
+    options: Options,
     catalog: Catalog | None = None,
 ) -> StreamingQuery:
     """Run the stream from its checkpoint to its last batch; return its query.
 
     Args:
-        sizes: rows, batches, sensors, seed.
+        options: Of these, the sizes, the trigger and where table services run.
         catalog: registers the table after each batch.
 
     Raises:
         StreamError: The stream was refused or failed.
     """
-    rows, batches = sizes["rows"], sizes["batches"]
+    rows, batches = options.rows, options.batches
     readings = sensor_stream(
         spark,
         rows_per_batch=-(-rows // batches),
-        sensors=sizes["sensors"],
-        seed=sizes["seed"],
+        sensors=options.sensors,
+        seed=options.seed,
         rows=rows,
     )
-    ledger = BatchLedger(spark, spec, place, sizes, batches)
+    beside = not options.inline_services
+    ledger = BatchLedger(spark, spec, place, _sizes(options), batches, async_services=beside)
     write_batch = catalog.after(ledger.write_batch) if catalog else ledger.write_batch
     stream = readings.writeStream.foreachBatch(write_batch)
     stream = stream.option("checkpointLocation", place.checkpoint)
-    stream = stream.trigger(processingTime=f"{trigger_seconds} seconds")
+    stream = stream.trigger(processingTime=f"{options.trigger_seconds} seconds")
     with stop_on_signal() as signals:
-        return drain(stream.start(), batches=batches, deadline=math.inf, asked=signals)
+        query = drain(stream.start(), batches=batches, deadline=math.inf, asked=signals)
+    ledger.close()
+    return query
 
 
 command = as_command(Options, run)

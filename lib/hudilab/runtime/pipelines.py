@@ -59,6 +59,7 @@ class Pipeline(BaseModel):
 
     Attributes:
         select: A query of the view `source`, for casts, filters and further columns.
+        table_services: Where they run: `async`, beside the stream, or `inline`, in its batches.
         quarantine: Whether rows that the table cannot store are set aside; else they are an error.
     """
 
@@ -75,12 +76,18 @@ class Pipeline(BaseModel):
     partition: _Columns | None = None
     ordering: Text
     buckets: _Number | None = None
+    table_services: Literal["async", "inline"] = Field("async", alias="table.services")
     quarantine: Literal["true", "false"] = "false"
 
     @property
     def sets_aside(self) -> bool:
         """Whether `quarantine` is true."""
         return self.quarantine == "true"
+
+    @property
+    def inline_services(self) -> bool:
+        """Whether table services run in the stream's batches."""
+        return self.table_services == "inline"
 
     @property
     def is_avro(self) -> bool:

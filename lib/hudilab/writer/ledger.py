@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
@@ -18,16 +18,16 @@ from hudilab.paths import Place
 from hudilab.writer.batches import COMBINE, check_files, check_sources, refused_row
 from hudilab.writer.checkpoints import CheckpointFiles, Owner
 from hudilab.writer.columns.drift import FILLS
-from hudilab.writer.commits import SERVICES, Commits
+from hudilab.writer.commits import Commits
 from hudilab.writer.first_load import FirstLoad
 from hudilab.writer.fit import TableFit
 from hudilab.writer.locking import is_conflict, lock_held, services_failed, sharing_options
 from hudilab.writer.metadata import closing_options
-from hudilab.writer.options import INLINE
 from hudilab.writer.quarantine import Quarantine
-from hudilab.writer.rules import FENCED, Checkpoint, Commit, Rules, Stamp
+from hudilab.writer.rules import FENCED, Checkpoint, Rules, Stamp
 from hudilab.writer.spec import TableSpec
-from hudilab.writer.upkeep.policy import SMALL_LOG, TIDY_EVERY, check_tidy, tidy_options
+from hudilab.writer.upkeep.policy import check_tidy
+from hudilab.writer.upkeep.stream import StreamServices
 
 __all__ = ["BatchLedger"]
 
@@ -61,6 +61,7 @@ class BatchLedger:
         lock: Options of a Hudi lock provider, for shared tables; the default on a local disk is
             the table's own lock file.
         tidy_every: See `upkeep.policy.tidy_options`; not allowed for shared tables.
+        async_services: Execute table services in a thread beside the stream; `close` waits for it.
         quarantine: Set rows aside that the table cannot store (a null key or ordering value, a
             partition that would be read back changed) in the table `place.quarantine`, each once,
             see `Quarantine`; without it, such a row is an error.
@@ -87,6 +88,7 @@ class BatchLedger:
         shared: bool = False,
         lock: Mapping[str, str] | None = None,
         tidy_every: int | None = None,
+        async_services: bool = False,
         quarantine: bool = False,
         first_load: bool = False,
         extra: Mapping[str, str] | None = None,
@@ -95,12 +97,17 @@ class BatchLedger:
         self._first = FirstLoad(spec, place.table) if first_load else None
         self._options = closing_options(place.table) | spec.write_options(extra)
         check_tidy(tidy_every, shared=shared)
-        self._ask, self._tidy_every = source, TIDY_EVERY if tidy_every is None else tidy_every
-        self._shared = shared
-        # A caller who sets compaction options decides when to compact.
-        compacts = any(name.startswith("hoodie.compact") for name in extra or {})
+        self._ask, self._shared = source, shared
         upserts = spec.operation == "upsert" and not first_load
-        self._compacts = upserts and compacts
+        # A caller who sets compaction options decides when to compact.
+        compacts = upserts and any(name.startswith("hoodie.compact") for name in extra or {})
+        self._services = StreamServices(
+            *(spark, spec, place.table),
+            every=0 if shared or compacts or first_load else tidy_every,
+            beside=async_services,
+            is_mine=lambda: self._checkpoint.owner() == self._owner,
+        )
+        self._options |= self._services.lock
         self._combines = upserts and COMBINE not in self._options
         if self._combines:
             self._options |= {COMBINE: "false"}
@@ -116,7 +123,6 @@ class BatchLedger:
         self._seen: set[str] = set()  # commits whose locks were looked at, of a shared table
         self._stamp: Stamp | None = None  # of the newest batch; what its commit counts:
         self._counts: dict[str, str] = {}
-        self._written = SMALL_LOG  # bytes since the last table services: unknown, so many
         self._check()
 
     def write_batch(self, batch: DataFrame, batch_id: int) -> None:
@@ -134,19 +140,15 @@ class BatchLedger:
     def _write(self, batch: DataFrame, batch_id: int) -> None:
         if not self.begin(batch, batch_id):
             return
+        services = self._services.options(batch_id)
         for attempt in count(1):
-            options = self._options
-            if not (self._shared or self._compacts or self._first):
-                services = tidy_options(self._spec, batch_id, self._tidy_every, self._written)
-                options |= services
-                if services.get(INLINE) == "true":
-                    self._written = 0
             try:
                 rows = self._fit.rows(self._set_aside(batch), combine=self._combines)
                 rows = self._first.rows(rows, batch_id) if self._first else rows
-                options = options | self.stamp(batch_id)
+                options = self._options | services | self.stamp(batch_id)
                 writer = self.fenced(rows).write.format("hudi").options(**options)
                 writer.mode("append").save(self._place.table)
+                self._services.start(services, options)
                 return
             except Exception as error:
                 if row := refused_row(self._place.table, str(error)):
@@ -163,6 +165,10 @@ class BatchLedger:
                 if attempt == TRIES or not is_conflict(str(error)):
                     raise
                 time.sleep(0.1 * attempt)
+
+    def close(self) -> None:
+        """Wait for the table services beside the stream; raise StreamError if they failed."""
+        self._services.close()
 
     @property
     def set_aside(self) -> int:
@@ -193,7 +199,8 @@ class BatchLedger:
             self._take_over(batch.sparkSession, run, query)
         elif self._checkpoint.owner() != self._owner:
             raise StreamError(FENCED.format(self._place.checkpoint))
-        mine, others = self._rules.find(self._query, self._weighed(self._table.newest_first()))
+        commits = self._services.weigh(self._table.newest_first())
+        mine, others = self._rules.find(self._query, commits)
         self._fit.follow(others)
         if self._shared:
             self._check_locks()
@@ -254,7 +261,6 @@ class BatchLedger:
 
     def _take_over(self, session: SparkSession, run: str, running: str) -> None:
         """Check everything again and fence off the earlier driver, at a run's first batch."""
-        self._written = SMALL_LOG
         self._checkpoint.forget()
         self._fit.forget_columns()
         if not self._shared:  # another stream may be creating a shared table right now
@@ -267,6 +273,7 @@ class BatchLedger:
         self._fit.follow([])
         options = self._options | self._fit.kept | self._sharing
         self._table.roll_back_unfinished(options, wait=self._shared)
+        self._services.take_over(options)
         if self._quarantine is not None:
             self._quarantine.take_over()
         # Check again: what the earlier driver committed until now counts.
@@ -278,12 +285,6 @@ class BatchLedger:
         """Return whether another driver has noted itself as the checkpoint's owner."""
         noted = self._checkpoint.noted()
         return noted is not None and str(noted) != self._owner
-
-    def _weighed(self, commits: Iterable[Commit]) -> Iterator[Commit]:
-        """Yield the commits that are looked at: what they wrote may have made logs grow."""
-        for commit in commits:
-            self._written += 0 if commit.operation in SERVICES else commit.bytes
-            yield commit
 
     def _check_locks(self) -> None:
         """Look at the lock of each commit that has appeared since the last look."""

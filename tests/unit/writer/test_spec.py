@@ -203,6 +203,7 @@ def test_one_batch_of_appends_in_twenty_is_tidied() -> None:
         "hoodie.clustering.inline": "true",
         "hoodie.clean.automatic": "true",
         "hoodie.clustering.inline.max.commits": "1",
+        "hoodie.clustering.async.max.commits": "1",
         "hoodie.clean.max.commits": "1",
     }
     assert tidy_options(spec(operation="upsert"), 19) == {}

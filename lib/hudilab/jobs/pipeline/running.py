@@ -56,6 +56,7 @@ class Running(NamedTuple):
             self.source.identity,
             quarantine=self.source.group.sets_aside,
             first_load=first_load,
+            async_services=not self.source.group.inline_services,
         )
         reports = Reports(self.source, ledger, self.place, as_json=as_json)
         rows = self.source.stream(whole=first_load)
@@ -66,6 +67,7 @@ class Running(NamedTuple):
             with closing(until_end([query], signals)) as turns:
                 for _ in turns:
                     yield from reports.new(query)
+        ledger.close()
         self.catalog.register()
         yield self._summary(as_json)
 

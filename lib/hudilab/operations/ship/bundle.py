@@ -42,6 +42,7 @@ _SETTINGS = (
     "spark-defaults.conf",
     "hudi-defaults.conf",
     "log4j2.properties",
+    "fairscheduler.xml",
 )
 
 

@@ -50,8 +50,9 @@ def tidy_options(
         return _compaction(batch_id, written)
     if spec.operation != "bulk_insert" or batch_id % every != every - 1:
         return {}
-    every_time = {"hoodie.clustering.inline.max.commits": "1", "hoodie.clean.max.commits": "1"}
-    return {"hoodie.clustering.inline": "true", CLEAN: "true"} | every_time
+    each_time = {f"hoodie.clustering.{kind}.max.commits": "1" for kind in ("inline", "async")}
+    each_time |= {"hoodie.clean.max.commits": "1"}
+    return {"hoodie.clustering.inline": "true", CLEAN: "true"} | each_time
 
 
 def _compaction(batch_id: int, written: int) -> dict[str, str]:

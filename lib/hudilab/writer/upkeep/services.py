@@ -20,7 +20,7 @@ from hudilab.writer.metadata import table_index_options
 from hudilab.writer.rules import Commit
 from hudilab.writer.upkeep.guards import foreign_groups
 
-__all__ = ["TableServices", "write_client"]
+__all__ = ["CLUSTERINGS", "COMPACTIONS", "TableServices", "write_client"]
 
 MOMENT = 3.0  # seconds in which a writer's heartbeat follows its commit
 COMPACTIONS = "filterPendingCompactionTimeline"

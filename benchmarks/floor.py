@@ -1,0 +1,188 @@
+"""What Hudi alone costs a batch, and what each layer above it adds, in one warm process.
+
+Usage: python benchmarks/floor.py [--rows N] [--rounds N] [--batches N]
+In each round every layer writes the same number of batches to a table of its own; a layer's figure
+is the median of its batches. The layers, from below: Spark's Parquet writer, Hudi's writer with the
+lab's options, the same two behind a stream, and the ledger without and with table services. Of the
+ledger, each step of a batch is timed on its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from spark_peer import KEY, ORDERING, PARTITIONS, SEED, conf_dir, spread, wait
+
+from hudilab.lessons.sources import sensor_readings, sensor_stream
+from hudilab.paths import Place
+from hudilab.runtime.places import prepare
+from hudilab.runtime.session import open_session
+from hudilab.runtime.settings import load_settings
+from hudilab.writer.ledger import BatchLedger
+from hudilab.writer.metadata import closing_options
+from hudilab.writer.spec import TableSpec
+
+WARM = 8  # batches of a layer that do not count
+NEVER = 1_000_000
+LAYERS = ("parquet", "hudi", "parquet stream", "hudi stream", "ledger", "ledger, tidied")
+
+
+class Bench:
+    """A session, and the tables that a round writes in it."""
+
+    def __init__(self, spark: SparkSession, home: Path, rows: int, batches: int) -> None:
+        self.spark, self.home, self.rows, self.batches = spark, home, rows, batches
+        self.steps = defaultdict[str, list[float]](list)
+        self.number = 0
+
+    def spec(self, place: Place) -> TableSpec:
+        return TableSpec(
+            name=place.name,
+            record_key=KEY,
+            partition=("sensor_id",),
+            ordering=ORDERING,
+            operation="bulk_insert",
+        )
+
+    def place(self, name: str) -> Place:
+        self.number += 1
+        return prepare(load_settings(), run_id=f"{name.split(',')[0].split()[0]}_{self.number}")
+
+    def run(self, layer: str) -> list[float]:
+        """Milliseconds of each counted batch."""
+        if "stream" in layer or "ledger" in layer:
+            return self._stream(layer)
+        place = self.place(layer)
+        write = self._writer(layer, place)
+        found = []
+        for number in range(WARM + self.batches):
+            first = number * self.rows
+            rows = sensor_readings(
+                self.spark, first + self.rows, first=first, sensors=PARTITIONS, seed=SEED
+            )
+            began = time.perf_counter()
+            write(spread(rows), number)
+            found.append((time.perf_counter() - began) * 1000)
+        return found[WARM:]
+
+    def _writer(self, layer: str, place: Place) -> Callable[[DataFrame, int], None]:
+        options = closing_options(place.table) | self.spec(place).write_options()
+
+        def parquet(rows: DataFrame, _: int) -> None:
+            rows.write.partitionBy("sensor_id").mode("append").parquet(place.table)
+
+        def hudi(rows: DataFrame, _: int) -> None:
+            rows.write.format("hudi").options(**options).mode("append").save(place.table)
+
+        return parquet if layer == "parquet" else hudi
+
+    def _stream(self, layer: str) -> list[float]:
+        place, total = self.place(layer), WARM + self.batches
+        sizes = {"rows_per_batch": self.rows, "rows": self.rows * total}
+        rows = spread(sensor_stream(self.spark, sensors=PARTITIONS, seed=SEED, **sizes))
+        stream = rows.writeStream.option("checkpointLocation", place.checkpoint)
+        if layer == "parquet stream":
+            path = stream.option("path", place.table)
+            query = path.format("parquet").partitionBy("sensor_id").start()
+        elif layer == "hudi stream":
+            query = stream.foreachBatch(self._writer("hudi", place)).start()
+        else:
+            every = None if "tidied" in layer else NEVER
+            source = {"seed": SEED}
+            ledger = BatchLedger(
+                self.spark, self.spec(place), place, source, total, tidy_every=every
+            )
+            steps = self.steps if every else defaultdict[str, list[float]](list)
+            with timed(ledger, steps):
+                query = stream.foreachBatch(ledger.write_batch).start()
+                found = wait(query, total)
+            return [one["triggerExecution"] for one in found][WARM:]
+        return [one["triggerExecution"] for one in wait(query, total)][WARM:]
+
+
+@contextmanager
+def timed(ledger: BatchLedger, steps: dict[str, list[float]]) -> Iterator[None]:
+    """Note the milliseconds of each step of the ledger's batches."""
+    inside: Any = ledger
+
+    def watch(owner: Any, name: str, label: str) -> None:
+        whole = getattr(owner, name)
+
+        def watched(*args: Any, **named: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return whole(*args, **named)
+            finally:
+                steps[label].append((time.perf_counter() - began) * 1000)
+
+        setattr(owner, name, watched)
+
+    watch(inside, "begin", "ledger: begin")
+    watch(inside._checkpoint, "owner", "  of these: the owner's note")
+    watch(inside._rules, "find", "  of these: the timeline's newest stamp")
+    watch(inside._checkpoint, "covers", "  of these: the offsets")
+    watch(inside._fit, "check_columns", "  of these: the columns")
+    watch(inside._fit, "rows", "ledger: rows")
+    watch(inside, "stamp", "ledger: stamp")
+    watch(inside, "fenced", "ledger: fence, planned")
+    watch(inside, "_write", "ledger: the whole callback")
+    yield
+
+
+def table(found: dict[str, list[float]], steps: dict[str, list[float]]) -> Iterator[str]:
+    """The layers, and what they add up to, as Markdown."""
+    middle = {layer: statistics.median(times) for layer, times in found.items() if times}
+    yield "| layer | median ms | mean ms |\n|---|---|---|"
+    for layer, value in middle.items():
+        yield f"| {layer} | {value:.0f} | {statistics.mean(found[layer]):.0f} |"
+    if {*LAYERS} <= {*middle}:
+        stream = middle["parquet stream"] - middle["parquet"]
+        floor = middle["hudi"] + stream
+        lab = middle["ledger, tidied"]
+        tidying = statistics.mean(found["ledger, tidied"]) - statistics.mean(found["ledger"])
+        yield f"\nSpark's stream {stream:.0f} ms; floor and stream {floor:.0f} ms"
+        yield f"lab to floor and stream {lab / floor:.2f}; lab to Parquet's stream "
+        yield f"{lab / middle['parquet stream']:.2f}; tidying {tidying:.0f} ms a batch on average"
+    for step, times in steps.items():
+        yield f"| {step} | {statistics.median(times):.1f} | {len(times)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--batches", type=int, default=40)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        conf = conf_dir("hudi_append", home, arguments.set)
+        os.environ |= {"HUDILAB_HOME": folder, "HUDILAB_CONF": str(conf)}
+        spark = open_session(load_settings(), app="floor")
+        bench = Bench(spark, home, arguments.rows, arguments.batches)
+        found = defaultdict[str, list[float]](list)
+        for number in range(arguments.rounds):
+            order = LAYERS if number % 2 == 0 else LAYERS[::-1]
+            for layer in order:
+                found[layer] += bench.run(layer)
+        spark.stop()
+    ordered = {layer: found[layer] for layer in LAYERS}
+    print(*table(ordered, bench.steps), sep="\n")
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"layers": ordered, "steps": bench.steps}))
+
+
+if __name__ == "__main__":
+    main()

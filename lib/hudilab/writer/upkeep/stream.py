@@ -1,0 +1,178 @@
+"""The table services of a stream: which batch plans them, and who executes the plans."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from threading import Thread
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from hudilab.errors import StreamError, root_cause
+from hudilab.writer.commits import SERVICES, Commits
+from hudilab.writer.options import CLEAN, INLINE
+from hudilab.writer.rules import Commit
+from hudilab.writer.spec import TableSpec
+from hudilab.writer.upkeep.policy import SMALL_LOG, TIDY_EVERY, tidy_options
+from hudilab.writer.upkeep.services import CLUSTERINGS, COMPACTIONS, write_client
+
+__all__ = ["StreamServices"]
+
+POOL = "services"  # of conf/fairscheduler.xml: the stream's tasks come first
+CLUSTER = "hoodie.clustering.inline"
+# Stream and thread are two writers in one process: instants and commits one after the other.
+LOCK = {
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider"
+}
+WAITS = "batch {} waits for the table services that an earlier batch has planned"
+# A service never touches what the stream is writing.
+NEVER = {"hoodie.clean.failed.writes.policy": "NEVER"}
+
+
+class StreamServices:
+    """Runs the table services of one stream, in its batches or in a thread beside them.
+
+    With `beside`, a batch only plans a service, which takes a tenth of the time, and the thread
+    executes it while the next batches are written. One plan at a time: a batch that is to plan
+    again first waits for the thread. A plan belongs to the driver that owns the checkpoint: its
+    successor removes it (`take_over`), and a thread that has lost the checkpoint can no longer
+    commit, because Hudi completes only what is in flight. Source: Hudi 1.2
+    `hoodie.compact.schedule.inline`, `hoodie.clustering.schedule.inline`.
+
+    Args:
+        every: See `policy.tidy_options`; None: its default; 0: the stream runs no services.
+        beside: Execute the plans in a thread.
+        is_mine: Returns whether this driver still owns the checkpoint.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        spec: TableSpec,
+        table: str,
+        *,
+        every: int | None,
+        beside: bool,
+        is_mine: Callable[[], bool],
+    ) -> None:
+        self._spark, self._spec, self._table = spark, spec, table
+        self._every, self._is_mine = TIDY_EVERY if every is None else every, is_mine
+        self.lock = LOCK if beside and every != 0 else {}
+        self._thread: Thread | None = None
+        self._failed: Exception | None = None
+        self._written = SMALL_LOG  # bytes since the last table services: unknown, so many
+
+    def weigh(self, commits: Iterable[Commit]) -> Iterator[Commit]:
+        """Yield the commits that are looked at: what they wrote may have made logs grow."""
+        for commit in commits:
+            self._written += 0 if commit.operation in SERVICES else commit.bytes
+            yield commit
+
+    def options(self, batch_id: int) -> dict[str, str]:
+        """Return the options that make a batch run or plan its services.
+
+        Raises:
+            StreamError: The thread has failed.
+        """
+        if not self._every:
+            return {}
+        found = tidy_options(self._spec, batch_id, self._every, self._written)
+        if found.get(INLINE) == "true":
+            self._written = 0
+        if not self.lock:
+            return found
+        self._check()
+        plans = next((name for name in (INLINE, CLUSTER) if found.get(name) == "true"), "")
+        if not plans:
+            return found
+        if self._thread is not None and self._thread.is_alive():
+            print(f"hudilab: {WAITS.format(batch_id)}", file=sys.stderr)
+        self.close()
+        scheduled = plans.replace(".inline", ".schedule.inline")
+        return found | {plans: "false", scheduled: "true", CLEAN: "false"}
+
+    def start(self, services: Mapping[str, str], options: Mapping[str, str]) -> None:
+        """Execute what a committed batch has planned, if it was to plan anything.
+
+        Args:
+            services: What `options` returned for the batch.
+            options: The options of the stream's writes.
+        """
+        if not any(".schedule." in name for name in services):
+            return
+        asked = dict(options) | dict(services) | {CLEAN: "true"} | NEVER
+        self._thread = Thread(target=self._run, args=(asked,), name="services", daemon=True)
+        self._thread.start()
+
+    def take_over(self, options: Mapping[str, str]) -> None:
+        """Remove the plans of an earlier driver, which may be alive and executing them."""
+        self._written = SMALL_LOG
+        if not self._every:
+            return
+        meta = Commits(self._spark, self._table).meta()
+        if meta is None or not (found := _plans(meta)):
+            return
+        with write_client(self._spark, self._table, dict(options) | NEVER) as client:
+            for kind, instant in found:
+                if kind == CLUSTERINGS:
+                    client.rollback(instant)
+                else:
+                    self._remove_compaction(client, instant)
+
+    def _remove_compaction(self, client: Any, instant: str) -> None:
+        """Roll back a compaction and remove its plan, which Hudi's rollback leaves."""
+        hudi: Any = self._spark._jvm.org.apache.hudi  # type: ignore[union-attr]
+        config, context = client.getConfig(), client.getEngineContext()
+        table = hudi.table.HoodieSparkTable.create(config, context)
+        names = table.getMetaClient().getInstantGenerator()
+        inflight = names.getCompactionInflightInstant(instant)
+        if table.getActiveTimeline().containsInstant(inflight):
+            storage = table.getMetaClient().getStorage()
+            one_at_a_time = hudi.client.transaction.TransactionManager(config, storage)
+            table.rollbackInflightCompaction(inflight, one_at_a_time)
+        requested = names.getCompactionRequestedInstant(instant)
+        table.getMetaClient().reloadActiveTimeline().deleteCompactionRequested(requested)
+
+    def close(self) -> None:
+        """Wait until the thread has executed its plans.
+
+        Raises:
+            StreamError: The thread has failed.
+        """
+        if self._thread is not None:
+            self._thread.join()
+        self._check()
+
+    def _check(self) -> None:
+        if (failed := self._failed) is not None:
+            self._failed = None
+            raise StreamError(
+                f"the table services beside the stream into {self._table} failed "
+                f"({root_cause(str(failed))}); no batch is lost; fix the cause and start the "
+                "stream again"
+            ) from failed
+
+    def _run(self, options: Mapping[str, str]) -> None:
+        context = self._spark.sparkContext
+        context.setLocalProperty("spark.scheduler.pool", POOL)
+        context.setJobGroup(POOL, f"table services of {self._table}")
+        try:
+            with write_client(self._spark, self._table, options) as client:
+                execute = {COMPACTIONS: client.compact, CLUSTERINGS: client.cluster}
+                for kind, instant in _plans(Commits(self._spark, self._table).meta()):
+                    if self._is_mine():
+                        execute[kind](instant, True)
+                client.clean()
+        except Exception as error:  # whatever it is, the next batch raises it
+            self._failed = error
+
+
+def _plans(meta: Any) -> list[tuple[str, str]]:
+    """Return the kind and instant of each plan that is not executed yet, oldest first."""
+    timeline = meta.getActiveTimeline()
+    return [
+        (kind, str(instant.requestedTime()))
+        for kind in (COMPACTIONS, CLUSTERINGS)
+        for instant in getattr(timeline, kind)().getInstants()
+    ]

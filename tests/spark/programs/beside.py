@@ -1,0 +1,49 @@
+"""A stream whose table services run beside it, as a process of its own, so that tests can hang it.
+
+Usage: beside.py WAREHOUSE. At the end it compares the table with the generator, and fails if they
+differ.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import functions as F
+
+from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
+from hudilab.paths import locate
+from hudilab.runtime.session import open_session
+from hudilab.runtime.settings import load_settings
+from hudilab.runtime.streams import drain
+from hudilab.writer.ledger import BatchLedger
+from hudilab.writer.upkeep import policy
+
+ROWS, KEYS, BATCHES, SIZES = 60_000, 90_000, 8, {"sensors": 3, "seed": 5}
+
+
+def main(warehouse: str) -> None:
+    policy.COMPACT_EVERY, policy.SMALL_LOG = 3, 0
+    settings = load_settings()
+    spark = open_session(settings, app="beside")
+    place = locate(warehouse, "lab", "readings", is_local=True, home=settings.home)
+    spec = readings_table(table_type="MERGE_ON_READ", operation="upsert", buckets=1)
+    key = F.col("reading_id") % KEYS
+    rows = sensor_stream(spark, rows_per_batch=ROWS, rows=ROWS * BATCHES, **SIZES)
+    ledger = BatchLedger(spark, spec, place, SIZES, BATCHES, async_services=True)
+    stream = rows.withColumn("reading_id", key).writeStream.foreachBatch(ledger.write_batch)
+    query = stream.option("checkpointLocation", place.checkpoint).start()
+    drain(query, batches=BATCHES, deadline=600)
+    ledger.close()
+
+    last = F.max_by(F.struct("temperature", "measurement_time"), "measurement_time").alias("last")
+    readings = sensor_readings(spark, ROWS * BATCHES, **SIZES).withColumn("reading_id", key)
+    wanted = readings.groupBy("sensor_id", "reading_id").agg(last)
+    wanted = wanted.select("sensor_id", "reading_id", "last.*")
+    table = spark.read.format("hudi").load(place.table).select(wanted.columns)
+    wrong = wanted.exceptAll(table).count(), table.exceptAll(wanted).count()
+    spark.stop()
+    sys.exit(f"lost, twice: {wrong}" if any(wrong) else 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
