@@ -9,13 +9,14 @@ import socket
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
 
 from hudilab.errors import StreamError
 from hudilab.writer.files import delete_file, exists, list_files, read_text, write_text
-from hudilab.writer.rules import covers
+from hudilab.writer.rules import FENCED, covers
 
-__all__ = ["CheckpointFiles", "Owner"]
+__all__ = ["CheckpointFiles", "Fence", "Owner"]
 
 OWNER = "hudilab-owner"
 # In this order: without its note of being done, a batch is run again, with what was planned.
@@ -181,6 +182,50 @@ class CheckpointFiles:
     def owner_file(self) -> str:
         """Return the URI of the note of the owner."""
         return f"{self.uri}/{OWNER}"
+
+
+class Fence:
+    """Tells the driver that owns a checkpoint from those that it has replaced.
+
+    A driver that takes over notes itself as the owner, then rolls back what others were writing.
+    """
+
+    def __init__(self, files: CheckpointFiles) -> None:
+        self._files, self._owner, self._view = files, "", ""
+        self._condition: Column | None = None  # made once a run: it takes a dozen calls to the JVM
+        self._replaced = FENCED.format(files.uri)
+
+    def take(self, session: SparkSession, run: str) -> None:
+        """Note this process as the owner, in this run of the query; `session` is the query's."""
+        self._owner, self._condition = self._files.take(Owner.here(run)), None
+        self._view = f"hudilab_owner_{run.replace('-', '')}"
+        session.read.text(self._files.owner_file()).createOrReplaceTempView(self._view)
+
+    def is_mine(self) -> bool:
+        """Return whether this process still owns the checkpoint."""
+        return self._files.owner() == self._owner
+
+    def check(self) -> None:
+        """Raise StreamError if this process does not own the checkpoint any more."""
+        if not self.is_mine():
+            raise StreamError(self._replaced)
+
+    def explain(self, cause: Exception) -> None:
+        """Raise StreamError from an error that another driver's work may have caused."""
+        noted = self._files.noted()
+        if noted is not None and str(noted) != self._owner:
+            raise StreamError(self._replaced) from cause
+
+    def condition(self) -> Column:
+        """Return a condition that is true for the owner, else an error.
+
+        Spark evaluates it on the driver when it reads the rows.
+        """
+        if self._condition is None:
+            mine = F.expr(f"(SELECT value FROM {self._view})") == F.lit(self._owner)
+            replaced = F.raise_error(F.lit(self._replaced))
+            self._condition = F.when(mine, F.lit(True)).otherwise(replaced)
+        return self._condition
 
 
 def _log_offsets(offsets: str) -> dict[int, int]:

@@ -10,13 +10,12 @@ from itertools import count
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from hudilab.errors import StreamError, TableError, root_cause
 from hudilab.formats import QUARANTINED, SHARED
 from hudilab.paths import Place
 from hudilab.writer.batches import COMBINE, check_files, check_sources, refused_row
-from hudilab.writer.checkpoints import CheckpointFiles, Owner
+from hudilab.writer.checkpoints import CheckpointFiles, Fence
 from hudilab.writer.columns.drift import FILLS
 from hudilab.writer.commits import Commits
 from hudilab.writer.first_load import FirstLoad
@@ -24,7 +23,7 @@ from hudilab.writer.fit import TableFit
 from hudilab.writer.locking import is_conflict, lock_held, services_failed, sharing_options
 from hudilab.writer.metadata import closing_options
 from hudilab.writer.quarantine import Quarantine
-from hudilab.writer.rules import FENCED, Checkpoint, Rules, Stamp
+from hudilab.writer.rules import Checkpoint, Rules, Stamp
 from hudilab.writer.spec import TableSpec
 from hudilab.writer.upkeep.policy import check_tidy
 from hudilab.writer.upkeep.stream import StreamServices
@@ -96,6 +95,8 @@ class BatchLedger:
         self._spark, self._spec, self._place = spark, spec, place
         self._first = FirstLoad(spec, place.table) if first_load else None
         self._options = closing_options(place.table) | spec.write_options(extra)
+        self._checkpoint = CheckpointFiles(spark, place.checkpoint)
+        self._fence = Fence(self._checkpoint)
         check_tidy(tidy_every, shared=shared)
         self._ask, self._shared = source, shared
         upserts = spec.operation == "upsert" and not first_load
@@ -105,7 +106,7 @@ class BatchLedger:
             *(spark, spec, place.table),
             every=0 if shared or compacts or first_load else tidy_every,
             beside=async_services,
-            is_mine=lambda: self._checkpoint.owner() == self._owner,
+            is_mine=self._fence.is_mine,
         )
         self._options |= self._services.lock
         self._combines = upserts and COMBINE not in self._options
@@ -118,8 +119,7 @@ class BatchLedger:
         self._rules = Rules(place.table, place.checkpoint, batches, shared)
         self._table = Commits(spark, place.table)
         self._fit = TableFit(spark, spec, place.table, self._table, fills=fills)
-        self._checkpoint = CheckpointFiles(spark, place.checkpoint)
-        self._run, self._query, self._owner = "", "", ""
+        self._run, self._query = "", ""
         self._seen: set[str] = set()  # commits whose locks were looked at, of a shared table
         self._stamp: Stamp | None = None  # of the newest batch; what its commit counts:
         self._counts: dict[str, str] = {}
@@ -154,8 +154,8 @@ class BatchLedger:
                 if row := refused_row(self._place.table, str(error)):
                     raise TableError(row) from error
                 # The other driver's work can stop Hudi before the fence does.
-                if not any(name in str(error) for name in UNREACHABLE) and self._replaced():
-                    raise StreamError(FENCED.format(self._place.checkpoint)) from error
+                if not any(name in str(error) for name in UNREACHABLE):
+                    self._fence.explain(error)
                 if not self._shared:
                     raise
                 # Two writers that run the same table services after their commits can collide.
@@ -197,8 +197,8 @@ class BatchLedger:
         if run != self._run:
             query = str(context.getLocalProperty("sql.streaming.queryId"))
             self._take_over(batch.sparkSession, run, query)
-        elif self._checkpoint.owner() != self._owner:
-            raise StreamError(FENCED.format(self._place.checkpoint))
+        else:
+            self._fence.check()
         commits = self._services.weigh(self._table.newest_first())
         mine, others = self._rules.find(self._query, commits)
         self._fit.follow(others)
@@ -231,9 +231,7 @@ class BatchLedger:
         Spark evaluates the condition on the driver after Hudi has announced the commit: a driver
         that takes over later sees the announcement and rolls the commit back.
         """
-        replaced = F.raise_error(F.lit(FENCED.format(self._place.checkpoint)))
-        mine = F.expr(f"(SELECT value FROM {_view(self._run)})") == F.lit(self._owner)
-        return batch.where(F.when(mine, F.lit(True)).otherwise(replaced))
+        return batch.where(self._fence.condition())
 
     def _check(self, running: str | None = None) -> str:
         """Check that checkpoint, source and table belong together; return the query's id.
@@ -267,9 +265,7 @@ class BatchLedger:
             self._table.clear_half_made()
         check_sources(self._spark, running)
         self._query = self._check(running)
-        self._owner = self._checkpoint.take(Owner.here(run))
-        owner = session.read.text(self._checkpoint.owner_file())
-        owner.createOrReplaceTempView(_view(run))
+        self._fence.take(session, run)
         self._fit.follow([])
         options = self._options | self._fit.kept | self._sharing
         self._table.roll_back_unfinished(options, wait=self._shared)
@@ -281,11 +277,6 @@ class BatchLedger:
         self._seen = self._table.instants() if self._shared else set()
         self._run = run
 
-    def _replaced(self) -> bool:
-        """Return whether another driver has noted itself as the checkpoint's owner."""
-        noted = self._checkpoint.noted()
-        return noted is not None and str(noted) != self._owner
-
     def _check_locks(self) -> None:
         """Look at the lock of each commit that has appeared since the last look."""
         new = self._table.unseen(self._seen)
@@ -295,7 +286,3 @@ class BatchLedger:
     def _source(self) -> str:
         source = self._ask() if callable(self._ask) else self._ask
         return json.dumps(dict(source) | self._spec.fixed(), sort_keys=True)
-
-
-def _view(run: str) -> str:
-    return f"hudilab_owner_{run.replace('-', '')}"
