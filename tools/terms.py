@@ -21,6 +21,7 @@ CLOSED = (
     *(nodes.literal, nodes.literal_block, nodes.raw, nodes.title, nodes.reference, nodes.rubric),
     *(addnodes.pending_xref, addnodes.download_reference, addnodes.desc, nodes.math),
 )
+PICTURE = re.compile(r"!\[[^]]*\]\([^)]*\)")
 TIME = re.compile(r"^\| Time \| (\d+) minutes to read,", re.MULTILINE)
 
 
@@ -39,6 +40,7 @@ def entries(glossary: str) -> list[Entry]:
         lines = [line for line in part.splitlines() if not line.startswith(":")]
         names = tuple(line for line in lines if line == line.lstrip())
         text = " ".join(line.strip() for line in lines if line != line.lstrip())
+        text = PICTURE.sub("", text).strip()
         if names:
             found.append(Entry(names, text))
     return found
