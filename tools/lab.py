@@ -54,9 +54,9 @@ def update(lessons: Path, folder: Path) -> Iterator[str]:
         made = _read(notes)
         docs = lessons.parent / "docs"
         for diagram in sorted((docs / "diagrams").rglob("*.svg")):
-            there = folder / diagram.relative_to(docs)
-            there.parent.mkdir(parents=True, exist_ok=True)
-            _replace(there, diagram.read_bytes())
+            beside = folder / diagram.relative_to(docs)
+            beside.parent.mkdir(parents=True, exist_ok=True)
+            _replace(beside, diagram.read_bytes())
         for lesson in sorted(lessons.glob("[0-9]*.ipynb")):
             edition = _edition(lesson.read_bytes())
             copy, now = folder / lesson.name, _digest(edition)

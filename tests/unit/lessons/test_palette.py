@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from matplotlib.colors import to_rgb
+from matplotlib.typing import ColorType
 
 from hudilab.lessons import plots
 
@@ -47,16 +48,16 @@ XYZ: Numbers = np.array(
 LEAST = 15.0  # in CIE76; about 2 can be seen side by side, 10 at a glance
 
 
-def lab(colour: object, sight: str) -> Numbers:
+def lab(colour: ColorType, sight: str) -> Numbers:
     """CIE L*a*b* (white: sRGB's own) of a colour as it is seen."""
-    rgb = np.array(to_rgb(colour))  # type: ignore[arg-type]
+    rgb = np.array(to_rgb(colour))
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     xyz = XYZ @ np.clip(SIGHT[sight] @ linear, 0, 1) / XYZ.sum(axis=1)
     x, y, z = np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116)
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
-def closest(colours: Iterable[object], sight: str) -> float:
+def closest(colours: Iterable[ColorType], sight: str) -> float:
     """The distance of the two colours that are most alike."""
     seen = [lab(colour, sight) for colour in colours]
     return min(float(np.linalg.norm(one - other)) for one, other in combinations(seen, 2))
@@ -77,7 +78,7 @@ def test_a_palette_that_must_fail() -> None:
     assert closest(own, "deuteranopia") < 8
 
 
-PALETTES = {
+PALETTES: dict[str, tuple[str, ...]] = {
     "series": plots.SERIES,
     "phases of a batch": (*plots.SERIES[:4], plots._REST),
     "actions of a timeline": tuple({*plots._COLOURS.values(), plots._REST}),
