@@ -6,7 +6,7 @@ BENCH ?= peers
 LOCK := uv export --quiet --frozen --format requirements-txt --no-emit-project --no-annotate --no-header --extra lab
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run lab check test lesson test-deep golden book bundle bench lock clean
+.PHONY: help setup setup-dev run lab check test lesson test-deep golden words book bundle bench lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -37,6 +37,9 @@ test-deep: setup-dev ## the tests that take minutes
 
 golden: setup-dev ## run the notebooks and rewrite the outputs kept in git; review the diff
 	@$(BIN)/python tools/golden.py $(ARGS)
+
+words: setup-dev ## check the words of pages and lessons; needs Vale 3 on the PATH
+	@$(BIN)/python tools/prose.py
 
 book: setup-dev ## build dist/book, the lessons as a site; ARGS=--as-committed runs no notebook
 	@$(BIN)/python tools/book.py $(ARGS)

@@ -52,9 +52,11 @@ def update(lessons: Path, folder: Path) -> Iterator[str]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         made = _read(notes)
-        for diagram in sorted((lessons.parent / "docs" / "diagrams").glob("*.svg")):
-            (folder / "diagrams").mkdir(exist_ok=True)
-            _replace(folder / "diagrams" / diagram.name, diagram.read_bytes())
+        docs = lessons.parent / "docs"
+        for diagram in sorted((docs / "diagrams").rglob("*.svg")):
+            beside = folder / diagram.relative_to(docs)
+            beside.parent.mkdir(parents=True, exist_ok=True)
+            _replace(beside, diagram.read_bytes())
         for lesson in sorted(lessons.glob("[0-9]*.ipynb")):
             edition = _edition(lesson.read_bytes())
             copy, now = folder / lesson.name, _digest(edition)

@@ -21,6 +21,7 @@ CLOSED = (
     *(nodes.literal, nodes.literal_block, nodes.raw, nodes.title, nodes.reference, nodes.rubric),
     *(addnodes.pending_xref, addnodes.download_reference, addnodes.desc, nodes.math),
 )
+PICTURE = re.compile(r"!\[[^]]*\]\([^)]*\)")
 TIME = re.compile(r"^\| Time \| (\d+) minutes to read,", re.MULTILINE)
 
 
@@ -39,6 +40,7 @@ def entries(glossary: str) -> list[Entry]:
         lines = [line for line in part.splitlines() if not line.startswith(":")]
         names = tuple(line for line in lines if line == line.lstrip())
         text = " ".join(line.strip() for line in lines if line != line.lstrip())
+        text = PICTURE.sub("", text).strip()
         if names:
             found.append(Entry(names, text))
     return found
@@ -162,9 +164,20 @@ def _skipped(
     return (getattr(found, "__doc__", None) or "").startswith("Alias for field number") or None
 
 
+def _levels(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    """Sphinx calls the captions of the sidebar headings, and does not say of which level."""
+    tree = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = tree.replace(
+        'role="heading"', 'role="heading" aria-level="2"'
+    )
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
     app.add_directive("path", ReaderPath)
     app.add_transform(FirstUses)
     app.connect("autodoc-skip-member", _skipped)
+    app.connect("html-page-context", _levels, priority=900)  # after the theme
     return {"parallel_read_safe": True, "parallel_write_safe": True}

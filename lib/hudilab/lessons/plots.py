@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 __all__ = [
+    "SERIES",
     "batch_durations",
     "file_sizes",
     "merge_winners",
@@ -18,16 +19,22 @@ __all__ = [
     "timeline",
 ]
 
+# The colours of Okabe and Ito: people tell them apart whatever colours they see, unlike
+# the orange, green and red of matplotlib.
+SERIES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#000000")
+_BLUE, _ORANGE, _GREEN, _PURPLE, _SKY, _VERMILION, _BLACK = SERIES
+_REST = "#cccccc"
 _COLOURS = {
-    "commit": "#1f77b4",
-    "deltacommit": "#17becf",
-    "clean": "#7f7f7f",
-    "rollback": "#d62728",
-    "compaction": "#9467bd",
-    "replacecommit": "#ff7f0e",
-    "clustering": "#ff7f0e",
-    "savepoint": "#2ca02c",
+    "commit": _BLUE,
+    "deltacommit": _SKY,
+    "clean": _BLACK,
+    "rollback": _VERMILION,
+    "compaction": _PURPLE,
+    "replacecommit": _ORANGE,
+    "clustering": _ORANGE,
+    "savepoint": _GREEN,
 }
+_FILES = {"base": _BLUE, "log": _ORANGE}
 
 
 def timeline(ax: Axes, instants: pd.DataFrame) -> Axes:
@@ -44,7 +51,7 @@ def timeline(ax: Axes, instants: pd.DataFrame) -> Axes:
     # Further right than anything completed, so that the newest open instant has a line too.
     end = last + max((last - instants["requested"].min()) / 10, pd.Timedelta(seconds=1))
     for row in cast(Any, instants.itertuples()):
-        level, colour = actions.index(row.action), _COLOURS.get(str(row.action), "#333333")
+        level, colour = actions.index(row.action), _COLOURS.get(str(row.action), _REST)
         open_end = pd.isna(row.completed)
         ax.plot(
             [row.requested, end if open_end else row.completed],
@@ -76,13 +83,14 @@ def batch_durations(ax: Axes, progress: pd.DataFrame) -> Axes:
         for name in ("addBatch", "walCommit", "commitOffsets", "queryPlanning")
         if name in progress
     ]
+    ax.set_prop_cycle(color=SERIES)
     bottom = pd.Series(0.0, index=progress.index)
     for name in phases:
         seconds = progress[name] / 1000
         ax.bar(progress["batch"], seconds, bottom=bottom, label=name)
         bottom += seconds
     rest = (progress["triggerExecution"] / 1000 - bottom).clip(lower=0)
-    ax.bar(progress["batch"], rest, bottom=bottom, label="other", color="#cccccc")
+    ax.bar(progress["batch"], rest, bottom=bottom, label="other", color=_REST)
     ax.set_xticks(progress["batch"])
     ax.set(xlabel="micro-batch", ylabel="seconds", title="Where a micro-batch's time goes")
     ax.legend()
@@ -94,16 +102,15 @@ def file_sizes(ax: Axes, files: pd.DataFrame) -> Axes:
 
     `files`: partition, kind, size, as `hudilab.lessons.timeline.data_files` returns them.
     """
-    colours = {"base": "#1f77b4", "log": "#ff7f0e"}
     partitions = sorted(files["partition"].unique())
     for level, partition in enumerate(partitions):
         left = 0.0
         for row in cast(Any, files[files["partition"] == partition].itertuples()):
             kilobytes = row.size / 1024
-            ax.barh(level, kilobytes, left=left, color=colours[str(row.kind)], edgecolor="white")
+            ax.barh(level, kilobytes, left=left, color=_FILES[str(row.kind)], edgecolor="white")
             left += kilobytes
     for kind in sorted(files["kind"].unique()):
-        ax.barh(0, 0, color=colours[kind], label=f"{kind} file")
+        ax.barh(0, 0, color=_FILES[kind], label=f"{kind} file")
     ax.set_yticks(range(len(partitions)), partitions)
     ax.invert_yaxis()
     ax.margins(x=0.18)  # room for the legend
@@ -125,13 +132,13 @@ def merge_winners(ax: Axes, counts: pd.DataFrame) -> Axes:
     for level, (name, row) in enumerate(counts.iterrows()):
         wins = bool(row["won"] == row["arrived"] > 0)
         for x, y, full, colour in (
-            (0, level - 0.15, not wins, "#1f77b4"),
-            (at[str(name)], level + 0.15, wins, "#ff7f0e"),
+            (0, level - 0.15, not wins, _BLUE),
+            (at[str(name)], level + 0.15, wins, _ORANGE),
         ):
             face = colour if full else "white"
             ax.plot(x, y, "o", markersize=11, markerfacecolor=face, color=colour)
         ax.text(1.4, level, f"{row['won']} of {row['arrived']} won", va="center")
-    for colour, label in (("#1f77b4", "stored"), ("#ff7f0e", "arrives later")):
+    for colour, label in ((_BLUE, "stored"), (_ORANGE, "arrives later")):
         ax.plot([], [], "o", color=colour, label=label)
     ax.set_yticks(range(len(counts)), [str(name) for name in counts.index])
     ax.set_xticks([-1, 0, 1], ["-1 s", "0", "+1 s"])
@@ -152,6 +159,7 @@ def temperatures(ax: Axes, readings: pd.DataFrame) -> Axes:
 
 def price_lines(ax: Axes, prices: pd.DataFrame) -> Axes:
     """Draw a line per ticker with its first price as 100; `prices`: event_time, ticker, price."""
+    ax.set_prop_cycle(color=SERIES)
     for ticker, rows in prices.sort_values("event_time").groupby("ticker"):
         price = rows["price"].astype(float)
         ax.plot(rows["event_time"], price / price.iloc[0] * 100, label=str(ticker), linewidth=1)
@@ -175,7 +183,7 @@ def task_times(ax: Axes, tasks: pd.DataFrame, *, by: str = "stage") -> Axes:
     for number, value in enumerate(sorted(rows[by].unique())):
         group = rows[by] == value
         bars = left[group].index, (right - left)[group]
-        ax.barh(*bars, left=left[group], color=f"C{number}", label=f"{by} {value}")
+        ax.barh(*bars, left=left[group], color=SERIES[number % len(SERIES)], label=f"{by} {value}")
     ax.set_yticks(rows.index, [f"task {number}" for number in rows.index + 1])
     ax.invert_yaxis()
     ax.set(xlabel="seconds", title="When each task ran")

@@ -23,6 +23,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from hudilab.lessons.plots import (
+    SERIES,
     batch_durations,
     file_sizes,
     merge_winners,
@@ -252,7 +253,7 @@ def test_merge_winners_fill_the_row_that_stays(ax: Axes) -> None:
         for line in ax.lines
         if points(line)[0]
     ]
-    stored, arriving, hollow = "#1f77b4", "#ff7f0e", "#ffffff"
+    stored, arriving, hollow = SERIES[0], SERIES[1], "#ffffff"
     assert marks == [
         (0, stored),
         (-1, hollow),

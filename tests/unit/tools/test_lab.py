@@ -54,8 +54,9 @@ def test_copies_are_the_lessons(lessons: Path, copies: Path) -> None:
 
 def test_diagrams_are_beside_the_copies(lessons: Path, copies: Path) -> None:
     diagrams = lessons.parent / "docs" / "diagrams"
-    diagrams.mkdir(parents=True)
+    (diagrams / "words").mkdir(parents=True)
     (diagrams / "flow.svg").write_text("<svg/>")
+    (diagrams / "words" / "log.svg").write_text("<svg>a log</svg>")
     (lessons / "00_a.ipynb").write_text(
         book("see ![flow](../docs/diagrams/flow.svg), ../docs/diagrams")
     )
@@ -63,6 +64,7 @@ def test_diagrams_are_beside_the_copies(lessons: Path, copies: Path) -> None:
     shown = book("see ![flow](diagrams/flow.svg), ../docs/diagrams")
     assert (copies / "00_a.ipynb").read_text() == shown
     assert (copies / "diagrams" / "flow.svg").read_text() == "<svg/>"
+    assert (copies / "diagrams" / "words" / "log.svg").read_text() == "<svg>a log</svg>"
     assert list(update(lessons, copies)) == []
 
 

@@ -1,0 +1,76 @@
+"""Check the words of pages and lessons with Vale, by the rules of .vale.ini.
+
+Vale reads no notebooks. Each one becomes a page in a temporary folder that has its Markdown on the
+very lines that the notebook has it on, so `02_write_hudi_stream.ipynb.md:319` is line 319 of the
+notebook.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("*.md", "docs/*.md", "book/*.md")
+MISSING = (
+    "no Vale on PATH; install version 3: go install github.com/vale-cli/vale/v3/cmd/vale@v3.22.0"
+)
+_KIND = re.compile(r' {3}"cell_type": "(\w+)"')
+
+
+def pages() -> list[Path]:
+    """README, manuals, the book's own pages, and so on."""
+    return sorted(page for pattern in PAGES for page in ROOT.glob(pattern))
+
+
+def markdown(notebook: str) -> str:
+    """The Markdown of a notebook's text, each line where it is there; all other lines empty."""
+    lines, kind, inside = list[str](), "", False
+    for line in notebook.splitlines():
+        if found := _KIND.match(line):
+            kind = found[1]
+        if inside := inside and line != "   ]":
+            lines.append(json.loads(line.rstrip(",")).rstrip("\n"))
+        else:
+            lines.append("")
+            inside = kind == "markdown" and line == '   "source": ['
+    return "\n".join(lines) + "\n"
+
+
+def extract(folder: Path) -> list[Path]:
+    """Write the notebooks' Markdown to the folder."""
+    made = []
+    for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        page = folder / f"{notebook.name}.md"
+        page.write_text(markdown(notebook.read_text("utf-8")), "utf-8")
+        made.append(page)
+    return made
+
+
+def check(found: list[Path]) -> list[str]:
+    """What Vale finds on these pages, whatever its level; a line each: page, line, column, rule."""
+    command = ["vale", "--no-global", "--config", str(ROOT / ".vale.ini"), "--output", "line"]
+    done = subprocess.run([*command, *map(str, found)], capture_output=True, text=True, check=False)
+    # Exit code 1: there are errors. Vale itself fails with 2.
+    return done.stdout.splitlines() if done.returncode in (0, 1) else [done.stderr.strip()]
+
+
+def main() -> int:
+    """Exit code 1 if Vale finds something, or is missing."""
+    if not shutil.which("vale"):
+        print(f"prose: {MISSING}", file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory() as folder:
+        problems = check([*pages(), *extract(Path(folder))])
+    for problem in problems:
+        print(problem.removeprefix(f"{ROOT}/").removeprefix(f"{folder}/"))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
