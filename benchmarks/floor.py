@@ -1,10 +1,10 @@
 """What Hudi alone costs a batch, and what each layer above it adds, in one warm process.
 
-Usage: python benchmarks/floor.py [--rows N] [--rounds N] [--batches N]
+Usage: python benchmarks/floor.py [--rows N] [--rounds N] [--batches N] [--picture FILE]
 In each round every layer writes the same number of batches to a table of its own; a layer's figure
-is the median of its batches. The layers, from below: Spark's Parquet writer, Hudi's writer with the
-lab's options, the same two behind a stream, and the ledger without and with table services. Of the
-ledger, each step of a batch is timed on its own.
+is the median of its batches. A round before them does not count. The layers, from below: Spark's
+Parquet writer, Hudi's writer with the lab's options, the same two behind a stream, and the ledger
+without and with table services. Of the ledger, each step of a batch is timed on its own.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
+
+mpl.use("agg")
+import matplotlib.pyplot as plt
 from pyspark.sql import DataFrame, SparkSession
 from spark_peer import KEY, ORDERING, PARTITIONS, SEED, conf_dir, spread, wait
 
@@ -35,7 +39,8 @@ from hudilab.writer.spec import TableSpec
 
 WARM = 8  # batches of a layer that do not count
 NEVER = 1_000_000
-LAYERS = ("parquet", "hudi", "parquet stream", "hudi stream", "ledger", "ledger, tidied")
+INLINE, ASYNC = "ledger, services inline", "ledger, services beside"
+LAYERS = ("parquet", "hudi", "parquet stream", "hudi stream", "ledger", INLINE, ASYNC)
 
 
 class Bench:
@@ -65,14 +70,12 @@ class Bench:
             return self._stream(layer)
         place = self.place(layer)
         write = self._writer(layer, place)
-        found = []
+        # The same rows each time, made before: other numbers in a plan are other code to compile.
+        readings = sensor_readings(self.spark, self.rows, sensors=PARTITIONS, seed=SEED)
+        rows, found = spread(readings).localCheckpoint(), []
         for number in range(WARM + self.batches):
-            first = number * self.rows
-            rows = sensor_readings(
-                self.spark, first + self.rows, first=first, sensors=PARTITIONS, seed=SEED
-            )
             began = time.perf_counter()
-            write(spread(rows), number)
+            write(rows, number)
             found.append((time.perf_counter() - began) * 1000)
         return found[WARM:]
 
@@ -98,15 +101,16 @@ class Bench:
         elif layer == "hudi stream":
             query = stream.foreachBatch(self._writer("hudi", place)).start()
         else:
-            every = None if "tidied" in layer else NEVER
-            source = {"seed": SEED}
             ledger = BatchLedger(
-                self.spark, self.spec(place), place, source, total, tidy_every=every
+                *(self.spark, self.spec(place), place, {"seed": SEED}, total),
+                tidy_every=NEVER if layer == "ledger" else None,
+                async_services=layer == ASYNC,
             )
-            steps = self.steps if every else defaultdict[str, list[float]](list)
+            steps = self.steps if layer == "ledger" else defaultdict[str, list[float]](list)
             with timed(ledger, steps):
                 query = stream.foreachBatch(ledger.write_batch).start()
                 found = wait(query, total)
+            ledger.close()
             return [one["triggerExecution"] for one in found][WARM:]
         return [one["triggerExecution"] for one in wait(query, total)][WARM:]
 
@@ -149,13 +153,41 @@ def table(found: dict[str, list[float]], steps: dict[str, list[float]]) -> Itera
     if {*LAYERS} <= {*middle}:
         stream = middle["parquet stream"] - middle["parquet"]
         floor = middle["hudi"] + stream
-        lab = middle["ledger, tidied"]
-        tidying = statistics.mean(found["ledger, tidied"]) - statistics.mean(found["ledger"])
+        lab, without = middle[ASYNC], statistics.mean(found["ledger"])
+        tidying = [statistics.mean(found[layer]) - without for layer in (INLINE, ASYNC)]
         yield f"\nSpark's stream {stream:.0f} ms; floor and stream {floor:.0f} ms"
-        yield f"lab to floor and stream {lab / floor:.2f}; lab to Parquet's stream "
-        yield f"{lab / middle['parquet stream']:.2f}; tidying {tidying:.0f} ms a batch on average"
+        yield f"lab to floor and stream {lab / floor:.2f}"
+        yield f"lab to Parquet's stream {lab / middle['parquet stream']:.2f}"
+        yield f"services, ms a batch on average: {tidying[0]:.0f} inline, {tidying[1]:.0f} beside"
     for step, times in steps.items():
         yield f"| {step} | {statistics.median(times):.1f} | {len(times)} |"
+
+
+def picture(found: dict[str, list[float]], title: str, file: Path) -> None:
+    """What each layer adds to the one below it, from left to right."""
+    middle = {layer: statistics.median(times) for layer, times in found.items()}
+    stream = middle["parquet stream"] - middle["parquet"]
+    hudi, ledger = middle["hudi"], middle["ledger"]
+    parts = {
+        "rows into Parquet": middle["parquet"],
+        "Hudi's commit": hudi - middle["parquet"],
+        "Spark's stream": stream,
+        "foreachBatch": middle["hudi stream"] - hudi - stream,
+        "the ledger": ledger - middle["hudi stream"],
+        "services beside, on average": statistics.mean(found[ASYNC])
+        - statistics.mean(found["ledger"]),
+    }
+    figure, axes = plt.subplots(figsize=(10, 2.2))
+    left = 0.0
+    for name, width in parts.items():
+        axes.barh(0, width, left=left, label=f"{name}: {width:.0f} ms")
+        left += max(width, 0.0)
+    axes.set_yticks([])
+    axes.set_xlabel("ms a batch, medians")
+    axes.set_title(title, fontsize=10)
+    axes.legend(ncols=3, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.35), frameon=False)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    figure.savefig(file, dpi=100, bbox_inches="tight")
 
 
 def main() -> None:
@@ -164,6 +196,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batches", type=int, default=40)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--picture", type=Path)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -173,13 +206,18 @@ def main() -> None:
         spark = open_session(load_settings(), app="floor")
         bench = Bench(spark, home, arguments.rows, arguments.batches)
         found = defaultdict[str, list[float]](list)
-        for number in range(arguments.rounds):
+        for number in range(-1, arguments.rounds):  # the first one only warms the JVM up
             order = LAYERS if number % 2 == 0 else LAYERS[::-1]
+            if number == 0:
+                found.clear()
+                bench.steps.clear()
             for layer in order:
                 found[layer] += bench.run(layer)
         spark.stop()
     ordered = {layer: found[layer] for layer in LAYERS}
     print(*table(ordered, bench.steps), sep="\n")
+    if arguments.picture:
+        picture(ordered, f"A batch of {arguments.rows:,} rows", arguments.picture)
     if arguments.json:
         arguments.json.write_text(json.dumps({"layers": ordered, "steps": bench.steps}))
 

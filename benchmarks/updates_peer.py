@@ -43,13 +43,18 @@ from hudilab.writer.ledger import BatchLedger
 # Peer -> the peer of spark_peer.py whose session it uses.
 PEERS = {
     "hudi_upsert_mor": "hudi_upsert_mor",
+    "hudi_upsert_mor_async": "hudi_upsert_mor",
     "hudi_upsert_cow": "hudi_upsert_cow",
     "hudi_default_upsert": "hudi_default_upsert",
     "delta_merge": "delta",
     "iceberg_merge_cow": "iceberg",
     "iceberg_merge_mor": "iceberg",
 }
-TYPES = {"hudi_upsert_mor": "MERGE_ON_READ", "hudi_upsert_cow": "COPY_ON_WRITE"}
+TYPES = {
+    "hudi_upsert_mor": "MERGE_ON_READ",
+    "hudi_upsert_mor_async": "MERGE_ON_READ",
+    "hudi_upsert_cow": "COPY_ON_WRITE",
+}
 STRIDE = 7_368_787  # a prime: no row of a table of another size is picked twice in a batch
 # Batches that do not count: up to the first compaction, whose code the JVM compiles then.
 WARM = 13
@@ -170,8 +175,14 @@ class Peer:
     def create(self) -> None:
         """Create the table, and what writes to it."""
         self.ledger = BatchLedger(
-            self.spark, self.spec, self.place, {"seed": SEED}, extra=self.extra
+            *(self.spark, self.spec, self.place, {"seed": SEED}),
+            extra=self.extra,
+            async_services=self.peer.endswith("async"),
         )
+
+    def end(self) -> None:
+        """Wait for what runs beside the stream."""
+        self.ledger.close()
 
     def fill(self, rows: DataFrame, number: int) -> None:
         """Write rows of the table as it is before its first change."""
@@ -198,6 +209,9 @@ class Peer:
 class Defaults(Peer):
     """Hudi with its required options only."""
 
+    def end(self) -> None:
+        """Nothing runs beside the stream."""
+
     def create(self) -> None:
         self.options = {
             "hoodie.table.name": "readings",
@@ -221,6 +235,9 @@ class Merge(Peer):
     """Formats whose update is MERGE INTO."""
 
     name = "bench.lab.readings"
+
+    def end(self) -> None:
+        """Nothing runs beside the stream."""
 
     def write(self, batch: DataFrame, number: int) -> None:
         batch.createOrReplaceTempView("changes")
@@ -393,6 +410,8 @@ def stream(peer: Peer, sampler: Sampler) -> tuple[list[dict[str, Any]], int]:
     query = changed.option("checkpointLocation", peer.place.checkpoint).start()
     # Spark's own number of rows is misleading: MERGE reads a batch twice.
     found = [batch | {"rows": load.rows} for batch in wait(query, batches, look)]
+    # What is left of the services counts, too.
+    found[-1]["beside"] = round(seconds(peer.end) * 1000)
     sampler.stop("batches")
     written.update(files_of(peer.folder))
     return found, bytes_of({file: size for file, size in written.items() if file not in before})

@@ -26,8 +26,8 @@ JOBS = ("load", "sensor_readings", "stock_prices", "stream", "tidy")  # those th
 # Options that several commands have.
 RunId = Annotated[str, typer.Option(help="Put the tables in run-RUN_ID of the warehouse.")]
 TableType = Annotated[str, typer.Option(help="COPY_ON_WRITE or MERGE_ON_READ.")]
-InlineServices = Annotated[
-    bool, typer.Option(help="Run table services in the stream's batches, not beside them.")
+AsyncServices = Annotated[
+    bool, typer.Option("--async-services", help="Run table services beside the stream's batches.")
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")

@@ -17,7 +17,7 @@ import typer
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hudilab.jobs import InlineServices, RunId, TableType, as_command
+from hudilab.jobs import AsyncServices, RunId, TableType, as_command
 from hudilab.lessons.sizes import check_sizes
 from hudilab.lessons.sources import readings_table, sensor_stream
 from hudilab.paths import Place
@@ -47,7 +47,7 @@ class Options:
         float,
         typer.Option(help="Seconds from the start of one micro-batch to the next; 0: no wait."),
     ] = 0.0
-    inline_services: InlineServices = False
+    async_services: AsyncServices = False
     run_id: RunId = ""
     runtime: Annotated[str, typer.Option(help="Runtime for this run; overrides RUNTIME_ENV.")] = ""
     database: Annotated[
@@ -117,7 +117,7 @@ def write(
         seed=options.seed,
         rows=rows,
     )
-    beside = not options.inline_services
+    beside = options.async_services
     ledger = BatchLedger(spark, spec, place, _sizes(options), batches, async_services=beside)
     write_batch = catalog.after(ledger.write_batch) if catalog else ledger.write_batch
     stream = readings.writeStream.foreachBatch(write_batch)

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hudilab.errors import KafkaError, StreamError
-from hudilab.jobs import InlineServices, RunId, TableType, as_command
+from hudilab.jobs import AsyncServices, RunId, TableType, as_command
 from hudilab.lessons.prices import KEY, ORDERING, outgoing, read_prices
 from hudilab.paths import Place
 from hudilab.runtime.groups import Consumer
@@ -52,7 +52,7 @@ class Options:
         bool, typer.Option(help="Stop if unread messages have been deleted.")
     ] = True
     table_type: TableType = TABLE_TYPE
-    inline_services: InlineServices = False
+    async_services: AsyncServices = False
 
 
 def run(options: Options) -> None:
@@ -75,7 +75,7 @@ def run(options: Options) -> None:
     _messages(spark, consumer, reader, options).createOrReplaceTempView(consumer.table_name)
     rows = spark.table(consumer.table_name)
     topic = TopicIdentity(spark, reader, consumer.topic_name)
-    beside = not options.inline_services
+    beside = options.async_services
     ledger = BatchLedger(spark, spec, place, topic, async_services=beside)
     catalog = catalog_of(spark, settings, spec, place)
     write_batch = catalog.after(_previewed(ledger, settings.runtime == "LOCAL"))

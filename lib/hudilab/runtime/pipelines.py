@@ -59,7 +59,7 @@ class Pipeline(BaseModel):
 
     Attributes:
         select: A query of the view `source`, for casts, filters and further columns.
-        table_services: Where they run: `async`, beside the stream, or `inline`, in its batches.
+        table_services: Where they run: `inline`, in the stream's batches, or `async`, beside them.
         quarantine: Whether rows that the table cannot store are set aside; else they are an error.
     """
 
@@ -76,7 +76,7 @@ class Pipeline(BaseModel):
     partition: _Columns | None = None
     ordering: Text
     buckets: _Number | None = None
-    table_services: Literal["async", "inline"] = Field("async", alias="table.services")
+    table_services: Literal["async", "inline"] = Field("inline", alias="table.services")
     quarantine: Literal["true", "false"] = "false"
 
     @property
@@ -85,9 +85,9 @@ class Pipeline(BaseModel):
         return self.quarantine == "true"
 
     @property
-    def inline_services(self) -> bool:
-        """Whether table services run in the stream's batches."""
-        return self.table_services == "inline"
+    def async_services(self) -> bool:
+        """Whether table services run beside the stream's batches."""
+        return self.table_services == "async"
 
     @property
     def is_avro(self) -> bool:

@@ -56,7 +56,7 @@ class Running(NamedTuple):
             self.source.identity,
             quarantine=self.source.group.sets_aside,
             first_load=first_load,
-            async_services=not self.source.group.inline_services,
+            async_services=self.source.group.async_services,
         )
         reports = Reports(self.source, ledger, self.place, as_json=as_json)
         rows = self.source.stream(whole=first_load)

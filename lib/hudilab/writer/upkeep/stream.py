@@ -33,12 +33,14 @@ NEVER = {"hoodie.clean.failed.writes.policy": "NEVER"}
 class StreamServices:
     """Runs the table services of one stream, in its batches or in a thread beside them.
 
-    With `beside`, a batch only plans a service, which takes a tenth of the time, and the thread
-    executes it while the next batches are written. One plan at a time: a batch that is to plan
-    again first waits for the thread. A plan belongs to the driver that owns the checkpoint: its
-    successor removes it (`take_over`), and a thread that has lost the checkpoint can no longer
-    commit, because Hudi completes only what is in flight. Source: Hudi 1.2
-    `hoodie.compact.schedule.inline`, `hoodie.clustering.schedule.inline`.
+    With `beside`, a batch only plans a service, and the thread executes the plan while the next
+    batches are written. One plan at a time: a batch that is to plan again first waits for the
+    thread. A plan belongs to the driver that owns the checkpoint. Its successor removes it
+    (`take_over`), and a thread that has lost the checkpoint can no longer commit, because Hudi
+    completes only what is in flight. The thread gets the cores that the stream leaves idle, but
+    Spark takes none from a task that runs: on two cores, a batch still waits for the tasks of a
+    compaction. Source: Hudi 1.2 `hoodie.compact.schedule.inline`,
+    `hoodie.clustering.schedule.inline`.
 
     Args:
         every: See `policy.tidy_options`; None: its default; 0: the stream runs no services.
