@@ -80,8 +80,8 @@ CASES = {
         recovery="put replacecommit completed",
         must=(*UNDONE, *MERGED),
     ),
-    "append + merge + clean beside, copy on write": Case(
-        COW, "bulk_insert", beside=True, hudi=CLEAN, must=(*COMMIT, *MERGED, *CLEANED)
+    "append + merge beside, copy on write": Case(
+        COW, "bulk_insert", beside=True, hudi=CLEAN, must=(*COMMIT, *MERGED)
     ),
     "upsert + compaction beside": Case(MOR, "upsert", beside=True, must=(*LOGGED, *COMPACTED)),
     "a resumed compaction beside": Case(
