@@ -95,7 +95,7 @@ def delete_tree(spark: SparkSession, uri: str) -> bool:
 
 def read_text(spark: SparkSession, uri: str) -> str:
     """Return the text of a small UTF-8 file."""
-    if (local := local_path(uri)) is not None:
+    if (local := local_path(uri)) is not None and local.is_file():
         return local.read_text("utf-8")
     fs, path = file_system(spark, uri)
     stream = fs.open(path)
