@@ -17,7 +17,6 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -107,16 +106,15 @@ class Bench:
                 async_services=layer == ASYNC,
             )
             steps = self.steps if layer == "ledger" else defaultdict[str, list[float]](list)
-            with timed(ledger, steps):
-                query = stream.foreachBatch(ledger.write_batch).start()
-                found = wait(query, total)
+            watch_steps(ledger, steps)
+            query = stream.foreachBatch(ledger.write_batch).start()
+            found = wait(query, total)
             ledger.close()
             return [one["triggerExecution"] for one in found][WARM:]
         return [one["triggerExecution"] for one in wait(query, total)][WARM:]
 
 
-@contextmanager
-def timed(ledger: BatchLedger, steps: dict[str, list[float]]) -> Iterator[None]:
+def watch_steps(ledger: BatchLedger, steps: dict[str, list[float]]) -> None:
     """Note the milliseconds of each step of the ledger's batches."""
     inside: Any = ledger
 
@@ -141,7 +139,6 @@ def timed(ledger: BatchLedger, steps: dict[str, list[float]]) -> Iterator[None]:
     watch(inside, "stamp", "ledger: stamp")
     watch(inside, "fenced", "ledger: fence, planned")
     watch(inside, "_write", "ledger: the whole callback")
-    yield
 
 
 def table(found: dict[str, list[float]], steps: dict[str, list[float]]) -> Iterator[str]:

@@ -5,7 +5,6 @@ The lessons are shown as this run's gates ran them, or as git keeps them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import book
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
-from chromium import MISSING, Scheme, find_chromium, launched, opened
+from chromium import Scheme, opened
 from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.deep
@@ -35,14 +34,6 @@ def site() -> Path:
     lessons = {path.name for path in (book.ROOT / "notebooks").glob("[0-9]*.ipynb")}
     assert book.main([] if ran >= lessons else ["--as-committed"]) == 0
     return book.OUT
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if not find_chromium():
-        pytest.skip(MISSING)
-    with launched() as browser:
-        yield browser
 
 
 def violations(page: Page) -> list[str]:

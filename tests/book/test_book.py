@@ -19,7 +19,7 @@ import errorpage
 import pytest
 import terms
 from bs4 import BeautifulSoup, Tag
-from chromium import MISSING, Scheme, find_chromium, launched, opened
+from chromium import Scheme, opened
 from playwright.sync_api import Browser
 
 import hudilab
@@ -189,14 +189,6 @@ def test_a_book_that_must_fail(
     told = capfd.readouterr().err
     assert [warning for warning in wrong.values() if warning not in told] == []
     assert not (tmp_path / "out").exists()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if not find_chromium():
-        pytest.skip(MISSING)
-    with launched() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -106,9 +106,9 @@ def open_on_s3(settings: Settings, case: Case) -> SparkSession:
 
 # --- what is written, and what has to be there
 
+BESIDE_EVERY = 3
 SECOND = 1000  # the first number of a second stream's readings
 # Both streams run in one session; a stopped one's heartbeat expires after three seconds.
-BESIDE_EVERY = 3
 SHARING = {
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
     "hoodie.client.heartbeat.interval_in_ms": "1000",

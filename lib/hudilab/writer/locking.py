@@ -12,7 +12,14 @@ from hudilab.errors import TableError
 from hudilab.formats import SHARED
 from hudilab.paths import local_path
 
-__all__ = ["is_conflict", "lock_held", "lock_name", "services_failed", "sharing_options"]
+__all__ = [
+    "IN_PROCESS",
+    "is_conflict",
+    "lock_held",
+    "lock_name",
+    "services_failed",
+    "sharing_options",
+]
 
 _PROVIDER = "hoodie.write.lock.provider"
 _EXPIRE = "hoodie.write.lock.filesystem.expire"
@@ -26,6 +33,7 @@ _CONFLICTS = (
     "TableNotFoundException",
 )
 _PROCESS_LOCK = f"{_HUDI_LOCKS}InProcessLockProvider"
+IN_PROCESS = {_PROVIDER: _PROCESS_LOCK}  # for several writers in one process
 
 
 def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from hudilab.errors import StreamError, root_cause
 from hudilab.writer.commits import SERVICES, Commits
+from hudilab.writer.locking import IN_PROCESS
 from hudilab.writer.options import CLEAN, INLINE
 from hudilab.writer.rules import Commit
 from hudilab.writer.spec import TableSpec
@@ -21,10 +22,6 @@ __all__ = ["StreamServices"]
 
 POOL = "services"  # of conf/fairscheduler.xml: the stream's tasks come first
 CLUSTER = "hoodie.clustering.inline"
-# Stream and thread are two writers in one process: instants and commits one after the other.
-LOCK = {
-    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider"
-}
 WAITS = "batch {} waits for the table services that an earlier batch has planned"
 # A service never touches what the stream is writing.
 NEVER = {"hoodie.clean.failed.writes.policy": "NEVER"}
@@ -60,7 +57,8 @@ class StreamServices:
     ) -> None:
         self._spark, self._spec, self._table = spark, spec, table
         self._every, self._is_mine = TIDY_EVERY if every is None else every, is_mine
-        self.lock = LOCK if beside and every != 0 else {}
+        # Stream and thread are two writers: their instants and commits come one after the other.
+        self.lock = IN_PROCESS if beside and every != 0 else {}
         self._thread: Thread | None = None
         self._failed: Exception | None = None
         self._written = SMALL_LOG  # bytes since the last table services: unknown, so many
