@@ -18,7 +18,8 @@ A = "aaaaaaaa-0000-0000-0000-000000000000-0"
 MEGABYTES = 60
 # What an installation with the extra `inspect` does not have.
 HEAVY = (
-    *("pyspark", "py4j", "pandas", "pyarrow", "numpy", "pooch", "psutil", "cryptography"),
+    *("pyspark", "py4j", "pydantic", "pydantic_core", "tqdm", "pandas", "pyarrow", "numpy"),
+    *("pooch", "psutil", "cryptography"),
     *("confluent_kafka", "boto3", "botocore", "nbformat", "papermill", "packaging", "duckdb"),
 )
 ALONE = f"""

@@ -85,7 +85,7 @@ def test_the_lock_pins_every_direct_dependency() -> None:
 
 def test_a_job_needs_no_more_than_the_bundle_has() -> None:
     """The bundle brings no pyspark, which is the platform's."""
-    for_jobs = [*PROJECT["dependencies"], *EXTRAS["kafka"], *EXTRAS["s3"]]
+    for_jobs = [*PROJECT["dependencies"], *EXTRAS["jobs"], *EXTRAS["kafka"], *EXTRAS["s3"]]
     assert {Requirement(text).name for text in for_jobs} == set(NEEDS)
 
 
