@@ -22,6 +22,8 @@ __all__ = ["StreamServices"]
 
 POOL = "services"  # of conf/fairscheduler.xml: the stream's tasks come first
 CLUSTER = "hoodie.clustering.inline"
+# A table with many file groups gets no more commits than this from one plan.
+MOST_PARTS = 16
 WAITS = "batch {} waits for the table services that an earlier batch has planned"
 # A service never touches what the stream is writing.
 NEVER = {"hoodie.clean.failed.writes.policy": "NEVER"}
@@ -34,10 +36,9 @@ class StreamServices:
     batches are written. One plan at a time: a batch that is to plan again first waits for the
     thread. A plan belongs to the driver that owns the checkpoint. Its successor removes it
     (`take_over`), and a thread that has lost the checkpoint can no longer commit, because Hudi
-    completes only what is in flight. The thread gets the cores that the stream leaves idle, but
-    Spark takes none from a task that runs: on two cores, a batch still waits for the tasks of a
-    compaction. Source: Hudi 1.2 `hoodie.compact.schedule.inline`,
-    `hoodie.clustering.schedule.inline`.
+    completes only what is in flight. The thread gets the cores that the stream leaves idle. Spark
+    takes none from a task that runs, so a compaction is split into parts that leave the stream a
+    core. Source: Hudi 1.2 `hoodie.compact.schedule.inline`, `hoodie.clustering.schedule.inline`.
 
     Args:
         every: See `policy.tidy_options`; None: its default; 0: the stream runs no services.
@@ -101,9 +102,30 @@ class StreamServices:
         """
         if not any(".schedule." in name for name in services):
             return
+        self._split_compactions()
         asked = dict(options) | dict(services) | {CLEAN: "true"} | NEVER
         self._thread = Thread(target=self._run, args=(asked,), name="services", daemon=True)
         self._thread.start()
+
+    def _split_compactions(self) -> None:
+        """Replace a plan with more tasks than cores to spare by several, at the next instants."""
+        hudi: Any = self._spark._jvm.org.apache.hudi  # type: ignore[union-attr]
+        meta = Commits(self._spark, self._table).meta()
+        names, timeline = meta.getInstantGenerator(), meta.getActiveTimeline()
+        plus_millis = hudi.common.table.timeline.HoodieInstantTimeGenerator.instantTimePlusMillis
+        for instant in (instant for kind, instant in _plans(meta) if kind == COMPACTIONS):
+            plan = hudi.common.util.CompactionUtils.getCompactionPlan(meta, instant)
+            operations = plan.getOperations()
+            groups = operations.size()
+            size = max(1, self._spark.sparkContext.defaultParallelism - 1, -(-groups // MOST_PARTS))
+            if groups <= size:
+                continue
+            timeline.deleteCompactionRequested(names.getCompactionRequestedInstant(instant))
+            for number, first in enumerate(range(0, groups, size)):
+                part = hudi.avro.model.HoodieCompactionPlan.newBuilder(plan)
+                part.setOperations(operations.subList(first, min(first + size, groups)))
+                next_instant = names.getCompactionRequestedInstant(plus_millis(instant, number))
+                timeline.saveToCompactionRequested(next_instant, part.build())
 
     def take_over(self, options: Mapping[str, str]) -> None:
         """Remove the plans of an earlier driver, which may be alive and executing them."""
