@@ -125,7 +125,9 @@ def _make_folders(folder: Path, notebooks: Sequence[Path], settings: Settings) -
 
 
 def jvm_options(values: Mapping[str, Any], runtime: str, inherited: str = "") -> str:
-    """Return the options of a notebook's JVM: a fast start if it writes few rows on this machine.
+    """Return the options of a notebook's JVM: a fast start if it writes few rows.
+
+    Not on AWS, where a job's machines may be many. In a cluster, executors get them, too.
 
     Args:
         values: The notebook's parameters; without `rows` among them, it may write many.
@@ -133,7 +135,7 @@ def jvm_options(values: Mapping[str, Any], runtime: str, inherited: str = "") ->
         inherited: Options of the caller. They come last, and of two values the JVM takes the last.
     """
     rows, where = values.get("rows"), str(values.get("runtime") or runtime).upper()
-    if where == "LOCAL" and isinstance(rows, int) and rows <= SMALL:
+    if where in ("LOCAL", "DOCKER") and isinstance(rows, int) and rows <= SMALL:
         return f"{FAST_START} {inherited}".rstrip()
     return inherited
 

