@@ -137,5 +137,5 @@ def test_the_extra_inspect_is_enough(tmp_path: Path, table: HandMade) -> None:
         and not file.relative_to(site).parts[0].startswith(outside)
     ]
     print(f"{megabytes:.1f} MB downloaded, {sum(installed) / 1e6:.1f} MB installed")
-    assert 10e6 < sum(installed) < 70e6
+    assert 10e6 < sum(installed) < MEGABYTES * 1e6
     check_inspect([python.with_name("hudilab")], table)
