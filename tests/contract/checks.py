@@ -14,6 +14,7 @@ from nbformat import NotebookNode
 from hudilab.errors import LabError
 from hudilab.lessons.sizes import check_sizes
 from hudilab.operations.parameters import defaults
+from hudilab.operations.progress_command import names_in
 
 MAX_LINES, MEDIAN_LINES = 15, 4
 GOLDEN = {"keep_output", "nbval-check-output"}
@@ -27,6 +28,7 @@ UNKEPT = {
         r"file:/|(?<![\w.:/<])/[A-Za-z_.][\w.-]*/[\w.-]|(?<![\w.:/<])/(?:tmp|root|home)\b|[A-Z]:\\"
     ),
 }
+APP = re.compile(r'\bopen_session\(settings, app="(\w+)"')
 IMPORTED = re.compile(r"(?m)^ *from [\w.]+ import \([^)]*\)$")
 OPERATIONS = re.compile(r"(?m)^ *(?:from|import) (hudilab\.operations\b[\w.]*)")
 SERVERS = "hudilab.operations.servers"
@@ -239,6 +241,26 @@ def exercises(path: Path, nb: NotebookNode) -> Problems:
                 yield f"the last line of {cell.source.partition(chr(10))[0]!r} is not {verdict!r}"
 
 
+def progress(path: Path, nb: NotebookNode) -> Problems:
+    """What `hudilab progress` goes by: names of exercises, and the session's name as the lesson's.
+
+    A solution asks `accepts`, which records nothing.
+    """
+    checks = [cell.source for cell in code(nb) if "check" in tags(cell)]
+    names = [name for source in checks for name in names_in(source)]
+    exercises = sum(source.count("Exercise(") for source in checks)
+    if names and len(names) < exercises:
+        yield f"{exercises - len(names)} of {exercises} exercises have no name"
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"{names.count(name)} exercises have the name {name!r}"
+    for cell in code(nb):
+        if names and "solution" in tags(cell) and ".check(" in cell.source:
+            yield f"a solution is checked as if it were an answer: {cell.source.splitlines()[-1]}"
+    for app in [app for cell in code(nb) for app in APP.findall(cell.source)]:
+        if path.stem[0].isdecimal() and app != path.stem:
+            yield f"the session's name is {app}, not {path.stem}"
+
+
 def cleanup(path: Path, nb: NotebookNode) -> Problems:
     """The last code cell, and no other, is tagged cleanup and stops the session."""
     marked = [cell for cell in code(nb) if "cleanup" in tags(cell)]
@@ -321,6 +343,7 @@ _RULES: tuple[Callable[[Path, NotebookNode], Problems], ...] = (
         ordered,
         figures,
         exercises,
+        progress,
     ),
     *(cleanup, spelling, outputs, links, metadata),
 )
