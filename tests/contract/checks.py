@@ -29,7 +29,7 @@ UNKEPT = {
     ),
 }
 APP = re.compile(r'\bopen_session\(settings, app="(\w+)"')
-IMPORTED = re.compile(r"(?m)^ *from [\w.]+ import \([^)]*\)$")
+ONE_LINE = re.compile(r"(?m)^ *from [\w.]+ import \([^)]*\)$|^\w+ = Exercise\(\n(?: {4}.*\n)+\)$")
 OPERATIONS = re.compile(r"(?m)^ *(?:from|import) (hudilab\.operations\b[\w.]*)")
 SERVERS = "hudilab.operations.servers"
 Problems = Iterator[str]
@@ -155,10 +155,11 @@ def imports(path: Path, nb: NotebookNode) -> Problems:
 def size(path: Path, nb: NotebookNode) -> Problems:
     """Cells of at most 15 lines, half of them at most 4.
 
-    Blank lines do not count, and an import counts as one line however many names it has.
+    Blank lines do not count. An import counts as one line however many names it has, and so does
+    what an exercise is made of.
     """
     lines = [
-        sum(bool(line.strip()) for line in IMPORTED.sub("import", cell.source).splitlines())
+        sum(bool(line.strip()) for line in ONE_LINE.sub("one line", cell.source).splitlines())
         for cell in code(nb)
     ]
     for cell, count in zip(code(nb), lines, strict=True):

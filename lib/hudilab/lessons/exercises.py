@@ -31,6 +31,8 @@ class Exercise:
     # The different wrong answers to each exercise in this kernel. They are not an object's own: a
     # check cell that runs again makes a new object.
     _wrong: ClassVar[dict[str, dict[Hashable, Any]]] = {}
+    # Whether the newest answer to each exercise is right.
+    _newest: ClassVar[dict[str, bool]] = {}
 
     def __init__(self, right: Any, hint: str, name: str = "") -> None:
         """Say what is right.
@@ -53,9 +55,11 @@ class Exercise:
         """
         if answer is None or answer is ...:
             print("no answer yet; write it in the cell above, run that cell, then this one")
+            self._newest[self._name or self._hint] = False
             return Verdict(False)
         is_right, said = self._judge(answer)
         print(said if is_right else said + self._help(answer))
+        self._newest[self._name or self._hint] = is_right
         if is_right and self._name and (notice := progress.record(self._name)):
             print(notice)
         return Verdict(is_right)
@@ -65,6 +69,11 @@ class Exercise:
         is_right, said = self._judge(answer)
         print(said if is_right else f"{said}: {self._hint}")
         return Verdict(is_right)
+
+    @classmethod
+    def count_right(cls) -> int:
+        """Return how many exercises this kernel has checked whose newest answer is right."""
+        return sum(cls._newest.values())
 
     def _judge(self, answer: Any) -> tuple[bool, str]:
         is_right, problem = self._compare(answer)

@@ -12,6 +12,7 @@ from hudilab.lessons.exercises import Exercise
 @pytest.fixture(autouse=True)
 def new_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Exercise, "_wrong", {})
+    monkeypatch.setattr(Exercise, "_newest", {})
 
 
 NO_ANSWER = "no answer yet; write it in the cell above, run that cell, then this one"
@@ -135,6 +136,15 @@ def test_a_solution_counts_for_nobody(
         "not yet (your answer: '7'), it should be an int: count them",
         "not yet (your answer: 8)",
     ]
+
+
+def test_right_answers_are_counted_once_and_the_newest_counts() -> None:
+    counts = []
+    for name, answer in (("one", 7), ("one", 7), ("two", 7), ("two", 8), ("one", None)):
+        Exercise(7, "count them", name).check(answer)
+        counts.append(Exercise.count_right())
+    Exercise(7, "count them", "three").accepts(7)
+    assert [*counts, Exercise.count_right()] == [1, 1, 2, 1, 0, 0]
 
 
 def test_a_right_answer_to_a_named_exercise_is_recorded(
