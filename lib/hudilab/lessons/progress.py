@@ -83,7 +83,7 @@ def _app() -> str:
     session = SparkSession.getActiveSession()
     if session is None:
         raise LabError("no Spark session is open; run the lesson from its first cell")
-    return session.sparkContext.appName
+    return str(session.sparkContext.appName)
 
 
 def _add(file: Path, lesson: str, exercise: str) -> str:

@@ -151,7 +151,12 @@ def test_a_right_answer_to_a_named_exercise_is_recorded(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recorded: list[str] = []
-    monkeypatch.setattr(progress, "record", lambda name: recorded.append(name) or "a notice")
+
+    def record(name: str) -> str:
+        recorded.append(name)
+        return "a notice"
+
+    monkeypatch.setattr(progress, "record", record)
     for name in ("", "a number"):
         Exercise(7, "count them", name).check(8)
         Exercise(7, "count them", name).check(7)
