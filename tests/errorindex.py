@@ -23,7 +23,7 @@ LIB, ROOT = Path(hudilab.__file__).parent, Path(__file__).resolve().parent.paren
 AREAS = {
     "Settings and environment": "runtime.settings runtime.groups runtime.reader runtime.doctor",
     "Parameters, notebooks and their runner": "operations.parameters operations.runner "
-    "lessons.sizes",
+    "operations.progress lessons.sizes lessons.progress",
     "Paths": "paths",
     "S3": "runtime.s3",
     "Kafka": "runtime.kafka jobs.stock",

@@ -14,6 +14,7 @@ from nbformat import NotebookNode
 from hudilab.errors import LabError
 from hudilab.lessons.sizes import check_sizes
 from hudilab.operations.parameters import defaults
+from hudilab.operations.progress_command import names_in
 
 MAX_LINES, MEDIAN_LINES = 15, 4
 GOLDEN = {"keep_output", "nbval-check-output"}
@@ -27,7 +28,8 @@ UNKEPT = {
         r"file:/|(?<![\w.:/<])/[A-Za-z_.][\w.-]*/[\w.-]|(?<![\w.:/<])/(?:tmp|root|home)\b|[A-Z]:\\"
     ),
 }
-IMPORTED = re.compile(r"(?m)^ *from [\w.]+ import \([^)]*\)$")
+APP = re.compile(r'\bopen_session\(settings, app="(\w+)"')
+ONE_LINE = re.compile(r"(?m)^ *from [\w.]+ import \([^)]*\)$|^\w+ = Exercise\(\n(?: {4}.*\n)+\)$")
 OPERATIONS = re.compile(r"(?m)^ *(?:from|import) (hudilab\.operations\b[\w.]*)")
 SERVERS = "hudilab.operations.servers"
 Problems = Iterator[str]
@@ -153,10 +155,11 @@ def imports(path: Path, nb: NotebookNode) -> Problems:
 def size(path: Path, nb: NotebookNode) -> Problems:
     """Cells of at most 15 lines, half of them at most 4.
 
-    Blank lines do not count, and an import counts as one line however many names it has.
+    Blank lines do not count. An import counts as one line however many names it has, and so does
+    what an exercise is made of.
     """
     lines = [
-        sum(bool(line.strip()) for line in IMPORTED.sub("import", cell.source).splitlines())
+        sum(bool(line.strip()) for line in ONE_LINE.sub("one line", cell.source).splitlines())
         for cell in code(nb)
     ]
     for cell, count in zip(code(nb), lines, strict=True):
@@ -237,6 +240,26 @@ def exercises(path: Path, nb: NotebookNode) -> Problems:
             said = "".join(texts(cell)).splitlines()
             if not tags(cell) >= GOLDEN or not said or not re.match(verdict, said[-1]):
                 yield f"the last line of {cell.source.partition(chr(10))[0]!r} is not {verdict!r}"
+
+
+def progress(path: Path, nb: NotebookNode) -> Problems:
+    """What `hudilab progress` goes by: names of exercises, and the session's name as the lesson's.
+
+    A solution asks `accepts`, which records nothing.
+    """
+    checks = [cell.source for cell in code(nb) if "check" in tags(cell)]
+    names = [name for source in checks for name in names_in(source)]
+    exercises = sum(source.count("Exercise(") for source in checks)
+    if names and len(names) < exercises:
+        yield f"{exercises - len(names)} of {exercises} exercises have no name"
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"{names.count(name)} exercises have the name {name!r}"
+    for cell in code(nb):
+        if names and "solution" in tags(cell) and ".check(" in cell.source:
+            yield f"a solution is checked as if it were an answer: {cell.source.splitlines()[-1]}"
+    for app in [app for cell in code(nb) for app in APP.findall(cell.source)]:
+        if path.stem[0].isdecimal() and app != path.stem:
+            yield f"the session's name is {app}, not {path.stem}"
 
 
 def cleanup(path: Path, nb: NotebookNode) -> Problems:
@@ -321,6 +344,7 @@ _RULES: tuple[Callable[[Path, NotebookNode], Problems], ...] = (
         ordered,
         figures,
         exercises,
+        progress,
     ),
     *(cleanup, spelling, outputs, links, metadata),
 )

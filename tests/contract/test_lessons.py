@@ -8,6 +8,8 @@ from pathlib import Path
 import nbformat
 from terms import minutes
 
+from hudilab.operations.progress_command import named_exercises
+
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 ROW = re.compile(
@@ -28,6 +30,7 @@ def test_no_number_is_left_out() -> None:
 
 def test_a_lesson_has_exercises_of_each_grade_and_something_to_take_home() -> None:
     lessons = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
+    assert lessons.pop().name.endswith("_exam.ipynb")
     assert len(lessons) == 12
     for lesson in lessons:
         cells = nbformat.read(lesson, as_version=4).cells
@@ -35,3 +38,14 @@ def test_a_lesson_has_exercises_of_each_grade_and_something_to_take_home() -> No
         grades = re.findall(r"\*(Easy|Medium|Hard)\.\*", text)
         assert {"Easy", "Medium", "Hard"} <= set(grades), lesson.name
         assert len(re.findall(r"(?m)^## Take it home$", text)) == 1, lesson.name
+
+
+def test_the_exam_has_as_many_questions_as_its_last_line_says() -> None:
+    exam = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))[-1]
+    cells = nbformat.read(exam, as_version=4).cells
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    grades = re.findall(r"\*(Easy|Medium|Hard)\.\*", text)
+    assert set(grades) == {"Easy", "Medium", "Hard"}
+    (score,) = [cell.source for cell in cells if "Exercise.count_right()" in cell.source]
+    assert score.endswith(f'"of {len(grades)}")')
+    assert len(named_exercises(exam)) == len(grades) == 12

@@ -1,10 +1,13 @@
-"""Exercises that say whether an answer is right."""
+"""Exercises that say whether an answer is right, and help more after each wrong one."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from numbers import Number
-from typing import Any
+from typing import Any, ClassVar
+
+from hudilab.lessons import progress
 
 __all__ = ["Exercise", "Verdict"]
 
@@ -23,35 +26,71 @@ class Verdict:
 
 
 class Exercise:
-    """One exercise: its right answer, and a hint for wrong ones."""
+    """One exercise: its right answer, a hint for wrong ones, and its name in `hudilab progress`."""
 
-    def __init__(self, right: Any, hint: str) -> None:
+    # The different wrong answers to each exercise in this kernel. They are not an object's own: a
+    # check cell that runs again makes a new object.
+    _wrong: ClassVar[dict[str, dict[Hashable, Any]]] = {}
+    # Whether the newest answer to each exercise is right.
+    _newest: ClassVar[dict[str, bool]] = {}
+
+    def __init__(self, right: Any, hint: str, name: str = "") -> None:
         """Say what is right.
 
         Args:
             right: the right answer, or a function that gets an answer and returns whether it is
                 right. A function that raises says no.
-            hint: one sentence that helps after a wrong answer.
+            hint: one sentence that helps after a second wrong answer.
+            name: unique in the lesson; without one, a right answer is not recorded.
         """
-        self._right, self._hint = right, hint
+        self._right, self._hint, self._name = right, hint, name
 
     def check(self, answer: Any) -> Verdict:
-        """Print and return whether an answer is right; if not, print it, its form and the hint.
+        """Print and return whether a learner's answer is right; record it if it is.
 
-        `None` and `...`, the values in an exercise before you start, are never right. A list is as
-        good as a tuple.
+        The first wrong answer is shown with what is wrong with its form, the second one brings the
+        hint, the third one leads to the solution. The same wrong answer counts once. `None` and
+        `...`, the values in an exercise before you start, are no answer. A list is as good as a
+        tuple.
         """
         if answer is None or answer is ...:
-            print(f"no answer yet: {self._hint}")
+            print("no answer yet; write it in the cell above, run that cell, then this one")
+            self._newest[self._name or self._hint] = False
             return Verdict(False)
+        is_right, said = self._judge(answer)
+        print(said if is_right else said + self._help(answer))
+        self._newest[self._name or self._hint] = is_right
+        if is_right and self._name and (notice := progress.record(self._name)):
+            print(notice)
+        return Verdict(is_right)
+
+    def accepts(self, answer: Any) -> Verdict:
+        """Print and return whether the lesson's own solution is right; it counts for nobody."""
+        is_right, said = self._judge(answer)
+        print(said if is_right else f"{said}: {self._hint}")
+        return Verdict(is_right)
+
+    @classmethod
+    def count_right(cls) -> int:
+        """Return how many exercises this kernel has checked whose newest answer is right."""
+        return sum(cls._newest.values())
+
+    def _judge(self, answer: Any) -> tuple[bool, str]:
         is_right, problem = self._compare(answer)
         if is_right:
-            print(f"right: {_short(answer)}")
-        else:
-            # After a cell that failed, the check judges an older answer: so it says which.
-            judged = f" (your answer: {_short(repr(answer))})" if _is_plain(answer) else ""
-            print(f"not yet{judged}{problem}: {self._hint}")
-        return Verdict(is_right)
+            return True, f"right: {_short(answer)}"
+        # After a cell that failed, the check judges an older answer: so it says which.
+        judged = f" (your answer: {_short(repr(answer))})" if _is_plain(answer) else ""
+        return False, f"not yet{judged}{problem}"
+
+    def _help(self, answer: Any) -> str:
+        """What follows a wrong answer; more with each that differs from those before."""
+        tries = self._wrong.setdefault(self._name or self._hint, {})
+        # The same answer is no new try. An answer that is kept keeps its id.
+        code = getattr(answer, "__code__", id(answer))
+        tries[repr(answer) if _is_plain(answer) else code] = answer
+        hint = f": {self._hint}" if len(tries) > 1 else ""
+        return f"{hint}; the solution is in the folded cell below" if len(tries) > 2 else hint
 
     def _compare(self, answer: Any) -> tuple[bool, str]:
         if not callable(self._right):

@@ -15,7 +15,7 @@ from hudilab.runtime.java.find import FAST_START
 
 PROJECT = Path(__file__).resolve().parents[3]
 LESSONS = sorted((PROJECT / "notebooks").glob("[0-9]*.ipynb"))
-EXERCISE = re.compile(r"\bExercise\(|\.check\(")
+EXERCISE = re.compile(r"\bExercise\(|\.(check|accepts)\(")
 
 
 def test_a_page_holds_the_diagrams_of_its_lesson() -> None:
