@@ -147,15 +147,14 @@ def table(found: dict[str, list[float]], steps: dict[str, list[float]]) -> Itera
     yield "| layer | median ms | mean ms |\n|---|---|---|"
     for layer, value in middle.items():
         yield f"| {layer} | {value:.0f} | {statistics.mean(found[layer]):.0f} |"
-    if {*LAYERS} <= {*middle}:
-        stream = middle["parquet stream"] - middle["parquet"]
-        floor = middle["hudi"] + stream
-        lab, without = middle[ASYNC], statistics.mean(found["ledger"])
-        tidying = [statistics.mean(found[layer]) - without for layer in (INLINE, ASYNC)]
-        yield f"\nSpark's stream {stream:.0f} ms; floor and stream {floor:.0f} ms"
-        yield f"lab to floor and stream {lab / floor:.2f}"
-        yield f"lab to Parquet's stream {lab / middle['parquet stream']:.2f}"
-        yield f"services, ms a batch on average: {tidying[0]:.0f} inline, {tidying[1]:.0f} beside"
+    stream = middle["parquet stream"] - middle["parquet"]
+    floor = middle["hudi"] + stream
+    lab, without = middle[ASYNC], statistics.mean(found["ledger"])
+    tidying = [statistics.mean(found[layer]) - without for layer in (INLINE, ASYNC)]
+    yield f"\nSpark's stream {stream:.0f} ms; floor and stream {floor:.0f} ms"
+    yield f"lab to floor and stream {lab / floor:.2f}"
+    yield f"lab to Parquet's stream {lab / middle['parquet stream']:.2f}"
+    yield f"services, ms a batch on average: {tidying[0]:.0f} inline, {tidying[1]:.0f} beside"
     for step, times in steps.items():
         yield f"| {step} | {statistics.median(times):.1f} | {len(times)} |"
 

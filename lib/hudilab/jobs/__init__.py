@@ -27,7 +27,11 @@ JOBS = ("load", "sensor_readings", "stock_prices", "stream", "tidy")  # those th
 RunId = Annotated[str, typer.Option(help="Put the tables in run-RUN_ID of the warehouse.")]
 TableType = Annotated[str, typer.Option(help="COPY_ON_WRITE or MERGE_ON_READ.")]
 AsyncServices = Annotated[
-    bool, typer.Option("--async-services", help="Run table services beside the stream's batches.")
+    bool,
+    typer.Option(
+        "--async-services/--inline-services",
+        help="Run table services beside the stream's batches, or in them.",
+    ),
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")

@@ -47,7 +47,7 @@ class Options:
         float,
         typer.Option(help="Seconds from the start of one micro-batch to the next; 0: no wait."),
     ] = 0.0
-    async_services: AsyncServices = False
+    async_services: AsyncServices = True
     run_id: RunId = ""
     runtime: Annotated[str, typer.Option(help="Runtime for this run; overrides RUNTIME_ENV.")] = ""
     database: Annotated[

@@ -52,7 +52,7 @@ class Options:
         bool, typer.Option(help="Stop if unread messages have been deleted.")
     ] = True
     table_type: TableType = TABLE_TYPE
-    async_services: AsyncServices = False
+    async_services: AsyncServices = True
 
 
 def run(options: Options) -> None:

@@ -59,7 +59,7 @@ class Pipeline(BaseModel):
 
     Attributes:
         select: A query of the view `source`, for casts, filters and further columns.
-        table_services: Where they run: `inline`, in the stream's batches, or `async`, beside them.
+        table_services: Where they run: `async`, beside the stream's batches, or `inline`, in them.
         quarantine: Whether rows that the table cannot store are set aside; else they are an error.
     """
 
@@ -76,7 +76,7 @@ class Pipeline(BaseModel):
     partition: _Columns | None = None
     ordering: Text
     buckets: _Number | None = None
-    table_services: Literal["async", "inline"] = Field("inline", alias="table.services")
+    table_services: Literal["async", "inline"] = Field("async", alias="table.services")
     quarantine: Literal["true", "false"] = "false"
 
     @property

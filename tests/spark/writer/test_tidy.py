@@ -28,7 +28,7 @@ from hudilab.runtime.streams import drain
 from hudilab.writer.commits import Commits
 from hudilab.writer.ledger import BatchLedger
 from hudilab.writer.spec import TableSpec
-from hudilab.writer.upkeep.services import COMPACTIONS, TableServices
+from hudilab.writer.upkeep.services import COMPACTIONS, TableServices, pending
 
 APPENDS = readings_table()
 UPSERTS = replace(APPENDS, operation="upsert")
@@ -210,7 +210,7 @@ def test_a_plan_that_another_program_executes_is_left_to_it(
     tidy = TableServices(spark, place.table, stopped=True, lock=LOCK)
     with tidy._client({"hoodie.compact.inline.max.delta.commits": "1"}) as client:
         client.scheduleCompaction(tidy._none())
-    (instant,) = tidy._pending(COMPACTIONS)
+    (instant,) = pending(tidy._timeline(), COMPACTIONS)
     beats = Path(str(local_path(place.table)), ".hoodie", ".heartbeat")
     beats.mkdir(exist_ok=True)
     (beats / instant).touch()

@@ -20,12 +20,17 @@ from hudilab.writer.metadata import table_index_options
 from hudilab.writer.rules import Commit
 from hudilab.writer.upkeep.guards import foreign_groups
 
-__all__ = ["CLUSTERINGS", "COMPACTIONS", "TableServices", "write_client"]
+__all__ = ["CLUSTERINGS", "COMPACTIONS", "TableServices", "pending", "write_client"]
 
 MOMENT = 3.0  # seconds in which a writer's heartbeat follows its commit
 COMPACTIONS = "filterPendingCompactionTimeline"
 CLUSTERINGS = "filterPendingReplaceOrClusteringTimeline"
 MOST_BUCKETS = 10_000  # more than any table has; a random id is not below it
+
+
+def pending(timeline: Any, kind: str) -> list[str]:
+    """Return the instants of plans that are not executed yet, oldest first."""
+    return [str(one.requestedTime()) for one in getattr(timeline, kind)().getInstants()]
 
 
 class TableServices:
@@ -122,7 +127,7 @@ class TableServices:
         with self._client({"hoodie.compact.inline.max.delta.commits": "1"}) as client:
             client.scheduleCompaction(self._none())
             self.check_safe("compact")  # a stream may have started since
-            plans = self._pending(COMPACTIONS)
+            plans = pending(self._timeline(), COMPACTIONS)
             for instant in plans:
                 self._execute(client.compact, instant, COMPACTIONS)
         merged = sum(len(one.groups) for one in self._found(plans))
@@ -137,7 +142,7 @@ class TableServices:
         with self._client(often) as client:
             client.scheduleClustering(self._none())
             self.check_safe("cluster")
-            plans = self._pending(CLUSTERINGS)
+            plans = pending(self._timeline(), CLUSTERINGS)
             for instant in plans:
                 self._execute(client.cluster, instant, CLUSTERINGS)
         made = sum(len(one.groups) for one in self._found(plans))
@@ -167,7 +172,7 @@ class TableServices:
         """Return a line of what a service would do now; writes nothing."""
         if service == "compact":
             logged = sum(one.logs > 0 for one in self._commits.slices())
-            plans = len(self._pending(COMPACTIONS))
+            plans = len(pending(self._timeline(), COMPACTIONS))
             return f"compact: {many(logged, 'file slice')} with logs, {many(plans, 'plan')} open"
         if service == "cluster":
             small = self._small()
@@ -205,17 +210,12 @@ class TableServices:
     def _timeline(self) -> Any:
         return self._commits.meta().getActiveTimeline()
 
-    def _pending(self, which: str) -> list[str]:
-        """Return the instants of plans that are not executed yet, oldest first."""
-        instants = getattr(self._timeline(), which)().getInstants()
-        return [str(one.requestedTime()) for one in instants]
-
     def _execute(self, run: Callable[[str, bool], Any], instant: str, kind: str) -> None:
         """Execute a plan, unless the stream has executed it meanwhile."""
         try:
             run(instant, True)
         except Py4JJavaError as error:
-            if instant not in self._pending(kind):
+            if instant not in pending(self._timeline(), kind):
                 return
             if "due to heartbeat by concurrent writer" not in str(error):
                 raise

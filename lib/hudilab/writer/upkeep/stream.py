@@ -16,7 +16,7 @@ from hudilab.writer.options import CLEAN, INLINE
 from hudilab.writer.rules import Commit
 from hudilab.writer.spec import TableSpec
 from hudilab.writer.upkeep.policy import SMALL_LOG, TIDY_EVERY, tidy_options
-from hudilab.writer.upkeep.services import CLUSTERINGS, COMPACTIONS, write_client
+from hudilab.writer.upkeep.services import CLUSTERINGS, COMPACTIONS, pending, write_client
 
 __all__ = ["StreamServices"]
 
@@ -62,6 +62,7 @@ class StreamServices:
         self.lock = IN_PROCESS if beside and every != 0 else {}
         self._thread: Thread | None = None
         self._failed: Exception | None = None
+        self._spare = max(1, spark.sparkContext.defaultParallelism - 1)  # cores for the thread
         self._written = SMALL_LOG  # bytes since the last table services: unknown, so many
 
     def weigh(self, commits: Iterable[Commit]) -> Iterator[Commit]:
@@ -104,6 +105,7 @@ class StreamServices:
             return
         self._split_compactions()
         asked = dict(options) | dict(services) | {CLEAN: "true"} | NEVER
+        asked["hoodie.clustering.max.parallelism"] = str(self._spare)
         self._thread = Thread(target=self._run, args=(asked,), name="services", daemon=True)
         self._thread.start()
 
@@ -113,11 +115,13 @@ class StreamServices:
         meta = Commits(self._spark, self._table).meta()
         names, timeline = meta.getInstantGenerator(), meta.getActiveTimeline()
         plus_millis = hudi.common.table.timeline.HoodieInstantTimeGenerator.instantTimePlusMillis
-        for instant in (instant for kind, instant in _plans(meta) if kind == COMPACTIONS):
+        for instant in pending(timeline, COMPACTIONS):
+            if timeline.containsInstant(names.getCompactionInflightInstant(instant)):
+                continue  # another program is executing it
             plan = hudi.common.util.CompactionUtils.getCompactionPlan(meta, instant)
             operations = plan.getOperations()
             groups = operations.size()
-            size = max(1, self._spark.sparkContext.defaultParallelism - 1, -(-groups // MOST_PARTS))
+            size = max(self._spare, -(-groups // MOST_PARTS))
             if groups <= size:
                 continue
             timeline.deleteCompactionRequested(names.getCompactionRequestedInstant(instant))
@@ -193,8 +197,5 @@ class StreamServices:
 def _plans(meta: Any) -> list[tuple[str, str]]:
     """Return the kind and instant of each plan that is not executed yet, oldest first."""
     timeline = meta.getActiveTimeline()
-    return [
-        (kind, str(instant.requestedTime()))
-        for kind in (COMPACTIONS, CLUSTERINGS)
-        for instant in getattr(timeline, kind)().getInstants()
-    ]
+    kinds = (COMPACTIONS, CLUSTERINGS)
+    return [(kind, instant) for kind in kinds for instant in pending(timeline, kind)]
