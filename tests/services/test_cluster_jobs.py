@@ -230,7 +230,7 @@ def test_a_lesson_gives_the_same_results(
 
 
 @pytest.mark.deep
-def test_notebook_07_gives_the_same_results(
+def test_notebook_09_gives_the_same_results(
     env: dict[str, str], kafka: Access, tmp_path: Path
 ) -> None:
     with_kafka = env | {"BOOTSTRAP_SERVERS": kafka.servers}
