@@ -218,7 +218,9 @@ def on_s3(env: dict[str, str], tmp_path: Path) -> dict[str, str]:
     "name",
     [
         "04_update_delete_merge",  # its erasure opens every object of the table on S3
-        "05_merge_on_read_and_table_services",
+        "05_follow_changes",
+        "06_merge_on_read",
+        "07_table_services",
         "08_schema_and_indexes",  # its metadata tables are compacted by each commit on S3
         "12_break_it",  # kills an application
     ],
