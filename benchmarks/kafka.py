@@ -93,7 +93,7 @@ def source(spark: SparkSession, kafka: Access, topic: str, limit: int) -> DataFr
 def to_hudi(
     spark: SparkSession, settings: Settings, kafka: Access, topic: str, run: str, limit: int
 ) -> tuple[Any, Any]:
-    """The write of notebook 07; the stream's writer, not started, and its place."""
+    """The write of notebook 09; the stream's writer, not started, and its place."""
     place = prepare(settings, run_id=run, table="stock_prices")
     spec = stock_prices.table_spec(place)
     ledger = BatchLedger(spark, spec, place, {"topic": topic})

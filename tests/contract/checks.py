@@ -17,6 +17,7 @@ from hudilab.operations.parameters import defaults
 from hudilab.operations.progress_command import names_in
 
 MAX_LINES, MEDIAN_LINES = 15, 4
+MAX_CELLS, MAX_CODE = 80, 45
 GOLDEN = {"keep_output", "nbval-check-output"}
 TAGS = GOLDEN | {"parameters", "exercise", "check", "solution", "result", "cleanup"}
 NO_GOALS = ("Exercise", "Take it home", "Summary")
@@ -153,11 +154,17 @@ def imports(path: Path, nb: NotebookNode) -> Problems:
 
 
 def size(path: Path, nb: NotebookNode) -> Problems:
-    """Cells of at most 15 lines, half of them at most 4.
+    """At most 80 cells, 45 of them code; each has at most 15 lines, and half of them at most 4.
 
     Blank lines do not count. An import counts as one line however many names it has, and so does
     what an exercise is made of.
     """
+    for what, found, most in (
+        ("cells", len(nb.cells), MAX_CELLS),
+        ("cells of code", len(code(nb)), MAX_CODE),
+    ):
+        if found > most:
+            yield f"{found} {what}, {most} at most; split the lesson, or join cells of one step"
     lines = [
         sum(bool(line.strip()) for line in ONE_LINE.sub("one line", cell.source).splitlines())
         for cell in code(nb)

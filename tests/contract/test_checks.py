@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from contract import checks
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 GOOD = Path(__file__).with_name("good.ipynb")
 TITLE, CONTRACT, PARAMETERS, IMPORTS, SESSION, SECTION = range(6)
@@ -140,6 +140,16 @@ BROKEN: list[tuple[str, Change, str]] = [
             source(IMPORTS, "\n".join(f"import {name}" for name in "abcde")),
         ),
         "the median of lines a cell is 5, 4 at most",
+    ),
+    (
+        "size",
+        lambda nb: nb.cells.extend(new_markdown_cell("More.") for _ in range(68)),
+        "81 cells, 80 at most; split the lesson, or join cells of one step",
+    ),
+    (
+        "size",
+        both(*(added(CHECK + 2, "rows") for _ in range(38))),
+        "46 cells of code, 45 at most; split the lesson, or join cells of one step",
     ),
     (
         "facts",

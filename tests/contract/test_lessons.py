@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import nbformat
-from terms import minutes
+from terms import estimated, minutes
 
 from hudilab.operations.progress_command import named_exercises
 
@@ -23,6 +23,15 @@ def test_each_lesson_is_in_the_table_with_its_minutes() -> None:
     assert told == [(lesson.name, minutes(lesson)) for lesson in lessons]
 
 
+def test_the_minutes_of_a_lesson_follow_one_rule() -> None:
+    """Rounded to 5, with some room, so that a sentence more does not change them."""
+    for lesson in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
+        told, found = minutes(lesson), estimated(lesson)
+        remedy = f"write {5 * round(found / 5)} in {lesson.name} and in README.md"
+        assert told % 5 == 0, remedy
+        assert abs(told - found) <= 4, f"{told} minutes, {found:.1f} by the rule; {remedy}"
+
+
 def test_no_number_is_left_out() -> None:
     numbers = [int(number) for number, *_ in ROW.findall(README)]
     assert numbers == list(range(len(numbers)))
@@ -31,7 +40,7 @@ def test_no_number_is_left_out() -> None:
 def test_a_lesson_has_exercises_of_each_grade_and_something_to_take_home() -> None:
     lessons = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
     assert lessons.pop().name.endswith("_exam.ipynb")
-    assert len(lessons) == 12
+    assert len(lessons) == 14
     for lesson in lessons:
         cells = nbformat.read(lesson, as_version=4).cells
         text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")

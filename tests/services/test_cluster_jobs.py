@@ -218,9 +218,11 @@ def on_s3(env: dict[str, str], tmp_path: Path) -> dict[str, str]:
     "name",
     [
         "04_update_delete_merge",  # its erasure opens every object of the table on S3
-        "05_merge_on_read_and_table_services",
-        "06_schema_and_indexes",  # its metadata tables are compacted by each commit on S3
-        "10_break_it",  # kills an application
+        "05_follow_changes",
+        "06_merge_on_read",
+        "07_table_services",
+        "08_schema_and_indexes",  # its metadata tables are compacted by each commit on S3
+        "12_break_it",  # kills an application
     ],
 )
 def test_a_lesson_gives_the_same_results(
@@ -230,11 +232,11 @@ def test_a_lesson_gives_the_same_results(
 
 
 @pytest.mark.deep
-def test_notebook_07_gives_the_same_results(
+def test_notebook_09_gives_the_same_results(
     env: dict[str, str], kafka: Access, tmp_path: Path
 ) -> None:
     with_kafka = env | {"BOOTSTRAP_SERVERS": kafka.servers}
-    run_with_the_same_facts(with_kafka, "07_kafka_stock_prices", tmp_path)
+    run_with_the_same_facts(with_kafka, "09_kafka_stock_prices", tmp_path)
 
 
 @pytest.mark.deep

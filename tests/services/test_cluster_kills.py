@@ -73,7 +73,7 @@ def test_a_worker_killed_in_mid_batch_loses_nothing(
     assert len(worker_rows(master)) == 2
 
 
-# Notebook 09 does the same each time, without looking at it with a second engine.
+# Notebook 11 does the same each time, without looking at it with a second engine.
 @pytest.mark.deep
 @pytest.mark.kills
 def test_submitted_listed_killed_and_resumed(

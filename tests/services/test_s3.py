@@ -80,7 +80,7 @@ def exact(result: dict[str, object], run: Run) -> None:
     assert tuple(result[key] for key in keys) == (run.rows, 0, 0, run.batches), result
 
 
-# Notebook 08 compares a table on S3 with its generator each time.
+# Notebook 10 compares a table on S3 with its generator each time.
 @pytest.mark.deep
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_the_table_is_the_same_as_on_a_disk(tmp_path: Path, s3: S3Server, table_type: str) -> None:

@@ -143,7 +143,7 @@ def _previewed(ledger: BatchLedger, is_shown: bool) -> Callable[[DataFrame, int]
 
 
 def table_spec(place: Place, table_type: str = TABLE_TYPE) -> TableSpec:
-    """Return the table of notebook 07: upserts, one file group per ticker."""
+    """Return the table of notebook 09: upserts, one file group per ticker."""
     return TableSpec(
         name=place.name,
         record_key=KEY,

@@ -21,11 +21,38 @@ from pyspark.sql import functions as F
 from hudilab.errors import WaitError, root_cause
 from hudilab.writer.files import delete_tree, file_system
 
-__all__ = ["compare", "copy_tree", "kill_when", "race"]
+__all__ = ["VICTIM", "compare", "copy_tree", "kill_when", "race"]
 
 # What a session leaves in the environment and a program of its own must not take over.
 SESSION = ("PYSPARK_", "HUDILAB_LOG_FILE")
 PATIENCE = 180.0  # seconds
+# Writes a stream into a place, both from its first argument, and stops by itself where a kill is to
+# hit it: within the commit of batch `in`, or between the commit of batch `after` and Spark's note.
+VICTIM = """
+import json, sys, time
+from pyspark.sql import functions as F
+from hudilab import BatchLedger, Place, drain, load_settings, open_session
+from hudilab import readings_table, sensor_stream
+
+job = json.loads(sys.argv[1])
+spark = open_session(load_settings(job["runtime"]), app="faults_victim")
+place = Place(**job["place"])
+spec = readings_table(name=place.name)
+ledger = BatchLedger(spark, spec, place, job["source"], job["source"]["batches"])
+
+def write_batch(batch, number):
+    if number == job["in"]:
+        last = (number + 1) * job["stream"]["rows_per_batch"] - 1
+        hang = F.udf(lambda one: time.sleep(600) if one == last else one, "long")
+        batch = batch.withColumn("reading_id", hang("reading_id"))
+    ledger.write_batch(batch, number)
+    if number == job["after"]:
+        time.sleep(600)
+
+query = sensor_stream(spark, **job["stream"]).writeStream.foreachBatch(write_batch)
+query = query.option("checkpointLocation", place.checkpoint).start()
+drain(query, batches=job["source"]["batches"], deadline=600)
+"""
 
 
 def compare(wanted: DataFrame, table: str) -> dict[str, int]:

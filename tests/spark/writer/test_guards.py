@@ -44,7 +44,7 @@ def place(tmp_path: Path) -> Place:
 def test_which_indexes_open_files_that_a_batch_does_not_change(
     spark: SparkSession, place: Place, index: str, opens_all: bool
 ) -> None:
-    """Notebook 06 says it; here, such a file cannot be read."""
+    """Notebook 08 says it; here, such a file cannot be read."""
     spec = readings_table(
         operation="upsert",
         index=index,
@@ -78,7 +78,7 @@ def test_which_indexes_open_files_that_a_batch_does_not_change(
 
 
 def test_an_index_right_after_another_is_refused(spark: SparkSession, place: Place) -> None:
-    """And Hudi leaves it without entries: why it is refused; notebook 06 shows the way out."""
+    """And Hudi leaves it without entries: why it is refused; notebook 08 shows the way out."""
     spec = readings_table(record_key=("reading_id",))
     rows = sensor_readings(spark, 60, **SIZES).withColumn("part", F.expr("reading_id DIV 20"))
     rows = rows.withColumn("part", F.concat(F.lit("p"), "part")).withColumn("lot", F.col("part"))

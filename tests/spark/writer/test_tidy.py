@@ -262,7 +262,7 @@ BESIDE = [
 ]
 
 
-# Notebook 05 tidies beside a stream each time.
+# Notebook 06 tidies beside a stream each time.
 @pytest.mark.deep
 @pytest.mark.parametrize(("spec", "services"), BESIDE)
 def test_services_in_a_second_process_beside_a_stream(

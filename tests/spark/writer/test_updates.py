@@ -235,7 +235,7 @@ class SilverRun(Run):
         self.timeline = self.table / ".hoodie" / "timeline"
 
 
-# Notebook 04 follows bronze to silver each time, without a kill.
+# Notebook 05 follows bronze to silver each time, without a kill.
 @pytest.mark.deep
 @pytest.mark.kills
 @pytest.mark.parametrize(

@@ -65,8 +65,8 @@ def test_the_front_page_leads_to_every_lesson() -> None:
     assert len(paths) == 3
     numbers = {number for path in paths for number in path.split()}
     assert numbers == {path.name[:2] for path in LESSONS}
-    assert len([path for path in LESSONS if not path.stem.endswith("_exam")]) == 12
-    assert "twelve lessons and an exam" in text
+    assert len([path for path in LESSONS if not path.stem.endswith("_exam")]) == 14
+    assert "fourteen lessons and an exam" in text
 
 
 def test_the_book_has_every_page_of_docs_and_its_front_page_lists_them() -> None:

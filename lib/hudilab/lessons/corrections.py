@@ -1,0 +1,58 @@
+"""Readings that arrive again: corrected, later or earlier than stored, or as deletes."""
+
+from __future__ import annotations
+
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+__all__ = ["KINDS", "corrected", "flagged", "shifted", "who_won"]
+
+KINDS = ("older", "equal", "newer")  # the time of a correction, compared with the stored one
+_HOTTER = 500  # degrees; no sensor measures as many
+
+
+def corrected(known: DataFrame) -> DataFrame:
+    """Return a correction for every tenth reading: the same key, and 500 degrees more.
+
+    In turn, its measurement time is a second older than that of the reading, equal, or newer.
+    """
+    return known.where("reading_id % 10 = 0").selectExpr(
+        "reading_id",
+        "sensor_id",
+        f"CAST(temperature + {_HOTTER} AS DECIMAL(6,2)) AS temperature",
+        "measurement_time + make_interval(0,0,0,0,0,0, reading_id DIV 10 % 3 - 1) "
+        "AS measurement_time",
+    )
+
+
+def who_won(stored: DataFrame, known: DataFrame) -> pd.DataFrame:
+    """Count the corrections of `known`, and those that a table's rows now show.
+
+    Returns:
+        Columns arrived, won; index older, equal, newer.
+    """
+    kind = F.expr("reading_id DIV 10 % 3").alias("kind")
+    both = corrected(known).select("reading_id").join(stored, "reading_id").groupBy(kind)
+    won = F.count_if(F.col("temperature") >= _HOTTER).alias("won")
+    found = {row.kind: row for row in both.agg(F.count("*").alias("arrived"), won).collect()}
+    pairs = [
+        (found[kind].arrived, found[kind].won) if kind in found else (0, 0)
+        for kind in range(len(KINDS))
+    ]
+    return pd.DataFrame(pairs, columns=["arrived", "won"], index=list(KINDS))
+
+
+def shifted(batch: DataFrame, seconds: int | str) -> DataFrame:
+    """Return the batch with its measurement times moved by a number, or an SQL expression."""
+    moment = F.expr(f"measurement_time + make_interval(0,0,0,0,0,0, {seconds})")
+    return batch.withColumn("measurement_time", moment)
+
+
+def flagged(batch: DataFrame, condition: str) -> DataFrame:
+    """Return the batch with `_hoodie_is_deleted`: true where an SQL condition holds, else NULL.
+
+    The column must be nullable, or Hudi refuses the next batch without it.
+    """
+    flag = F.when(F.expr(condition), F.lit(True)).otherwise(F.lit(None).cast("boolean"))
+    return batch.withColumn("_hoodie_is_deleted", flag)

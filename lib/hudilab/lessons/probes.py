@@ -1,0 +1,69 @@
+"""Look at what Spark and Hudi do for a query or a batch: files read, asked and added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+
+from hudilab.writer.commits import Commits
+from hudilab.writer.files import list_files
+
+__all__ = ["files_added", "may_hold", "scanned", "with_settings"]
+
+T = TypeVar("T")
+
+
+def scanned(rows: DataFrame) -> tuple[int, float, int]:
+    """Run a query on one table; return the files that its scan reads, their KB, and its rows.
+
+    The numbers are the metrics of the plan's first scan, as the Spark UI shows them.
+    """
+    found = len(rows.collect())
+    metrics = rows._jdf.queryExecution().executedPlan().collectLeaves().head().metrics()
+    return metrics.apply("numFiles").value(), metrics.apply("filesSize").value() / 1024, found
+
+
+def may_hold(spark: SparkSession, table: str, keys: Sequence[str]) -> int:
+    """Return how many base files may hold one of the keys, as their footers say.
+
+    Hudi's own reader reads the smallest and the greatest key of each file, and its bloom filter.
+    """
+    hudi: Any = spark._jvm.org.apache.hudi  # type: ignore[union-attr]
+    storage = Commits(spark, table).meta().getStorage()
+    parquet = hudi.common.model.HoodieFileFormat.PARQUET
+    footers = hudi.io.storage.HoodieIOFactory.getIOFactory(storage).getFileFormatUtils(parquet)
+    count = 0
+    for one in list_files(spark, table):
+        if one.path.endswith("parquet"):
+            file = hudi.storage.StoragePath(f"{table}/{one.path}")
+            low, high = footers.readMinMaxRecordKeys(storage, file)
+            bloom = footers.readBloomFilterFromMetadata(storage, file)
+            count += any(low <= key <= high and bloom.mightContain(key) for key in keys)
+    return count
+
+
+def files_added(spark: SparkSession, table: str, write: Callable[[], None]) -> pd.Series:
+    """Write, and return how many files that adds: `data`, and each folder of `.hoodie`."""
+    before = {one.path for one in list_files(spark, table)}
+    write()
+    added = {one.path for one in list_files(spark, table)} - before
+    folders = [
+        path.split("/")[1] if path.startswith(".hoodie") else "data"
+        for path in added
+        if not path.endswith(".crc")
+    ]
+    return pd.Series(folders, dtype=object).value_counts()
+
+
+def with_settings(spark: SparkSession, chosen: Mapping[str, str], action: Callable[[], T]) -> T:
+    """Return what an action returns while the session has these settings; unset them after it."""
+    for name, value in chosen.items():
+        spark.conf.set(name, value)
+    try:
+        return action()
+    finally:
+        for name in chosen:
+            spark.conf.unset(name)
