@@ -28,7 +28,7 @@ from hudilab.runtime.streams import drain
 from hudilab.writer.commits import Commits
 from hudilab.writer.ledger import BatchLedger
 from hudilab.writer.spec import TableSpec
-from hudilab.writer.upkeep.services import COMPACTIONS, TableServices, pending
+from hudilab.writer.upkeep.services import CLUSTERINGS, COMPACTIONS, TableServices, pending
 
 APPENDS = readings_table()
 UPSERTS = replace(APPENDS, operation="upsert")
@@ -326,6 +326,6 @@ def test_a_service_is_killed_beside_a_stream(
     writing = f"{services[0]} beside {spec.operation}, {spec.table_type}"
     record(Killed("service in a second process", writing, "disk", kills, kills, 0, 0))
     meta = Commits(spark, place.table).meta()
-    for pending in ("filterPendingCompactionTimeline", "filterPendingReplaceOrClusteringTimeline"):
-        assert getattr(meta.getActiveTimeline(), pending)().countInstants() == 0
+    for kind in (COMPACTIONS, CLUSTERINGS):
+        assert pending(meta.getActiveTimeline(), kind) == []
     assert_exact(spark, spec, place, batches)
