@@ -194,7 +194,8 @@ def test_a_replaced_driver_cannot_complete_its_compaction(
             old, lambda: any(timeline.glob("*.compaction.inflight")), 300, "no compaction"
         )
         os.killpg(old.pid, signal.SIGSTOP)
-        (hung,) = plans(spark, place)
+        hung = plans(spark, place)
+        assert hung
         new = start_program(PROGRAM, place.warehouse, env=env)
         said = new.communicate(timeout=600)[1]
         assert new.returncode == 0, said[-3000:]
@@ -204,7 +205,7 @@ def test_a_replaced_driver_cannot_complete_its_compaction(
         assert old.returncode != 0
         assert "another driver has taken over the checkpoint" in said
         done = {one.instant for one in Commits(spark, place.table).newest_first()}
-        assert hung not in done
+        assert not done.intersection(hung)
         assert rows_once(folder(place.table)) == rows
     finally:
         kill(old)
