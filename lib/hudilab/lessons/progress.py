@@ -14,7 +14,6 @@ from pathlib import Path
 
 from hudilab.errors import LabError, PathError
 from hudilab.runtime.private import private_folder, write_private
-from hudilab.runtime.settings import load_settings
 
 __all__ = ["FILE", "read", "record", "topic"]
 
@@ -28,6 +27,8 @@ def record(exercise: str) -> str:
         A line for the learner if it could not be recorded, or if a damaged file was set aside;
         else an empty text. It raises nothing: a lesson goes on without its record.
     """
+    from hudilab.runtime.settings import load_settings  # the command that reads needs no pydantic
+
     try:
         if not _has_person():
             return ""
