@@ -225,7 +225,7 @@ def test_search_finds_a_term_without_a_network(
     page.keyboard.press("Enter")
     page.locator("ul.search li a").first.wait_for(timeout=10_000)
     found = page.locator("ul.search li a").all_text_contents()
-    assert any(title.startswith("05 Merge on read") for title in found)
+    assert any(title.startswith("06 Merge on read") for title in found)
     assert any("Glossary" in title for title in found)
     page.wait_for_load_state("networkidle")
     page.locator("ul.search li a").first.click()

@@ -488,7 +488,9 @@ class Lab:
     def record(self, proxy: Proxy) -> tuple[list[State], Place]:
         """The states of the case, and the place where they arose."""
         case, (place, store) = self.case, self.s3(0)
-        states = self._record(proxy, place, store, case.batch, at_once=False)
+        # A thread executes the plan of this batch beside the next two.
+        last = case.batch + 2 * case.beside
+        states = self._record(proxy, place, store, last, at_once=False)
         if case.recovery:
             crashed = next(one for one in states if one.kind == case.recovery)
             again, store = self.s3(1)
