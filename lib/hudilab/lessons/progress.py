@@ -1,8 +1,8 @@
 """What a learner has solved: `progress.json` in the lab's home; nothing leaves this machine.
 
-Only the answers of a person count. Jupyter's protocol says who runs a cell: JupyterLab and other
-front ends allow a cell to ask its user for input (`allow_stdin`); papermill, nbval and nbconvert do
-not.
+Only answers that a person gives are recorded. Jupyter's protocol tells whether somebody is there:
+JupyterLab and other front ends let a cell ask the user for input (`allow_stdin`); papermill, nbval
+and nbconvert do not.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ FILE = "progress.json"
 
 
 def record(exercise: str) -> str:
-    """Record a right answer of a person in the lesson that runs here.
+    """Record a person's right answer to an exercise of the running lesson. Never raises.
 
     Returns:
-        A line for the learner if it could not be recorded, or if a damaged file was set aside;
-        else an empty text. It raises nothing: a lesson goes on without its record.
+        A message for the learner if the answer was not recorded or a damaged file was set aside;
+        otherwise an empty string.
     """
     from hudilab.runtime.settings import load_settings  # the command that reads needs no pydantic
 
