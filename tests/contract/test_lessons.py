@@ -11,6 +11,7 @@ from terms import estimated, minutes
 from hudilab.operations.progress_command import named_exercises
 
 ROOT = Path(__file__).resolve().parents[2]
+LESSONS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
 README = (ROOT / "README.md").read_text("utf-8")
 ROW = re.compile(
     r"^\| \[(\d\d) [^]]+\]\(notebooks/(\1_\w+\.ipynb)\) \| .+ \| (\d+) \|$", re.MULTILINE
@@ -18,14 +19,13 @@ ROW = re.compile(
 
 
 def test_each_lesson_is_in_the_table_with_its_minutes() -> None:
-    lessons = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
     told = [(file, int(time)) for _, file, time in ROW.findall(README)]
-    assert told == [(lesson.name, minutes(lesson)) for lesson in lessons]
+    assert told == [(lesson.name, minutes(lesson)) for lesson in LESSONS]
 
 
 def test_the_minutes_of_a_lesson_follow_one_rule() -> None:
     """Rounded to 5, with some room, so that a sentence more does not change them."""
-    for lesson in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
+    for lesson in LESSONS:
         told, found = minutes(lesson), estimated(lesson)
         remedy = f"write {5 * round(found / 5)} in {lesson.name} and in README.md"
         assert told % 5 == 0, remedy
@@ -38,8 +38,8 @@ def test_no_number_is_left_out() -> None:
 
 
 def test_a_lesson_has_exercises_of_each_grade_and_something_to_take_home() -> None:
-    lessons = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
-    assert lessons.pop().name.endswith("_exam.ipynb")
+    *lessons, exam = LESSONS
+    assert exam.name.endswith("_exam.ipynb")
     assert len(lessons) == 14
     for lesson in lessons:
         cells = nbformat.read(lesson, as_version=4).cells
@@ -50,7 +50,7 @@ def test_a_lesson_has_exercises_of_each_grade_and_something_to_take_home() -> No
 
 
 def test_the_exam_has_as_many_questions_as_its_last_line_says() -> None:
-    exam = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))[-1]
+    exam = LESSONS[-1]
     cells = nbformat.read(exam, as_version=4).cells
     text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     grades = re.findall(r"\*(Easy|Medium|Hard)\.\*", text)

@@ -33,6 +33,7 @@ from hudilab.runtime.settings import Settings, load_settings
 from hudilab.runtime.streams import drain
 from hudilab.writer.files import exists
 from hudilab.writer.ledger import BatchLedger
+from hudilab.writer.locking import IN_PROCESS
 from hudilab.writer.spec import TableSpec
 from hudilab.writer.upkeep import policy
 
@@ -110,7 +111,7 @@ BESIDE_EVERY = 3
 SECOND = 1000  # the first number of a second stream's readings
 # Both streams run in one session; a stopped one's heartbeat expires after three seconds.
 SHARING = {
-    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    **IN_PROCESS,
     "hoodie.client.heartbeat.interval_in_ms": "1000",
     "hoodie.client.heartbeat.tolerable.misses": "3",
 }

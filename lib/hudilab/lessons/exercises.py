@@ -44,28 +44,29 @@ class Exercise:
             name: unique in the lesson; without one, a right answer is not recorded.
         """
         self._right, self._hint, self._name = right, hint, name
+        self._key = name or hint
 
     def check(self, answer: Any) -> Verdict:
         """Print and return whether a learner's answer is right; record it if it is.
 
-        The first wrong answer is shown with what is wrong with its form, the second one brings the
-        hint, the third one leads to the solution. The same wrong answer counts once. `None` and
-        `...`, the values in an exercise before you start, are no answer. A list is as good as a
-        tuple.
+        After the first wrong answer it says what is wrong with the form, after the second it adds
+        the hint, after the third it points to the solution. Repeating a wrong answer does not count
+        as another try. `None` and `...`, the values in an exercise before you start, are not
+        answers. A list is as good as a tuple.
         """
         if answer is None or answer is ...:
             print("no answer yet; write it in the cell above, run that cell, then this one")
-            self._newest[self._name or self._hint] = False
+            self._newest[self._key] = False
             return Verdict(False)
         is_right, said = self._judge(answer)
         print(said if is_right else said + self._help(answer))
-        self._newest[self._name or self._hint] = is_right
+        self._newest[self._key] = is_right
         if is_right and self._name and (notice := progress.record(self._name)):
             print(notice)
         return Verdict(is_right)
 
     def accepts(self, answer: Any) -> Verdict:
-        """Print and return whether the lesson's own solution is right; it counts for nobody."""
+        """Print and return whether the lesson's own solution is right; records nothing."""
         is_right, said = self._judge(answer)
         print(said if is_right else f"{said}: {self._hint}")
         return Verdict(is_right)
@@ -84,9 +85,9 @@ class Exercise:
         return False, f"not yet{judged}{problem}"
 
     def _help(self, answer: Any) -> str:
-        """What follows a wrong answer; more with each that differs from those before."""
-        tries = self._wrong.setdefault(self._name or self._hint, {})
-        # The same answer is no new try. An answer that is kept keeps its id.
+        """Return the help after a wrong answer: more for each new one."""
+        tries = self._wrong.setdefault(self._key, {})
+        # Repeating an answer is not a new try. Answers are kept, so that no two share an id.
         code = getattr(answer, "__code__", id(answer))
         tries[repr(answer) if _is_plain(answer) else code] = answer
         hint = f": {self._hint}" if len(tries) > 1 else ""

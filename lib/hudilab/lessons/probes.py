@@ -1,4 +1,4 @@
-"""Look at what Spark and Hudi do for a query or a batch: files read, asked and added."""
+"""Look at the files of a table: which ones a query reads, a write adds, and a key is in."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import Any, TypeVar
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
+from hudilab.inspect.files.parquet import read_rows
+from hudilab.inspect.files.store import open_store
 from hudilab.writer.commits import Commits
 from hudilab.writer.files import list_files
 
-__all__ = ["files_added", "may_hold", "scanned", "with_settings"]
+__all__ = ["files_added", "files_holding", "may_hold", "scanned", "with_settings"]
 
 T = TypeVar("T")
+KEY = "_hoodie_record_key"
 
 
 def scanned(rows: DataFrame) -> tuple[int, float, int]:
@@ -43,6 +46,22 @@ def may_hold(spark: SparkSession, table: str, keys: Sequence[str]) -> int:
             bloom = footers.readBloomFilterFromMetadata(storage, file)
             count += any(low <= key <= high and bloom.mightContain(key) for key in keys)
     return count
+
+
+def files_holding(table: str, key: str) -> list[str]:
+    """Return the files of a table that hold record keys which begin with `key`, without Spark.
+
+    Base files are decoded; logs and the timeline are searched byte by byte. Disk or S3.
+    """
+    store, found = open_store(table), []
+    for path in (file.path for file in store.files()):
+        content = store.read(path)
+        if path.startswith(".hoodie/") or not path.endswith(".parquet"):
+            holds = key.encode() in content
+        else:
+            holds = any(row[KEY].startswith(key) for row in read_rows(content, [KEY], KEY))
+        found += [path] if holds else []
+    return found
 
 
 def files_added(spark: SparkSession, table: str, write: Callable[[], None]) -> pd.Series:

@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from hudilab.lessons.corrections import KINDS, corrected, flagged, shifted, who_won
-from hudilab.lessons.erasure import files_holding
+from hudilab.lessons.probes import files_holding
 from hudilab.lessons.sources import readings_table, sensor_readings
 
 

@@ -22,7 +22,7 @@ from hudilab.writer.commits import SERVICES, Commits
 from hudilab.writer.ledger import BatchLedger
 from hudilab.writer.spec import TableSpec
 from hudilab.writer.upkeep import policy
-from hudilab.writer.upkeep.services import CLUSTERINGS, COMPACTIONS, write_client
+from hudilab.writer.upkeep.services import CLUSTERINGS, COMPACTIONS, pending, write_client
 from hudilab.writer.upkeep.stream import StreamServices
 
 APPENDS = readings_table(operation="bulk_insert")
@@ -81,8 +81,7 @@ def assert_exact(spark: SparkSession, spec: TableSpec, place: Place, batches: in
 
 def plans(spark: SparkSession, place: Place) -> list[str]:
     timeline = Commits(spark, place.table).meta().getActiveTimeline()
-    found = (getattr(timeline, kind)().getInstants() for kind in (COMPACTIONS, CLUSTERINGS))
-    return [str(one.requestedTime()) for instants in found for one in instants]
+    return [one for kind in (COMPACTIONS, CLUSTERINGS) for one in pending(timeline, kind)]
 
 
 def services_of(spark: SparkSession, place: Place) -> int:

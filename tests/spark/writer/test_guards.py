@@ -9,16 +9,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hudilab.errors import TableError
+from hudilab.lessons.probes import with_settings
 from hudilab.lessons.sources import readings_table, sensor_readings
 from hudilab.paths import Place, local_path, locate
 from hudilab.runtime.places import register
+from hudilab.writer.locking import IN_PROCESS
 from hudilab.writer.upkeep.guards import check_can_index
 
 SIZES = {"sensors": 2, "seed": 5}
 KEYS = {
     "hoodie.metadata.enable": "true",
     "hoodie.metadata.global.record.level.index.enable": "true",
-    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    **IN_PROCESS,
 }
 
 
@@ -86,15 +88,9 @@ def test_an_index_right_after_another_is_refused(spark: SparkSession, place: Pla
     write(rows, place, options)
     check_can_index(spark, place.table)
     register(spark, spec, place, "twice")
-    for name, value in KEYS.items():
-        spark.conf.set(name, value)
-    try:
-        spark.sql("CREATE INDEX by_part ON twice (part)")
-        with pytest.raises(TableError) as caught:
-            check_can_index(spark, place.table)
-    finally:
-        for name in KEYS:
-            spark.conf.unset(name)
+    with_settings(spark, KEYS, lambda: spark.sql("CREATE INDEX by_part ON twice (part)"))
+    with pytest.raises(TableError) as caught:
+        check_can_index(spark, place.table)
     spark.sql("DROP TABLE twice")
     assert str(caught.value) == (
         f"{place.table} has had no commit since its last CREATE INDEX: Hudi 1.2 would leave the "

@@ -62,7 +62,6 @@ class StreamServices:
         self.lock = IN_PROCESS if beside and every != 0 else {}
         self._thread: Thread | None = None
         self._failed: Exception | None = None
-        self._spare = max(1, spark.sparkContext.defaultParallelism - 1)  # cores for the thread
         self._written = SMALL_LOG  # bytes since the last table services: unknown, so many
 
     def weigh(self, commits: Iterable[Commit]) -> Iterator[Commit]:
@@ -103,14 +102,15 @@ class StreamServices:
         """
         if not any(".schedule." in name for name in services):
             return
-        self._split_compactions()
-        asked = dict(options) | dict(services) | {CLEAN: "true"} | NEVER
-        asked["hoodie.clustering.max.parallelism"] = str(self._spare)
+        spare = max(1, self._spark.sparkContext.defaultParallelism - 1)  # cores for the thread
+        self._split_compactions(spare)
+        beside = {CLEAN: "true", "hoodie.clustering.max.parallelism": str(spare)}
+        asked = dict(options) | dict(services) | beside | NEVER
         self._thread = Thread(target=self._run, args=(asked,), name="services", daemon=True)
         self._thread.start()
 
-    def _split_compactions(self) -> None:
-        """Replace a plan with more tasks than cores to spare by several, at the next instants."""
+    def _split_compactions(self, spare: int) -> None:
+        """Split each plan of more than `spare` file groups into several, at the next instants."""
         hudi: Any = self._spark._jvm.org.apache.hudi  # type: ignore[union-attr]
         meta = Commits(self._spark, self._table).meta()
         names, timeline = meta.getInstantGenerator(), meta.getActiveTimeline()
@@ -121,7 +121,7 @@ class StreamServices:
             plan = hudi.common.util.CompactionUtils.getCompactionPlan(meta, instant)
             operations = plan.getOperations()
             groups = operations.size()
-            size = max(self._spare, -(-groups // MOST_PARTS))
+            size = max(spare, -(-groups // MOST_PARTS))
             if groups <= size:
                 continue
             timeline.deleteCompactionRequested(names.getCompactionRequestedInstant(instant))
