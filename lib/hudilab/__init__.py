@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hudilab.errors import LabError, root_cause
     from hudilab.lessons.exercises import Exercise
+    from hudilab.lessons.lab import start
     from hudilab.lessons.sizes import check_sizes
     from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
-    from hudilab.lessons.timeline import instants
-    from hudilab.paths import Place
-    from hudilab.runtime.places import LESSONS, prepare, reset
+    from hudilab.lessons.timeline import data_files, instants
+    from hudilab.paths import Place, local_path
+    from hudilab.runtime.places import LESSONS, prepare, register, reset
     from hudilab.runtime.s3 import storage_options
     from hudilab.runtime.session import describe, open_session
     from hudilab.runtime.settings import load_settings
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from hudilab.writer.commits import Commits
     from hudilab.writer.files import delete_file, exists, list_files
     from hudilab.writer.ledger import BatchLedger
+    from hudilab.writer.metadata import closing_options
     from hudilab.writer.spec import TableSpec
 
 __version__ = "0.1.0"
@@ -37,6 +39,8 @@ __all__ = [
     "Place",
     "TableSpec",
     "check_sizes",
+    "closing_options",
+    "data_files",
     "delete_file",
     "describe",
     "drain",
@@ -44,25 +48,29 @@ __all__ = [
     "instants",
     "list_files",
     "load_settings",
+    "local_path",
     "open_session",
     "prepare",
     "progress_rows",
     "readings_table",
+    "register",
     "reset",
     "root_cause",
     "sensor_readings",
     "sensor_stream",
+    "start",
     "storage_options",
 ]
 
 _MODULES = {
     "errors": ("LabError", "root_cause"),
-    "paths": ("Place",),
+    "paths": ("Place", "local_path"),
     "lessons.exercises": ("Exercise",),
+    "lessons.lab": ("start",),
     "lessons.sizes": ("check_sizes",),
     "lessons.sources": ("readings_table", "sensor_readings", "sensor_stream"),
-    "lessons.timeline": ("instants",),
-    "runtime.places": ("LESSONS", "prepare", "reset"),
+    "lessons.timeline": ("data_files", "instants"),
+    "runtime.places": ("LESSONS", "prepare", "register", "reset"),
     "runtime.s3": ("storage_options",),
     "runtime.session": ("describe", "open_session"),
     "runtime.settings": ("load_settings",),
@@ -70,6 +78,7 @@ _MODULES = {
     "writer.commits": ("Commits",),
     "writer.files": ("delete_file", "exists", "list_files"),
     "writer.ledger": ("BatchLedger",),
+    "writer.metadata": ("closing_options",),
     "writer.spec": ("TableSpec",),
 }
 

@@ -19,7 +19,8 @@ from hudilab.operations.progress_command import names_in
 MAX_LINES, MEDIAN_LINES = 15, 4
 MAX_CELLS, MAX_CODE = 80, 45
 GOLDEN = {"keep_output", "nbval-check-output"}
-TAGS = GOLDEN | {"parameters", "exercise", "check", "solution", "result", "cleanup"}
+TAGS = GOLDEN | {"parameters", "exercise", "prediction", "check", "solution", "result", "cleanup"}
+GRADE = r"\*(Easy|Medium|Hard)(, (find the mistake|design))?\.\*"
 NO_GOALS = ("Exercise", "Take it home", "Summary")
 UNKEPT = {
     "an instant": re.compile(r"(?<!\d)20\d{15}(?!\d)"),
@@ -29,7 +30,7 @@ UNKEPT = {
         r"file:/|(?<![\w.:/<])/[A-Za-z_.][\w.-]*/[\w.-]|(?<![\w.:/<])/(?:tmp|root|home)\b|[A-Z]:\\"
     ),
 }
-APP = re.compile(r'\bopen_session\(settings, app="(\w+)"')
+APP = re.compile(r'\b(?:open_session\(settings, app=|start\(\s*)"(\w+)"')
 ONE_LINE = re.compile(r"(?m)^ *from [\w.]+ import \([^)]*\)$|^\w+ = Exercise\(\n(?: {4}.*\n)+\)$")
 OPERATIONS = re.compile(r"(?m)^ *(?:from|import) (hudilab\.operations\b[\w.]*)")
 SERVERS = "hudilab.operations.servers"
@@ -223,10 +224,17 @@ def figures(path: Path, nb: NotebookNode) -> Problems:
 
 
 def exercises(path: Path, nb: NotebookNode) -> Problems:
-    """Graded prompt with a hint, starter, check that refuses it, hidden solution that passes."""
+    """Graded prompt with a hint, starter, check that refuses it, hidden solution that passes.
+
+    A prediction is a cell of its own, before what it is about; a later cell checks it, and what
+    the lesson shows there is its solution.
+    """
     cells = nb.cells
+    predicted = [tags(cell) for cell in cells if "prediction" in tags(cell)]
+    if any(("check" in found) != bool(n % 2) for n, found in enumerate([*predicted, set()])):
+        yield "each cell tagged prediction is followed by one tagged prediction and check"
     marked = {
-        tag: [number for number, cell in enumerate(cells) if tag in tags(cell)]
+        tag: [n for n, cell in enumerate(cells) if tag in tags(cell) - _of_prediction(cell)]
         for tag in ("exercise", "check", "solution")
     }
     starts = marked["exercise"]
@@ -236,17 +244,24 @@ def exercises(path: Path, nb: NotebookNode) -> Problems:
         yield "an exercise is not followed by its check and its solution at once"
         return
     for number in starts:
-        prompt, _, check, solution = cells[number - 1 : number + 3]
+        prompt, _, _, solution = cells[number - 1 : number + 3]
         if prompt.cell_type != "markdown" or "*Hint: " not in prompt.source:
             yield "an exercise has no prompt with a *Hint: before it"
-        if not re.search(r"\*(Easy|Medium|Hard)\.\*", prompt.source):
+        if not re.search(GRADE, prompt.source):
             yield "an exercise does not say whether it is *Easy.*, *Medium.* or *Hard.*"
         if not solution.metadata.get("jupyter", {}).get("source_hidden"):
             yield "a solution's source is not hidden"
-        for cell, verdict in ((check, r"(not yet|no answer yet)\b"), (solution, r"right: ")):
+    for cell in cells:
+        for tag, verdict in (("check", r"(not yet|no answer yet)\b"), ("solution", r"right: ")):
             said = "".join(texts(cell)).splitlines()
-            if not tags(cell) >= GOLDEN or not said or not re.match(verdict, said[-1]):
+            good = tags(cell) >= GOLDEN and said and re.match(verdict, said[-1])
+            if tag in tags(cell) and not good:
                 yield f"the last line of {cell.source.partition(chr(10))[0]!r} is not {verdict!r}"
+
+
+def _of_prediction(cell: NotebookNode) -> set[str]:
+    """The tag that a check of a prediction has in common with a check of an exercise."""
+    return {"check"} if "prediction" in tags(cell) else set()
 
 
 def progress(path: Path, nb: NotebookNode) -> Problems:

@@ -14,8 +14,8 @@ TICKERS = 17  # as many as `prices` has
 
 def check_sizes(  # noqa: PLR0913 - a notebook's parameters, by name
     *,
-    rows: Any,
-    batches: Any,
+    rows: Any = 1,
+    batches: Any = 1,
     sensors: Any = 1,
     tickers: Any = 1,
     seed: Any = 0,

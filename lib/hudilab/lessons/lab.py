@@ -1,0 +1,104 @@
+"""What a lesson begins with, in one line: parameters checked, a session, places that are reset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from hudilab.lessons.sizes import check_sizes
+from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
+from hudilab.paths import Place
+from hudilab.runtime.places import LESSONS, prepare, reset
+from hudilab.runtime.session import describe, open_session
+from hudilab.runtime.settings import Settings, load_settings
+from hudilab.writer.spec import TableSpec
+
+__all__ = ["Lab", "start"]
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A lesson's session, settings and parameters; `start` makes it."""
+
+    spark: SparkSession
+    settings: Settings
+    run_id: str = ""
+    sizes: dict[str, Any] = field(default_factory=dict)
+
+    def place(self, table: str = "", *, afresh: bool = True) -> Place:
+        """Return the place of a table, by default the configured one; delete what is there.
+
+        Args:
+            afresh: false keeps the table and its checkpoint.
+
+        Raises:
+            PathError, S3Error: The warehouse is not writable.
+            TableError: A table is there, and this warehouse is not one to delete from.
+        """
+        place = prepare(self.settings, run_id=self.run_id, table=table, database=LESSONS)
+        if afresh:
+            reset(self.spark, self.settings, place)
+        return place
+
+    def new_table(self, name: str, **fields: Any) -> tuple[TableSpec, Place]:
+        """Describe a table of readings, and make room for it: its place and its name in SQL.
+
+        Args:
+            fields: Fields of TableSpec with other values than `readings_table` gives them.
+
+        Raises:
+            TableError: These fields make no table; otherwise as `place`.
+        """
+        spec = readings_table(name=name, **fields)
+        place = self.place(name)
+        self.spark.sql(f"DROP TABLE IF EXISTS {name}")
+        return spec, place
+
+    def readings(self, rows: int, *, first: int = 0, sensors: int = 0) -> DataFrame:
+        """Return `sensor_readings` `first` to `rows` - 1 with the lesson's seed and sensors."""
+        return sensor_readings(self.spark, rows, first=first, **self._made_of(sensors))
+
+    def stream(self, rows_per_batch: int, **bounds: Any) -> DataFrame:
+        """Return `sensor_stream` with the lesson's seed and sensors; bounds: `rows`, `first`."""
+        return sensor_stream(
+            self.spark, rows_per_batch=rows_per_batch, **bounds, **self._made_of(0)
+        )
+
+    def _made_of(self, sensors: int) -> dict[str, int]:
+        return {"sensors": sensors or self.sizes.get("sensors", 1), "seed": self.sizes["seed"]}
+
+
+def start(
+    app: str,
+    runtime: str = "",
+    run_id: str = "",
+    *,
+    settings: Settings | None = None,
+    groups: Sequence[str] = ("core",),
+    **sizes: Any,
+) -> Lab:
+    """Check a lesson's parameters, load the settings, open a session; print what each one gave.
+
+    Args:
+        app: the lesson's name, which the session gets.
+        settings: other ones than those that `runtime` names.
+        groups: the groups of jars that the session needs.
+        sizes: the lesson's parameters, checked by `check_sizes`.
+
+    Raises:
+        ParameterError: The sizes make no stream; raised before anything starts.
+        ConfigError, JavaError, JarError, PathError, SessionError: as `load_settings` and
+            `open_session`.
+    """
+    sizes = {"seed": 0} | sizes
+    check_sizes(**sizes)
+    settings = settings or load_settings(runtime)
+    folder = prepare(settings, run_id=run_id, database=LESSONS).table.rpartition("/")[0]
+    lab = Lab(open_session(settings, app, groups), settings, run_id, sizes)
+    print("checked", ", ".join(f"{name}={value}" for name, value in sizes.items()))
+    print(describe(lab.spark))
+    print("tables ", f"{folder}, each deleted when the lesson makes it")
+    return lab

@@ -1,0 +1,84 @@
+"""The share of each lesson's code cells that use nothing of the lab: Spark, Hudi and Python alone.
+
+`python tools/share.py [NOTEBOOK...]` prints it. A cell uses the lab when it imports from `hudilab`,
+or names what the lesson has imported from there, or `lab`, which `start` returns. A stricter count
+adds the cells that name an object which one of these calls has made, such as a table's spec or
+place. Cells of parameters, checks of exercises and the last one, which cleans up, do not count.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import nbformat
+
+ROOT = Path(__file__).resolve().parent.parent
+LEFT_OUT = {"parameters", "check", "cleanup"}
+LIBRARY, LAB = "hudilab", "lab"
+# What calls of the lab return is the lab's own, except what belongs to Spark or to Python.
+NOT_OWN = {"spark", "readings", "settings"}
+
+
+class Share(NamedTuple):
+    """What `share` counts in a lesson."""
+
+    cells: int  # code cells that count
+    without: int  # of these, cells that name nothing of the lab
+    strictly: int  # of these, cells that name no object either that the lab made
+    names: int  # names that the lesson imports from the lab
+
+
+def share(notebook: Path) -> Share:
+    """Count a lesson's code cells, those without the lab, and the names it imports from it."""
+    nb = nbformat.read(notebook, as_version=4)
+    imported, made = set[str](), set[str]()
+    cells = without = strictly = 0
+    for cell in nb.cells:
+        if cell.cell_type != "code":
+            continue
+        tree = ast.parse(cell.source)
+        here = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(LIBRARY)
+            for alias in node.names
+        }
+        imported |= here
+        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        lab = bool(here or used & (imported | {LAB}))
+        made |= _made(tree, imported | made | {LAB}) - NOT_OWN
+        if not LEFT_OUT & set(cell.metadata.get("tags", ())):
+            cells, without = cells + 1, without + (not lab)
+            strictly += not lab and not used & made
+    return Share(cells, without, strictly, len(imported))
+
+
+def _made(tree: ast.AST, makers: set[str]) -> set[str]:
+    """The names that a cell gives to what a call of one of the makers returns."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            called: ast.expr = node.value.func
+            while isinstance(called, ast.Attribute):
+                called = called.value
+            if isinstance(called, ast.Name) and called.id in makers:
+                targets = [name for target in node.targets for name in ast.walk(target)]
+                found |= {name.id for name in targets if isinstance(name, ast.Name)}
+    return found
+
+
+def main(*given: str) -> None:
+    """Print a line for each lesson."""
+    lessons = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
+    print(f"{'lesson':28}{'cells':>6}{'without the lab':>17}{'strictly':>10}{'names':>7}")
+    for path in [Path(name) for name in given] or lessons:
+        found = share(path)
+        shares = [f"{count / found.cells:.2f}" for count in (found.without, found.strictly)]
+        print(f"{path.stem:28}{found.cells:>6}{shares[0]:>17}{shares[1]:>10}{found.names:>7}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
