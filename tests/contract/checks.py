@@ -16,7 +16,7 @@ from hudilab.lessons.sizes import check_sizes
 from hudilab.operations.parameters import defaults
 from hudilab.operations.progress_command import names_in
 
-MAX_LINES, MEDIAN_LINES = 15, 4
+MAX_LINES, MEDIAN_LINES = 15, 6
 MAX_CELLS, MAX_CODE = 80, 45
 GOLDEN = {"keep_output", "nbval-check-output"}
 TAGS = GOLDEN | {"parameters", "exercise", "prediction", "check", "solution", "result", "cleanup"}
@@ -155,7 +155,7 @@ def imports(path: Path, nb: NotebookNode) -> Problems:
 
 
 def size(path: Path, nb: NotebookNode) -> Problems:
-    """At most 80 cells, 45 of them code; each has at most 15 lines, and half of them at most 4.
+    """At most 80 cells, 45 of them code; each has at most 15 lines, and half of them at most 6.
 
     Blank lines do not count. An import counts as one line however many names it has, and so does
     what an exercise is made of.

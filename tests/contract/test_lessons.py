@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import nbformat
+from contract.checks import GRADE
 from terms import estimated, minutes
 
 from hudilab.operations.progress_command import named_exercises
@@ -44,7 +45,7 @@ def test_a_lesson_has_exercises_of_each_grade_and_something_to_take_home() -> No
     for lesson in lessons:
         cells = nbformat.read(lesson, as_version=4).cells
         text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-        grades = re.findall(r"\*(Easy|Medium|Hard)\.\*", text)
+        grades = [grade for grade, *_ in re.findall(GRADE, text)]
         assert {"Easy", "Medium", "Hard"} <= set(grades), lesson.name
         assert len(re.findall(r"(?m)^## Take it home$", text)) == 1, lesson.name
 
@@ -53,7 +54,7 @@ def test_the_exam_has_as_many_questions_as_its_last_line_says() -> None:
     exam = LESSONS[-1]
     cells = nbformat.read(exam, as_version=4).cells
     text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    grades = re.findall(r"\*(Easy|Medium|Hard)\.\*", text)
+    grades = [grade for grade, *_ in re.findall(GRADE, text)]
     assert set(grades) == {"Easy", "Medium", "Hard"}
     (score,) = [cell.source for cell in cells if "Exercise.count_right()" in cell.source]
     assert score.endswith(f'"of {len(grades)}")')

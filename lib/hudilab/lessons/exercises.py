@@ -141,5 +141,5 @@ def _is_plain(answer: Any) -> bool:
 
 
 def _short(answer: Any) -> str:
-    text = str(answer)
+    text = getattr(answer, "__name__", None) or str(answer)
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
+from io import StringIO
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -38,9 +40,12 @@ class Lab:
             PathError, S3Error: The warehouse is not writable.
             TableError: A table is there, and this warehouse is not one to delete from.
         """
-        place = prepare(self.settings, run_id=self.run_id, table=table, database=LESSONS)
-        if afresh:
-            reset(self.spark, self.settings, place)
+        # `start` has said where the tables are, and that they are deleted: a compared cell must not
+        # print a path.
+        with redirect_stdout(StringIO()):
+            place = prepare(self.settings, run_id=self.run_id, table=table, database=LESSONS)
+            if afresh:
+                reset(self.spark, self.settings, place)
         return place
 
     def new_table(self, name: str, **fields: Any) -> tuple[TableSpec, Place]:
