@@ -98,7 +98,7 @@ def start(
         ConfigError, JavaError, JarError, PathError, SessionError: as `load_settings` and
             `open_session`.
     """
-    sizes = {"seed": 0} | sizes
+    sizes.setdefault("seed", 0)
     check_sizes(**sizes)
     settings = settings or load_settings(runtime)
     folder = prepare(settings, run_id=run_id, database=LESSONS).table.rpartition("/")[0]

@@ -1,0 +1,67 @@
+"""What a lesson begins with: parameters refused early, three effects printed, new tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from hudilab import sensor_readings, start
+from hudilab.errors import ParameterError
+from hudilab.lessons.lab import Lab
+from hudilab.runtime.settings import load_settings
+
+SIZES = {"rows": 20, "batches": 2, "sensors": 2, "seed": 7}
+
+
+@pytest.fixture
+def lab(spark: SparkSession, tmp_path: Path) -> Lab:
+    settings = replace(load_settings("LOCAL"), warehouse_path=f"file://{tmp_path}/warehouse")
+    return Lab(spark, settings, "twice", SIZES)
+
+
+def write(lab: Lab, rows: int) -> str:
+    spec, place = lab.new_table("begun")
+    options = spec.write_options()
+    lab.readings(rows).write.format("hudi").options(**options).mode("append").save(place.table)
+    return place.table
+
+
+def test_wrong_sizes_are_refused_before_anything_else() -> None:
+    with pytest.raises(ParameterError, match=r"^sensors=0 is less than 1; .* with -p NAME VALUE$"):
+        start("refused", "NO_SUCH_RUNTIME", sensors=0)
+
+
+def test_start_prints_its_three_effects(
+    spark: SparkSession, lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    again = start("said", run_id="twice", settings=lab.settings, rows=20, sensors=2)
+    checked, *session, tables = capsys.readouterr().out.splitlines()
+    assert checked == "checked rows=20, sensors=2, seed=0"
+    assert session[0] == f"Spark {spark.version} on {spark.sparkContext.master}"
+    folder = again.place("begun").table.rpartition("/")[0]
+    assert folder.endswith("/warehouse/run-twice/lessons")
+    assert tables == f"tables  {folder}, each deleted when the lesson makes it"
+
+
+def test_a_table_is_made_afresh_without_a_word(
+    spark: SparkSession, lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = write(lab, 20)
+    spark.sql(f"CREATE TABLE begun USING hudi LOCATION '{table}'")
+    assert lab.place("begun", afresh=False).table == table
+    assert spark.read.format("hudi").load(table).count() == 20
+    assert write(lab, 5) == table
+    assert spark.read.format("hudi").load(table).count() == 5
+    assert not spark.catalog.tableExists("begun")
+    assert capsys.readouterr().out == ""
+    assert not Path(lab.place("begun").table.removeprefix("file://")).exists()
+
+
+def test_rows_come_with_the_lessons_seed_and_sensors(spark: SparkSession, lab: Lab) -> None:
+    rows = lab.readings(20, first=3)
+    assert rows.collect() == sensor_readings(spark, 20, first=3, sensors=2, seed=7).collect()
+    assert lab.readings(20, sensors=1).select("sensor_id").distinct().count() == 1
+    assert lab.stream(5, rows=20).columns == rows.columns

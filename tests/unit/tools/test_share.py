@@ -1,0 +1,44 @@
+"""The share of a lesson's cells without the lab: what counts, and what does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from share import ROOT, Share, main, share
+
+LESSONS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
+
+
+def lesson(folder: Path, *cells: tuple[str, ...]) -> Path:
+    path = folder / "00_lesson.ipynb"
+    made = [new_code_cell(source, metadata={"tags": list(tags)}) for source, *tags in cells]
+    nbformat.write(new_notebook(cells=[new_markdown_cell("lab"), *made]), path)
+    return path
+
+
+def test_what_counts_as_the_lab(tmp_path: Path) -> None:
+    path = lesson(
+        tmp_path,
+        ("seed = 1", "parameters"),
+        ("import pandas as pd\nfrom hudilab import drain, start",),
+        ("lab = start('00_lesson', seed=seed)\nspark = lab.spark",),
+        ("spec, place = lab.new_table('a')",),
+        ("rows = spark.range(5)",),
+        ("rows.write.options(**spec.write_options()).save(place.table)",),
+        ("print(pd.DataFrame({'rows': [rows.count()]}))",),
+        ("from hudilab import Exercise\nExercise(5, '').check(4)", "check"),
+        ("spark.stop()", "cleanup"),
+    )
+    assert share(path) == Share(cells=6, without=3, strictly=2, names=3)
+
+
+def test_it_prints_a_line_for_each_lesson(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(str(lesson(tmp_path, ("spark = 1",), ("from hudilab import start",))))
+    head, line = capsys.readouterr().out.splitlines()
+    assert head.split() == ["lesson", "cells", "without", "the", "lab", "strictly", "names"]
+    assert line.split() == ["00_lesson", "2", "0.50", "0.50", "1"]
