@@ -151,6 +151,7 @@ def test_the_lab_gets_into_a_broker_of_users_by_a_listener_of_its_own(secure: Br
     assert refusal(mixed).startswith(f"{own.servers} rejected user 'lab' (")
 
 
+@pytest.mark.deep
 def test_kafkas_own_tools_get_in(settings: Settings, broker: Broker) -> None:
     jars = map(str, verify(settings.project / "jars", ["broker"]))
     java = (str(find_java().home / "bin" / "java"), "-cp", os.pathsep.join(jars))

@@ -25,6 +25,7 @@ from hudilab.runtime.kafka.topics import _offsets
 from hudilab.runtime.settings import Settings
 
 
+@pytest.mark.deep
 def test_a_restart_keeps_data_and_address(alone: Settings) -> None:
     first = start_broker(alone)
     assert start_broker(alone) == first  # one that runs is returned
@@ -40,6 +41,7 @@ def test_a_restart_keeps_data_and_address(alone: Settings) -> None:
     assert topic_rows(client, ["kept"])["end"].sum() == 1000
 
 
+@pytest.mark.deep
 def test_a_with_block_stops_what_it_started(alone: Settings) -> None:
     with running_broker(alone) as outer:
         with running_broker(alone) as inner:
@@ -80,6 +82,7 @@ def test_a_missing_jar_is_named(alone: Settings, tmp_path: Path) -> None:
         start_broker(replace(alone, project=project))
 
 
+@pytest.mark.deep
 def test_a_broker_that_ends_says_why(alone: Settings) -> None:
     start_broker(alone)
     stop_broker(alone)

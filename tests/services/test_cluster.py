@@ -79,6 +79,7 @@ def test_a_worker_that_was_killed_comes_back(alone: Settings) -> None:
     assert len(worker_rows(Master(again.master, again.ui))) == 1
 
 
+@pytest.mark.deep
 def test_workers_that_have_outlived_their_master_are_replaced(alone: Settings) -> None:
     first = start_cluster(alone, workers=1)
     psutil.Process(first.pid).kill()
@@ -125,6 +126,7 @@ def test_more_memory_than_the_machine_has_is_refused(alone: Settings) -> None:
     )
 
 
+@pytest.mark.deep
 def test_workers_that_do_not_register_are_named(
     alone: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +166,7 @@ while True:
 """
 
 
+@pytest.mark.deep
 def test_an_application_ends_with_its_cluster(
     alone: Settings, tmp_path: Path, drivers: list[psutil.Process]
 ) -> None:

@@ -220,6 +220,7 @@ def assert_unseen(home: Settings, cluster: Cluster, api: str) -> None:
     assert stat.S_IMODE((home.home / "submitted").stat().st_mode) == 0o700
 
 
+@pytest.mark.deep
 def test_a_program_that_waits_for_room_is_left_waiting(
     home: Settings, cluster: Cluster, master: Master, tmp_path: Path
 ) -> None:
@@ -266,6 +267,7 @@ def test_the_session_of_a_notebook_is_ended_and_the_notebook_stays(
         notebook.wait()
 
 
+@pytest.mark.deep
 def test_a_cluster_of_somebody_else(
     home: Settings, cluster: Cluster, master: Master, counting: Path, tmp_path: Path
 ) -> None:

@@ -77,6 +77,7 @@ def ended(history: str) -> set[str]:
         return {one["name"] for one in json.load(answer)}
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("preflight")
 def test_an_application_that_has_ended_is_in_the_history(
     settings: Settings, s3: S3Server, monkeypatch: pytest.MonkeyPatch
@@ -144,6 +145,7 @@ def test_executors_with_another_python(env: dict[str, str], tmp_path: Path) -> N
     )
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("command", [pytest.param("doctor", marks=pytest.mark.deep), "submit"])
 def test_executors_that_do_not_start(
     env: dict[str, str], settings: Settings, tmp_path: Path, command: str
@@ -168,6 +170,7 @@ def test_executors_that_do_not_start(
     ), told
 
 
+@pytest.mark.deep
 def test_a_run_without_its_cluster_ends_at_once(env: dict[str, str]) -> None:
     started = time.monotonic()
     done = hudilab(env | {"SPARK_MASTER_URL": "spark://127.0.0.1:1"}, "run", "02", "--out", "/tmp")

@@ -164,6 +164,7 @@ def test_driver_and_executor_as_kubernetes_starts_them(start: Start, tmp_path: P
     assert "the sum: 499500" in log.read_text()
 
 
+@pytest.mark.deep
 def test_s3_makes_its_keys_and_its_bucket(start: Start, tmp_path: Path) -> None:
     import boto3
 
@@ -226,6 +227,7 @@ def test_kafkas_data_are_in_its_volume(tmp_path: Path) -> None:
     assert (volume / "meta.properties").is_file()
 
 
+@pytest.mark.deep
 def test_jupyterlab_asks_for_its_token(start: Start, tmp_path: Path) -> None:
     port = free_port()
     with_token = {"JUPYTER_HOST": "127.0.0.1", "JUPYTER_PORT": str(port), "JUPYTER_TOKEN": "abc"}

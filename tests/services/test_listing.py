@@ -10,6 +10,7 @@ from configparser import ConfigParser
 from pathlib import Path
 
 import boto3
+import pytest
 
 from hudilab.operations.servers.s3 import S3Server
 
@@ -31,6 +32,7 @@ spark.stop()
 """
 
 
+@pytest.mark.deep
 def test_folders_cost_no_requests(s3: S3Server, tmp_path: Path) -> None:
     keys = ConfigParser()
     keys.read(s3.credentials)

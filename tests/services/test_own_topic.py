@@ -104,6 +104,7 @@ def as_json(*rows: object) -> list[bytes]:
     return [json.dumps(row).encode() for row in rows]
 
 
+@pytest.mark.deep
 def test_json(make: Make) -> None:
     own = make(quarantine="true")
     assert own.check().endswith("before the first message is there; nothing was written")

@@ -78,6 +78,7 @@ def client(server: S3Server) -> Any:
 # --- the service
 
 
+@pytest.mark.deep
 def test_a_restart_keeps_data_keys_and_address(alone: Settings) -> None:
     first = start_s3(alone)
     assert start_s3(alone) == first  # one that runs is returned

@@ -47,6 +47,7 @@ def test_copy_on_write_in_an_odd_place_and_half_written(
     assert failing(table, stuck_after=0.0) == []
 
 
+@pytest.mark.deep
 def test_merge_on_read_before_and_after_a_compaction(spark: SparkSession, tmp_path: Path) -> None:
     table = made(spark, tmp_path / "t", BUCKETS, mor=True)
     for first in (0, 50, 100):

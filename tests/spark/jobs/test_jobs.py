@@ -118,6 +118,7 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_what_java_says_is_one_line_too(tmp_path: Path) -> None:
     """A table that cannot be read: Spark's own words, without a stack trace."""
     broken = tmp_path / "warehouse" / "lab" / "sensor_readings" / ".hoodie" / "hoodie.properties"

@@ -130,6 +130,7 @@ def test_the_stream_continues_from_a_first_load(spark: SparkSession, tmp_path: P
         own.run(first_load=True)
 
 
+@pytest.mark.deep
 def test_the_changes_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     """A table that plain Spark writes, without the lab."""
     cities = tmp_path / "cities"

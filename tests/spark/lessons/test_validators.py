@@ -21,6 +21,7 @@ GATE = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("operation", "table_type", "stops"),
     [

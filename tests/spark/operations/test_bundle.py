@@ -77,6 +77,7 @@ def test_the_same_input_gives_the_same_bytes(built: Path, tmp_path: Path) -> Non
     assert line.endswith(f" sha256={digest}\n")
 
 
+@pytest.mark.deep
 def test_the_manifest_names_every_part(built: Path) -> None:
     with ZipFile(built) as archive:
         manifest = json.loads(archive.read("MANIFEST.json"))
@@ -101,6 +102,7 @@ def test_the_manifest_names_every_part(built: Path) -> None:
     assert wanted <= manifest["packages"].keys()
 
 
+@pytest.mark.deep
 def test_the_jar_has_each_class_once_and_as_it_was(built: Path, tmp_path: Path) -> None:
     """Compared with the pinned jars one by one; `merge_jars` itself is not asked."""
     with ZipFile(built) as archive:
@@ -236,6 +238,7 @@ def test_it_writes_the_table_where_nothing_else_is(platform: Platform, spark: Sp
     assert (folder / ".hoodie" / "metadata").is_dir()
 
 
+@pytest.mark.deep
 def test_what_a_job_imports_is_all_there(platform: Platform) -> None:
     for job in ("sensor_readings", "stock_prices"):
         done = platform.main(job, "--help")
@@ -245,6 +248,7 @@ def test_what_a_job_imports_is_all_there(platform: Platform) -> None:
     assert "No module named 'typer'" in platform.main("sensor_readings", "--help").stdout
 
 
+@pytest.mark.deep
 def test_it_is_found_where_a_platform_unpacks_an_archive(platform: Platform) -> None:
     """EMR Serverless fetches main.py alone, and has the zip unpacked beside it as ./bundle."""
     alone = str(platform.home / "main.py")
@@ -256,6 +260,7 @@ def test_it_is_found_where_a_platform_unpacks_an_archive(platform: Platform) -> 
     assert done.stdout.startswith("hudilab: unknown job 'copy'; use one of: ")
 
 
+@pytest.mark.deep
 def test_what_cannot_run_is_one_line(platform: Platform) -> None:
     done = platform.main("copy")
     assert (done.returncode, done.stdout) == (

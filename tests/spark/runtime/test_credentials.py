@@ -51,7 +51,12 @@ CASES = {
 }
 
 
-@pytest.fixture(params=CASES)
+# Each starts a Java of its own: one that is found and one that is refused are enough for every day.
+DAILY = ("keys", "process in config beside credentials")
+PARAMS = [pytest.param(case, marks=[] if case in DAILY else pytest.mark.deep) for case in CASES]
+
+
+@pytest.fixture(params=PARAMS)
 def case(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Path, str]:

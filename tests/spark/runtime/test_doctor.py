@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hudilab.runtime.doctor import supported
 
 OTHER = """
@@ -52,6 +54,7 @@ def test_a_healthy_machine(tmp_path: Path) -> None:
     assert len(checks) == 11
 
 
+@pytest.mark.deep
 def test_a_worker_with_another_python(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(OTHER)
     wrapper = tmp_path / "python3.10"

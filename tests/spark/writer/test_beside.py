@@ -94,7 +94,7 @@ def parts(spark: SparkSession, kind: str) -> int:
     return -(-SIZES["sensors"] // cores) if kind == "upserts" else 1
 
 
-@pytest.mark.parametrize("kind", SPECS)
+@pytest.mark.parametrize("kind", ["upserts", pytest.param("appends", marks=pytest.mark.deep)])
 def test_plans_are_executed_beside_the_batches(
     spark: SparkSession, place: Place, kind: str
 ) -> None:
@@ -122,7 +122,7 @@ def plan(spark: SparkSession, spec: TableSpec, place: Place) -> None:
     policy.COMPACT_EVERY = EVERY
 
 
-@pytest.mark.parametrize("kind", SPECS)
+@pytest.mark.parametrize("kind", ["appends", pytest.param("upserts", marks=pytest.mark.deep)])
 def test_a_driver_removes_the_plan_of_the_one_before(
     spark: SparkSession, place: Place, kind: str
 ) -> None:

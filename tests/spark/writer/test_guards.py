@@ -79,6 +79,7 @@ def test_which_indexes_open_files_that_a_batch_does_not_change(
     assert spark.read.format("hudi").load(place.table).count() == 80
 
 
+@pytest.mark.deep
 def test_an_index_right_after_another_is_refused(spark: SparkSession, place: Place) -> None:
     """And Hudi leaves it without entries: why it is refused; notebook 08 shows the way out."""
     spec = readings_table(record_key=("reading_id",))

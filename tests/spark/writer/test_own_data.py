@@ -95,6 +95,7 @@ def test_any_text_can_be_a_partition(spark: SparkSession, place: Place, spec: Ta
     assert sorted((row["id"], row["city"]) for row in seen) == expected
 
 
+@pytest.mark.deep
 def test_a_table_that_does_not_encode_partitions_stays_so(
     spark: SparkSession, place: Place
 ) -> None:
@@ -176,7 +177,7 @@ def test_keys_that_lack_a_column(
         assert "is null or empty; fix the row, or leave it out" in text
 
 
-@pytest.mark.parametrize("kind", [COW, MOR])
+@pytest.mark.parametrize("kind", [MOR, pytest.param(COW, marks=pytest.mark.deep)])
 def test_arrays_with_nulls(spark: SparkSession, place: Place, kind: str) -> None:
     spec = TableSpec("own", ("id",), (), "moment", operation="upsert", buckets=1, table_type=kind)
     kept: dict[int, object] = {}

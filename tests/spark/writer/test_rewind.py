@@ -148,6 +148,7 @@ def test_table_and_checkpoint_go_back_and_the_stream_refills(
     assert_refills(spark, spec, place)
 
 
+@pytest.mark.deep
 def test_one_that_died_between_table_and_checkpoint_is_completed_by_the_next(
     spark: SparkSession, spec: TableSpec, place: Place, to: str
 ) -> None:
@@ -167,6 +168,7 @@ def test_one_that_died_between_table_and_checkpoint_is_completed_by_the_next(
     assert_refills(spark, spec, place)
 
 
+@pytest.mark.deep
 def test_a_write_that_a_dead_driver_left_is_taken_back_too(
     spark: SparkSession, spec: TableSpec, place: Place, to: str
 ) -> None:

@@ -115,6 +115,7 @@ def test_two_streams_share_a_table_when_both_say_so(
     assert len(stamps) == len({(stamp.query, stamp.batch) for stamp in stamps}) == 2 * batches
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("where", ["session", pytest.param("process", marks=pytest.mark.deep)])
 def test_a_stream_shares_a_table_with_a_job_that_merges_its_files(
     spark: SparkSession, place: Place, where: str
@@ -340,6 +341,7 @@ def test_a_lock_file_that_nobody_releases(spark: SparkSession, place: Place) -> 
     assert_holds(spark, place, expected(spark, 6))
 
 
+@pytest.mark.deep
 def test_stamps_outlive_the_commits_of_others_and_archiving(
     spark: SparkSession, place: Place
 ) -> None:
@@ -413,6 +415,7 @@ def has(place: Place) -> list[str]:
     return properties["hoodie.table.metadata.partitions"].split(",")
 
 
+@pytest.mark.deep
 def test_file_groups_that_are_not_the_tables_own_are_refused_and_rewritten(
     spark: SparkSession, place: Place
 ) -> None:

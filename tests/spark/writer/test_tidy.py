@@ -110,6 +110,7 @@ def files(place: Place) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
 
 
+@pytest.mark.deep
 def test_each_service_of_a_merge_on_read_table(spark: SparkSession, place: Place) -> None:
     write(spark, LOGS, place, 0, 120)
     for first in (0, 40, 80):

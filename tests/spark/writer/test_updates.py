@@ -77,6 +77,7 @@ def test_of_older_equal_and_newer_rows(
         assert spec.conflicts(read_properties(file.read_text())) == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("table_type", "index", "rows", "moved"),
     [
