@@ -31,8 +31,8 @@ __all__ = [
 ]
 
 _COMMAND = re.compile(
-    r"\bhudilab (?=(?:apps|bundle|deploy|doctor|inspect|jars|kill|progress|rewind|run|services"
-    r"|submit|tidy)\b)"
+    r"\bhudilab (?=(?:apps|bundle|deploy|doctor|inspect|jars|kill|load|progress|rewind|run|services"
+    r"|stream|submit|tidy)\b)"
 )
 _THROWN = re.compile(
     r"(?:\s*Caused by: |: )?"

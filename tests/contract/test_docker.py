@@ -47,6 +47,7 @@ def test_the_dockerfile_and_the_scripts_are_clean() -> None:
     assert len(list(DOCKER.glob("*.sh"))) == 2
 
 
+@pytest.mark.deep
 def test_the_linters_find_something(tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text("FROM python\nRUN cd /tmp\n")
     (tmp_path / "x.sh").write_text("#!/bin/sh\nrm $1/*\n")

@@ -257,6 +257,7 @@ def test_a_file_that_nobody_expects_is_not_bundled(project: Settings, name: str)
     assert_refusal(refusal(project), *named, remedy=f"; move it out of {project.conf_dir}")
 
 
+@pytest.mark.deep
 def test_what_stays_here_may_be_anything(project: Settings) -> None:
     for name in ("local/key.pem", ".DS_Store", "aws/.kafka-password.swp", ".git/config"):
         (project.conf_dir / name).parent.mkdir(parents=True, exist_ok=True)
@@ -298,6 +299,7 @@ def test_an_altered_or_missing_package_is_refused(
         site_packages(["thing"])
 
 
+@pytest.mark.deep
 def test_a_place_that_cannot_be_written(
     project: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

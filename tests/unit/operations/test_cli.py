@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from commands import hudilab, small_notebook, watching
+from typer.main import get_command
 
-from hudilab.operations.cli import join_pairs
+from hudilab import errors
+from hudilab.operations.cli import app, join_pairs
 
 THERE = "available parameters: batches, rows, run_id, seed, sensors, trigger_seconds"
 REMEDY = "change it in the parameters cell or with -p NAME VALUE"
@@ -139,3 +141,10 @@ def test_a_folder_that_cannot_take_the_result(
 )
 def test_pairs_are_joined(arguments: list[str], joined: list[str]) -> None:
     assert join_pairs(arguments) == joined
+
+
+def test_remedies_type_each_command_as_it_must_be_typed() -> None:
+    names = get_command(app).commands  # type: ignore[attr-defined]
+    assert {"load", "stream"} <= names.keys()
+    for name in names:
+        assert errors._COMMAND.sub("here ", f"run: hudilab {name} x") == f"run: here {name} x"

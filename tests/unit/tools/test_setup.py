@@ -316,6 +316,7 @@ def test_what_pip_says_in_another_encoding_is_told(tmp_path: Path) -> None:
     assert setup.downloaded() == 2.5
 
 
+@pytest.mark.deep
 def test_a_failing_pip_is_one_line_and_leaves_no_stamp(checkout: Path) -> None:
     (checkout / "tools").mkdir()
     script = checkout / "tools" / "bootstrap.py"

@@ -317,7 +317,7 @@ MANY = settings(
 )
 
 
-@pytest.mark.parametrize("machine", [Lab, Calm])
+@pytest.mark.parametrize("machine", [Lab, pytest.param(Calm, marks=pytest.mark.deep)])
 def test_in_a_thousand_sequences_the_table_is_right_or_the_run_is_refused(
     machine: type[Lab],
 ) -> None:
