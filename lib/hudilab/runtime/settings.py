@@ -24,20 +24,13 @@ from hudilab.runtime.groups import (
     servers,
 )
 from hudilab.runtime.pipelines import PREFIX, Pipeline, TopicPipeline
-from hudilab.runtime.reader import Groups, Problems, read_groups, read_options
+from hudilab.runtime.reader import Groups, read_groups, read_options
 
 __all__ = ["Runtime", "Settings", "load_settings", "project_root", "run_options"]
 
 Runtime = Literal["LOCAL", "DOCKER", "AWS"]
 _RUNTIMES: dict[str, Runtime] = {name: name for name in get_args(Runtime)}
-_BOOLEANS = {
-    "true": True,
-    "1": True,
-    "yes": True,
-    "false": False,
-    "0": False,
-    "no": False,
-}
+_BOOLEANS = dict.fromkeys(("true", "1", "yes"), True) | dict.fromkeys(("false", "0", "no"), False)
 
 
 @dataclass(frozen=True)
@@ -111,7 +104,7 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
     """
     env = os.environ if env is None else env
     project = project_root(env)
-    problems = Problems()
+    problems: list[str] = []  # raised as one error
     given = _Environment(env, problems)
     warehouse = given.warehouse()
     chosen, is_local = given.runtime(runtime)
@@ -123,7 +116,8 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
     files = [file for file in files if _is_there(file)] or files[:1]
     groups = read_groups(files, project, problems) if usable else Groups({}, {})
     override = given.servers()
-    problems.raise_all()
+    if problems:
+        raise ConfigError("; ".join(problems))
     models = dict(groups.models)
     table = models.pop(TABLE_GROUP).model_dump() | (
         {"warehouse_path": warehouse} if warehouse else {}
@@ -181,7 +175,7 @@ def run_options(settings: Settings, otherwise: str = "") -> RunOptions:
 class _Environment:
     """The environment variables that choose or override settings; collects what is wrong."""
 
-    def __init__(self, env: Mapping[str, str], problems: Problems) -> None:
+    def __init__(self, env: Mapping[str, str], problems: list[str]) -> None:
         self._env, self._problems = env, problems
 
     def warehouse(self) -> str:
@@ -190,14 +184,14 @@ class _Environment:
         try:
             no_credentials(path)
         except PydanticCustomError as error:
-            self._problems.add(f"{name} {error.message()}; remove them from it")
+            self._problems.append(f"{name} {error.message()}; remove them from it")
             return ""
         if path and not (_on_s3(path) or Path(path).is_absolute()):
             remedy = "set it to s3://<bucket>/<prefix> or an absolute path, or unset it"
-            self._problems.add(f"{name}={path!r} is not a warehouse; {remedy}")
+            self._problems.append(f"{name}={path!r} is not a warehouse; {remedy}")
         elif _on_s3(path) and _BOOLEANS.get(self._env.get("IS_LOCAL", "").strip().lower()):
             remedy = "unset IS_LOCAL, or set it to false"
-            self._problems.add(f"IS_LOCAL contradicts {name}={path!r}; {remedy}")
+            self._problems.append(f"IS_LOCAL contradicts {name}={path!r}; {remedy}")
         return path
 
     def runtime(self, argument: str) -> tuple[Runtime, bool]:
@@ -207,16 +201,16 @@ class _Environment:
         runtime = _RUNTIMES.get(asked.upper() or "LOCAL")
         if runtime is None:
             remedy = f"set it to one of {', '.join(_RUNTIMES)}, or leave it empty"
-            self._problems.add(f"{origin}={asked!r} is not a runtime; {remedy}")
+            self._problems.append(f"{origin}={asked!r} is not a runtime; {remedy}")
         word = self._env.get("IS_LOCAL", "")
         stated = _BOOLEANS.get(word.strip().lower())
         if word and stated is None:
             remedy = "set it to true or false, or unset it"
-            self._problems.add(f"IS_LOCAL={word!r} is not a boolean; {remedy}")
+            self._problems.append(f"IS_LOCAL={word!r} is not a boolean; {remedy}")
         follows = runtime in (None, "LOCAL")
         if runtime and asked and stated not in (None, follows):
             remedy = f"unset IS_LOCAL, or set it to {str(follows).lower()}"
-            self._problems.add(f"IS_LOCAL={word!r} contradicts {origin}={asked!r}; {remedy}")
+            self._problems.append(f"IS_LOCAL={word!r} contradicts {origin}={asked!r}; {remedy}")
         return runtime or "LOCAL", follows if stated is None else stated
 
     def directory(self, name: str, default: Path) -> tuple[Path, bool]:
@@ -231,7 +225,7 @@ class _Environment:
             problem = "is not a directory; set it to a directory, or unset it"
         else:
             return path, True
-        self._problems.add(f"{name}={str(path)!r} {problem}")
+        self._problems.append(f"{name}={str(path)!r} {problem}")
         return path, False
 
     def servers(self) -> dict[str, str]:
@@ -241,7 +235,7 @@ class _Environment:
             return {"bootstrap_servers": servers(named)} if named else {}
         except PydanticCustomError as error:
             remedy = "fix it, or unset it to use the servers in the settings file"
-            self._problems.add(f"BOOTSTRAP_SERVERS={named!r} {error.message()}; {remedy}")
+            self._problems.append(f"BOOTSTRAP_SERVERS={named!r} {error.message()}; {remedy}")
             return {}
 
 
