@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Annotated, Any
@@ -33,7 +34,6 @@ __all__ = ["Cluster", "find_cluster", "running_cluster", "start_cluster", "stop_
 
 NAME, HOST = "cluster", process.HOST
 USUAL_PORT = 7077
-PATIENCE = 60.0
 LEAST_MEMORY = 512  # MB; Spark refuses executors with less than 450
 # Workers remove the folders of applications that ended a week ago. Nothing can be killed over HTTP:
 # neither web UI knows which account of this machine is asking.
@@ -47,14 +47,7 @@ spark.master.ui.decommission.allow.mode DENY
 class Cluster:
     """A running master and its workers.
 
-    Attributes:
-        master: the master's URL, spark://host:port.
-        ui: the URL of its web UI.
-        pid: the master's process id.
-        workers: the workers' process ids.
-        cores: cores that each worker offers.
-        memory: memory that each worker offers, in MB.
-        log: the master's log.
+    `workers` are their process ids; `cores` and `memory` (MB) are what each of them offers.
     """
 
     master: str
@@ -84,7 +77,7 @@ def start_cluster(
     cores: int = 2,
     memory: str = "2g",
     port: int = 0,
-    patience: float = PATIENCE,
+    patience: float = process.PATIENCE,
 ) -> Cluster:
     """Start a master and its workers, or return the running ones, once all workers are alive.
 
@@ -140,11 +133,8 @@ def running_cluster(
     settings: Settings, *, workers: int = 2, cores: int = 2, memory: str = "2g", port: int = 0
 ) -> AbstractContextManager[Cluster]:
     """Run a cluster for a `with` block; one that was running before keeps running."""
-    return process.running(
-        lambda: find_cluster(settings),
-        lambda: start_cluster(settings, workers=workers, cores=cores, memory=memory, port=port),
-        lambda: stop_cluster(settings),
-    )
+    begin = partial(start_cluster, workers=workers, cores=cores, memory=memory, port=port)
+    return process.running(settings, find_cluster, begin, stop_cluster)
 
 
 def find_cluster(settings: Settings) -> Cluster | None:
@@ -259,9 +249,7 @@ def _wait(
 
 
 def command(
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port; 0 picks 7077 or a free one.")
-    ] = 0,
+    port: Annotated[int, process.port_option(USUAL_PORT)] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Number of workers.")] = 2,
     cores: Annotated[int, typer.Option(min=1, help="Cores per worker.")] = 2,
     memory: Annotated[str, typer.Option(help="Memory per worker: 512m, 2g.")] = "2g",

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hudilab.errors import as_typed
-from hudilab.runtime.java.find import Java, complaint, spark_home
+from hudilab.runtime.java.find import Java, complaint, run_quietly, spark_home
 
 __all__ = [
     "ARCHIVE",
@@ -118,16 +118,7 @@ def _dump(java: Java, path: str, classes: Path, archive: Path) -> str:
     drop = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
     env = {name: value for name, value in os.environ.items() if name not in drop}
     try:
-        done = subprocess.run(
-            command,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=PATIENCE,
-            check=False,
-        )
+        done = run_quietly(command, env=env, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         return f"Java did not finish within {PATIENCE:.0f} s"
     if done.returncode or not archive.is_file():

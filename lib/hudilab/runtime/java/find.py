@@ -6,10 +6,11 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from hudilab.errors import JavaError
 
@@ -24,6 +25,7 @@ __all__ = [
     "find_java",
     "fits",
     "java_home_problem",
+    "run_quietly",
     "spark_home",
 ]
 
@@ -149,14 +151,7 @@ def _ask(java: Path, timeout: float) -> tuple[Path, int | None, str]:
     # The settings show the real home even if `java` is a launcher script, not a symlink.
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-        )
+        done = run_quietly(command, timeout=timeout)
     except subprocess.TimeoutExpired:
         return home, None, f"java -version did not answer within {timeout:g} s"
     except OSError as error:
@@ -179,6 +174,13 @@ def spark_home() -> Path:
     if spec is None or spec.origin is None:
         raise JavaError("pyspark is not installed in this Python; install it with: make setup")
     return Path(spec.origin).parent
+
+
+def run_quietly(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program without a terminal until it ends; keep what it prints as text."""
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, errors="replace", **options
+    )
 
 
 def complaint(text: str) -> str:
