@@ -92,8 +92,7 @@ class Commits:
         asked = self._jvm.java.util.HashMap()
         defaults = self._jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
         asked.putAll(defaults.getGlobalProps())
-        for name, value in options.items():
-            asked.put(name, value)
+        asked.putAll(dict(options))
         ends = time.monotonic() + PATIENCE
         client = self._jvm.org.apache.hudi.DataSourceUtils.createHoodieClient(
             self._jsc, "", self._table, options["hoodie.table.name"], asked

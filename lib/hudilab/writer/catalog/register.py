@@ -173,8 +173,7 @@ class Catalog:
         conf = java_class(jvm, "org.apache.hadoop.conf.Configuration")(conf)
         for key, value in {**CLIENT, "hive.metastore.uris": metastore.uri}.items():
             conf.set(key, value)
-        for key, value in self._options(metastore).items():
-            options.setProperty(key, value)
+        options.putAll(self._options(metastore))
         return java_class(jvm, HUDI + name)(options, conf)
 
     def _options(self, metastore: Metastore) -> dict[str, str]:

@@ -283,10 +283,7 @@ class TableServices:
 def write_client(spark: SparkSession, table: str, options: Mapping[str, str]) -> Iterator[Any]:
     """Open Hudi's write client of a table, with the options of the session's settings."""
     jvm: Any = spark._jvm
-    asked = jvm.java.util.HashMap()
-    for name, value in options.items():
-        asked.put(name, value)
-    given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(asked)
+    given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(dict(options))
     client = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient(
         spark._jsparkSession, table, given, jvm.scala.Option.apply(None)
     )
