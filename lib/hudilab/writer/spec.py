@@ -211,14 +211,11 @@ class TableSpec:
         """Return differences from an existing table's `hoodie.properties`, one message each."""
         messages = []
         for option in OPTIONS:
-            value = option.value(self)
-            wanted, stored = (
-                option.default if value is None else value,
-                option.in_properties(properties),
-            )
-            if option.label and wanted is not None and _plain(stored) != wanted:
+            value, stored = option.value(self), _plain(option.in_properties(properties))
+            wanted = option.default if value is None else value
+            if option.label and wanted is not None and stored != wanted:
                 messages.append(
-                    f"{option.label}: the table has {_plain(stored) or 'none'}, the spec has "
+                    f"{option.label}: the table has {stored or 'none'}, the spec has "
                     f"{wanted or 'none'}"
                 )
         return messages
