@@ -46,9 +46,9 @@ def _has_rows_in_logs(part: Slice) -> bool:
 def _footer_rows(store: Store, path: str) -> int:
     """Return the number of rows in a Parquet file."""
     try:
-        tail = store.tail(path, FOOTER)
+        tail = store.read(path, FOOTER)
         if (size := footer_size(tail)) > len(tail):
-            tail = store.tail(path, size)
+            tail = store.read(path, size)
         return count_rows(tail)
     except Damaged:
         raise InspectError(
