@@ -82,19 +82,15 @@ def _compaction(facts: Facts) -> Health:
     return _health("compaction", not behind, detail, remedy)
 
 
-def _last_sign(facts: Facts, event: Event) -> float:
-    """Return when a pending instant's writer was last active."""
-    return max(event.touched, facts.signs.get(event.time, 0.0))
-
-
 def _left(facts: Facts, now: datetime, stuck: float, actions: tuple[str, ...]) -> list[Event]:
+    """Return the pending instants whose writers were last active too long ago."""
     moment = now.timestamp()
     return [
         event
         for event in facts.events
         if not event.is_done
         and event.action in actions
-        and moment - _last_sign(facts, event) > stuck
+        and moment - max(event.touched, facts.signs.get(event.time, 0.0)) > stuck
     ]
 
 

@@ -13,9 +13,9 @@ from pydantic_core import PydanticCustomError
 from hudilab.errors import ConfigError
 from hudilab.runtime.groups import (
     FILE,
-    METASTORE_GROUP,
     RUN_GROUP,
     TABLE_GROUP,
+    Client,
     Consumer,
     Hive,
     Producer,
@@ -118,21 +118,17 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
     override = given.servers()
     if problems:
         raise ConfigError("; ".join(problems))
-    models = dict(groups.models)
+    models = {
+        name: group.model_copy(update=override) if isinstance(group, Client) else group
+        for name, group in groups.models.items()
+    }
     table = models.pop(TABLE_GROUP).model_dump() | (
         {"warehouse_path": warehouse} if warehouse else {}
     )
-    alone = {"run": models.pop(RUN_GROUP, None), "metastore": models.pop(METASTORE_GROUP, None)}
     own = {name: models.pop(name) for name in groups.models if name.startswith(PREFIX)}
-    pipelines = {
-        name.removeprefix(PREFIX): group.model_copy(update=override)
-        if isinstance(group, TopicPipeline)
-        else group
-        for name, group in own.items()
-    }
-    others: dict[str, Any] = {**alone, "pipelines": pipelines} | {
-        name.partition(".")[0]: group.model_copy(update=override) for name, group in models.items()
-    }
+    others: dict[str, Any] = {"run": models.pop(RUN_GROUP, None)}
+    others["pipelines"] = {name.removeprefix(PREFIX): group for name, group in own.items()}
+    others |= {name.partition(".")[0]: group for name, group in models.items()}
     paths: dict[str, Any] = {"home": home, "conf_dir": conf, "project": project}
     paths |= {"source": files[-1], "origins": groups.origins}
     return Settings(chosen, is_local, **table, **paths, **others)
