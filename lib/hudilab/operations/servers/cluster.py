@@ -130,10 +130,10 @@ def _start(
 
 
 def running_cluster(
-    settings: Settings, *, workers: int = 2, cores: int = 2, memory: str = "2g", port: int = 0
+    settings: Settings, *, workers: int = 2, cores: int = 2, memory: str = "2g"
 ) -> AbstractContextManager[Cluster]:
     """Run a cluster for a `with` block; one that was running before keeps running."""
-    begin = partial(start_cluster, workers=workers, cores=cores, memory=memory, port=port)
+    begin = partial(start_cluster, workers=workers, cores=cores, memory=memory)
     return process.running(settings, find_cluster, begin, stop_cluster)
 
 
@@ -156,12 +156,9 @@ def find_cluster(settings: Settings) -> Cluster | None:
 
 
 def stop_cluster(settings: Settings) -> int | None:
-    """End the cluster's applications, then stop its workers and its master.
+    """End the cluster's applications, then its workers and its master; return its id, if it ran.
 
     Only drivers that were started from this home are ended; others wait for another master.
-
-    Returns:
-        The master's process id, or None if none was running.
     """
     folder = settings.home / "services" / NAME
     if running := find_cluster(settings):

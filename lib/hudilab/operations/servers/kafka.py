@@ -119,11 +119,10 @@ def start_broker(
 
 
 def running_broker(
-    settings: Settings, *, port: int = 0, users: Mapping[str, str] | None = None
+    settings: Settings, *, users: Mapping[str, str] | None = None
 ) -> AbstractContextManager[Broker]:
     """Run a broker for a `with` block; one that was running before keeps running."""
-    begin = partial(start_broker, port=port, users=users)
-    return process.running(settings, find_broker, begin, stop_broker)
+    return process.running(settings, find_broker, partial(start_broker, users=users), stop_broker)
 
 
 def find_broker(settings: Settings) -> Broker | None:

@@ -225,17 +225,17 @@ def why_ended(server: str, port: str, text: str, code: int, log: Path) -> str:
     return f"{server} exited with code {code}: {complaint(text)}; see {log}"
 
 
-def stop(folder: Path, patience: float = 20) -> int | None:
-    """Terminate the folder's server, or kill it after `patience` seconds; return its id, if any."""
+def stop(folder: Path) -> int | None:
+    """Terminate the folder's server, or kill it after 20 s; return its process id, if it ran."""
     process = find(folder)
     if process is None:
         return None
     process.terminate()
     try:
-        process.wait(patience)
+        process.wait(20)
     except psutil.TimeoutExpired:
         process.kill()
-        process.wait(patience)
+        process.wait(20)
     return process.pid
 
 
