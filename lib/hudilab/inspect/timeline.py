@@ -111,11 +111,8 @@ def _event(time: str, files: list[tuple[int, str, str | None, Entry]], utc: bool
     )
 
 
-def parse_content(data: bytes, path: str) -> dict[str, Any]:
-    """Return the content of a timeline file: Avro, or JSON as table version 6 writes it.
-
-    Args:
-        path: The file's URI.
+def parse_content(data: bytes, uri: str) -> dict[str, Any]:
+    """Return the content of the timeline file at a URI: Avro, or JSON as table version 6 writes it.
 
     Raises:
         InspectError: It is empty, truncated, or neither Avro nor JSON.
@@ -133,10 +130,10 @@ def parse_content(data: bytes, path: str) -> dict[str, Any]:
         pass
     what = "is empty" if not data else "is damaged"
     raise InspectError(
-        f"the timeline file {path} {what}, as after a power failure, so what the instant wrote is "
+        f"the timeline file {uri} {what}, as after a power failure, so what the instant wrote is "
         "unknown; restore the file from a backup, or delete it, and the next write rolls the "
         "instant back: "
-        f"{typed(path, 'rm')}"
+        f"{typed(uri, 'rm')}"
     )
 
 
@@ -150,7 +147,6 @@ def parse_commit(content: Mapping[str, Any]) -> Commit:
             writes=stat.get("numWrites") or 0,
             updates=stat.get("numUpdateWrites") or 0,
             deletes=stat.get("numDeletes") or 0,
-            inserts=stat.get("numInserts") or 0,
             bytes=stat.get("totalWriteBytes") or 0,
         )
         for partition, found in (content.get("partitionToWriteStats") or {}).items()
