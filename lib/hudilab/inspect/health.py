@@ -23,11 +23,7 @@ RECENT = 50  # newest batches, searched for two writers
 
 
 def check_health(facts: Facts, now: datetime, stuck: float) -> list[Health]:
-    """Return all checks, in a fixed order.
-
-    Args:
-        stuck: Seconds without activity after which a pending instant counts as stuck.
-    """
+    """Return all checks, in a fixed order; an instant is stuck after `stuck` idle seconds."""
     return [
         _small_files(facts),
         _compaction(facts),

@@ -38,7 +38,6 @@ class Facts:
     Attributes:
         events: The active timeline, oldest first.
         archived: The archived timeline, oldest first; None if it was not read.
-        archive: The archived timeline itself, read on demand.
         unread: The folder of an archive that cannot be read, relative to the table; mostly empty.
         commits: Contents of completed writes, by time.
         slices: All committed slices, by partition, file group and instant.
@@ -107,10 +106,7 @@ def _partition(path: str, slices: list[Slice]) -> Partition:
 
 
 def read_facts(store: Store, *, archived: bool = False) -> Facts:
-    """Read a table; if it changes in the meantime, read it again.
-
-    Args:
-        archived: Also read the archived timeline and its commits.
+    """Read a table, with its archived timeline if asked; if it changes meanwhile, read it again.
 
     Raises:
         InspectError: Not a table, damaged, unreadable, or of an unsupported table version.

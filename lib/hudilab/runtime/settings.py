@@ -40,10 +40,8 @@ class Settings:
     Attributes:
         warehouse_path: As written in the file, or HUDILAB_WAREHOUSE.
         source: The file to edit: the runtime's own if it exists, else the base file.
-        consumer: Group consumer.config.0, if present; BOOTSTRAP_SERVERS overrides its servers.
-        producer: Group producer.config.0, if present; BOOTSTRAP_SERVERS overrides its servers.
-        run: Group spark.run.options, if present.
-        metastore: Group metastore, if present.
+        consumer, producer: Groups of Kafka, if present; BOOTSTRAP_SERVERS overrides their servers.
+        run, metastore: Groups spark.run.options and metastore, if present.
         pipelines: Groups pipeline.NAME, by NAME.
         origins: The file that each (group, key) was read from; see `origin`.
     """
@@ -152,10 +150,7 @@ def project_root(env: Mapping[str, str] | None = None) -> Path:
 
 
 def run_options(settings: Settings, otherwise: str = "") -> RunOptions:
-    """Return the settings' group spark.run.options.
-
-    Args:
-        otherwise: An alternative remedy, appended to the error message.
+    """Return the settings' group spark.run.options; `otherwise` is added to the error's remedy.
 
     Raises:
         ConfigError: the settings do not have the group.

@@ -105,11 +105,7 @@ class TableFit:
         self._columns = columns
 
     def rows(self, batch: DataFrame, *, combine: bool) -> DataFrame:
-        """Return the rows to write; reading one that cannot be stored is an error.
-
-        Args:
-            combine: Return one row of each key.
-        """
+        """Return the rows to write, one of each key if asked; one that cannot be stored raises."""
         rows = batch.where(self._storable(**self._facts()))
         return newest_rows(rows, self._spec, by_arrival=self.by_arrival) if combine else rows
 

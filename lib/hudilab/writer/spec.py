@@ -143,12 +143,9 @@ class TableSpec:
         return {INDEX: "SIMPLE"} | {name: value for name, value in rows if value is not None}
 
     def check_columns(self, types: Iterable[tuple[str, str]]) -> None:
-        """Raise TableError for a column whose value the stored changes would lose.
+        """Raise TableError for columns of `DataFrame.dtypes` whose values the changes would lose.
 
         Hudi 1.2 writes a DECIMAL into them as `{"zero":false}` or as bytes.
-
-        Args:
-            types: Name and type of each column, as `DataFrame.dtypes` has them.
         """
         lost = [name for name, kind in types if "decimal" in kind] if self.cdc else []
         if lost:

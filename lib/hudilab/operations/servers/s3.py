@@ -114,10 +114,7 @@ def stop_s3(settings: Settings) -> int | None:
 
 
 def serve(settings: Settings, address: str) -> NoReturn:
-    """Replace this process with the server, on the same data and keys.
-
-    Args:
-        address: the URL to listen at, which a container publishes.
+    """Replace this process with the server at a URL, on the same data and keys.
 
     Raises:
         ServiceError: the disk is full.

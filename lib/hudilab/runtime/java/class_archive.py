@@ -63,15 +63,10 @@ def with_archive(options: str, archive: Path) -> str:
 
 
 def make_archive(jars_dir: Path, core: Sequence[Path], java: Java) -> str | None:
-    """Write `jars/core/classes.jsa`, unless it is there for this Java and these jars.
+    """Write `jars/core/classes.jsa`, unless it is there for this Java and these jars of core.
 
-    Everything works without it and only starts more slowly, so a failure is reported, not raised.
-
-    Args:
-        core: The verified jars of group core.
-
-    Returns:
-        One line about what was made, or why nothing was; None if there was nothing to do.
+    Everything works without it and only starts more slowly, so a failure is reported, not raised:
+    returns a line about what was made, or why nothing was; None if there was nothing to do.
     """
     archive, note = jars_dir / ARCHIVE, (jars_dir / ARCHIVE).with_suffix(".json")
     started = time.monotonic()

