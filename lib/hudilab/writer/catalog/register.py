@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from pyspark import InheritableThread
@@ -146,8 +147,7 @@ class Catalog:
         if self._is_ours:
             return ""
         jvm, config = self._spark._jvm, self._tool("HiveSyncConfig", metastore)
-        client = java_class(jvm, f"{HUDI}HoodieHiveSyncClient")(config, meta)
-        try:
+        with closing(java_class(jvm, f"{HUDI}HoodieHiveSyncClient")(config, meta)) as client:
             for suffix in ("", "_ro", "_rt") if self._spec.logs() else ("",):
                 name = self.place.name + suffix
                 if not client.tableExists(name):
@@ -159,8 +159,6 @@ class Catalog:
                         f"{metastore.database}.{name} is another table, at {there}; use another "
                         "table.name or another database.name of the metastore"
                     )
-        finally:
-            client.close()
         self._is_ours = True
         return ""
 

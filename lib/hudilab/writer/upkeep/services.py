@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -279,15 +279,13 @@ class TableServices:
         return sum(planner.getDeletePaths(one, earliest).getRight().size() for one in partitions)
 
 
-@contextmanager
-def write_client(spark: SparkSession, table: str, options: Mapping[str, str]) -> Iterator[Any]:
+def write_client(
+    spark: SparkSession, table: str, options: Mapping[str, str]
+) -> AbstractContextManager[Any]:
     """Open Hudi's write client of a table, with the options of the session's settings."""
     jvm: Any = spark._jvm
     given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(dict(options))
     client = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient(
         spark._jsparkSession, table, given, jvm.scala.Option.apply(None)
     )
-    try:
-        yield client
-    finally:
-        client.close()
+    return closing(client)
