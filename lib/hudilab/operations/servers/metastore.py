@@ -131,9 +131,7 @@ def _wait(server: process.Launched, port: int, patience: float = process.PATIENC
     process.wait_until(lambda: not trouble(uri), [server], why=_why, what=what, patience=patience)
 
 
-def command(
-    port: Annotated[int, process.port_option(USUAL_PORT)] = 0,
-) -> None:
+def command(port: Annotated[int, process.port_option(USUAL_PORT)] = 0) -> None:
     """Start a Hive metastore, in which other programs find the tables by name."""
     server = start_metastore(load_settings(), port=port)
     print(server.describe())

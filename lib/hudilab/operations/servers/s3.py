@@ -231,9 +231,7 @@ def _why(text: str, code: int, log: Path) -> str:
     return f"S3Proxy exited with code {code}: {complaint(text)}; see {log}"
 
 
-def command(
-    port: Annotated[int, process.port_option(USUAL_PORT)] = 0,
-) -> None:
+def command(port: Annotated[int, process.port_option(USUAL_PORT)] = 0) -> None:
     """Start an S3 server with its own keys and bucket."""
     server = start_s3(load_settings(), port=port)
     print(server.describe())
