@@ -16,13 +16,7 @@ from hudilab.inspect.model import Commit, Event, Partition, Slice
 from hudilab.inspect.properties import read_table_properties
 from hudilab.inspect.rows import with_rows
 from hudilab.inspect.slices import View, build_slices, parse_file
-from hudilab.inspect.timeline import (
-    WRITES,
-    events_of,
-    parse_commit,
-    parse_content,
-    read_commits,
-)
+from hudilab.inspect.timeline import WRITES, events_of, parse_commit, parse_content, read_commits
 
 __all__ = ["Facts", "read_facts"]
 
@@ -67,7 +61,7 @@ class Facts:
     @property
     def has_history(self) -> bool:
         """Return whether there is an archived timeline."""
-        return self.archive.exists
+        return bool(self.archive.folder)
 
     def commit_of(self, event: Event) -> Commit | None:
         """Return what a completed write says; None for any other instant."""

@@ -12,6 +12,7 @@ import json
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,14 +21,7 @@ from hudilab.inspect.files.entries import Entry
 from hudilab.inspect.files.store import Store, typed
 from hudilab.inspect.model import Commit, Event, Stat
 
-__all__ = [
-    "WRITES",
-    "events_of",
-    "moment",
-    "parse_commit",
-    "parse_content",
-    "read_commits",
-]
+__all__ = ["WRITES", "events_of", "moment", "parse_commit", "parse_content", "read_commits"]
 
 # Actions whose completed file lists what was written.
 WRITES = ("commit", "deltacommit", "replacecommit")
@@ -117,7 +111,7 @@ def parse_content(data: bytes, uri: str) -> dict[str, Any]:
     Raises:
         InspectError: It is empty, truncated, or neither Avro nor JSON.
     """
-    try:
+    with suppress(Exception):  # whatever a damaged file makes a parser raise
         if data.startswith(_AVRO):
             import fastavro
 
@@ -126,8 +120,6 @@ def parse_content(data: bytes, uri: str) -> dict[str, Any]:
             found = json.loads(data)
         if isinstance(found, dict):
             return found
-    except Exception:  # whatever a damaged file makes a parser raise
-        pass
     what = "is empty" if not data else "is damaged"
     raise InspectError(
         f"the timeline file {uri} {what}, as after a power failure, so what the instant wrote is "

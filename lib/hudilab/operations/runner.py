@@ -241,11 +241,10 @@ def _has_started(cell: Any) -> bool:
 
 
 def _results(executed: Path) -> list[str]:
-    cells = nbformat.read(executed, as_version=4).cells
-    outputs = [
-        output
-        for cell in cells
+    return [
+        str(output.text).strip()
+        for cell in nbformat.read(executed, as_version=4).cells
         if "result" in cell.metadata.get("tags", [])
         for output in cell.outputs
+        if output.output_type == "stream"
     ]
-    return [str(output.text).strip() for output in outputs if output.output_type == "stream"]

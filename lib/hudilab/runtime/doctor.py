@@ -142,10 +142,8 @@ def _installed(name: str) -> str:
 
 
 def _java_home() -> Check:
-    problem = java_home_problem()
-    if problem is None:
-        return Check("JAVA_HOME", True, True, "unset or suitable", "")
-    return Check("JAVA_HOME", False, True, problem, "unset JAVA_HOME, or set it to a Java 17 home")
+    problem, remedy = java_home_problem(), "unset JAVA_HOME, or set it to a Java 17 home"
+    return _check("JAVA_HOME", problem is None, problem or "unset or suitable", remedy)
 
 
 def _port(port: int) -> Check:

@@ -189,9 +189,8 @@ def _ago(seconds: float) -> str:
 def _partitions(partitions: list[Partition], limit: int) -> RenderableType:
     if not partitions:
         return Text("No committed files.")
-    largest = sorted(partitions, key=lambda partition: (-partition.bytes, partition.path))[
-        : min(limit, PARTITIONS)
-    ]
+    by_size = sorted(partitions, key=lambda partition: (-partition.bytes, partition.path))
+    largest = by_size[: min(limit, PARTITIONS)]
     mean = sum(partition.bytes for partition in partitions) / len(partitions)
     skew = max(partition.bytes for partition in partitions) / mean if mean else 1.0
     title = (
