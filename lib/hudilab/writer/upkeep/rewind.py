@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -141,12 +142,8 @@ class Rewind:
 
     def _later(self) -> list[Commit]:
         """Return the completed commits after the savepoint, newest first."""
-        later = []
-        for commit in self._commits.newest_first():
-            if commit.instant <= self._to:
-                break
-            later.append(commit)
-        return later
+        commits = self._commits.newest_first()
+        return list(takewhile(lambda commit: commit.instant > self._to, commits))
 
     def _open_writes(self) -> list[str]:
         return sorted(one for one in self._commits.unfinished() if one > self._to)

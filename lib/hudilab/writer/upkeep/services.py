@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing
+from itertools import islice
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -228,14 +229,8 @@ class TableServices:
         return int(self._timeline().filterCompletedInstants().countInstants())
 
     def _found(self, wanted: list[str]) -> list[Commit]:
-        if not wanted:
-            return []
-        found = []
-        for one in self._commits.newest_first():
-            found += [one] if one.instant in wanted else []
-            if len(found) == len(wanted):
-                break
-        return found
+        found = (one for one in self._commits.newest_first() if one.instant in wanted)
+        return list(islice(found, len(wanted)))  # reads no further
 
     def _newest_write(self) -> Commit | None:
         commits = self._commits.newest_first()
