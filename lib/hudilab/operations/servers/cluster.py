@@ -144,15 +144,8 @@ def find_cluster(settings: Settings) -> Cluster | None:
     if found is None:
         return None
     about, workers = read_address(folder), map(process.find, _worker_folders(folder))
-    return Cluster(
-        about["url"],
-        about["ui"],
-        found.pid,
-        tuple(one.pid for one in workers if one is not None),
-        about["cores"],
-        about["memory"],
-        folder / "master.log",
-    )
+    pids, size = tuple(one.pid for one in workers if one), (about["cores"], about["memory"])
+    return Cluster(about["url"], about["ui"], found.pid, pids, *size, folder / "master.log")
 
 
 def stop_cluster(settings: Settings) -> int | None:

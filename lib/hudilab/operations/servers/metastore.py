@@ -59,10 +59,8 @@ class Metastore:
 def start_metastore(settings: Settings, *, port: int = 0) -> Metastore:
     """Start a metastore, or return the running one, once it answers a request.
 
-    Its database, an embedded Derby, is kept in `<home>/services/metastore`.
-
-    Args:
-        port: 0 tries the last port used, then 9083, then any free port.
+    Its database, an embedded Derby, is kept in `<home>/services/metastore`. Port 0 tries the last
+    port used, then 9083, then any free port.
 
     Raises:
         ServiceError: the port is in use, the disk is full, the server is not ready in time, or the

@@ -71,9 +71,7 @@ def start_s3(settings: Settings, *, port: int = 0) -> S3Server:
     """Start a server, or return the running one, once it answers a request.
 
     Its data is kept in `<home>/services/s3`. The first start creates keys and bucket `hudilab`.
-
-    Args:
-        port: 0 tries the last port used, then 9000, then any free port.
+    Port 0 tries the last port used, then 9000, then any free port.
 
     Raises:
         ServiceError: the port is in use, the disk is full, the server is not ready in time, or the

@@ -73,11 +73,6 @@ def kubernetes(
     from hudilab.operations.ship.kubernetes import application
     from hudilab.runtime.settings import load_settings
 
-    manifest = application(
-        load_settings(runtime),
-        image=image,
-        namespace=namespace,
-        service_account=service_account,
-        executors=executors,
-    )
+    who = {"namespace": namespace, "service_account": service_account}
+    manifest = application(load_settings(runtime), image=image, executors=executors, **who)
     print(json.dumps(manifest, indent=2))
