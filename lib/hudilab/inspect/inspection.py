@@ -121,10 +121,7 @@ class Inspection:
         )
 
     def content(self, time: str) -> dict[str, Any]:
-        """Return the whole content of an instant's files, as plain values.
-
-        Args:
-            time: The instant as in its file name, or its time as in the report.
+        """Return the whole content of the files of an instant: as in its name, or in the report.
 
         Raises:
             InspectError: The instant does not exist, or its file is damaged.

@@ -136,8 +136,7 @@ def catalog_of(spark: SparkSession, settings: Settings, spec: TableSpec, place: 
 def prepare(settings: Settings, *, run_id: str = "", table: str = "", database: str = "") -> Place:
     """Locate a table of this run (by default the configured one); print what was rewritten.
 
-    Args:
-        run_id: Gives the run a root of its own below the warehouse.
+    A `run_id` gives the run a root of its own below the warehouse.
 
     Raises:
         PathError: A local warehouse is not writable; raised before anything is written.

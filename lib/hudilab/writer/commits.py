@@ -77,10 +77,8 @@ class Commits:
     def roll_back_unfinished(self, options: Mapping[str, str], *, wait: bool) -> None:
         """Roll back what a dead or replaced driver was writing, so that it can no longer commit.
 
-        Args:
-            options: The options of a write.
-            wait: Other writers may be alive; leave their writes alone until they end or their
-                heartbeats stop.
+        With `wait`, other writers may be alive: leave their writes alone until they end or their
+        heartbeats stop. `options` are those of a write.
 
         Raises:
             StreamError: Another writer is still alive after 10 minutes.

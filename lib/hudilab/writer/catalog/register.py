@@ -42,13 +42,8 @@ class Catalog:
     Hudi's own sync runs within the write, so its failure would fail a batch that is committed. Here
     it runs after the batch, in a thread, and a batch waits 10 seconds at most. A failure is printed
     to stderr once, not for every batch; from then on no batch waits, and the first attempt that
-    succeeds registers all that came in the meantime. Source: Hudi 1.2 `HiveSyncTool`.
-
-    Attributes:
-        place: Where the table is.
-
-    Args:
-        metastore: None: nothing is registered.
+    succeeds registers all that came in the meantime. Without a metastore nothing is registered.
+    Source: Hudi 1.2 `HiveSyncTool`.
     """
 
     def __init__(
@@ -81,10 +76,8 @@ class Catalog:
     def register(self, patience: float = 30.0) -> bool:
         """Register what is committed; return whether the metastore has it now.
 
-        Call it at a stream's end too: batches do not wait for a metastore that failed before.
-
-        Args:
-            patience: In seconds; an attempt that takes longer continues in the background.
+        Call it at a stream's end too: batches do not wait for a metastore that failed before. An
+        attempt that takes longer than `patience` seconds continues in the background.
         """
         if self._metastore is None or not self._has_ended(patience):
             return False
