@@ -121,7 +121,7 @@ class Inspection:
         )
 
     def content(self, time: str) -> dict[str, Any]:
-        """Return the whole content of the files of an instant: as in its name, or in the report.
+        """Return all that an instant's files hold, as plain values; `time`: of a name or a report.
 
         Raises:
             InspectError: The instant does not exist, or its file is damaged.

@@ -209,9 +209,7 @@ def iso(moment: datetime | None) -> str | None:
     """Return a moment as ISO 8601 in UTC with milliseconds."""
     if moment is None:
         return None
-    return (
-        moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"
-    )
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def size(count: float) -> str:

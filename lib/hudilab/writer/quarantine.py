@@ -90,11 +90,7 @@ class Quarantine:
             self._cached = None
 
     def _put(
-        self,
-        bad: DataFrame,
-        count: int,
-        stamp: Stamp,
-        fenced: Callable[[DataFrame], DataFrame],
+        self, bad: DataFrame, count: int, stamp: Stamp, fenced: Callable[[DataFrame], DataFrame]
     ) -> None:
         if not self._known:
             found = (commit.stamp for commit in self._commits.newest_first() if commit.stamp)
