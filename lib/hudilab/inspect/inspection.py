@@ -121,7 +121,9 @@ class Inspection:
         )
 
     def content(self, time: str) -> dict[str, Any]:
-        """Return all that an instant's files hold, as plain values; `time`: of a name or a report.
+        """Return the whole content of an instant's files, as plain values.
+
+        `time` is the instant as in its file name, or its time as in the report.
 
         Raises:
             InspectError: The instant does not exist, or its file is damaged.

@@ -36,7 +36,7 @@ def text(found: Inspection, *, width: int, color: bool) -> str:
 
 
 def view(found: Inspection, limit: int = INSTANTS, width: int = WIDE) -> RenderableType:
-    """Return the view with at most `limit` instants and partitions; fewer columns if not wide."""
+    """Return the view, with `limit` instants and partitions at most, for a terminal of a width."""
     report = found.report
     parts: list[RenderableType] = [_head(found), Text("")]
     parts += [_instants(found, limit, width >= WIDE), Text("")]
