@@ -9,13 +9,7 @@ from pathlib import Path
 
 from hudilab.errors import PathError
 
-__all__ = [
-    "Place",
-    "checkpoint_of_table",
-    "local_path",
-    "locate",
-    "rewrite_scheme",
-]
+__all__ = ["Place", "checkpoint_of_table", "local_path", "locate", "rewrite_scheme"]
 
 _S3 = ("s3", "s3n", "s3a")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")

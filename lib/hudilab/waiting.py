@@ -18,10 +18,6 @@ def wait_for(
 ) -> None:
     """Poll `condition` ten times a second until it is true; its exceptions propagate.
 
-    Args:
-        what: What is awaited, for the error message.
-        remedy: What to do if it does not happen, for the error message.
-
     Raises:
         WaitError: the condition is still false after `seconds`.
     """

@@ -16,15 +16,7 @@ __all__ = ["Output", "run"]
 
 @dataclass(frozen=True)
 class Output:
-    """What to print.
-
-    Attributes:
-        as_json: The report as JSON.
-        html: The file for the page.
-        check: Only the health checks.
-        instant: The content of one instant's files.
-        limit: Number of instants and partitions in the text.
-    """
+    """What to print; `limit` is the number of instants and partitions in the text."""
 
     as_json: bool
     html: Path | None

@@ -23,11 +23,7 @@ RECENT = 50  # newest batches, searched for two writers
 
 
 def check_health(facts: Facts, now: datetime, stuck: float) -> list[Health]:
-    """Return all checks, in a fixed order.
-
-    Args:
-        stuck: Seconds without activity after which a pending instant counts as stuck.
-    """
+    """Return all checks, in a fixed order; an instant is stuck after `stuck` idle seconds."""
     return [
         _small_files(facts),
         _compaction(facts),
@@ -82,19 +78,15 @@ def _compaction(facts: Facts) -> Health:
     return _health("compaction", not behind, detail, remedy)
 
 
-def _last_sign(facts: Facts, event: Event) -> float:
-    """Return when a pending instant's writer was last active."""
-    return max(event.touched, facts.signs.get(event.time, 0.0))
-
-
 def _left(facts: Facts, now: datetime, stuck: float, actions: tuple[str, ...]) -> list[Event]:
+    """Return the pending instants whose writers were last active too long ago."""
     moment = now.timestamp()
     return [
         event
         for event in facts.events
         if not event.is_done
         and event.action in actions
-        and moment - _last_sign(facts, event) > stuck
+        and moment - max(event.touched, facts.signs.get(event.time, 0.0)) > stuck
     ]
 
 

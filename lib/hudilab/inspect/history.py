@@ -20,13 +20,8 @@ class History:
     """The archived timeline of layout 2, read on demand; empty if the table has none."""
 
     def __init__(self, store: Store, folder: str, utc: bool) -> None:
-        self._store, self._folder, self._utc = store, folder, utc
+        self._store, self.folder, self._utc = store, folder, utc
         self._events: list[Event] | None = None
-
-    @property
-    def exists(self) -> bool:
-        """Return whether the table has an archived timeline."""
-        return bool(self._folder)
 
     def events(self) -> list[Event]:
         """Return the archived instants, oldest first."""
@@ -40,7 +35,7 @@ class History:
         """Return the content of the archived instants of these times, as `parse_content` does."""
         if not times:
             return {}
-        where = f"{self._store.uri}/{self._folder}"
+        where = f"{self._store.uri}/{self.folder}"
         return {
             row["instantTime"]: parse_content(row["metadata"], where)
             for row in self._rows(["instantTime", "metadata"], times)
@@ -61,12 +56,12 @@ class History:
     def _files(self) -> list[str]:
         """Return the Parquet files of the newest snapshot."""
         try:
-            version = self._store.read(f"{self._folder}/_version_").decode().strip()
-            manifest = json.loads(self._store.read(f"{self._folder}/manifest_{version}"))
-            return [f"{self._folder}/{file['fileName']}" for file in manifest["files"]]
+            version = self._store.read(f"{self.folder}/_version_").decode().strip()
+            manifest = json.loads(self._store.read(f"{self.folder}/manifest_{version}"))
+            return [f"{self.folder}/{file['fileName']}" for file in manifest["files"]]
         except (ValueError, KeyError, TypeError):
             raise InspectError(
-                f"the archived timeline {self._store.uri}/{self._folder} is damaged: its manifest "
+                f"the archived timeline {self._store.uri}/{self.folder} is damaged: its manifest "
                 "cannot be read; restore the folder from a backup, then try again: "
                 "hudilab inspect TABLE"
             ) from None
@@ -75,7 +70,7 @@ class History:
         self, columns: Sequence[str], times: Collection[str] | None = None
     ) -> list[dict[str, Any]]:
         """Return columns of the archived instants, all or those of some times."""
-        if not self._folder:
+        if not self.folder:
             return []
         read = partial(self._rows_of, columns=columns, times=None if times is None else set(times))
         return [row for rows in self._store.each(read, self._files()) for row in rows]

@@ -14,17 +14,7 @@ from hudilab.errors import InspectError
 from hudilab.inspect.files.entries import Vanished
 from hudilab.inspect.files.store import Store, open_store
 from hudilab.inspect.health import batches, check_health
-from hudilab.inspect.model import (
-    Event,
-    Instant,
-    Partition,
-    Report,
-    Slice,
-    Stat,
-    Table,
-    Writer,
-    iso,
-)
+from hudilab.inspect.model import Event, Instant, Partition, Report, Slice, Stat, Table, Writer, iso
 from hudilab.inspect.options import Options
 from hudilab.inspect.reach import find_reach
 from hudilab.inspect.rows import count_snapshot
@@ -133,8 +123,7 @@ class Inspection:
     def content(self, time: str) -> dict[str, Any]:
         """Return the whole content of an instant's files, as plain values.
 
-        Args:
-            time: The instant as in its file name, or its time as in the report.
+        `time` is the instant as in its file name, or its time as in the report.
 
         Raises:
             InspectError: The instant does not exist, or its file is damaged.

@@ -32,7 +32,6 @@ class Stat(NamedTuple):
     writes: int
     updates: int
     deletes: int
-    inserts: int
     bytes: int
 
 
@@ -178,11 +177,7 @@ class Health:
 
 @dataclass(frozen=True)
 class Report:
-    """The report; it has the fields of the JSON, in the same order.
-
-    Attributes:
-        notes: What the report lacks, and why; mostly empty.
-    """
+    """The report; it has the fields of the JSON, in the same order."""
 
     table: Table
     instants: tuple[Instant, ...]
@@ -190,7 +185,7 @@ class Report:
     writers: tuple[Writer, ...]
     reach: Reach
     health: tuple[Health, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # what the report lacks, and why; mostly empty
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""
@@ -214,9 +209,7 @@ def iso(moment: datetime | None) -> str | None:
     """Return a moment as ISO 8601 in UTC with milliseconds."""
     if moment is None:
         return None
-    return (
-        moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"
-    )
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def size(count: float) -> str:

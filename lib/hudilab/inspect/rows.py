@@ -46,9 +46,9 @@ def _has_rows_in_logs(part: Slice) -> bool:
 def _footer_rows(store: Store, path: str) -> int:
     """Return the number of rows in a Parquet file."""
     try:
-        tail = store.tail(path, FOOTER)
+        tail = store.read(path, FOOTER)
         if (size := footer_size(tail)) > len(tail):
-            tail = store.tail(path, size)
+            tail = store.read(path, size)
         return count_rows(tail)
     except Damaged:
         raise InspectError(
@@ -58,11 +58,7 @@ def _footer_rows(store: Store, path: str) -> int:
 
 
 def count_snapshot(store: Store, groups: int) -> int:
-    """Count the rows of a snapshot query with hudi-rs, batch by batch.
-
-    Args:
-        groups: How many file groups a snapshot query reads; hudi-rs has to see as many.
-    """
+    """Count the rows of a snapshot query with hudi-rs, which has to see that many file groups."""
     from hudi import HudiReadOptions, HudiTableBuilder
 
     # hudi-rs percent-decodes URIs, but not paths.

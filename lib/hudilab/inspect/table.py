@@ -16,13 +16,7 @@ from hudilab.inspect.model import Commit, Event, Partition, Slice
 from hudilab.inspect.properties import read_table_properties
 from hudilab.inspect.rows import with_rows
 from hudilab.inspect.slices import View, build_slices, parse_file
-from hudilab.inspect.timeline import (
-    WRITES,
-    events_of,
-    parse_commit,
-    parse_content,
-    read_commits,
-)
+from hudilab.inspect.timeline import WRITES, events_of, parse_commit, parse_content, read_commits
 
 __all__ = ["Facts", "read_facts"]
 
@@ -38,7 +32,6 @@ class Facts:
     Attributes:
         events: The active timeline, oldest first.
         archived: The archived timeline, oldest first; None if it was not read.
-        archive: The archived timeline itself, read on demand.
         unread: The folder of an archive that cannot be read, relative to the table; mostly empty.
         commits: Contents of completed writes, by time.
         slices: All committed slices, by partition, file group and instant.
@@ -68,7 +61,7 @@ class Facts:
     @property
     def has_history(self) -> bool:
         """Return whether there is an archived timeline."""
-        return self.archive.exists
+        return bool(self.archive.folder)
 
     def commit_of(self, event: Event) -> Commit | None:
         """Return what a completed write says; None for any other instant."""
@@ -107,10 +100,7 @@ def _partition(path: str, slices: list[Slice]) -> Partition:
 
 
 def read_facts(store: Store, *, archived: bool = False) -> Facts:
-    """Read a table; if it changes in the meantime, read it again.
-
-    Args:
-        archived: Also read the archived timeline and its commits.
+    """Read a table, with its archived timeline if asked; if it changes meanwhile, read it again.
 
     Raises:
         InspectError: Not a table, damaged, unreadable, or of an unsupported table version.

@@ -12,6 +12,7 @@ import json
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,14 +21,7 @@ from hudilab.inspect.files.entries import Entry
 from hudilab.inspect.files.store import Store, typed
 from hudilab.inspect.model import Commit, Event, Stat
 
-__all__ = [
-    "WRITES",
-    "events_of",
-    "moment",
-    "parse_commit",
-    "parse_content",
-    "read_commits",
-]
+__all__ = ["WRITES", "events_of", "moment", "parse_commit", "parse_content", "read_commits"]
 
 # Actions whose completed file lists what was written.
 WRITES = ("commit", "deltacommit", "replacecommit")
@@ -111,16 +105,13 @@ def _event(time: str, files: list[tuple[int, str, str | None, Entry]], utc: bool
     )
 
 
-def parse_content(data: bytes, path: str) -> dict[str, Any]:
-    """Return the content of a timeline file: Avro, or JSON as table version 6 writes it.
-
-    Args:
-        path: The file's URI.
+def parse_content(data: bytes, uri: str) -> dict[str, Any]:
+    """Return the content of the timeline file at a URI: Avro, or JSON as table version 6 writes it.
 
     Raises:
         InspectError: It is empty, truncated, or neither Avro nor JSON.
     """
-    try:
+    with suppress(Exception):  # whatever a damaged file makes a parser raise
         if data.startswith(_AVRO):
             import fastavro
 
@@ -129,14 +120,12 @@ def parse_content(data: bytes, path: str) -> dict[str, Any]:
             found = json.loads(data)
         if isinstance(found, dict):
             return found
-    except Exception:  # whatever a damaged file makes a parser raise
-        pass
     what = "is empty" if not data else "is damaged"
     raise InspectError(
-        f"the timeline file {path} {what}, as after a power failure, so what the instant wrote is "
+        f"the timeline file {uri} {what}, as after a power failure, so what the instant wrote is "
         "unknown; restore the file from a backup, or delete it, and the next write rolls the "
         "instant back: "
-        f"{typed(path, 'rm')}"
+        f"{typed(uri, 'rm')}"
     )
 
 
@@ -150,7 +139,6 @@ def parse_commit(content: Mapping[str, Any]) -> Commit:
             writes=stat.get("numWrites") or 0,
             updates=stat.get("numUpdateWrites") or 0,
             deletes=stat.get("numDeletes") or 0,
-            inserts=stat.get("numInserts") or 0,
             bytes=stat.get("totalWriteBytes") or 0,
         )
         for partition, found in (content.get("partitionToWriteStats") or {}).items()

@@ -101,10 +101,6 @@ def run_on_table(
 ) -> Iterator[str]:
     """Open a session, run a task on the table at a path or URI, or preview it; yield its lines.
 
-    Args:
-        command: The command's name, for the session and for the remedies.
-        task: Makes the task from the session and the table's URI.
-
     Raises:
         LabError: The table is not usable, or the task refuses; raised before anything is written.
     """

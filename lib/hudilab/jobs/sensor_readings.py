@@ -102,10 +102,6 @@ def write(
 ) -> StreamingQuery:
     """Run the stream from its checkpoint to its last batch; return its query.
 
-    Args:
-        options: Of these, the sizes, the trigger and where table services run.
-        catalog: registers the table after each batch.
-
     Raises:
         StreamError: The stream was refused or failed.
     """

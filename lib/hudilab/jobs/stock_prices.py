@@ -31,7 +31,6 @@ from hudilab.writer.spec import TableSpec
 
 __all__ = ["Options", "command", "run", "table_spec"]
 
-STARTS = {"earliest-offset": "earliest", "latest-offset": "latest"}
 PREVIEW = 5
 TABLE_TYPE = "COPY_ON_WRITE"  # MERGE_ON_READ gains little: benchmarks/README.md, Kafka
 
@@ -108,7 +107,7 @@ def _messages(
         spark.readStream.format("kafka")
         .options(**reader.spark_options())
         .option("subscribe", consumer.topic_name)
-        .option("startingOffsets", STARTS[consumer.startup_mode])
+        .option("startingOffsets", consumer.startup_mode.removesuffix("-offset"))
         .option("failOnDataLoss", options.fail_on_data_loss)
         .option("maxOffsetsPerTrigger", options.rows_per_batch)
         .load()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,10 @@ def defaults(notebook: Path) -> dict[str, Any]:
 
 def _literal(line: ast.stmt) -> tuple[str, Any]:
     """Return name and value of `NAME = literal`; the value is None for anything else."""
-    try:
+    with suppress(ValueError, TypeError):
         match line:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 return name, ast.literal_eval(value)
-    except (ValueError, TypeError):
-        pass
     return "", None
 
 

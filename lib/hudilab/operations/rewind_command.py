@@ -33,8 +33,7 @@ class Options:
     ] = None
     dry_run: DryRun = False
     stopped: Annotated[
-        bool,
-        typer.Option("--stopped", help="No writer is running; needed if that cannot be seen."),
+        bool, typer.Option("--stopped", help="No writer is running; needed if that cannot be seen.")
     ] = False
 
 

@@ -74,14 +74,12 @@ def run_notebooks(
 ) -> list[str]:
     """Run the notebooks in order, each with those of the given parameters that it declares.
 
+    Returns what the cells tagged `result` printed.
+
     Args:
-        given: (name, value) pairs of parameters, both as text.
         out: folder for the executed notebooks and their HTML; by default `<home>/executed`.
         timeout: seconds that one cell may take; 0 for no limit.
         exercises: Also run the cells of the exercises, with their solutions.
-
-    Returns:
-        What the cells tagged `result` printed.
 
     Raises:
         ParameterError: a notebook or parameter is wrong (raised before any kernel starts), or
@@ -243,11 +241,10 @@ def _has_started(cell: Any) -> bool:
 
 
 def _results(executed: Path) -> list[str]:
-    cells = nbformat.read(executed, as_version=4).cells
-    outputs = [
-        output
-        for cell in cells
+    return [
+        str(output.text).strip()
+        for cell in nbformat.read(executed, as_version=4).cells
         if "result" in cell.metadata.get("tags", [])
         for output in cell.outputs
+        if output.output_type == "stream"
     ]
-    return [str(output.text).strip() for output in outputs if output.output_type == "stream"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import sys
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
@@ -80,7 +81,8 @@ def supported() -> dict[str, str]:
 def run_checks(with_spark: bool = True, runtime: str = "") -> list[Check]:
     """Run all checks, cheapest first; start Spark only if every required check has passed."""
     try:
-        checks = [_python(), _packages(), _java(), _java_home(), _port(UI_PORT)]
+        java = _tried("java", lambda: find_java().notice)
+        checks = [_python(), _packages(), java, _java_home(), _port(UI_PORT)]
     except LabError as error:
         return [_failed("versions", error)]
     try:
@@ -88,9 +90,10 @@ def run_checks(with_spark: bool = True, runtime: str = "") -> list[Check]:
     except LabError as error:
         return [*checks, _failed("configuration", error)]
     checks.append(Check("configuration", True, True, f"{settings.source}", ""))
-    checks += [_jars(settings), _warehouse(settings), _kafka(settings)]
+    checks.append(_tried("jars", lambda: _jars(settings)))
+    checks += [_tried("warehouse", lambda: _warehouse(settings)), _kafka(settings)]
     if settings.on_cluster:
-        checks.append(_cluster(settings))
+        checks.append(_tried("cluster", lambda: _cluster(settings)))
     if with_spark and all(check.ok for check in checks if check.required):
         checks += _spark(settings)
     elif with_spark:
@@ -107,6 +110,13 @@ def _check(name: str, ok: bool, found: str, remedy: str) -> Check:
 def _failed(name: str, error: LabError) -> Check:
     found, _, remedy = str(error).rpartition("; ")
     return Check(name, False, True, found, remedy)
+
+
+def _tried(name: str, find: Callable[[], str]) -> Check:
+    try:
+        return Check(name, True, True, find(), "")
+    except LabError as error:
+        return _failed(name, error)
 
 
 def _python() -> Check:
@@ -131,18 +141,9 @@ def _installed(name: str) -> str:
         return "missing"
 
 
-def _java() -> Check:
-    try:
-        return Check("java", True, True, find_java().notice, "")
-    except LabError as error:
-        return _failed("java", error)
-
-
 def _java_home() -> Check:
-    problem = java_home_problem()
-    if problem is None:
-        return Check("JAVA_HOME", True, True, "unset or suitable", "")
-    return Check("JAVA_HOME", False, True, problem, "unset JAVA_HOME, or set it to a Java 17 home")
+    problem, remedy = java_home_problem(), "unset JAVA_HOME, or set it to a Java 17 home"
+    return _check("JAVA_HOME", problem is None, problem or "unset or suitable", remedy)
 
 
 def _port(port: int) -> Check:
@@ -156,27 +157,21 @@ def _port(port: int) -> Check:
     return Check("UI port", True, False, f"{port} is free", "")
 
 
-def _jars(settings: Settings) -> Check:
-    try:
-        paths = verify(settings.project / "jars", needed(settings))
-    except LabError as error:
-        return _failed("jars", error)
-    return Check("jars", True, True, ", ".join(path.name for path in paths), "")
+def _jars(settings: Settings) -> str:
+    paths = verify(settings.project / "jars", needed(settings))
+    return ", ".join(path.name for path in paths)
 
 
-def _warehouse(settings: Settings) -> Check:
-    try:
-        place = locate(
-            settings.warehouse_path,
-            settings.database_name,
-            settings.table_name,
-            is_local=settings.is_local,
-            home=settings.home,
-        )
-        check_place(place, settings)
-    except LabError as error:
-        return _failed("warehouse", error)
-    return Check("warehouse", True, True, place.warehouse, "")
+def _warehouse(settings: Settings) -> str:
+    place = locate(
+        settings.warehouse_path,
+        settings.database_name,
+        settings.table_name,
+        is_local=settings.is_local,
+        home=settings.home,
+    )
+    check_place(place, settings)
+    return place.warehouse
 
 
 def _kafka(settings: Settings) -> Check:
@@ -192,14 +187,11 @@ def _kafka(settings: Settings) -> Check:
     return Check("kafka", True, False, f"a server is listening at {servers}", "")
 
 
-def _cluster(settings: Settings) -> Check:
-    try:
-        master = check_cluster(settings, session_settings(settings, ()))
-        workers = worker_rows(master)
-    except LabError as error:
-        return _failed("cluster", error)
+def _cluster(settings: Settings) -> str:
+    master = check_cluster(settings, session_settings(settings, ()))
+    workers = worker_rows(master)
     size = f"{len(workers)} workers, {workers['cores'].sum()} cores"
-    return Check("cluster", True, True, f"{master.url}, {size}, UI {master.ui}", "")
+    return f"{master.url}, {size}, UI {master.ui}"
 
 
 def _spark(settings: Settings) -> list[Check]:

@@ -175,11 +175,7 @@ _Inside = Annotated[Text, AfterValidator(_inside)]
 class RunOptions(BaseModel):
     """Group spark.run.options: which script of the bundle starts which job, with which jar.
 
-    Attributes:
-        python: Path of the script in the bundle.
-        jarfile: Path of the jar in the bundle.
-        job: A module of hudilab.jobs.
-        arguments: The job's command line, quoted as in a shell.
+    `job` is a module of hudilab.jobs, `arguments` its command line, quoted as in a shell.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)

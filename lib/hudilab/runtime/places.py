@@ -68,9 +68,6 @@ def reset(spark: SparkSession, settings: Settings, *places: Place) -> None:
 def table_uri(table: str, settings: Settings, command: str) -> str:
     """Return the URI of the table that a command was given as a path or URI.
 
-    Args:
-        command: The command's name, for the remedies.
-
     Raises:
         TableError: It is not the place of a table, or it is on S3 without its settings.
         S3Error: The warehouse on S3 is not writable.
@@ -139,8 +136,7 @@ def catalog_of(spark: SparkSession, settings: Settings, spec: TableSpec, place: 
 def prepare(settings: Settings, *, run_id: str = "", table: str = "", database: str = "") -> Place:
     """Locate a table of this run (by default the configured one); print what was rewritten.
 
-    Args:
-        run_id: Gives the run a root of its own below the warehouse.
+    A `run_id` gives the run a root of its own below the warehouse.
 
     Raises:
         PathError: A local warehouse is not writable; raised before anything is written.
@@ -171,10 +167,8 @@ def check_writable(place: Place, home: Path | None = None) -> None:
     """Check that the table and its checkpoint can be created on this disk; S3 is not checked.
 
     Leaves nothing behind: it opens an unnamed file in the deepest existing directory. Permission
-    bits would not do: root passes them even on a read-only file system.
-
-    Args:
-        home: The lab's home; if that is what cannot be written, the error names it.
+    bits would not do: root passes them even on a read-only file system. The error names the lab's
+    home if that is what cannot be written.
 
     Raises:
         PathError: the table or the checkpoint cannot be created.

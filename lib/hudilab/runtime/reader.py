@@ -14,31 +14,14 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from hudilab.errors import ConfigError
 from hudilab.runtime.groups import KNOWN, TABLE_GROUP, Entry, Table, keys_of
 from hudilab.runtime.pipelines import PREFIX, shape_of
 
-__all__ = ["Groups", "Problems", "read_groups", "read_options"]
+__all__ = ["Groups", "read_groups", "read_options"]
 
 _ENTRY = TypeAdapter(Entry)
 _OTHER = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))
 _WANTED = {"string_type": "a string", "dict_type": "an object", "model_type": "an object"}
-
-
-class Problems:
-    """What is wrong with the environment and the files, to be raised as one error."""
-
-    def __init__(self) -> None:
-        self._texts: list[str] = []
-
-    def add(self, text: str) -> None:
-        """Add a problem and its remedy."""
-        self._texts.append(text)
-
-    def raise_all(self) -> None:
-        """Raise one ConfigError that lists all problems; do nothing if there are none."""
-        if self._texts:
-            raise ConfigError("; ".join(self._texts))
 
 
 @dataclass(frozen=True)
@@ -56,11 +39,11 @@ def read_options(file: Path) -> dict[str, str]:
     return {key: value.strip() for key, value in pairs if not key.startswith(("#", "!"))}
 
 
-def read_groups(files: Sequence[Path], project: Path, problems: Problems) -> Groups:
+def read_groups(files: Sequence[Path], project: Path, problems: list[str]) -> Groups:
     """Return the known groups of the files, each file's keys over those of the files before it.
 
-    What is wrong with a file becomes one problem, in which the file is named relative to `project`
-    if it is in there.
+    What is wrong with a file is added to `problems` as one text with the remedy, in which the file
+    is named relative to `project` if it is in there.
     """
     read = [_File.read(path, project) for path in files]
     merged = _Merged()
@@ -69,9 +52,9 @@ def read_groups(files: Sequence[Path], project: Path, problems: Problems) -> Gro
     models, faults = merged.validate()
     for file in read:
         if file.unreadable:
-            problems.add(f"{file.label} {file.unreadable}")
+            problems.append(f"{file.label} {file.unreadable}")
         elif found := dict.fromkeys(_faults(file, faults)):
-            problems.add(f"{file.label}: {'; '.join(found)}; fix the file")
+            problems.append(f"{file.label}: {'; '.join(found)}; fix the file")
     if not any(file.unreadable for file in read):
         _check_table(read, problems)
     return Groups(models, merged.origins)
@@ -193,7 +176,7 @@ def _faults(file: _File, merged: _Faults) -> Iterable[str]:
     yield from (f"group {name!r} appears {n} times" for name, n in file.names().items() if n > 1)
 
 
-def _check_table(files: Sequence[_File], problems: Problems) -> None:
+def _check_table(files: Sequence[_File], problems: list[str]) -> None:
     """Add a problem if no file has the table's group."""
     names = dict.fromkeys(name for file in files for name in file.names())
     if TABLE_GROUP in names:
@@ -202,7 +185,7 @@ def _check_table(files: Sequence[_File], problems: Problems) -> None:
     there = f"groups found: {shown or 'none'}"
     remedy = f"add it with the keys {', '.join(keys_of(Table))}"
     labels = " or ".join(file.label for file in files)
-    problems.add(f"no group {TABLE_GROUP!r} in {labels}; {there}; {remedy}")
+    problems.append(f"no group {TABLE_GROUP!r} in {labels}; {there}; {remedy}")
 
 
 def _check(shape: TypeAdapter[Any], data: object, where: str, keys: list[str]) -> list[str]:

@@ -35,10 +35,8 @@ def open_session(
     """Return a session with Hudi on its class path; reuse a live one if its settings match.
 
     Never downloads: jars come from `jars/`, verified against `jars.lock`. Prints nothing. Under
-    spark-submit, its class path and settings are checked instead.
-
-    Args:
-        names: use the settings' metastore, if any, for SQL; a job must not depend on it.
+    spark-submit, its class path and settings are checked instead. With `names`, SQL uses the
+    settings' metastore, if any; a job must not depend on it.
 
     Raises:
         JavaError: no suitable Java was found.

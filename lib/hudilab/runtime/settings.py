@@ -13,9 +13,9 @@ from pydantic_core import PydanticCustomError
 from hudilab.errors import ConfigError
 from hudilab.runtime.groups import (
     FILE,
-    METASTORE_GROUP,
     RUN_GROUP,
     TABLE_GROUP,
+    Client,
     Consumer,
     Hive,
     Producer,
@@ -24,20 +24,13 @@ from hudilab.runtime.groups import (
     servers,
 )
 from hudilab.runtime.pipelines import PREFIX, Pipeline, TopicPipeline
-from hudilab.runtime.reader import Groups, Problems, read_groups, read_options
+from hudilab.runtime.reader import Groups, read_groups, read_options
 
 __all__ = ["Runtime", "Settings", "load_settings", "project_root", "run_options"]
 
 Runtime = Literal["LOCAL", "DOCKER", "AWS"]
 _RUNTIMES: dict[str, Runtime] = {name: name for name in get_args(Runtime)}
-_BOOLEANS = {
-    "true": True,
-    "1": True,
-    "yes": True,
-    "false": False,
-    "0": False,
-    "no": False,
-}
+_BOOLEANS = dict.fromkeys(("true", "1", "yes"), True) | dict.fromkeys(("false", "0", "no"), False)
 
 
 @dataclass(frozen=True)
@@ -47,10 +40,8 @@ class Settings:
     Attributes:
         warehouse_path: As written in the file, or HUDILAB_WAREHOUSE.
         source: The file to edit: the runtime's own if it exists, else the base file.
-        consumer: Group consumer.config.0, if present; BOOTSTRAP_SERVERS overrides its servers.
-        producer: Group producer.config.0, if present; BOOTSTRAP_SERVERS overrides its servers.
-        run: Group spark.run.options, if present.
-        metastore: Group metastore, if present.
+        consumer, producer: Groups of Kafka, if present; BOOTSTRAP_SERVERS overrides their servers.
+        run, metastore: Groups spark.run.options and metastore, if present.
         pipelines: Groups pipeline.NAME, by NAME.
         origins: The file that each (group, key) was read from; see `origin`.
     """
@@ -111,7 +102,7 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
     """
     env = os.environ if env is None else env
     project = project_root(env)
-    problems = Problems()
+    problems: list[str] = []  # raised as one error
     given = _Environment(env, problems)
     warehouse = given.warehouse()
     chosen, is_local = given.runtime(runtime)
@@ -123,22 +114,19 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
     files = [file for file in files if _is_there(file)] or files[:1]
     groups = read_groups(files, project, problems) if usable else Groups({}, {})
     override = given.servers()
-    problems.raise_all()
-    models = dict(groups.models)
+    if problems:
+        raise ConfigError("; ".join(problems))
+    models = {
+        name: group.model_copy(update=override) if isinstance(group, Client) else group
+        for name, group in groups.models.items()
+    }
     table = models.pop(TABLE_GROUP).model_dump() | (
         {"warehouse_path": warehouse} if warehouse else {}
     )
-    alone = {"run": models.pop(RUN_GROUP, None), "metastore": models.pop(METASTORE_GROUP, None)}
     own = {name: models.pop(name) for name in groups.models if name.startswith(PREFIX)}
-    pipelines = {
-        name.removeprefix(PREFIX): group.model_copy(update=override)
-        if isinstance(group, TopicPipeline)
-        else group
-        for name, group in own.items()
-    }
-    others: dict[str, Any] = {**alone, "pipelines": pipelines} | {
-        name.partition(".")[0]: group.model_copy(update=override) for name, group in models.items()
-    }
+    others: dict[str, Any] = {"run": models.pop(RUN_GROUP, None)}
+    others["pipelines"] = {name.removeprefix(PREFIX): group for name, group in own.items()}
+    others |= {name.partition(".")[0]: group for name, group in models.items()}
     paths: dict[str, Any] = {"home": home, "conf_dir": conf, "project": project}
     paths |= {"source": files[-1], "origins": groups.origins}
     return Settings(chosen, is_local, **table, **paths, **others)
@@ -162,10 +150,7 @@ def project_root(env: Mapping[str, str] | None = None) -> Path:
 
 
 def run_options(settings: Settings, otherwise: str = "") -> RunOptions:
-    """Return the settings' group spark.run.options.
-
-    Args:
-        otherwise: An alternative remedy, appended to the error message.
+    """Return the settings' group spark.run.options; `otherwise` is added to the error's remedy.
 
     Raises:
         ConfigError: the settings do not have the group.
@@ -181,7 +166,7 @@ def run_options(settings: Settings, otherwise: str = "") -> RunOptions:
 class _Environment:
     """The environment variables that choose or override settings; collects what is wrong."""
 
-    def __init__(self, env: Mapping[str, str], problems: Problems) -> None:
+    def __init__(self, env: Mapping[str, str], problems: list[str]) -> None:
         self._env, self._problems = env, problems
 
     def warehouse(self) -> str:
@@ -190,14 +175,14 @@ class _Environment:
         try:
             no_credentials(path)
         except PydanticCustomError as error:
-            self._problems.add(f"{name} {error.message()}; remove them from it")
+            self._problems.append(f"{name} {error.message()}; remove them from it")
             return ""
         if path and not (_on_s3(path) or Path(path).is_absolute()):
             remedy = "set it to s3://<bucket>/<prefix> or an absolute path, or unset it"
-            self._problems.add(f"{name}={path!r} is not a warehouse; {remedy}")
+            self._problems.append(f"{name}={path!r} is not a warehouse; {remedy}")
         elif _on_s3(path) and _BOOLEANS.get(self._env.get("IS_LOCAL", "").strip().lower()):
             remedy = "unset IS_LOCAL, or set it to false"
-            self._problems.add(f"IS_LOCAL contradicts {name}={path!r}; {remedy}")
+            self._problems.append(f"IS_LOCAL contradicts {name}={path!r}; {remedy}")
         return path
 
     def runtime(self, argument: str) -> tuple[Runtime, bool]:
@@ -207,16 +192,16 @@ class _Environment:
         runtime = _RUNTIMES.get(asked.upper() or "LOCAL")
         if runtime is None:
             remedy = f"set it to one of {', '.join(_RUNTIMES)}, or leave it empty"
-            self._problems.add(f"{origin}={asked!r} is not a runtime; {remedy}")
+            self._problems.append(f"{origin}={asked!r} is not a runtime; {remedy}")
         word = self._env.get("IS_LOCAL", "")
         stated = _BOOLEANS.get(word.strip().lower())
         if word and stated is None:
             remedy = "set it to true or false, or unset it"
-            self._problems.add(f"IS_LOCAL={word!r} is not a boolean; {remedy}")
+            self._problems.append(f"IS_LOCAL={word!r} is not a boolean; {remedy}")
         follows = runtime in (None, "LOCAL")
         if runtime and asked and stated not in (None, follows):
             remedy = f"unset IS_LOCAL, or set it to {str(follows).lower()}"
-            self._problems.add(f"IS_LOCAL={word!r} contradicts {origin}={asked!r}; {remedy}")
+            self._problems.append(f"IS_LOCAL={word!r} contradicts {origin}={asked!r}; {remedy}")
         return runtime or "LOCAL", follows if stated is None else stated
 
     def directory(self, name: str, default: Path) -> tuple[Path, bool]:
@@ -231,7 +216,7 @@ class _Environment:
             problem = "is not a directory; set it to a directory, or unset it"
         else:
             return path, True
-        self._problems.add(f"{name}={str(path)!r} {problem}")
+        self._problems.append(f"{name}={str(path)!r} {problem}")
         return path, False
 
     def servers(self) -> dict[str, str]:
@@ -241,7 +226,7 @@ class _Environment:
             return {"bootstrap_servers": servers(named)} if named else {}
         except PydanticCustomError as error:
             remedy = "fix it, or unset it to use the servers in the settings file"
-            self._problems.add(f"BOOTSTRAP_SERVERS={named!r} {error.message()}; {remedy}")
+            self._problems.append(f"BOOTSTRAP_SERVERS={named!r} {error.message()}; {remedy}")
             return {}
 
 

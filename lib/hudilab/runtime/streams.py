@@ -91,11 +91,8 @@ def until_end(
 ) -> Generator[None, None, None]:
     """Yield now and then until all queries have ended by themselves, and once more after that.
 
-    One that fails leaves the others running; the failure is printed to stderr when it happens.
-
-    Args:
-        asked: Signals received so far (see `stop_on_signal`); one stops each query after its
-            current batch.
+    One that fails leaves the others running; the failure is printed to stderr when it happens. A
+    signal in `asked` (see `stop_on_signal`) stops each query after its current batch.
 
     Raises:
         StreamError: A query failed (raised at the end, with each cause), or the JVM ended.

@@ -207,10 +207,8 @@ def newest_rows(batch: DataFrame, spec: TableSpec, *, by_arrival: bool) -> DataF
     """Return the row of each key with the greatest ordering value; of equal ones, the last.
 
     Of a partitioned table with buckets, one task gets all rows of a bucket: Hudi reads the timeline
-    in each task, once for each partition that the task has rows of.
-
-    Args:
-        by_arrival: Return the last row of each key, as a table with COMMIT_TIME_ORDERING keeps it.
+    in each task, once for each partition that the task has rows of. With `by_arrival`, return the
+    last row of each key, as a table with COMMIT_TIME_ORDERING keeps it.
     """
     order = [F.col(ARRIVAL).desc()]
     if not by_arrival:

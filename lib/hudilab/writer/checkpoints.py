@@ -119,11 +119,8 @@ class CheckpointFiles:
         """Return what the sources' own logs hold of a batch; empty for sources without such logs.
 
         The offsets of a source of files are the number of its newest log entry, which alone names
-        the files. Every tenth entry of Spark's logs also holds all earlier ones.
-
-        Args:
-            before: The previous batch's offsets, as `offsets` returns them.
-            upto: The batch's own.
+        the files. Every tenth entry of Spark's logs also holds all earlier ones. `before` and
+        `upto` are the previous batch's offsets and its own, as `offsets` returns them.
         """
         earlier = _log_offsets(before)
         return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping, Set
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
@@ -61,9 +62,7 @@ class Commits:
         A commit can appear long after its completion time: a writer with a lock waits in between.
         """
         meta = self.meta()
-        if meta is None:
-            return []
-        return list(self._read(completed(meta), seen))
+        return [] if meta is None else list(self._read(completed(meta), seen))
 
     def instants(self) -> set[str]:
         """Return the instants of the active commits."""
@@ -78,10 +77,8 @@ class Commits:
     def roll_back_unfinished(self, options: Mapping[str, str], *, wait: bool) -> None:
         """Roll back what a dead or replaced driver was writing, so that it can no longer commit.
 
-        Args:
-            options: The options of a write.
-            wait: Other writers may be alive; leave their writes alone until they end or their
-                heartbeats stop.
+        With `wait`, other writers may be alive: leave their writes alone until they end or their
+        heartbeats stop. `options` are those of a write.
 
         Raises:
             StreamError: Another writer is still alive after 10 minutes.
@@ -92,13 +89,12 @@ class Commits:
         asked = self._jvm.java.util.HashMap()
         defaults = self._jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
         asked.putAll(defaults.getGlobalProps())
-        for name, value in options.items():
-            asked.put(name, value)
+        asked.putAll(dict(options))
         ends = time.monotonic() + PATIENCE
         client = self._jvm.org.apache.hudi.DataSourceUtils.createHoodieClient(
             self._jsc, "", self._table, options["hoodie.table.name"], asked
         )
-        try:
+        with closing(client):
             while True:
                 client.rollbackFailedWrites(meta)
                 meta = self.meta()
@@ -110,8 +106,6 @@ class Commits:
                         f"(instant {min(left)}); stop it, then restart this stream"
                     )
                 time.sleep(1)
-        finally:
-            client.close()
 
     def clear_half_made(self) -> None:
         """Remove what a driver left that died while creating the table: folders, but no rows.
@@ -165,15 +159,12 @@ class Commits:
         context = hudi.client.common.HoodieSparkEngineContext(self._jsc)
         config = hudi.common.config.HoodieMetadataConfig.newBuilder().enable(False).build()
         manager = hudi.common.table.view.FileSystemViewManager
-        view = manager.createInMemoryFileSystemView(context, meta, config)
-        try:
+        with closing(manager.createInMemoryFileSystemView(context, meta, config)) as view:
             view.loadAllPartitions()
             to_list = self._jvm.java.util.stream.Collectors.toList()
             partitions = {str(name) for name in view.getPartitionNames()}
             slices = (view.getLatestFileSlices(name).collect(to_list) for name in partitions)
             return [one for found in slices for one in found]
-        finally:
-            view.close()
 
     def schema(self) -> str:
         """Return the table's columns as Spark's JSON, from its newest commit; empty without one."""

@@ -5,6 +5,7 @@ Each call into the JVM takes a millisecond, and to read a file takes eight of th
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import cache, reduce
 from typing import Any, NamedTuple
 
@@ -98,23 +99,16 @@ def read_text(spark: SparkSession, uri: str) -> str:
     if (local := local_path(uri)) is not None and local.is_file():
         return local.read_text("utf-8")
     fs, path = file_system(spark, uri)
-    stream = fs.open(path)
-    try:
-        return str(
-            java_class(spark._jvm, "org.apache.commons.io.IOUtils").toString(stream, "UTF-8")
-        )
-    finally:
-        stream.close()
+    utils = java_class(spark._jvm, "org.apache.commons.io.IOUtils")
+    with closing(fs.open(path)) as stream:
+        return str(utils.toString(stream, "UTF-8"))
 
 
 def write_text(spark: SparkSession, uri: str, text: str) -> None:
     """Write or replace a small UTF-8 file."""
     fs, path = file_system(spark, uri)
-    stream = fs.create(path, True)
-    try:
+    with closing(fs.create(path, True)) as stream:
         stream.write(bytearray(text.encode()))
-    finally:
-        stream.close()
 
 
 def list_files(spark: SparkSession, uri: str) -> list[FileInfo]:

@@ -35,12 +35,7 @@ class FirstLoad:
         return options | {CLEAN: "false"} | ({INLINE: "false"} if self._spec.logs() else {})
 
     def check_new(self, done: int, newest: Stamp | None) -> None:
-        """Raise StreamError if the stream has had its first load.
-
-        Args:
-            done: The newest batch that the checkpoint has marked as done; -1 for none.
-            newest: The stream's newest stamp in the table.
-        """
+        """Raise StreamError if the stream has had its first load; `done` is -1 if no batch is."""
         if done >= 0 or (newest is not None and newest.batch > 0):
             raise StreamError(
                 f"{self._table} has had its first load; start the stream itself, which "

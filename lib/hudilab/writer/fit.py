@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import NamedTuple
+from functools import cache, partial
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -23,14 +24,6 @@ from hudilab.writer.upkeep.guards import foreign_groups
 __all__ = ["TableFit"]
 
 
-class _Rows(NamedTuple):
-    """What decides which rows can be stored, see `storable`."""
-
-    encoded: bool
-    by_arrival: bool
-    texts: tuple[str, ...]
-
-
 class TableFit:
     """Compares a spec with its table, which SQL and other streams may change in the meantime.
 
@@ -47,8 +40,8 @@ class TableFit:
         self._fills = fills
         self._columns = ""  # of the newest batch that the table takes
         # Each takes dozens of calls to the JVM: made once, not for each batch.
-        self._storable: dict[_Rows, Column] = {}
-        self._problems: dict[_Rows, Column] = {}
+        self._storable = cache(partial(storable, spec, table))
+        self._problem = cache(partial(row_problem, spec))
         self._texts: tuple[str, ...] = ()  # columns of the key that are strings
         self.kept: dict[str, str] = {}
         self.by_arrival, self.encodes = False, True
@@ -112,24 +105,17 @@ class TableFit:
         self._columns = columns
 
     def rows(self, batch: DataFrame, *, combine: bool) -> DataFrame:
-        """Return the rows to write; reading one that cannot be stored is an error.
-
-        Args:
-            combine: Return one row of each key.
-        """
-        spec, by_arrival = self._spec, self.by_arrival
-        key = _Rows(self.encodes, by_arrival, self._texts)
-        if key not in self._storable:
-            self._storable[key] = storable(spec, self._table, **key._asdict())
-        rows = batch.where(self._storable[key])
-        return newest_rows(rows, spec, by_arrival=by_arrival) if combine else rows
+        """Return the rows to write, one of each key if asked; one that cannot be stored raises."""
+        rows = batch.where(self._storable(**self._facts()))
+        return newest_rows(rows, self._spec, by_arrival=self.by_arrival) if combine else rows
 
     def problem(self) -> Column:
         """Return a column that says of each row why it cannot be stored; NULL if it can."""
-        key = _Rows(self.encodes, self.by_arrival, self._texts)
-        if key not in self._problems:
-            self._problems[key] = row_problem(self._spec, **key._asdict())
-        return self._problems[key]
+        return self._problem(**self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what decides which rows can be stored, see `storable`."""
+        return {"encoded": self.encodes, "by_arrival": self.by_arrival, "texts": self._texts}
 
     def forget_columns(self) -> None:
         """Compare the next batch's columns in any case."""

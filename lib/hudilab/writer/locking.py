@@ -42,7 +42,6 @@ def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[s
     Source: Hudi 1.2 `hoodie.write.concurrency.mode`.
 
     Args:
-        table: The table's URI.
         lock: Options of a Hudi lock provider; the default on a local disk is the table's own lock
             file, which another writer may take over a minute after its owner died.
 
@@ -89,11 +88,7 @@ def lock_name(provider: str) -> str:
 
 
 def lock_held(table: str, options: Mapping[str, str]) -> str:
-    """Return what to do about a table's lock that nobody releases.
-
-    Args:
-        options: The writer's `sharing_options`.
-    """
+    """Return what to do about a lock that nobody releases, from the writer's `sharing_options`."""
     path, expires = local_path(f"{table}/.hoodie/lock"), options.get(_EXPIRE)
     if path is None or not path.exists():
         return (

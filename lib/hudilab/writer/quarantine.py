@@ -33,10 +33,7 @@ class Quarantine:
     A batch's rows are put here before the others are written to the stream's table, so once that
     table has the batch, its quarantine has it too. A commit says which batch it holds, and a
     repeated batch is not put again; rows of batches that the stream's table no longer has, as after
-    a rewind, are deleted before they come again.
-
-    Args:
-        sharing: Of a shared table, its `sharing_options`.
+    a rewind, are deleted before they come again. `sharing`: a shared table's `sharing_options`.
 
     Raises:
         TableError: Another table is in this place.
@@ -93,11 +90,7 @@ class Quarantine:
             self._cached = None
 
     def _put(
-        self,
-        bad: DataFrame,
-        count: int,
-        stamp: Stamp,
-        fenced: Callable[[DataFrame], DataFrame],
+        self, bad: DataFrame, count: int, stamp: Stamp, fenced: Callable[[DataFrame], DataFrame]
     ) -> None:
         if not self._known:
             found = (commit.stamp for commit in self._commits.newest_first() if commit.stamp)

@@ -10,13 +10,7 @@ from typing import NamedTuple
 from hudilab.errors import StreamError
 from hudilab.formats import BATCH, COVERS, PREFIX, QUERY, SOURCE
 
-__all__ = [
-    "Checkpoint",
-    "Commit",
-    "Rules",
-    "Stamp",
-    "covers",
-]
+__all__ = ["Checkpoint", "Commit", "Rules", "Stamp", "covers"]
 
 FENCED = "another driver has taken over the checkpoint {}; let that one write, and stop this one"
 
@@ -97,11 +91,8 @@ def covers(before: str, upto: str, entries: Sequence[str] = ()) -> str:
 class Rules:
     """The rules for one stream, its checkpoint and its table; every refusal is a StreamError.
 
-    Args:
-        table: The table's URI, for messages.
-        place: The checkpoint's URI, for messages.
-        batches: The length of a bounded stream, else None.
-        shared: Whether other streams may write to the table too.
+    `table` and `place`, the checkpoint's URI, are for messages; `batches` is the length of a
+    bounded stream, else None; `shared`: other streams may write to the table too.
     """
 
     def __init__(self, table: str, place: str, batches: int | None, shared: bool) -> None:
@@ -164,8 +155,7 @@ class Rules:
     def check_locks(self, lock: str, others: Iterable[Commit]) -> None:
         """Refuse to write beside a writer that takes another lock: neither waits for the other.
 
-        Args:
-            others: Commits that appeared while this stream was running, its own too.
+        `others` are the commits that appeared while this stream was running, its own too.
         """
         for one in others:
             if one.lock and one.lock not in (lock, "true"):  # the lab's first locks had no name

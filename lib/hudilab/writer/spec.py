@@ -143,12 +143,9 @@ class TableSpec:
         return {INDEX: "SIMPLE"} | {name: value for name, value in rows if value is not None}
 
     def check_columns(self, types: Iterable[tuple[str, str]]) -> None:
-        """Raise TableError for a column whose value the stored changes would lose.
+        """Raise TableError for columns of `DataFrame.dtypes` whose values the changes would lose.
 
         Hudi 1.2 writes a DECIMAL into them as `{"zero":false}` or as bytes.
-
-        Args:
-            types: Name and type of each column, as `DataFrame.dtypes` has them.
         """
         lost = [name for name, kind in types if "decimal" in kind] if self.cdc else []
         if lost:
@@ -211,14 +208,11 @@ class TableSpec:
         """Return differences from an existing table's `hoodie.properties`, one message each."""
         messages = []
         for option in OPTIONS:
-            value = option.value(self)
-            wanted, stored = (
-                option.default if value is None else value,
-                option.in_properties(properties),
-            )
-            if option.label and wanted is not None and _plain(stored) != wanted:
+            value, stored = option.value(self), _plain(option.in_properties(properties))
+            wanted = option.default if value is None else value
+            if option.label and wanted is not None and stored != wanted:
                 messages.append(
-                    f"{option.label}: the table has {_plain(stored) or 'none'}, the spec has "
+                    f"{option.label}: the table has {stored or 'none'}, the spec has "
                     f"{wanted or 'none'}"
                 )
         return messages

@@ -27,22 +27,14 @@ class Damaged(Exception):
 
 
 def footer_size(tail: bytes) -> int:
-    """Return how many bytes at the end of a file its footer takes.
-
-    Args:
-        tail: The last bytes of the file.
-    """
+    """Return how many bytes at the end of a file its footer takes; `tail` is that end."""
     if len(tail) < _END or tail[-4:] != _MAGIC:
         raise Damaged
     return int.from_bytes(tail[-_END:-4], "little") + _END
 
 
 def count_rows(tail: bytes) -> int:
-    """Return the number of rows in a file.
-
-    Args:
-        tail: The last bytes of the file, with the whole footer.
-    """
+    """Return the number of rows in a file; `tail` is its end, with the whole footer."""
     footer = _footer(tail)
     for number, kind in footer.fields():
         if number == _ROWS and kind == _I64:
@@ -57,11 +49,7 @@ def count_rows(tail: bytes) -> int:
 def read_rows(
     data: bytes, columns: Sequence[str], key: str, keys: Collection[str] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield columns of the rows in a file: of all rows, or of those with one of these keys.
-
-    Args:
-        key: The column of the keys.
-    """
+    """Yield columns of the rows in a file: of all, or of those whose column `key` is in `keys`."""
     from arro3.io import read_parquet
 
     _footer(data).skip(_STRUCT)

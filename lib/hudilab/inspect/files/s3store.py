@@ -84,31 +84,20 @@ class S3Store:
     def _pages(self, **options: Any) -> list[dict[str, Any]]:
         """Return the pages of a listing, 1,000 keys each."""
         try:
-            pages: list[dict[str, Any]] = []
-            token: dict[str, str] = {}
-            while True:
-                pages.append(self._client.list_objects_v2(Bucket=self._bucket, **options, **token))
-                headers = pages[-1]["ResponseMetadata"]["HTTPHeaders"]
-                self._region = headers.get("x-amz-bucket-region", self._region)
-                if not pages[-1].get("IsTruncated"):
-                    return pages
-                token = {"ContinuationToken": pages[-1]["NextContinuationToken"]}
+            paginator = self._client.get_paginator("list_objects_v2")
+            pages = list(paginator.paginate(Bucket=self._bucket, **options))
         except self._errors as error:
             raise self._failed(error) from None
+        headers = pages[-1]["ResponseMetadata"]["HTTPHeaders"]
+        self._region = headers.get("x-amz-bucket-region", self._region)
+        return pages
 
-    def read(self, path: str) -> bytes:
-        """Return a file's content."""
-        return self._read(path)
-
-    def tail(self, path: str, size: int) -> bytes:
-        """Return the last bytes of a file: so many, or all that it has."""
-        return self._read(path, Range=f"bytes=-{size}")
-
-    def _read(self, path: str, **options: str) -> bytes:
+    def read(self, path: str, last: int | None = None) -> bytes:
+        """Return a file's content; with `last`, at most so many bytes at its end."""
+        part = {} if last is None else {"Range": f"bytes=-{last}"}
         try:
-            answer = self._client.get_object(
-                Bucket=self._bucket, Key=f"{self._prefix}{path}", **options
-            )
+            key = f"{self._prefix}{path}"
+            answer = self._client.get_object(Bucket=self._bucket, Key=key, **part)
             return bytes(answer["Body"].read())
         except self._errors as error:
             code = self._code(error)

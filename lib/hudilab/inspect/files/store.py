@@ -13,12 +13,7 @@ from hudilab.errors import InspectError
 from hudilab.formats import PROPERTIES
 from hudilab.inspect.files.entries import DEPTH, SKIPPED, Entry, S3Access, Vanished
 
-__all__ = [
-    "DiskStore",
-    "Store",
-    "open_store",
-    "typed",
-]
+__all__ = ["DiskStore", "Store", "open_store", "typed"]
 
 T = TypeVar("T")
 
@@ -40,11 +35,8 @@ class Store(Protocol):
     def files(self) -> list[Entry]:
         """Return all files of the table; the timeline is listed before the data."""
 
-    def read(self, path: str) -> bytes:
-        """Return a file's content."""
-
-    def tail(self, path: str, size: int) -> bytes:
-        """Return the last bytes of a file: so many, or all that it has."""
+    def read(self, path: str, last: int | None = None) -> bytes:
+        """Return a file's content; with `last`, at most so many bytes at its end."""
 
     def each(self, read: Callable[[str], T], paths: Iterable[str]) -> list[T]:
         """Return what a function returns for each path, in the same order."""
@@ -117,19 +109,12 @@ class DiskStore:
         except PermissionError as error:
             raise _denied(str(error.filename)) from None
 
-    def read(self, path: str) -> bytes:
-        """Return a file's content."""
-        return self._read(path, None)
-
-    def tail(self, path: str, size: int) -> bytes:
-        """Return the last bytes of a file: so many, or all that it has."""
-        return self._read(path, size)
-
-    def _read(self, path: str, size: int | None) -> bytes:
+    def read(self, path: str, last: int | None = None) -> bytes:
+        """Return a file's content; with `last`, at most so many bytes at its end."""
         try:
             with (self._root / path).open("rb") as file:
-                if size is not None:
-                    file.seek(max(0, os.fstat(file.fileno()).st_size - size))
+                if last is not None:
+                    file.seek(max(0, os.fstat(file.fileno()).st_size - last))
                 return file.read()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise Vanished(path) from None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hudilab.formats import many
 from hudilab.inspect.health import batches
-from hudilab.inspect.model import Event, Slice, iso, size
+from hudilab.inspect.model import Event, Health, Slice, iso, size
 from hudilab.inspect.timeline import moment
 from hudilab.inspect.views.text import about
 
@@ -34,9 +34,7 @@ def page(found: Inspection) -> str:
         "name": escape(table.name),
         "subtitle": escape(f"{table.type}, table version {table.version}, {table.uri}"),
         "tiles": "".join(_tile(name, value) for name, value in _tiles(found)),
-        "health": "".join(
-            _check(check.ok, check.check, check.detail, check.remedy) for check in report.health
-        ),
+        "health": "".join(map(_check, report.health)),
         "about": "".join(
             f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in about(found)
         ),
@@ -81,10 +79,10 @@ def _tiles(found: Inspection) -> list[tuple[str, str]]:
     ]
 
 
-def _check(ok: bool, check: str, detail: str, remedy: str) -> str:
-    told = f"<b>{'✓ ok' if ok else '✗ FAIL'}</b> {escape(check)}: {escape(detail)}"
-    after = f'<span class="remedy">→ <code>{escape(remedy)}</code></span>' if remedy else ""
-    return f'<li class="{"ok" if ok else "fail"}">{told}{after}</li>'
+def _check(its: Health) -> str:
+    told = f"<b>{'✓ ok' if its.ok else '✗ FAIL'}</b> {escape(its.check)}: {escape(its.detail)}"
+    after = f'<span class="remedy">→ <code>{escape(its.remedy)}</code></span>' if its.remedy else ""
+    return f'<li class="{"ok" if its.ok else "fail"}">{told}{after}</li>'
 
 
 def _ms(at: datetime | None) -> int | None:

@@ -24,23 +24,19 @@ INSTANTS, PARTITIONS, SLICES = 15, 10, 40
 WIDE = 116  # characters that fit all columns of the instants
 
 
-def text(found: Inspection, *, width: int, color: bool, limit: int = INSTANTS) -> str:
+def text(found: Inspection, *, width: int, color: bool) -> str:
     """Return the view as text of at most this width."""
     out = io.StringIO()
     # In a notebook rich would display the text itself, beside what is returned.
     console = Console(
         file=out, width=width, force_terminal=color, force_jupyter=False, highlight=False
     )
-    console.print(view(found, limit, width))
+    console.print(view(found, INSTANTS, width))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
 def view(found: Inspection, limit: int = INSTANTS, width: int = WIDE) -> RenderableType:
-    """Return the whole view, with at most `limit` instants and partitions.
-
-    Args:
-        width: Of the terminal; a narrow one gets fewer columns.
-    """
+    """Return the view, with `limit` instants and partitions at most, for a terminal of a width."""
     report = found.report
     parts: list[RenderableType] = [_head(found), Text("")]
     parts += [_instants(found, limit, width >= WIDE), Text("")]
@@ -193,9 +189,8 @@ def _ago(seconds: float) -> str:
 def _partitions(partitions: list[Partition], limit: int) -> RenderableType:
     if not partitions:
         return Text("No committed files.")
-    largest = sorted(partitions, key=lambda partition: (-partition.bytes, partition.path))[
-        : min(limit, PARTITIONS)
-    ]
+    by_size = sorted(partitions, key=lambda partition: (-partition.bytes, partition.path))
+    largest = by_size[: min(limit, PARTITIONS)]
     mean = sum(partition.bytes for partition in partitions) / len(partitions)
     skew = max(partition.bytes for partition in partitions) / mean if mean else 1.0
     title = (

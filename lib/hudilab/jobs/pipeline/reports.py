@@ -18,11 +18,7 @@ __all__ = ["Reports"]
 
 
 class Reports:
-    """Writes batches with a ledger, and says once of each what it did.
-
-    Args:
-        as_json: One JSON object a line, for machines.
-    """
+    """Writes batches with a ledger, and says once of each what it did, for machines as JSON."""
 
     def __init__(
         self, source: Source[Any], ledger: BatchLedger, place: Place, *, as_json: bool

@@ -41,10 +41,7 @@ class Running(NamedTuple):
     ) -> Iterator[str]:
         """Run the stream until its end or a signal; yield a line for each batch, and a last one.
 
-        Args:
-            trigger: Spark's; None writes what has arrived, then ends.
-            as_json: Yield JSON objects.
-            first_load: Write batch 0 alone, see `FirstLoad`.
+        Without a trigger, it writes what has arrived; `first_load` writes batch 0 alone.
 
         Raises:
             LabError: Source, checkpoint and table do not belong together, or the stream failed.

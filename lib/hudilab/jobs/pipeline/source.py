@@ -23,13 +23,9 @@ Group = TypeVar("Group", bound=Pipeline)
 
 
 class Source(ABC, Generic[Group]):
-    """A pipeline's source, as a stream or as a sample; errors name file, group and key.
+    """A pipeline's source, as a stream or as a sample; errors name file, group and key."""
 
-    Attributes:
-        unit: What `behind` counts.
-    """
-
-    unit: ClassVar[str]
+    unit: ClassVar[str]  # what `behind` counts
 
     def __init__(self, spark: SparkSession, settings: Settings, name: str, group: Group) -> None:
         self._spark, self._settings, self._name = spark, settings, PREFIX + name
@@ -53,11 +49,7 @@ class Source(ABC, Generic[Group]):
 
     @abstractmethod
     def stream(self, *, whole: bool = False) -> DataFrame:
-        """Return the rows as a stream.
-
-        Args:
-            whole: The first batch reads all that is there.
-        """
+        """Return the rows as a stream; with `whole`, its first batch reads all that is there."""
 
     @abstractmethod
     def sample(self) -> tuple[str, DataFrame] | None:
@@ -68,11 +60,7 @@ class Source(ABC, Generic[Group]):
 
     @abstractmethod
     def behind(self, progress: Mapping[str, Any], place: Place) -> int:
-        """Return how much the source holds that the table lacks after a batch, see `unit`.
-
-        Args:
-            progress: The batch's, as Spark reports it.
-        """
+        """Return how many `unit`s the table lacks after a batch with this progress."""
 
     def selected(self, rows: DataFrame) -> DataFrame:
         """Return the rows as the group's query makes them."""

@@ -21,7 +21,6 @@ from hudilab.runtime.pipelines import TopicPipeline
 
 __all__ = ["Topic"]
 
-STARTS = {"earliest-offset": "earliest", "latest-offset": "latest"}
 UNREADABLE = "kafka_value"  # with quarantine: the text of a message that does not fit the schema
 HEADER = 5  # bytes: a zero, and the number of the schema in the registry
 
@@ -87,7 +86,8 @@ class Topic(Source[TopicPipeline]):
     def stream(self, *, whole: bool = False) -> DataFrame:
         reader = self._spark.readStream.format("kafka").options(**self._client.spark_options())
         reader = reader.option("subscribe", self.group.topic_name)
-        reader = reader.option("startingOffsets", STARTS[self.group.startup_mode])
+        begin = self.group.startup_mode.removesuffix("-offset")
+        reader = reader.option("startingOffsets", begin)
         if not whole:
             reader = reader.option("maxOffsetsPerTrigger", self.group.messages_per_batch)
         return self.selected(self._rows(reader.options(**self.group.options()).load()))

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Annotated, Any
@@ -33,7 +34,6 @@ __all__ = ["Cluster", "find_cluster", "running_cluster", "start_cluster", "stop_
 
 NAME, HOST = "cluster", process.HOST
 USUAL_PORT = 7077
-PATIENCE = 60.0
 LEAST_MEMORY = 512  # MB; Spark refuses executors with less than 450
 # Workers remove the folders of applications that ended a week ago. Nothing can be killed over HTTP:
 # neither web UI knows which account of this machine is asking.
@@ -47,14 +47,7 @@ spark.master.ui.decommission.allow.mode DENY
 class Cluster:
     """A running master and its workers.
 
-    Attributes:
-        master: the master's URL, spark://host:port.
-        ui: the URL of its web UI.
-        pid: the master's process id.
-        workers: the workers' process ids.
-        cores: cores that each worker offers.
-        memory: memory that each worker offers, in MB.
-        log: the master's log.
+    `workers` are their process ids; `cores` and `memory` (MB) are what each of them offers.
     """
 
     master: str
@@ -84,7 +77,7 @@ def start_cluster(
     cores: int = 2,
     memory: str = "2g",
     port: int = 0,
-    patience: float = PATIENCE,
+    patience: float = process.PATIENCE,
 ) -> Cluster:
     """Start a master and its workers, or return the running ones, once all workers are alive.
 
@@ -137,14 +130,11 @@ def _start(
 
 
 def running_cluster(
-    settings: Settings, *, workers: int = 2, cores: int = 2, memory: str = "2g", port: int = 0
+    settings: Settings, *, workers: int = 2, cores: int = 2, memory: str = "2g"
 ) -> AbstractContextManager[Cluster]:
     """Run a cluster for a `with` block; one that was running before keeps running."""
-    return process.running(
-        lambda: find_cluster(settings),
-        lambda: start_cluster(settings, workers=workers, cores=cores, memory=memory, port=port),
-        lambda: stop_cluster(settings),
-    )
+    begin = partial(start_cluster, workers=workers, cores=cores, memory=memory)
+    return process.running(settings, find_cluster, begin, stop_cluster)
 
 
 def find_cluster(settings: Settings) -> Cluster | None:
@@ -154,24 +144,14 @@ def find_cluster(settings: Settings) -> Cluster | None:
     if found is None:
         return None
     about, workers = read_address(folder), map(process.find, _worker_folders(folder))
-    return Cluster(
-        about["url"],
-        about["ui"],
-        found.pid,
-        tuple(one.pid for one in workers if one is not None),
-        about["cores"],
-        about["memory"],
-        folder / "master.log",
-    )
+    pids, size = tuple(one.pid for one in workers if one), (about["cores"], about["memory"])
+    return Cluster(about["url"], about["ui"], found.pid, pids, *size, folder / "master.log")
 
 
 def stop_cluster(settings: Settings) -> int | None:
-    """End the cluster's applications, then stop its workers and its master.
+    """End the cluster's applications, then its workers and its master; return its id, if it ran.
 
     Only drivers that were started from this home are ended; others wait for another master.
-
-    Returns:
-        The master's process id, or None if none was running.
     """
     folder = settings.home / "services" / NAME
     if running := find_cluster(settings):
@@ -259,9 +239,7 @@ def _wait(
 
 
 def command(
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port; 0 picks 7077 or a free one.")
-    ] = 0,
+    port: Annotated[int, process.port_option(USUAL_PORT)] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Number of workers.")] = 2,
     cores: Annotated[int, typer.Option(min=1, help="Cores per worker.")] = 2,
     memory: Annotated[str, typer.Option(help="Memory per worker: 512m, 2g.")] = "2g",

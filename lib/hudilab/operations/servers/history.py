@@ -22,17 +22,11 @@ __all__ = ["History", "find_history", "start_history", "stop_history"]
 
 NAME, HOST = "history", process.HOST
 USUAL_PORT = 18080
-PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
 class History:
-    """A running history server.
-
-    Attributes:
-        ui: the URL of its pages.
-        events: the folder of event logs that it shows.
-    """
+    """A running history server; `ui` is its URL, `events` the folder of event logs it shows."""
 
     ui: str
     events: str
@@ -83,7 +77,7 @@ def start_history(settings: Settings, events: str = "", *, port: int = 0) -> His
     return process.start(folder, port, lambda: find_history(settings), begin, fits)
 
 
-def _wait(server: process.Launched, ui: str, patience: float = PATIENCE) -> None:
+def _wait(server: process.Launched, ui: str, patience: float = process.PATIENCE) -> None:
     what = f"the history server did not answer at {ui}"
     process.wait_until(
         lambda: _has_looked(ui), [server], why=spark.why, what=what, patience=patience
@@ -134,9 +128,7 @@ def _has_looked(ui: str) -> bool:
 
 
 def command(
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port; 0 picks 18080 or a free one.")
-    ] = 0,
+    port: Annotated[int, process.port_option(USUAL_PORT)] = 0,
     events: Annotated[str, typer.Option(help="Folder of event logs; default: the lab's own.")] = "",
 ) -> None:
     """Start Spark's history server, which shows finished applications."""

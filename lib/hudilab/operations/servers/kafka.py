@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import shlex
-import subprocess
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -26,13 +25,8 @@ from confluent_kafka.admin import (
 from hudilab.errors import ServiceError
 from hudilab.operations.servers import process
 from hudilab.operations.servers.folder import check_disk
-from hudilab.operations.servers.kafka_files import (
-    CA,
-    read_ports,
-    write_logging,
-    write_properties,
-)
-from hudilab.runtime.java.find import find_java
+from hudilab.operations.servers.kafka_files import CA, read_ports, write_logging, write_properties
+from hudilab.runtime.java.find import run_quietly
 from hudilab.runtime.java.jars import verify
 from hudilab.runtime.kafka.connection import CLIENT, Access, password, read_access
 from hudilab.runtime.kafka.topics import create_topics
@@ -43,19 +37,13 @@ __all__ = ["Broker", "find_broker", "running_broker", "start_broker", "stop_brok
 NAME, HOST = "kafka", process.HOST
 USUAL_PORT = 9092
 LEAST_FREE = 100_000_000  # bytes; Kafka creates 10 MB index files for each partition
-PATIENCE = 60.0
 PARTITIONS = 3  # of each topic that the settings name
 _why = partial(process.why_ended, "Kafka", "one of Kafka's ports")
 
 
 @dataclass(frozen=True)
 class Broker:
-    """A running broker.
-
-    Attributes:
-        bootstrap: the address that clients connect to.
-        ca: the certificate to trust, if clients need TLS and a user; else None.
-    """
+    """A running broker; `ca` is the certificate to trust, None if clients need no TLS and user."""
 
     bootstrap: str
     pid: int
@@ -131,14 +119,10 @@ def start_broker(
 
 
 def running_broker(
-    settings: Settings, *, port: int = 0, users: Mapping[str, str] | None = None
+    settings: Settings, *, users: Mapping[str, str] | None = None
 ) -> AbstractContextManager[Broker]:
     """Run a broker for a `with` block; one that was running before keeps running."""
-    return process.running(
-        lambda: find_broker(settings),
-        lambda: start_broker(settings, port=port, users=users),
-        lambda: stop_broker(settings),
-    )
+    return process.running(settings, find_broker, partial(start_broker, users=users), stop_broker)
 
 
 def find_broker(settings: Settings) -> Broker | None:
@@ -171,12 +155,7 @@ def _java(jars: Sequence[Path]) -> list[str]:
 
     File names are relative to the folder: Kafka and log4j2 take a comma for the end of a path.
     """
-    java = [str(find_java().home / "bin" / "java"), *process.JVM]
-    return [
-        *java,
-        *("-cp", os.pathsep.join(map(str, jars))),
-        "-Dlog4j2.configurationFile=log4j2.properties",
-    ]
+    return [*process.java_command(jars), "-Dlog4j2.configurationFile=log4j2.properties"]
 
 
 def _ports(folder: Path, port: int, secure: bool) -> dict[str, int]:
@@ -202,22 +181,14 @@ def _new_id() -> str:
 def _format(java: Sequence[str], folder: Path) -> None:
     """Format the data folder; needed only before the first start."""
     log, tool = folder / "kafka.log", ("kafka.tools.StorageTool", "format")
-    done = subprocess.run(
-        [*java, *tool, "-t", _new_id(), "-c", "server.properties"],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    done = run_quietly([*java, *tool, "-t", _new_id(), "-c", "server.properties"], cwd=folder)
     if done.returncode:
         with log.open("a", encoding="utf-8") as out:
             out.write(done.stdout + done.stderr)
         raise ServiceError(_why(done.stdout + done.stderr, done.returncode, log))
 
 
-def _wait(server: process.Launched, client: Access, patience: float = PATIENCE) -> None:
+def _wait(server: process.Launched, client: Access, patience: float = process.PATIENCE) -> None:
     """Wait until the broker answers a metadata request."""
     quiet = client.client_options() | {"log_level": 0, "reconnect.backoff.max.ms": 200}
     admin = None
@@ -236,7 +207,7 @@ def _wait(server: process.Launched, client: Access, patience: float = PATIENCE) 
     process.wait_until(answers, [server], why=_why, what=what, patience=patience)
 
 
-def _add_user(client: Access, user: str, password: str, patience: float = PATIENCE) -> None:
+def _add_user(client: Access, user: str, password: str, patience: float = process.PATIENCE) -> None:
     """Add a user by a request: every account on the machine could read a command's arguments."""
     admin = AdminClient(client.client_options() | {"log_level": 0})
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
@@ -252,9 +223,7 @@ def _add_user(client: Access, user: str, password: str, patience: float = PATIEN
 
 
 def command(
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port; 0 picks 9092 or a free one.")
-    ] = 0,
+    port: Annotated[int, process.port_option(USUAL_PORT)] = 0,
     user: Annotated[
         str, typer.Option(help="Require TLS and add this user; password: KAFKA_PASSWORD[_FILE].")
     ] = "",

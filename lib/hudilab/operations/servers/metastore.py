@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from hudilab.operations.servers import process
 from hudilab.operations.servers.folder import check_disk
 from hudilab.operations.servers.spark import LOGGING
 from hudilab.runtime.groups import METASTORE_GROUP
-from hudilab.runtime.java.find import find_java, spark_home
+from hudilab.runtime.java.find import spark_home
 from hudilab.runtime.settings import Settings, load_settings
 from hudilab.writer.catalog.metastore import SCHEME, trouble
 
@@ -24,7 +21,6 @@ __all__ = ["Metastore", "find_metastore", "start_metastore", "stop_metastore"]
 NAME, HOST = "metastore", process.HOST
 USUAL_PORT = 9083
 LEAST_FREE = 50_000_000  # bytes; a new database has 5 MB
-PATIENCE = 60.0
 PROGRAM = Path(__file__).with_suffix(".java")
 _why = partial(process.why_ended, "the metastore", "the metastore's port")
 # Of Spark's jars, those that Hive's metastore needs: with all of them it starts more slowly.
@@ -63,10 +59,8 @@ class Metastore:
 def start_metastore(settings: Settings, *, port: int = 0) -> Metastore:
     """Start a metastore, or return the running one, once it answers a request.
 
-    Its database, an embedded Derby, is kept in `<home>/services/metastore`.
-
-    Args:
-        port: 0 tries the last port used, then 9083, then any free port.
+    Its database, an embedded Derby, is kept in `<home>/services/metastore`. Port 0 tries the last
+    port used, then 9083, then any free port.
 
     Raises:
         ServiceError: the port is in use, the disk is full, the server is not ready in time, or the
@@ -122,25 +116,20 @@ def _command(folder: Path, port: int) -> list[str]:
         "log4j2.configurationFile": "log4j2.properties",
     }
     return [
-        *(str(find_java().home / "bin" / "java"), *process.JVM, *TRUSTED),
-        *("-cp", os.pathsep.join(map(str, jars))),
+        *process.java_command(jars, *TRUSTED),
         *(f"-D{name}={value}" for name, value in options.items()),
         "org.codehaus.commons.compiler.samples.ClassBodyDemo",
         *(f"@{PROGRAM.name}", str(port)),
     ]
 
 
-def _wait(server: process.Launched, port: int, patience: float = PATIENCE) -> None:
+def _wait(server: process.Launched, port: int, patience: float = process.PATIENCE) -> None:
     uri = f"{SCHEME}{HOST}:{port}"
     what = f"the metastore did not answer at {uri}"
     process.wait_until(lambda: not trouble(uri), [server], why=_why, what=what, patience=patience)
 
 
-def command(
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port; 0 picks 9083 or a free one.")
-    ] = 0,
-) -> None:
+def command(port: Annotated[int, process.port_option(USUAL_PORT)] = 0) -> None:
     """Start a Hive metastore, in which other programs find the tables by name."""
     server = start_metastore(load_settings(), port=port)
     print(server.describe())

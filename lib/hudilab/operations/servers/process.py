@@ -5,19 +5,21 @@ All servers share this code. They outlive the command that started them.
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import psutil
+import typer
 
 from hudilab.errors import ServiceError
 from hudilab.operations.servers.folder import locked, refuse_second, starting
-from hudilab.runtime.java.find import complaint
+from hudilab.runtime.java.find import complaint, find_java
 from hudilab.runtime.locks import find
 from hudilab.runtime.settings import Settings
 
@@ -32,8 +34,10 @@ __all__ = [
     "free_port",
     "has_port",
     "in_use",
+    "java_command",
     "launch",
     "port_of",
+    "port_option",
     "retry",
     "running",
     "start",
@@ -43,6 +47,7 @@ __all__ = [
 ]
 
 HOST = "127.0.0.1"
+PATIENCE = 60.0  # seconds until a server that does not answer is given up
 # A small heap and a fast start: a lesson's servers share two cores with Spark.
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
 
@@ -68,10 +73,8 @@ S = TypeVar("S", bound=Server)
 class Service(NamedTuple):
     """What `hudilab services` can do with a server.
 
-    Attributes:
-        command: the function behind `hudilab services start NAME`; its parameters are the options.
-        find: returns the server that runs in the settings' home, or None.
-        stop: stops it and keeps its data; returns its process id, or None if none was running.
+    The parameters of `command` are the options of `hudilab services start NAME`; `stop` returns the
+    process id, or None if none was running.
     """
 
     command: Callable[..., None]
@@ -82,10 +85,7 @@ class Service(NamedTuple):
 class Launched(NamedTuple):
     """A server that was started.
 
-    Attributes:
-        process: the server's process.
-        log: the file that its output is appended to.
-        mark: size of the log in bytes before the start.
+    `mark` is the size of its log before the start, in bytes.
     """
 
     process: psutil.Popen
@@ -141,15 +141,18 @@ def retry(folder: Path, begin: Callable[[], None]) -> None:
 
 @contextmanager
 def running(
-    look: Callable[[], S | None], begin: Callable[[], S], end: Callable[[], object]
+    settings: Settings,
+    look: Callable[[Settings], S | None],
+    begin: Callable[[Settings], S],
+    end: Callable[[Settings], object],
 ) -> Iterator[S]:
     """Run a server for a `with` block; one that was running before keeps running."""
-    before = look()
+    before = look(settings)
     try:
-        yield begin()
+        yield begin(settings)
     finally:
         if before is None:
-            end()
+            end(settings)
 
 
 def launch(
@@ -214,11 +217,7 @@ def wait_until(
 
 
 def why_ended(server: str, port: str, text: str, code: int, log: Path) -> str:
-    """Return one line on why a server ended, with the remedy if the disk or its port is the cause.
-
-    Args:
-        server, port: what the line calls them.
-    """
+    """Return one line on why a server ended; the remedy, if the disk or its port is the cause."""
     if "No space left on device" in text:
         return f"the disk of {log.parent} is full; free space, or set HUDILAB_HOME (log: {log})"
     if "Address already in use" in text:
@@ -226,22 +225,29 @@ def why_ended(server: str, port: str, text: str, code: int, log: Path) -> str:
     return f"{server} exited with code {code}: {complaint(text)}; see {log}"
 
 
-def stop(folder: Path, patience: float = 20) -> int | None:
-    """Terminate the folder's server; kill it if it has not ended after `patience` seconds.
-
-    Returns:
-        The server's process id, or None if none was running.
-    """
+def stop(folder: Path) -> int | None:
+    """Terminate the folder's server, or kill it after 20 s; return its process id, if it ran."""
     process = find(folder)
     if process is None:
         return None
     process.terminate()
     try:
-        process.wait(patience)
+        process.wait(20)
     except psutil.TimeoutExpired:
         process.kill()
-        process.wait(patience)
+        process.wait(20)
     return process.pid
+
+
+def java_command(jars: Iterable[Path], *flags: str) -> list[str]:
+    """Return the command of a small JVM with these jars on its class path."""
+    path = os.pathsep.join(map(str, jars))
+    return [str(find_java().home / "bin" / "java"), *JVM, *flags, "-cp", path]
+
+
+def port_option(usual: int) -> Any:
+    """Return the option of a command that starts a server; 0 is its default."""
+    return typer.Option(min=0, max=65535, help=f"Port; 0 picks {usual} or a free one.")
 
 
 def port_of(address: str) -> int:

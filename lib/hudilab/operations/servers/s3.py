@@ -11,16 +11,15 @@ from configparser import ConfigParser
 from configparser import Error as ParseError
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
-
-import typer
 
 from hudilab.errors import ServiceError
 from hudilab.operations.servers import process
 from hudilab.operations.servers.files import properties
 from hudilab.operations.servers.folder import check_disk
-from hudilab.runtime.java.find import complaint, find_java
+from hudilab.runtime.java.find import complaint
 from hudilab.runtime.java.jars import verify
 from hudilab.runtime.private import write_private
 from hudilab.runtime.settings import Settings, load_settings
@@ -31,7 +30,6 @@ NAME, HOST = "s3", process.HOST
 BUCKET = PROFILE = "hudilab"
 USUAL_PORT = 9000
 LEAST_FREE = 100_000_000  # bytes
-PATIENCE = 60.0
 # These override a profile's keys, and belong to another server.
 _OTHER_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
@@ -73,9 +71,7 @@ def start_s3(settings: Settings, *, port: int = 0) -> S3Server:
     """Start a server, or return the running one, once it answers a request.
 
     Its data is kept in `<home>/services/s3`. The first start creates keys and bucket `hudilab`.
-
-    Args:
-        port: 0 tries the last port used, then 9000, then any free port.
+    Port 0 tries the last port used, then 9000, then any free port.
 
     Raises:
         ServiceError: the port is in use, the disk is full, the server is not ready in time, or the
@@ -97,11 +93,7 @@ def start_s3(settings: Settings, *, port: int = 0) -> S3Server:
 
 def running_s3(settings: Settings, *, port: int = 0) -> AbstractContextManager[S3Server]:
     """Run a server for a `with` block; one that was running before keeps running."""
-    return process.running(
-        lambda: find_s3(settings),
-        lambda: start_s3(settings, port=port),
-        lambda: stop_s3(settings),
-    )
+    return process.running(settings, find_s3, partial(start_s3, port=port), stop_s3)
 
 
 def find_s3(settings: Settings) -> S3Server | None:
@@ -120,10 +112,7 @@ def stop_s3(settings: Settings) -> int | None:
 
 
 def serve(settings: Settings, address: str) -> NoReturn:
-    """Replace this process with the server, on the same data and keys.
-
-    Args:
-        address: the URL to listen at, which a container publishes.
+    """Replace this process with the server at a URL, on the same data and keys.
 
     Raises:
         ServiceError: the disk is full.
@@ -142,15 +131,9 @@ def _command(folder: Path, jars: Sequence[Path], address: str) -> list[str]:
     """Return the server's command, and write the files that it reads."""
     _write_logging(folder)
     _write_properties(folder, address)
-    java = (
-        str(find_java().home / "bin" / "java"),
-        *process.JVM,
-        "-cp",
-        os.pathsep.join(map(str, jars)),
-    )
     # Relative to the server's folder: no path can clash with Java's syntax for lists and URLs.
     run = "-Dlogback.configurationFile=logback.xml", "org.gaul.s3proxy.Main"
-    return [*java, *run, "--properties", "s3proxy.conf"]
+    return [*process.java_command(jars), *run, "--properties", "s3proxy.conf"]
 
 
 def _last_port(folder: Path) -> int:
@@ -206,7 +189,9 @@ def _write_logging(folder: Path) -> None:
     )
 
 
-def _wait(server: process.Launched, address: str, folder: Path, patience: float = PATIENCE) -> None:
+def _wait(
+    server: process.Launched, address: str, folder: Path, patience: float = process.PATIENCE
+) -> None:
     """Wait until the server lists its buckets; create ours if it is missing."""
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
@@ -244,11 +229,7 @@ def _why(text: str, code: int, log: Path) -> str:
     return f"S3Proxy exited with code {code}: {complaint(text)}; see {log}"
 
 
-def command(
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port; 0 picks 9000 or a free one.")
-    ] = 0,
-) -> None:
+def command(port: Annotated[int, process.port_option(USUAL_PORT)] = 0) -> None:
     """Start an S3 server with its own keys and bucket."""
     server = start_s3(load_settings(), port=port)
     print(server.describe())

@@ -54,7 +54,6 @@ def launch(
 
     Args:
         program: a class below `org.apache.spark.deploy`, then its arguments.
-        conf: the folder of the server's settings.
         jars: what it needs on its class path besides Hudi's and Spark's jars.
     """
     kind, *arguments = program

@@ -49,10 +49,7 @@ _SETTINGS = (
 def build_bundle(settings: Settings, out: Path | None = None) -> str:
     """Write the zip to `out`, by default `dist/hudilab-bundle.zip` in the project.
 
-    If it fails, an older zip stays as it is.
-
-    Returns:
-        One line: path, number of files, size in bytes, SHA-256.
+    If it fails, an older zip stays as it is. Returns a line: path, files, size in bytes, SHA-256.
 
     Raises:
         BundleError: the bundle cannot be built or written.

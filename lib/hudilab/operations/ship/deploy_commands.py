@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from hudilab.runtime.settings import Settings
 
 __all__ = ["deploy"]
 
@@ -31,9 +28,11 @@ def job(
 ) -> None:
     """Print the StartJobRun request, built from the settings for AWS."""
     from hudilab.operations.ship.deploy import job_run
+    from hudilab.runtime.settings import load_settings
 
+    settings = load_settings("AWS")
     request = job_run(
-        _settings(), application_id=application_id, role_arn=role_arn, to=to, python=python
+        settings, application_id=application_id, role_arn=role_arn, to=to, python=python
     )
     print(json.dumps(request, indent=2))
 
@@ -46,8 +45,9 @@ def permissions(
 ) -> None:
     """Print the policy of the job's role: only what the job needs."""
     from hudilab.operations.ship.deploy import permissions
+    from hudilab.runtime.settings import load_settings
 
-    policy = permissions(_settings(), account=account, to=to, cluster_arn=cluster_arn)
+    policy = permissions(load_settings("AWS"), account=account, to=to, cluster_arn=cluster_arn)
     print(json.dumps(policy, indent=2))
 
 
@@ -71,19 +71,8 @@ def kubernetes(
 ) -> None:
     """Print a SparkApplication for the Spark Operator, for: kubectl apply -f FILE."""
     from hudilab.operations.ship.kubernetes import application
-
-    manifest = application(
-        _settings(runtime),
-        image=image,
-        namespace=namespace,
-        service_account=service_account,
-        executors=executors,
-    )
-    print(json.dumps(manifest, indent=2))
-
-
-def _settings(runtime: str = "AWS") -> Settings:
-    """Load the settings on demand: loading them is slow, and the help needs none."""
     from hudilab.runtime.settings import load_settings
 
-    return load_settings(runtime)
+    who = {"namespace": namespace, "service_account": service_account}
+    manifest = application(load_settings(runtime), image=image, executors=executors, **who)
+    print(json.dumps(manifest, indent=2))

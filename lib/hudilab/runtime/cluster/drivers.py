@@ -40,10 +40,7 @@ def find_driver(home: Path, app: str) -> psutil.Process | None:
 
 
 def end_driver(driver: psutil.Process, patience: float = 15) -> None:
-    """Terminate a driver and its descendants; all are gone on return.
-
-    Args:
-        patience: Seconds to wait before killing what is still running.
+    """Terminate a driver and its descendants, kill them after `patience` seconds; all are gone.
 
     Raises:
         WaitError: the processes survive being killed.

@@ -196,9 +196,6 @@ def check_cluster(settings: Settings, asked: Mapping[str, str]) -> Master:
 def check_room(master: Master, conf: Mapping[str, str]) -> None:
     """Check that some worker has room for an executor; without one, the application would hang.
 
-    Args:
-        conf: The application's Spark settings.
-
     Raises:
         ServiceError: no worker has room; names what is short and which applications hold it.
     """

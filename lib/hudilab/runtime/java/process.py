@@ -59,8 +59,7 @@ def log_file() -> Path:
 def java_end(patience: float = 0.0) -> str | None:
     """Return how the JVM that this process started has ended, and the remedy; None if it runs.
 
-    Args:
-        patience: In seconds; a connection is lost a moment before its JVM has ended.
+    Waits for `patience` seconds: a connection is lost a moment before its JVM has ended.
     """
     from pyspark import SparkContext  # here: what submits and lists programs needs no pyspark
 

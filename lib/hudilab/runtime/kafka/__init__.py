@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hudilab.runtime.kafka.connection import Access, access, present
     from hudilab.runtime.kafka.sender import Sender, Sent, produce
-    from hudilab.runtime.kafka.topics import (
-        TopicIdentity,
-        check_topics,
-        create_topics,
-        topic_rows,
-    )
+    from hudilab.runtime.kafka.topics import TopicIdentity, check_topics, create_topics, topic_rows
 
 __all__ = [
     "Access",

@@ -20,10 +20,7 @@ __all__ = ["connect", "metadata"]
 
 
 def metadata(client: Access, patience: float) -> Any:
-    """Return what the brokers answer to a metadata request.
-
-    Args:
-        patience: Seconds until the request is given up, approximately.
+    """Return what the brokers answer to a metadata request within about `patience` seconds.
 
     Raises:
         KafkaError: no broker, an untrusted certificate, a refused login or the wrong protocol;
@@ -50,10 +47,7 @@ def metadata(client: Access, patience: float) -> Any:
 
 
 def connect(servers: str, patience: float) -> None:
-    """Check that one of the servers accepts connections.
-
-    Args:
-        patience: Seconds for each server.
+    """Check that one of the servers accepts connections, each within `patience` seconds.
 
     Raises:
         KafkaError: none does.

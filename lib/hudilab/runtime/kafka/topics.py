@@ -25,27 +25,21 @@ PATIENCE = 6.0  # seconds
 AGAIN = "check that the broker is running (hudilab services status kafka), then try again"
 
 
-def check_topics(
-    client: Access, topics: Sequence[str] = (), patience: float = PATIENCE
-) -> dict[str, int]:
+def check_topics(client: Access, topics: Sequence[str] = ()) -> dict[str, int]:
     """Return the number of partitions of each existing topic; `topics` must be among them.
 
     For MSK with IAM, only check that a server accepts connections, and return nothing.
-
-    Args:
-        topics: Names of topics that must exist.
-        patience: Seconds until the check gives up, approximately.
 
     Raises:
         KafkaError: no broker, an untrusted certificate, a refused login, the wrong protocol or a
             missing topic; names the cause and the remedy.
     """
     if client.iam:
-        connect(client.servers, patience)
+        connect(client.servers, PATIENCE)
         return {}
     found = {
         name: len(topic.partitions)
-        for name, topic in metadata(client, patience).topics.items()
+        for name, topic in metadata(client, PATIENCE).topics.items()
         if not name.startswith("__")
     }
     missing = [repr(name) for name in topics if name not in found]
@@ -65,11 +59,9 @@ def create_topics(
     afresh: bool = False,
     patience: float = PATIENCE,
 ) -> None:
-    """Create the topics (name: partitions) that do not exist.
+    """Create the topics (name: partitions) that do not exist; `afresh` deletes the others first.
 
-    Args:
-        afresh: Delete existing ones first.
-        patience: Seconds until each request is given up, approximately.
+    Each request is given up after about `patience` seconds.
 
     Raises:
         KafkaError: a topic exists with a different number of partitions, or the broker fails.

@@ -23,16 +23,11 @@ class Metastore(NamedTuple):
     database: str
 
 
-def _address(uri: str) -> tuple[str, int]:
-    """Return host and port of thrift://host:port."""
-    host, _, port = uri.removeprefix(SCHEME).rpartition(":")
-    return host.strip("[]"), int(port)
-
-
 def trouble(uri: str, seconds: float = ANSWER) -> str:
     """Ask a metastore for its status; return why there is no answer, or an empty text."""
+    host, _, port = uri.removeprefix(SCHEME).rpartition(":")
     try:
-        with socket.create_connection(_address(uri), seconds) as connection:
+        with socket.create_connection((host.strip("[]"), int(port)), seconds) as connection:
             connection.settimeout(seconds)
             connection.sendall(_CALL)
             reply = b""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from pyspark import InheritableThread
@@ -41,13 +42,8 @@ class Catalog:
     Hudi's own sync runs within the write, so its failure would fail a batch that is committed. Here
     it runs after the batch, in a thread, and a batch waits 10 seconds at most. A failure is printed
     to stderr once, not for every batch; from then on no batch waits, and the first attempt that
-    succeeds registers all that came in the meantime. Source: Hudi 1.2 `HiveSyncTool`.
-
-    Attributes:
-        place: Where the table is.
-
-    Args:
-        metastore: None: nothing is registered.
+    succeeds registers all that came in the meantime. Without a metastore nothing is registered.
+    Source: Hudi 1.2 `HiveSyncTool`.
     """
 
     def __init__(
@@ -80,10 +76,8 @@ class Catalog:
     def register(self, patience: float = 30.0) -> bool:
         """Register what is committed; return whether the metastore has it now.
 
-        Call it at a stream's end too: batches do not wait for a metastore that failed before.
-
-        Args:
-            patience: In seconds; an attempt that takes longer continues in the background.
+        Call it at a stream's end too: batches do not wait for a metastore that failed before. An
+        attempt that takes longer than `patience` seconds continues in the background.
         """
         if self._metastore is None or not self._has_ended(patience):
             return False
@@ -146,8 +140,7 @@ class Catalog:
         if self._is_ours:
             return ""
         jvm, config = self._spark._jvm, self._tool("HiveSyncConfig", metastore)
-        client = java_class(jvm, f"{HUDI}HoodieHiveSyncClient")(config, meta)
-        try:
+        with closing(java_class(jvm, f"{HUDI}HoodieHiveSyncClient")(config, meta)) as client:
             for suffix in ("", "_ro", "_rt") if self._spec.logs() else ("",):
                 name = self.place.name + suffix
                 if not client.tableExists(name):
@@ -159,8 +152,6 @@ class Catalog:
                         f"{metastore.database}.{name} is another table, at {there}; use another "
                         "table.name or another database.name of the metastore"
                     )
-        finally:
-            client.close()
         self._is_ours = True
         return ""
 
@@ -173,8 +164,7 @@ class Catalog:
         conf = java_class(jvm, "org.apache.hadoop.conf.Configuration")(conf)
         for key, value in {**CLIENT, "hive.metastore.uris": metastore.uri}.items():
             conf.set(key, value)
-        for key, value in self._options(metastore).items():
-            options.setProperty(key, value)
+        options.putAll(self._options(metastore))
         return java_class(jvm, HUDI + name)(options, conf)
 
     def _options(self, metastore: Metastore) -> dict[str, str]:

@@ -38,9 +38,7 @@ def check_drift(place: str, table: str, batch: str, policy: str, *, fills: bool 
     """Raise TableError if a table does not take a batch's columns; nothing has been written.
 
     Args:
-        place: The table's URI, for the message.
-        table: The table's schema, as Spark's JSON; empty if there is none yet.
-        batch: The batch's schema, as Spark's JSON.
+        table, batch: Their schemas, as Spark's JSON; the table's is empty if there is none yet.
         policy: See `TableSpec.schema`.
         fills: Whether Hudi writes null into columns that the batch lacks.
     """

@@ -24,7 +24,6 @@ def check_storable(
     """Raise TableError for columns that the table cannot store; nothing has been written.
 
     Args:
-        place: The table's URI, for the message.
         batch: The batch's schema, as Spark's JSON.
         named: Field of the TableSpec -> columns that it names, which the batch must have.
         merges_avro: Whether Hudi makes Avro records of stored rows, to merge new ones with them.

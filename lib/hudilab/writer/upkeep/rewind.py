@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -139,18 +140,10 @@ class Rewind:
     def _timeline(self) -> Any:
         return self._commits.meta().getActiveTimeline()
 
-    def _savepoints(self) -> list[str]:
-        done = self._timeline().getSavePointTimeline().filterCompletedInstants()
-        return [str(one.requestedTime()) for one in done.getInstants()]
-
     def _later(self) -> list[Commit]:
         """Return the completed commits after the savepoint, newest first."""
-        later = []
-        for commit in self._commits.newest_first():
-            if commit.instant <= self._to:
-                break
-            later.append(commit)
-        return later
+        commits = self._commits.newest_first()
+        return list(takewhile(lambda commit: commit.instant > self._to, commits))
 
     def _open_writes(self) -> list[str]:
         return sorted(one for one in self._commits.unfinished() if one > self._to)
@@ -161,7 +154,8 @@ class Rewind:
         )
 
     def _refuse_without_savepoint(self) -> None:
-        savepoints = self._savepoints()
+        done = self._timeline().getSavePointTimeline().filterCompletedInstants()
+        savepoints = [str(one.requestedTime()) for one in done.getInstants()]
         if self._to in savepoints:
             return
         there = f"its savepoints are {', '.join(savepoints)}" if savepoints else "it has none"
@@ -201,10 +195,12 @@ class Rewind:
                 break
         self._refuse_other_checkpoints(known)
         for query in sorted(set(later) - set(self._queries)):
+            given = ", ".join(one.uri for one in self._checkpoints)
             raise TableError(
-                f"{many(later[query], 'commit')} after {self._to} {_is_are(later[query])} of the "
-                f"stream {query}, whose checkpoint is not {self._uris()}; give the checkpoints of "
-                f"all streams: {self._again} --checkpoint URI"
+                f"{many(later[query], 'commit')} after {self._to} "
+                f"{'is' if later[query] == 1 else 'are'} of the stream {query}, whose checkpoint "
+                f"is not {given}; give the checkpoints of all streams: {self._again} "
+                "--checkpoint URI"
             )
         return kept
 
@@ -262,9 +258,6 @@ class Rewind:
                 f"alive; end it, or only its stream and add --stopped: {self._again} --stopped"
             )
 
-    def _uris(self) -> str:
-        return ", ".join(one.uri for one in self._checkpoints)
-
 
 def _restores_to(utils: Any, meta: Any, instant: Any) -> str:
     """Return the savepoint of a restore that was cut off; empty if it was not planned yet."""
@@ -281,10 +274,6 @@ def _is_running(process: int) -> bool:
         return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
-
-
-def _is_are(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 def _span(numbers: list[int]) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing
+from itertools import islice
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -228,14 +229,8 @@ class TableServices:
         return int(self._timeline().filterCompletedInstants().countInstants())
 
     def _found(self, wanted: list[str]) -> list[Commit]:
-        if not wanted:
-            return []
-        found = []
-        for one in self._commits.newest_first():
-            found += [one] if one.instant in wanted else []
-            if len(found) == len(wanted):
-                break
-        return found
+        found = (one for one in self._commits.newest_first() if one.instant in wanted)
+        return list(islice(found, len(wanted)))  # reads no further
 
     def _newest_write(self) -> Commit | None:
         commits = self._commits.newest_first()
@@ -279,18 +274,13 @@ class TableServices:
         return sum(planner.getDeletePaths(one, earliest).getRight().size() for one in partitions)
 
 
-@contextmanager
-def write_client(spark: SparkSession, table: str, options: Mapping[str, str]) -> Iterator[Any]:
+def write_client(
+    spark: SparkSession, table: str, options: Mapping[str, str]
+) -> AbstractContextManager[Any]:
     """Open Hudi's write client of a table, with the options of the session's settings."""
     jvm: Any = spark._jvm
-    asked = jvm.java.util.HashMap()
-    for name, value in options.items():
-        asked.put(name, value)
-    given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(asked)
+    given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(dict(options))
     client = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient(
         spark._jsparkSession, table, given, jvm.scala.Option.apply(None)
     )
-    try:
-        yield client
-    finally:
-        client.close()
+    return closing(client)

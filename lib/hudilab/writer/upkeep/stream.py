@@ -94,12 +94,7 @@ class StreamServices:
         return found | {plans: "false", scheduled: "true", CLEAN: "false"}
 
     def start(self, services: Mapping[str, str], options: Mapping[str, str]) -> None:
-        """Execute what a committed batch has planned, if it was to plan anything.
-
-        Args:
-            services: What `options` returned for the batch.
-            options: The options of the stream's writes.
-        """
+        """Execute what a committed batch has planned; `services` are what `options` gave it."""
         if not any(".schedule." in name for name in services):
             return
         spare = max(1, self._spark.sparkContext.defaultParallelism - 1)  # cores for the thread
