@@ -16,6 +16,7 @@ from hudilab.paths import Place
 from hudilab.runtime.places import LESSONS, prepare, reset
 from hudilab.runtime.session import describe, open_session
 from hudilab.runtime.settings import Settings, load_settings
+from hudilab.writer.files import delete_tree, list_files
 from hudilab.writer.spec import TableSpec
 
 __all__ = ["Lab", "start"]
@@ -71,6 +72,14 @@ class Lab:
         return sensor_stream(
             self.spark, rows_per_batch=rows_per_batch, **bounds, **self._made_of(0)
         )
+
+    def files(self, uri: str) -> list[str]:
+        """Return the files below a folder, as paths relative to it; none if there is no folder."""
+        return [file.path for file in list_files(self.spark, uri)]
+
+    def remove(self, uri: str) -> None:
+        """Delete a file or a folder, if it is there."""
+        delete_tree(self.spark, uri)
 
     def _made_of(self, sensors: int) -> dict[str, int]:
         return {"sensors": sensors or self.sizes.get("sensors", 1), "seed": self.sizes["seed"]}

@@ -65,3 +65,14 @@ def test_rows_come_with_the_lessons_seed_and_sensors(spark: SparkSession, lab: L
     assert rows.collect() == sensor_readings(spark, 20, first=3, sensors=2, seed=7).collect()
     assert lab.readings(20, sensors=1).select("sensor_id").distinct().count() == 1
     assert lab.stream(5, rows=20).columns == rows.columns
+
+
+def test_files_are_listed_and_removed(lab: Lab) -> None:
+    table = write(lab, 20)
+    file = ".hoodie/hoodie.properties"
+    assert file in lab.files(table)
+    for _ in range(2):  # the second time there is nothing to remove
+        lab.remove(f"{table}/{file}")
+        assert file not in lab.files(table)
+    lab.remove(table)
+    assert lab.files(table) == []
