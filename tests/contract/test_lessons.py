@@ -7,6 +7,7 @@ from pathlib import Path
 
 import nbformat
 from contract.checks import GRADE
+from share import share
 from terms import estimated, minutes
 
 from hudilab.operations.progress_command import named_exercises
@@ -38,15 +39,25 @@ def test_no_number_is_left_out() -> None:
     assert numbers == list(range(len(numbers)))
 
 
-def test_a_lesson_has_exercises_of_each_grade_and_something_to_take_home() -> None:
+def test_half_of_the_cells_of_a_lesson_use_nothing_of_the_lab() -> None:
+    """A learner sees Spark and Hudi."""
+    found = {lesson.name: share(lesson) for lesson in LESSONS}
+    assert {name: one for name, one in found.items() if 2 * one.without < one.cells} == {}
+
+
+def test_a_lesson_has_exercises_of_each_kind_and_something_to_take_home() -> None:
     *lessons, exam = LESSONS
     assert exam.name.endswith("_exam.ipynb")
     assert len(lessons) == 14
     for lesson in lessons:
         cells = nbformat.read(lesson, as_version=4).cells
         text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-        grades = [grade for grade, *_ in re.findall(GRADE, text)]
-        assert {"Easy", "Medium", "Hard"} <= set(grades), lesson.name
+        found = re.findall(GRADE, text)
+        predictions = sum("prediction" in cell.metadata.get("tags", ()) for cell in cells) // 2
+        assert {"Easy", "Medium", "Hard"} <= {grade for grade, *_ in found}, lesson.name
+        assert {"find the mistake", "design"} <= {kind for *_, kind in found}, lesson.name
+        assert predictions or "Predict " in text, lesson.name
+        assert len(found) + predictions >= 5, lesson.name
         assert len(re.findall(r"(?m)^## Take it home$", text)) == 1, lesson.name
 
 
