@@ -91,7 +91,10 @@ class Exercise:
         code = getattr(answer, "__code__", id(answer))
         tries[repr(answer) if _is_plain(answer) else code] = answer
         hint = f": {self._hint}" if len(tries) > 1 else ""
-        return f"{hint}; the solution is in the folded cell below" if len(tries) > 2 else hint
+        if len(tries) < 3:
+            return hint
+        joined = f"{hint} The" if hint.endswith("?") else f"{hint}; the"
+        return f"{joined} solution is in the folded cell below"
 
     def _compare(self, answer: Any) -> tuple[bool, str]:
         if not callable(self._right):

@@ -41,6 +41,7 @@ SMALL = 200_000
 _Failure: TypeAlias = PapermillExecutionError | DeadKernelError | CellTimeoutError
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _EXERCISES = frozenset({"exercise", "check", "solution"})  # tags of their cells
+_PREDICTION = "prediction"  # its check shares a cell with what the lesson goes on to use
 _SIZES = ("rows", "batches", "sensors", "tickers", "seed", "trigger_seconds")
 
 
@@ -170,9 +171,8 @@ def copy_notebook(notebook: Path, executed: Path, *, exercises: bool) -> None:
     """Copy the notebook to where it will be executed, without the exercises' cells unless asked."""
     nb = nbformat.read(notebook, as_version=4)
     if not exercises:
-        nb.cells = [
-            cell for cell in nb.cells if _EXERCISES.isdisjoint(cell.metadata.get("tags", []))
-        ]
+        tagged = [(set(cell.metadata.get("tags", [])), cell) for cell in nb.cells]
+        nb.cells = [cell for tags, cell in tagged if _PREDICTION in tags or not _EXERCISES & tags]
     nbformat.write(nb, executed)
 
 
