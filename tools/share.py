@@ -1,9 +1,9 @@
-"""The share of each lesson's code cells that use nothing of the lab: Spark, Hudi and Python alone.
+"""The share of each lesson's code cells that use only Spark, Hudi and Python, not the lab.
 
-`python tools/share.py [NOTEBOOK...]` prints it. A cell uses the lab when it imports from `hudilab`,
-or names what the lesson has imported from there, or `lab`, which `start` returns. A stricter count
-adds the cells that name an object which one of these calls has made, such as a table's spec or
-place. Cells of parameters, checks of exercises and the last one, which cleans up, do not count.
+`python tools/share.py [NOTEBOOK...]` prints it. A cell uses the lab if it imports from `hudilab`,
+uses a name imported from there, or uses `lab`, which `start` returns. The strict count also leaves
+out cells that use an object the lab made, such as a table's spec or place. Parameter cells, check
+cells and the cleanup cell do not count.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Share(NamedTuple):
     """What `share` counts in a lesson."""
 
     cells: int  # code cells that count
-    without: int  # of these, cells that name nothing of the lab
-    strictly: int  # of these, cells that name no object either that the lab made
+    without: int  # of these, cells that do not use the lab
+    strictly: int  # of these, cells that use no object made by the lab either
     names: int  # names that the lesson imports from the lab
 
 
@@ -57,7 +57,7 @@ def share(notebook: Path) -> Share:
 
 
 def _made(tree: ast.AST, makers: set[str]) -> set[str]:
-    """The names that a cell gives to what a call of one of the makers returns."""
+    """The names that a cell assigns to the result of a call of one of the makers."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from hudilab.lessons.lab import start
     from hudilab.lessons.sizes import check_sizes
     from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
-    from hudilab.lessons.timeline import data_files, instants
-    from hudilab.paths import Place, local_path
-    from hudilab.runtime.places import LESSONS, prepare, register, reset
+    from hudilab.lessons.timeline import instants
+    from hudilab.paths import Place
+    from hudilab.runtime.places import LESSONS, prepare, reset
     from hudilab.runtime.s3 import storage_options
     from hudilab.runtime.session import describe, open_session
     from hudilab.runtime.settings import load_settings
@@ -40,7 +40,6 @@ __all__ = [
     "TableSpec",
     "check_sizes",
     "closing_options",
-    "data_files",
     "delete_file",
     "describe",
     "drain",
@@ -48,12 +47,10 @@ __all__ = [
     "instants",
     "list_files",
     "load_settings",
-    "local_path",
     "open_session",
     "prepare",
     "progress_rows",
     "readings_table",
-    "register",
     "reset",
     "root_cause",
     "sensor_readings",
@@ -64,13 +61,13 @@ __all__ = [
 
 _MODULES = {
     "errors": ("LabError", "root_cause"),
-    "paths": ("Place", "local_path"),
+    "paths": ("Place",),
     "lessons.exercises": ("Exercise",),
     "lessons.lab": ("start",),
     "lessons.sizes": ("check_sizes",),
     "lessons.sources": ("readings_table", "sensor_readings", "sensor_stream"),
-    "lessons.timeline": ("data_files", "instants"),
-    "runtime.places": ("LESSONS", "prepare", "register", "reset"),
+    "lessons.timeline": ("instants",),
+    "runtime.places": ("LESSONS", "prepare", "reset"),
     "runtime.s3": ("storage_options",),
     "runtime.session": ("describe", "open_session"),
     "runtime.settings": ("load_settings",),

@@ -51,6 +51,7 @@ def added(number: int, text: str, *tags: str) -> Change:
 
 
 FIGURE = "plt.show() and the tag keep_output alone go together"
+PREDICTION = "each cell tagged prediction is followed by one tagged prediction and check"
 OF_CHECK = "the last line of 'product = Exercise("
 SIZES = "sensors=0 is less than 1; change it in the parameters cell or with -p NAME VALUE"
 BROKEN: list[tuple[str, Change, str]] = [
@@ -211,6 +212,13 @@ BROKEN: list[tuple[str, Change, str]] = [
         "exercises",
         lambda nb: nb.cells.__delitem__(slice(EXERCISE, SUMMARY)),
         "no exercise",
+    ),
+    # A prediction that nothing checks, and a check of a prediction that nobody made.
+    ("exercises", tagged(SESSION, "prediction"), PREDICTION),
+    (
+        "exercises",
+        tagged(CHECK, "prediction", "check", *checks.GOLDEN),
+        f"{PREDICTION}\nan exercise is not followed by its check and its solution at once",
     ),
     (
         "progress",

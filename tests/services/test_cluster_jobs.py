@@ -146,7 +146,7 @@ def test_executors_with_another_python(env: dict[str, str], tmp_path: Path) -> N
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("command", [pytest.param("doctor", marks=pytest.mark.deep), "submit"])
+@pytest.mark.parametrize("command", ["doctor", "submit"])
 def test_executors_that_do_not_start(
     env: dict[str, str], settings: Settings, tmp_path: Path, command: str
 ) -> None:

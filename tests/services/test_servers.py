@@ -49,7 +49,7 @@ def kind_of(name: services.Name) -> Kind:
     return Kind(name, partial(start, **options), functions.find, functions.stop, options)
 
 
-# All start alike: for every day one is enough, and the others have tests of their own.
+# All kinds start the same way, so one of them runs every day; the others have their own tests.
 DAILY = "s3"
 KINDS = [
     pytest.param(kind_of(name), id=name, marks=[] if name == DAILY else pytest.mark.deep)

@@ -1,11 +1,9 @@
-"""What a lesson begins with, in one line: parameters checked, a session, places that are reset."""
+"""Start a lesson in one line: check its parameters, open the session, reset its tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass, field
-from io import StringIO
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -32,31 +30,33 @@ class Lab:
     sizes: dict[str, Any] = field(default_factory=dict)
 
     def place(self, table: str = "", *, afresh: bool = True) -> Place:
-        """Return the place of a table, by default the configured one; delete what is there.
+        """Locate a table, the configured one by default, and delete what an earlier run left there.
+
+        Prints nothing: `start` has said where the tables are, and compared cells must print no
+        path.
 
         Args:
-            afresh: false keeps the table and its checkpoint.
+            afresh: False keeps the table and its checkpoint.
 
         Raises:
             PathError, S3Error: The warehouse is not writable.
-            TableError: A table is there, and this warehouse is not one to delete from.
+            TableError: The table exists, in a warehouse where lessons must not delete anything.
         """
-        # `start` has said where the tables are, and that they are deleted: a compared cell must not
-        # print a path.
-        with redirect_stdout(StringIO()):
-            place = prepare(self.settings, run_id=self.run_id, table=table, database=LESSONS)
-            if afresh:
-                reset(self.spark, self.settings, place)
+        place = prepare(
+            self.settings, run_id=self.run_id, table=table, database=LESSONS, quiet=True
+        )
+        if afresh:
+            reset(self.spark, self.settings, place, quiet=True)
         return place
 
     def new_table(self, name: str, **fields: Any) -> tuple[TableSpec, Place]:
-        """Describe a table of readings, and make room for it: its place and its name in SQL.
+        """Return the spec and the empty place of a table of readings; free its name in SQL.
 
         Args:
-            fields: Fields of TableSpec with other values than `readings_table` gives them.
+            fields: Fields of TableSpec that differ from those of `readings_table`.
 
         Raises:
-            TableError: These fields make no table; otherwise as `place`.
+            TableError: The fields contradict each other; also whatever `place` raises.
         """
         spec = readings_table(name=name, **fields)
         place = self.place(name)
@@ -94,17 +94,17 @@ def start(
     groups: Sequence[str] = ("core",),
     **sizes: Any,
 ) -> Lab:
-    """Check a lesson's parameters, load the settings, open a session; print what each one gave.
+    """Check a lesson's parameters, load the settings and open a session; print each result.
 
     Args:
-        app: the lesson's name, which the session gets.
-        settings: other ones than those that `runtime` names.
+        app: the name of the lesson and of its session.
+        settings: used instead of those that `runtime` names.
         groups: the groups of jars that the session needs.
         sizes: the lesson's parameters, checked by `check_sizes`.
 
     Raises:
-        ParameterError: The sizes make no stream; raised before anything starts.
-        ConfigError, JavaError, JarError, PathError, SessionError: as `load_settings` and
+        ParameterError: No stream can have these sizes; raised before anything starts.
+        ConfigError, JavaError, JarError, PathError, SessionError: See `load_settings` and
             `open_session`.
     """
     sizes.setdefault("seed", 0)
@@ -114,5 +114,5 @@ def start(
     lab = Lab(open_session(settings, app, groups), settings, run_id, sizes)
     print("checked", ", ".join(f"{name}={value}" for name, value in sizes.items()))
     print(describe(lab.spark))
-    print("tables ", f"{folder}, each deleted when the lesson makes it")
+    print("tables ", f"{folder}; each is deleted before the lesson writes it")
     return lab

@@ -41,7 +41,7 @@ SMALL = 200_000
 _Failure: TypeAlias = PapermillExecutionError | DeadKernelError | CellTimeoutError
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _EXERCISES = frozenset({"exercise", "check", "solution"})  # tags of their cells
-_PREDICTION = "prediction"  # its check shares a cell with what the lesson goes on to use
+_PREDICTION = "prediction"  # its check may share a cell with code that later cells need
 _SIZES = ("rows", "batches", "sensors", "tickers", "seed", "trigger_seconds")
 
 

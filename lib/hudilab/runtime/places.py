@@ -34,12 +34,12 @@ __all__ = [
 LESSONS = "lessons"  # the database that notebooks may write to and delete from
 
 
-def reset(spark: SparkSession, settings: Settings, *places: Place) -> None:
+def reset(spark: SparkSession, settings: Settings, *places: Place, quiet: bool = False) -> None:
     """Delete a lesson's own tables with their checkpoints; first stop the session's streams.
 
-    Prints the folder and the names of what it deleted. Only tables of the database `lessons` are
-    deleted, and none in a warehouse that is not the learner's (RUNTIME_ENV=AWS, or Amazon's S3):
-    there an existing table is an error.
+    Prints the folder and the names of what it deleted, unless `quiet`. Only tables of the database
+    `lessons` are deleted, and none in a warehouse that is not the learner's (RUNTIME_ENV=AWS, or
+    Amazon's S3): there an existing table is an error.
 
     Raises:
         TableError: A table may not be deleted; nothing has been.
@@ -60,6 +60,8 @@ def reset(spark: SparkSession, settings: Settings, *places: Place) -> None:
             "new run_id: -p run_id NAME"
         )
     gone = [uri for uri in folders if delete_tree(spark, uri)]
+    if quiet:
+        return
     deleted = [one.name for one in places if {one.table, one.checkpoint} & set(gone)]
     names = ", ".join(deleted) or "nothing, no table of this lesson is there"
     print(f"reset in {places[0].table.rpartition('/')[0]}: {names}")
@@ -133,10 +135,17 @@ def catalog_of(spark: SparkSession, settings: Settings, spec: TableSpec, place: 
     return Catalog(spark, spec, place, None if group is None else group.target())
 
 
-def prepare(settings: Settings, *, run_id: str = "", table: str = "", database: str = "") -> Place:
+def prepare(
+    settings: Settings,
+    *,
+    run_id: str = "",
+    table: str = "",
+    database: str = "",
+    quiet: bool = False,
+) -> Place:
     """Locate a table of this run (by default the configured one); print what was rewritten.
 
-    A `run_id` gives the run a root of its own below the warehouse.
+    A `run_id` gives the run a root of its own below the warehouse. `quiet` prints nothing.
 
     Raises:
         PathError: A local warehouse is not writable; raised before anything is written.
@@ -150,7 +159,7 @@ def prepare(settings: Settings, *, run_id: str = "", table: str = "", database: 
         home=settings.home,
         run_id=run_id,
     )
-    for notice in place.notices:
+    for notice in () if quiet else place.notices:
         print(notice)
     check_place(place, settings)
     return place

@@ -43,7 +43,7 @@ def test_start_prints_its_three_effects(
     assert session[0] == f"Spark {spark.version} on {spark.sparkContext.master}"
     folder = again.place("begun").table.rpartition("/")[0]
     assert folder.endswith("/warehouse/run-twice/lessons")
-    assert tables == f"tables  {folder}, each deleted when the lesson makes it"
+    assert tables == f"tables  {folder}; each is deleted before the lesson writes it"
 
 
 def test_a_table_is_made_afresh_without_a_word(

@@ -29,7 +29,7 @@ POLICIES = {
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("policy", [pytest.param("commits", marks=pytest.mark.deep), "versions"])
+@pytest.mark.parametrize("policy", ["commits", "versions"])
 def test_a_cleaned_range_is_refused(spark: SparkSession, tmp_path: Path, policy: str) -> None:
     table = f"file://{tmp_path}/readings"
     spec = readings_table(operation="upsert", buckets=1)

@@ -51,7 +51,7 @@ CASES = {
 }
 
 
-# Each starts a Java of its own: one that is found and one that is refused are enough for every day.
+# Each case starts its own JVM, so only one that is found and one that is refused run every day.
 DAILY = ("keys", "process in config beside credentials")
 PARAMS = [pytest.param(case, marks=[] if case in DAILY else pytest.mark.deep) for case in CASES]
 

@@ -116,7 +116,7 @@ def test_two_streams_share_a_table_when_both_say_so(
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("where", ["session", pytest.param("process", marks=pytest.mark.deep)])
+@pytest.mark.parametrize("where", ["session", "process"])
 def test_a_stream_shares_a_table_with_a_job_that_merges_its_files(
     spark: SparkSession, place: Place, where: str
 ) -> None:

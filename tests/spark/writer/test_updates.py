@@ -84,7 +84,7 @@ def test_of_older_equal_and_newer_rows(
         # Without the spec's care the JVM ends, at the row that is older.
         ("COPY_ON_WRITE", "GLOBAL_SIMPLE", 40, 10),
         *(
-            pytest.param(table_type, index, *found, marks=pytest.mark.deep)
+            (table_type, index, *found)
             for table_type in ("COPY_ON_WRITE", "MERGE_ON_READ")
             for index, found in {
                 "SIMPLE": (55, 15),

@@ -7,9 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from share import ROOT, Share, main, share
-
-LESSONS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
+from share import Share, main, share
 
 
 def lesson(folder: Path, *cells: tuple[str, ...]) -> Path:

@@ -18,7 +18,7 @@ __all__ = ["Reports"]
 
 
 class Reports:
-    """Writes batches with a ledger, and says once of each what it did, for machines as JSON."""
+    """Writes batches with a ledger and reports each one once, as text or as JSON."""
 
     def __init__(
         self, source: Source[Any], ledger: BatchLedger, place: Place, *, as_json: bool

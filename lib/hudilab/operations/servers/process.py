@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 HOST = "127.0.0.1"
-PATIENCE = 60.0  # seconds until a server that does not answer is given up
+PATIENCE = 60.0  # seconds to wait for a server to answer
 # A small heap and a fast start: a lesson's servers share two cores with Spark.
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
 
