@@ -9,6 +9,7 @@ cells and the cleanup cell do not count.
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,7 @@ import nbformat
 ROOT = Path(__file__).resolve().parent.parent
 LEFT_OUT = {"parameters", "check", "cleanup"}
 LIBRARY, LAB = "hudilab", "lab"
+NOT_A_ROOM = re.compile(r"hudilab\.(\w+$|lessons\.plots|operations\.servers\.)")
 # What calls of the lab return is the lab's own, except what belongs to Spark or to Python.
 NOT_OWN = {"spark", "readings", "settings"}
 
@@ -29,31 +31,33 @@ class Share(NamedTuple):
     without: int  # of these, cells that do not use the lab
     strictly: int  # of these, cells that use no object made by the lab either
     names: int  # names that the lesson imports from the lab
+    rooms: int  # of these, names that are neither of the face nor of the pictures or servers
 
 
 def share(notebook: Path) -> Share:
     """Count a lesson's code cells, those without the lab, and the names it imports from it."""
     nb = nbformat.read(notebook, as_version=4)
-    imported, made = set[str](), set[str]()
+    imported, rooms, made = set[str](), set[str](), set[str]()
     cells = without = strictly = 0
     for cell in nb.cells:
         if cell.cell_type != "code":
             continue
         tree = ast.parse(cell.source)
         here = {
-            alias.asname or alias.name
+            alias.asname or alias.name: f"{node.module}.{alias.name}"
             for node in ast.walk(tree)
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(LIBRARY)
             for alias in node.names
         }
-        imported |= here
+        imported |= here.keys()
+        rooms |= {name for name, path in here.items() if not NOT_A_ROOM.match(path)}
         used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         lab = bool(here or used & (imported | {LAB}))
         made |= _made(tree, imported | made | {LAB}) - NOT_OWN
         if not LEFT_OUT & set(cell.metadata.get("tags", ())):
             cells, without = cells + 1, without + (not lab)
             strictly += not lab and not used & made
-    return Share(cells, without, strictly, len(imported))
+    return Share(cells, without, strictly, len(imported), len(rooms))
 
 
 def _made(tree: ast.AST, makers: set[str]) -> set[str]:
@@ -73,11 +77,14 @@ def _made(tree: ast.AST, makers: set[str]) -> set[str]:
 def main(*given: str) -> None:
     """Print a line for each lesson."""
     lessons = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
-    print(f"{'lesson':28}{'cells':>6}{'without the lab':>17}{'strictly':>10}{'names':>7}")
+    heads = f"{'without the lab':>17}{'strictly':>10}{'names':>7}{'rooms':>7}"
+    print(f"{'lesson':28}{'cells':>6}{heads}")
     for path in [Path(name) for name in given] or lessons:
         found = share(path)
         shares = [f"{count / found.cells:.2f}" for count in (found.without, found.strictly)]
-        print(f"{path.stem:28}{found.cells:>6}{shares[0]:>17}{shares[1]:>10}{found.names:>7}")
+        print(
+            f"{path.stem:28}{found.cells:>6}{shares[0]:>17}{shares[1]:>10}{found.names:>7}{found.rooms:>7}"
+        )
 
 
 if __name__ == "__main__":

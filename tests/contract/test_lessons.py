@@ -45,6 +45,16 @@ def test_half_of_the_cells_of_a_lesson_use_nothing_of_the_lab() -> None:
     assert {name: one for name, one in found.items() if 2 * one.without < one.cells} == {}
 
 
+def test_a_lesson_imports_what_it_is_about() -> None:
+    """Besides the face, the servers and the pictures, at most three names of the lab.
+
+    Lesson 11 submits and kills programs on a cluster; the exam has questions about all lessons.
+    """
+    most = {"11": 5, "14": 7}
+    found = {lesson.name: share(lesson).rooms for lesson in LESSONS}
+    assert {name: rooms for name, rooms in found.items() if rooms > most.get(name[:2], 3)} == {}
+
+
 def test_a_lesson_has_exercises_of_each_kind_and_something_to_take_home() -> None:
     *lessons, exam = LESSONS
     assert exam.name.endswith("_exam.ipynb")

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from matplotlib import rcParams
+from matplotlib.rcsetup import cycler
 from pyspark.sql import DataFrame, SparkSession
 
+from hudilab.lessons.plots import SERIES
 from hudilab.lessons.sizes import check_sizes
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import Place
 from hudilab.runtime.places import LESSONS, prepare, reset
+from hudilab.runtime.s3 import storage_options
 from hudilab.runtime.session import describe, open_session
 from hudilab.runtime.settings import Settings, load_settings
 from hudilab.writer.files import delete_tree, list_files
@@ -77,6 +81,10 @@ class Lab:
         """Return the files below a folder, as paths relative to it; none if there is no folder."""
         return [file.path for file in list_files(self.spark, uri)]
 
+    def storage_options(self) -> dict[str, str]:
+        """Return what readers without Spark need for the warehouse: see `storage_options`."""
+        return storage_options(self.settings)
+
     def remove(self, uri: str) -> None:
         """Delete a file or a folder, if it is there."""
         delete_tree(self.spark, uri)
@@ -96,6 +104,8 @@ def start(
 ) -> Lab:
     """Check a lesson's parameters, load the settings and open a session; print each result.
 
+    Pictures get the colours of `plots.SERIES`.
+
     Args:
         app: the name of the lesson and of its session.
         settings: used instead of those that `runtime` names.
@@ -112,6 +122,7 @@ def start(
     settings = settings or load_settings(runtime)
     folder = prepare(settings, run_id=run_id, database=LESSONS).table.rpartition("/")[0]
     lab = Lab(open_session(settings, app, groups), settings, run_id, sizes)
+    rcParams["axes.prop_cycle"] = cycler(color=SERIES)
     print("checked", ", ".join(f"{name}={value}" for name, value in sizes.items()))
     print(describe(lab.spark))
     print("tables ", f"{folder}; each is deleted before the lesson writes it")

@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from matplotlib import rc_context, rcParams
 from pyspark.sql import SparkSession
 
 from hudilab import sensor_readings, start
 from hudilab.errors import ParameterError
 from hudilab.lessons.lab import Lab
+from hudilab.lessons.plots import SERIES
 from hudilab.runtime.settings import load_settings
 
 SIZES = {"rows": 20, "batches": 2, "sensors": 2, "seed": 7}
@@ -37,7 +39,9 @@ def test_wrong_sizes_are_refused_before_anything_else() -> None:
 def test_start_prints_its_three_effects(
     spark: SparkSession, lab: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    again = start("said", run_id="twice", settings=lab.settings, rows=20, sensors=2)
+    with rc_context():
+        again = start("said", run_id="twice", settings=lab.settings, rows=20, sensors=2)
+        assert rcParams["axes.prop_cycle"].by_key()["color"] == list(SERIES)
     checked, *session, tables = capsys.readouterr().out.splitlines()
     assert checked == "checked rows=20, sensors=2, seed=0"
     assert session[0] == f"Spark {spark.version} on {spark.sparkContext.master}"

@@ -86,9 +86,6 @@ PALETTES: dict[str, tuple[str, ...]] = {
 }
 
 
-FOR_ALL = 'plt.rcParams["axes.prop_cycle"] = plt.cycler(color=SERIES)'
-
-
 @pytest.mark.parametrize("sight", SIGHT)
 @pytest.mark.parametrize("palette", PALETTES)
 def test_colours_differ(palette: str, sight: str) -> None:
@@ -96,13 +93,12 @@ def test_colours_differ(palette: str, sight: str) -> None:
     assert closest(PALETTES[palette], sight) > LEAST
 
 
-def test_lessons_that_draw_by_themselves_take_these_colours() -> None:
+def test_lessons_draw_with_the_colours_that_start_sets() -> None:
     drawn = 0
     for path in sorted(NOTEBOOKS.glob("[0-9]*.ipynb")):
         cells = nbformat.read(path, as_version=4).cells
-        whole = any(FOR_ALL in cell.source for cell in cells if cell.cell_type == "code")
-        for cell in cells:
-            if cell.cell_type == "code" and "plt.show()" in cell.source and ".plot" in cell.source:
-                drawn += 1
-                assert whole or "SERIES" in cell.source, f"{path.name}: {cell.source}"
+        code = [cell.source for cell in cells if cell.cell_type == "code"]
+        drawn += sum("plt.show()" in source and ".plot" in source for source in code)
+        assert any("lab = start(" in source for source in code), path.name  # sets the colours
+        assert not any("prop_cycle" in source for source in code), path.name
     assert drawn >= 6
