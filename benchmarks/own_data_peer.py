@@ -22,10 +22,11 @@ from pyspark.sql import functions as F
 from spark_peer import PROJECT, jvm_pid, peak_mb
 from updates_peer import COLUMNS
 
-from hudilab import BatchLedger, Place, TableSpec, drain, load_settings, open_session, prepare
+from hudilab import BatchLedger, Place, TableSpec, drain, load_settings, open_session
 from hudilab.jobs.pipeline.running import opened
 from hudilab.lessons.flights import read, states
 from hudilab.lessons.sources import sensor_readings
+from hudilab.runtime.places import prepare
 
 NAME = "own"
 SENSORS = 10

@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "jars" / CLASSES
 # What lessons do: an appended stream, an upserted and compacted table, queries, a procedure.
 TRAINING = """
-from hudilab import BatchLedger, drain, load_settings, open_session, prepare, sensor_stream
-from hudilab.lessons.sources import readings_table
+from hudilab import BatchLedger, drain, load_settings, open_session, readings_table, sensor_stream
+from hudilab.runtime.places import prepare
 
 settings = load_settings()
 spark = open_session(settings, app="classes")

@@ -22,7 +22,8 @@ ROWS, BATCHES = 3_000, 30
 
 # Compares a job's table with the generator: rows that are lost, and that are there twice.
 EXACT = f"""
-from hudilab import load_settings, open_session, prepare, sensor_readings
+from hudilab import load_settings, open_session, sensor_readings
+from hudilab.runtime.places import prepare
 settings = load_settings()
 place = prepare(settings, run_id="RUN")
 spark = open_session(settings, app="exact")
@@ -32,7 +33,8 @@ table = table.select(expected.columns)
 print("exact:", expected.exceptAll(table).count(), table.exceptAll(expected).count())
 """
 PRICES = """
-from hudilab import load_settings, open_session, prepare
+from hudilab import load_settings, open_session
+from hudilab.runtime.places import prepare
 settings = load_settings()
 place = prepare(settings, run_id="RUN", table="stock_prices")
 spark = open_session(settings, app="prices")

@@ -13,9 +13,10 @@ TESTS = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import os, signal, sys
 from spark.programs.driver import spec
-from hudilab import BatchLedger, drain, load_settings, open_session, prepare
+from hudilab import BatchLedger, drain, load_settings, open_session
 from hudilab.errors import SessionError, StreamError
 from hudilab.lessons.sources import sensor_readings, sensor_stream
+from hudilab.runtime.places import prepare
 from hudilab.runtime.streams import run_until_end
 
 end, wait = sys.argv[1:]

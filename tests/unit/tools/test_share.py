@@ -27,10 +27,12 @@ def test_what_counts_as_the_lab(tmp_path: Path) -> None:
         ("rows = spark.range(5)",),
         ("rows.write.options(**spec.write_options()).save(place.table)",),
         ("print(pd.DataFrame({'rows': [rows.count()]}))",),
+        ("from hudilab.lessons import plots, reads",),
+        ("from hudilab.operations.servers.s3 import find_s3",),
         ("from hudilab import Exercise\nExercise(5, '').check(4)", "check"),
         ("spark.stop()", "cleanup"),
     )
-    assert share(path) == Share(cells=6, without=3, strictly=2, names=3)
+    assert share(path) == Share(cells=8, without=3, strictly=2, names=6, rooms=1)
 
 
 def test_it_prints_a_line_for_each_lesson(
@@ -38,5 +40,14 @@ def test_it_prints_a_line_for_each_lesson(
 ) -> None:
     main(str(lesson(tmp_path, ("spark = 1",), ("from hudilab import start",))))
     head, line = capsys.readouterr().out.splitlines()
-    assert head.split() == ["lesson", "cells", "without", "the", "lab", "strictly", "names"]
-    assert line.split() == ["00_lesson", "2", "0.50", "0.50", "1"]
+    assert head.split() == [
+        "lesson",
+        "cells",
+        "without",
+        "the",
+        "lab",
+        "strictly",
+        "names",
+        "rooms",
+    ]
+    assert line.split() == ["00_lesson", "2", "0.50", "0.50", "1", "0"]
