@@ -1,7 +1,7 @@
 """The gates of `make test`, each with its seconds; stops at the first failure.
 
-Two gates run at a time, and each prints its output when it ends; gates that need no Java come
-first, and the book, made of what the others ran, is last. The last lines give the time to run all
+Two gates run at a time, and each prints its output when it ends. Gates that need no Java come
+first; the book, made of what the others ran, is last. The last lines give the time to run all
 notebooks once, and the ten slowest tests and cells.
 `--quick` runs the first stage only. `--gate NAME` runs one gate and passes it all further
 arguments. `--lesson 03` runs one notebook and compares its results with those in git.
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -37,7 +38,8 @@ ERRORS = "dist/errors"
 # The tests of tools/ and benchmarks/ run with the contract, in the shorter of the quick lanes.
 TOOLS = "tests/unit/tools"
 APART = ("--ignore", TOOLS)
-CURRICULUM, WITH_SERVERS = "golden cells", "golden cells with servers"
+CURRICULUM, LATER = "golden cells", "golden cells of later lessons"
+WITH_SERVERS = "golden cells with servers"
 
 
 def lessons(with_servers: bool) -> list[str]:
@@ -51,6 +53,9 @@ def lessons(with_servers: bool) -> list[str]:
     ]
 
 
+ALONE = lessons(with_servers=False)
+HALF = len(ALONE) // 2
+
 GATES: dict[str, tuple[str, ...]] = {
     "lint": ("ruff", "check", *SOURCES),
     "format": ("ruff", "format", "--check", *SOURCES),
@@ -61,14 +66,17 @@ GATES: dict[str, tuple[str, ...]] = {
     "services": (*PYTEST, "tests/services", "--errors-to", f"{ERRORS}/services.json"),
     "crashes": (*PYTEST, "tests/crash", "--errors-to", f"{ERRORS}/crash.json"),
     "notebooks": (*PYTEST, "tests/notebooks", "--errors-to", f"{ERRORS}/notebooks.json"),
-    CURRICULUM: (*PYTEST, *GOLDEN, *KEPT, *lessons(with_servers=False)),
+    CURRICULUM: (*PYTEST, *GOLDEN, *KEPT, *ALONE[:HALF]),
+    LATER: (*PYTEST, *GOLDEN, *KEPT, *ALONE[HALF:]),
     WITH_SERVERS: (*PYTEST, *GOLDEN, *KEPT, *lessons(with_servers=True)),
     "book": (*PYTEST, "-rs", "tests/book"),
 }
 # Each stage has two lanes, which run in parallel; the gates of a lane run one after the other.
 QUICK = (("lint", "format", "types", "notebook contract"), ("unit tests",))
 # Gates that start servers on their usual ports share a lane: two brokers cannot have one port.
-SLOW = (("services", WITH_SERVERS, "crashes", "notebooks"), ("Spark tests", CURRICULUM))
+SLOW = (("services", WITH_SERVERS), ("Spark tests", CURRICULUM))
+# The lane that ends first takes these, one by one.
+SPARE = (LATER, "notebooks", "crashes")
 LAST = (("book",),)
 
 
@@ -97,16 +105,20 @@ class Run:
         self._arguments, self._at_once = arguments, at_once
         self._lock, self._running = Lock(), set[subprocess.Popen[bytes]]()
 
-    def stage(self, lanes: tuple[tuple[str, ...], ...]) -> None:
-        """Run the lanes in parallel until a gate fails."""
+    def stage(self, lanes: tuple[tuple[str, ...], ...], spare: tuple[str, ...] = ()) -> None:
+        """Run the lanes in parallel until a gate fails; one that has ended takes spare gates."""
+        left = deque(spare)
         with ThreadPoolExecutor(len(lanes)) as threads:
-            for done in [threads.submit(self._gates, lane) for lane in lanes]:
+            for done in [threads.submit(self._gates, deque(lane), left) for lane in lanes]:
                 done.result()
 
-    def _gates(self, names: tuple[str, ...]) -> None:
-        for name in names:
-            if self.code == 0:
-                self._gate(name)
+    def _gates(self, own: deque[str], spare: deque[str]) -> None:
+        while self.code == 0 and (own or spare):
+            try:
+                name = (own or spare).popleft()
+            except IndexError:  # the other lane took the last one
+                return
+            self._gate(name)
 
     def _gate(self, name: str) -> None:
         command, number = (*GATES[name], *self._arguments), [*GATES].index(name) + 1
@@ -179,12 +191,14 @@ def main(*given: str) -> int:
         run.stage(((asked.gate,),))
         return run.code
     run = Run()
-    for lanes in (QUICK,) if asked.quick else (QUICK, SLOW, LAST):
-        run.stage(lanes)
+    run.stage(QUICK)
+    if not asked.quick:
+        run.stage(SLOW, SPARE)
+        run.stage(LAST)
     if run.code:
         return run.code
     if not asked.quick:
-        cells = run.found[CURRICULUM] + run.found[WITH_SERVERS]
+        cells = [cell for name in (CURRICULUM, LATER, WITH_SERVERS) for cell in run.found[name]]
         curriculum = sum(seconds for seconds, _ in cells)
         notebooks = len(list((ROOT / "notebooks").glob("*.ipynb")))
         print(f"\nthe curriculum: {notebooks} notebooks run in {curriculum:.0f} s")

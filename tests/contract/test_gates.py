@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import gates
@@ -59,8 +60,24 @@ def test_the_slowest_parts_are_told(tmp_path: Path) -> None:
 
 
 def test_each_gate_is_run_once() -> None:
-    names = [name for lane in (*gates.QUICK, *gates.SLOW, *gates.LAST) for name in lane]
-    assert sorted(names) == sorted(gates.GATES)
+    lanes = (*gates.QUICK, *gates.SLOW, gates.SPARE, *gates.LAST)
+    assert sorted(name for lane in lanes for name in lane) == sorted(gates.GATES)
+
+
+def test_a_lane_that_has_ended_takes_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    run, waits = gates.Run(), threading.Event()
+
+    def gate(name: str) -> None:
+        if name == "long":
+            assert waits.wait(60)
+        ran.append(name)
+        if name == "d":
+            waits.set()
+
+    monkeypatch.setattr(run, "_gate", gate)
+    run.stage((("long",), ("a", "b")), ("c", "d"))
+    assert ran == ["a", "b", "c", "d", "long"]
 
 
 @pytest.mark.usefixtures("few_plugins")
