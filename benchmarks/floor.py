@@ -27,6 +27,7 @@ import matplotlib.pyplot as plt
 from pyspark.sql import DataFrame, SparkSession
 from spark_peer import KEY, ORDERING, PARTITIONS, SEED, conf_dir, spread, wait
 
+from hudilab.lessons.plots import SERIES
 from hudilab.lessons.sources import sensor_readings, sensor_stream
 from hudilab.paths import Place
 from hudilab.runtime.places import prepare
@@ -175,8 +176,8 @@ def picture(found: dict[str, list[float]], title: str, file: Path) -> None:
     }
     figure, axes = plt.subplots(figsize=(10, 2.2))
     left = 0.0
-    for name, width in parts.items():
-        axes.barh(0, width, left=left, label=f"{name}: {width:.0f} ms")
+    for colour, (name, width) in zip(SERIES, parts.items(), strict=False):
+        axes.barh(0, width, left=left, color=colour, label=f"{name}: {width:.0f} ms")
         left += max(width, 0.0)
     axes.set_yticks([])
     axes.set_xlabel("ms a batch, medians")
