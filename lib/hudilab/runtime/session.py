@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from hudilab.errors import SessionError
 from hudilab.runtime.cluster.master import authentication, check_cluster
 from hudilab.runtime.cluster.registration import await_executor, create_session
+from hudilab.runtime.java.hadoop_defaults import drop_unread_defaults
 from hudilab.runtime.java.jars import verify
 from hudilab.runtime.java.process import environment, java_end, log_file, output_to
 from hudilab.runtime.places import make_home
@@ -72,6 +73,7 @@ def open_session(
     # and the commit fails with "Index 7 out of bounds". Loading this class caches the right one.
     jvm: Any = session._jvm
     jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload")
+    drop_unread_defaults(session, s3=any(jar.name.startswith("hadoop-aws") for jar in jars))
     return session
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from hudilab.errors import SessionError
 from hudilab.runtime.cluster.registration import await_executor, create_session
+from hudilab.runtime.java.hadoop_defaults import drop_unread_defaults
 from hudilab.runtime.reader import read_options
 from hudilab.runtime.s3 import spark_settings
 from hudilab.runtime.settings import Settings
@@ -57,6 +58,9 @@ def submitted_session(settings: Settings, app: str, *, names: bool) -> SparkSess
             "spark-submit started without Hudi on its class path; "
             "pass the jars in jars/core with --driver-class-path, or the bundle's jar with --jars"
         ) from None
+    # Elsewhere, YARN reads its own keys.
+    if str(spark.sparkContext.master).startswith(("local", "spark://")):
+        drop_unread_defaults(spark, s3=True)
     if not jvm.java.lang.System.getenv("HUDI_CONF_DIR"):
         _add_hudi_defaults(jvm, settings)
     if os.environ.get("HUDILAB_SUBMITTED"):  # hudilab submit waits for this line

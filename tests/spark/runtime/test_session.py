@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from running import start_program
 
 from hudilab.errors import JarError, SessionError
-from hudilab.lessons.sources import sensor_stream
+from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
+from hudilab.runtime.java.hadoop_defaults import UNREAD
 from hudilab.runtime.java.jars import read_lock
 from hudilab.runtime.java.process import log_file
 from hudilab.runtime.session import describe, open_session
@@ -50,6 +51,21 @@ def test_an_exception_survives_kryo(spark: SparkSession) -> None:
     found = serializer.deserialize(serializer.serialize(error, any_class), any_class)
     assert found.getCause().getMessage() == "Array contains a null element"
     assert found.getSuppressed()[0].getCause().getMessage() == "outer"
+
+
+def test_jobs_carry_no_defaults_of_daemons(spark: SparkSession, tmp_path: Path) -> None:
+    """Hadoop loads them again when a class adds further ones, such as at the first write."""
+    table = f"file://{tmp_path}/written"
+    options = readings_table(name="written").write_options()
+    sensor_readings(spark, 20, sensors=2, seed=1).write.format("hudi").options(**options).save(table)
+    spark.read.format("hudi").load(table).write.parquet(f"{table}.parquet")
+    java: Any = spark._jsc
+    conf = java.hadoopConfiguration()
+    keys = set(conf.getPropsWithPrefix(""))
+    assert not [key for key in keys if key.startswith(UNREAD)]
+    given = {key.removeprefix("spark.hadoop.") for key, _ in spark.sparkContext.getConf().getAll()}
+    assert {"fs.file.impl", "fs.s3a.attempts.maximum"} <= keys & given
+    assert 100 < len(keys) < 350
 
 
 @pytest.mark.deep
