@@ -61,6 +61,7 @@ def preflight(env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return hudilab(env, "doctor", "--json")
 
 
+@pytest.mark.deep
 def test_the_preflight_asks_the_executors(
     env: dict[str, str], preflight: subprocess.CompletedProcess[str]
 ) -> None:

@@ -124,6 +124,7 @@ def test_json(make: Make) -> None:
     assert texts == [(2, "{"), (3, '{"id": "seven"}'), (4, None)]
 
 
+@pytest.mark.deep
 def test_a_message_that_does_not_fit(make: Make) -> None:
     own = make()
     own.send(*as_json(GOOD[0]), b'{"id": "seven"}')

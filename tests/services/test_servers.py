@@ -174,6 +174,7 @@ def test_a_port_in_use_is_named(kind: Kind, home: Settings) -> None:
     assert kind.find(home) is None
 
 
+@pytest.mark.deep
 def test_a_port_that_was_taken_meanwhile_is_left(
     kind: Kind, home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from hudilab.jobs import stock_prices
 from hudilab.lessons.prices import messages
 from hudilab.runtime.java.find import find_java
@@ -71,6 +73,7 @@ def test_without_the_lab_s_spark_settings_it_is_refused(settings: Settings, kafk
     ) in done.stdout  # spark-submit sends both streams there
 
 
+@pytest.mark.deep
 def test_without_hudi_it_is_refused(settings: Settings, kafka: Access) -> None:
     create_topics(kafka, TOPICS)
     done = submit(settings, kafka.servers, ["kafka"])

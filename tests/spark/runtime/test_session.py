@@ -57,7 +57,8 @@ def test_jobs_carry_no_defaults_of_daemons(spark: SparkSession, tmp_path: Path) 
     """Hadoop loads them again when a class adds further ones, such as at the first write."""
     table = f"file://{tmp_path}/written"
     options = readings_table(name="written").write_options()
-    sensor_readings(spark, 20, sensors=2, seed=1).write.format("hudi").options(**options).save(table)
+    rows = sensor_readings(spark, 20, sensors=2, seed=1)
+    rows.write.format("hudi").options(**options).save(table)
     spark.read.format("hudi").load(table).write.parquet(f"{table}.parquet")
     java: Any = spark._jsc
     conf = java.hadoopConfiguration()

@@ -136,6 +136,7 @@ def test_the_notes_of_the_last_batch_are_deleted_and_the_sources_log_is_not(
     inbox.assert_exact()
 
 
+@pytest.mark.deep
 def test_every_tenth_entry_of_the_sources_log_holds_all_earlier_ones(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -236,7 +236,7 @@ def test_small_files_are_not_merged_beside_a_stream_of_updates(
     assert tidy.clean(1) == "clean: 0 files deleted, the newest 1 commit kept"
 
 
-@pytest.mark.parametrize("how", ["command", "job"])
+@pytest.mark.parametrize("how", ["command", pytest.param("job", marks=pytest.mark.deep)])
 def test_what_cannot_be_tidied_is_one_line(tmp_path: Path, how: str) -> None:
     (tmp_path / "empty").mkdir()
     program = "from hudilab.operations.cli import main; main()"

@@ -48,8 +48,15 @@ def read_elsewhere(table: Path) -> list[tuple[int, int, str]]:
     return sorted(found, key=lambda row: (row[1], row[0]))
 
 
-@pytest.mark.parametrize("buckets", [None, 2])
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize(
+    ("table_type", "buckets"),
+    [
+        ("COPY_ON_WRITE", None),
+        ("MERGE_ON_READ", 2),
+        pytest.param("COPY_ON_WRITE", 2, marks=pytest.mark.deep),
+        pytest.param("MERGE_ON_READ", None, marks=pytest.mark.deep),
+    ],
+)
 def test_the_newest_reading_of_a_key_stays(
     spark: SparkSession, tmp_path: Path, table_type: str, buckets: int | None
 ) -> None:
