@@ -19,8 +19,9 @@ S3 = "fs.s3a."
 def drop_unread_defaults(spark: SparkSession, *, s3: bool) -> None:
     """Take defaults that nothing here reads out of the session's Hadoop configuration.
 
-    Of 970 keys, less than a third is left; in a new session, appends take a fifth less time. Keys of the settings
-    (`spark.hadoop.*`) stay. Source: Hadoop 3.3.4 `Configuration.write`; benchmarks/HISTORY.md.
+    Of 970 keys, less than a third is left; in a new session, appends take a fifth less time. Keys
+    of the settings (`spark.hadoop.*`) stay. Source: Hadoop 3.3.4 `Configuration.write`;
+    benchmarks/HISTORY.md.
 
     Args:
         s3: Whether the session may read S3.
