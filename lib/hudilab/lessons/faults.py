@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from hudilab.errors import WaitError, root_cause
 from hudilab.writer.files import delete_tree, file_system, write_text
 
-__all__ = ["VICTIM", "compare", "copy_tree", "kill_when", "overwrite", "race"]
+__all__ = ["VICTIM", "compare", "copy_tree", "kill_when", "race", "write_text"]
 
 # What a session leaves in the environment and a program of its own must not take over.
 SESSION = ("PYSPARK_", "HUDILAB_LOG_FILE")
@@ -67,11 +67,6 @@ def compare(wanted: DataFrame, table: str) -> dict[str, int]:
     sums = differing.select(F.sum(more), F.sum(fewer)).first()
     lost, twice = (int(value or 0) for value in sums or (0, 0))
     return {"rows": wanted.count() - lost + twice, "lost": lost, "twice": twice}
-
-
-def overwrite(spark: SparkSession, uri: str, text: str) -> None:
-    """Replace what a file holds."""
-    write_text(spark, uri, text)
 
 
 def copy_tree(spark: SparkSession, uri: str, to: str) -> None:

@@ -122,8 +122,7 @@ def plan(spark: SparkSession, spec: TableSpec, place: Place) -> None:
     policy.COMPACT_EVERY = EVERY
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize("kind", ["appends", "upserts"])
+@pytest.mark.parametrize("kind", ["appends", pytest.param("upserts", marks=pytest.mark.deep)])
 def test_a_driver_removes_the_plan_of_the_one_before(
     spark: SparkSession, place: Place, kind: str
 ) -> None:
