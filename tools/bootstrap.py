@@ -13,11 +13,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD_TOOLS = ("packaging", "setuptools", "wheel")
@@ -56,8 +56,19 @@ def check_python(version: tuple[int, ...], executable: str) -> None:
 
 def requirement_blocks(lock: str, names: tuple[str, ...]) -> str:
     """The entries of a lock, hashes included, of the packages named."""
-    blocks = re.split(r"\n(?=\S)", lock.rstrip("\n"))
-    return "".join(f"{block}\n" for block in blocks if block.split("==")[0] in names)
+    return "".join(block for block in entries(lock) if block.split("==")[0] in names)
+
+
+def entries(lock: str) -> list[str]:
+    """Each package's pin and hashes."""
+    return [f"{block}\n" for block in re.split(r"\n(?=\S)", lock.rstrip("\n"))]
+
+
+def shares(lock: str) -> list[str]:
+    """The lock in four parts to install side by side; pyspark is built, so it has its own."""
+    built = requirement_blocks(lock, ("pyspark",))
+    others = [block for block in entries(lock) if block != built]
+    return [built, *("".join(others[first::3]) for first in range(3))]
 
 
 def digest(root: Path) -> str:
@@ -118,34 +129,54 @@ class Setup:
             shutil.rmtree(self.venv, ignore_errors=True)
             # Also when this Python is that of the environment just removed.
             python = getattr(sys, "_base_executable", sys.executable)
-            self.call([python, "-m", "venv", str(self.venv)], "install Python's venv module")
+            made = [python, "-m", "venv", str(self.venv)]
+            self.call(made, remedy="install Python's venv module")
 
     def install(self) -> None:
         lock = self.root / ("requirements-dev.lock" if self.dev else "requirements.lock")
         network = "check network, proxy and disk space, then try again"
         # pyspark comes as source. Built in isolation it would fetch build tools without a hash.
-        with self.step("installing build tools"), tempfile.TemporaryDirectory() as name:
+        with self.step("installing build tools"), TemporaryDirectory() as name:
             tools = Path(name, "build-tools.lock")
             tools.write_text(requirement_blocks(lock.read_text("utf-8"), BUILD_TOOLS), "utf-8")
-            self.pip(["--require-hashes", "-r", str(tools)], network)
-        with self.step(f"installing packages of {lock.name}"):
-            self.pip(["--require-hashes", "--no-build-isolation", "-r", str(lock)], network)
+            self.pip(["--require-hashes", "-r", str(tools)], remedy=network)
+        with self.step(f"installing packages of {lock.name}"), TemporaryDirectory() as name:
+            files = []
+            for number, text in enumerate(shares(lock.read_text("utf-8"))):
+                files.append(Path(name, f"{number}.lock"))
+                files[-1].write_text(text, encoding="utf-8")
+            # The lock is complete, so that no part needs to know of the others.
+            given = ["--no-deps", "--require-hashes", "--no-build-isolation", "-r"]
+            self.pip(*([*given, str(file)] for file in files), remedy=network)
         with self.step("installing hudilab"):
-            self.pip(["--no-deps", "--no-build-isolation", "-e", str(self.root)], "see the log")
+            source = ["--no-build-isolation", "-e", str(self.root)]
+            self.pip(["--no-deps", *source], remedy="see the log")
 
-    def pip(self, arguments: list[str], remedy: str) -> None:
+    def pip(self, *runs: list[str], remedy: str) -> None:
+        """Run pip with each of the argument lists, all at once."""
         python = str(self.venv / "bin" / "python")
-        quiet = ["--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
-        self.call([python, "-m", "pip", "install", "--compile", *quiet, *arguments], remedy)
+        # Python compiles what it imports; most modules of these packages are never imported.
+        given = ["install", "--no-compile", "--no-input", "--disable-pip-version-check"]
+        given += ["--progress-bar", "off"]
+        self.call(*([python, "-m", "pip", *given, *arguments] for arguments in runs), remedy=remedy)
 
-    def call(self, command: list[str], remedy: str) -> None:
-        with self.log.open("a", encoding="utf-8") as out:
-            out.write(f"$ {' '.join(command)}\n")
-            out.flush()
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, check=False
-            )
-        if done.returncode:
+    def call(self, *commands: list[str], remedy: str) -> None:
+        """Run the commands at once; the log gets what they say one after the other."""
+        null, stderr = subprocess.DEVNULL, subprocess.STDOUT
+        with ExitStack() as stack:
+            outputs = [stack.enter_context(TemporaryFile()) for _ in commands]
+            running = [
+                subprocess.Popen(command, stdin=null, stdout=output, stderr=stderr)
+                for command, output in zip(commands, outputs, strict=True)
+            ]
+            codes = [one.wait() for one in running]
+            log = stack.enter_context(self.log.open("ab"))
+            ended = zip(codes, commands, outputs, strict=True)
+            # What failed comes last.
+            for _, command, output in sorted(ended, key=lambda one: one[0] != 0):
+                output.seek(0)
+                log.write(f"$ {' '.join(command)}\n".encode() + output.read())
+        if any(codes):
             print(flush=True)
             raise SetupError(f"{self.cause(command)}; {remedy} (log: {self.log})")
 

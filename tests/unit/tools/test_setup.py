@@ -310,10 +310,27 @@ def test_what_pip_says_in_another_encoding_is_told(tmp_path: Path) -> None:
     output = "Downloading x-1.whl (2.5 MB)\nERROR: Could not open /home/jürgen/x.\n"
     (tmp_path / "said").write_bytes(output.encode("latin-1"))
     with pytest.raises(bootstrap.SetupError) as caught:
-        setup.call(["sh", "-c", f"cat '{tmp_path}/said'; exit 1"], "try again")
+        setup.call(["sh", "-c", f"cat '{tmp_path}/said'; exit 1"], remedy="try again")
     error = f"Could not open /home/j\N{REPLACEMENT CHARACTER}rgen/x; try again (log: {setup.log})"
     assert str(caught.value) == error
     assert setup.downloaded() == 2.5
+
+
+def test_of_several_commands_the_one_that_failed_is_told(tmp_path: Path) -> None:
+    setup = bootstrap.Setup(tmp_path, tmp_path / "log", False)
+    setup.log.write_text("")
+    fails, works = ["sh", "-c", "echo ERROR: no room; exit 1"], ["sh", "-c", "sleep 0.1; echo done"]
+    with pytest.raises(bootstrap.SetupError) as caught:
+        setup.call(works, fails, works, remedy="try again")
+    assert str(caught.value) == f"no room; try again (log: {setup.log})"
+    assert setup.log.read_text().count("\ndone\n") == 2
+
+
+def test_the_parts_of_a_lock_are_the_lock() -> None:
+    for lock in (RUNTIME, DEV):
+        parts = bootstrap.shares(lock)
+        assert list(entries(parts[0])) == ["pyspark"]
+        assert sorted("".join(parts).splitlines()) == sorted(lock.splitlines())
 
 
 @pytest.mark.deep
