@@ -32,8 +32,9 @@ test: setup-dev ## every check, up to the first that fails; GATE="Spark tests" A
 lesson: setup-dev ## run one notebook and compare its results with those in git: NB=03
 	@$(BIN)/python tools/gates.py --lesson "$(NB)"
 
-test-deep: setup-dev ## the tests that take minutes
+test-deep: setup-dev ## the tests and lessons that take minutes; ARGS="-m kills" some of the tests
 	@$(BIN)/python -m pytest tests -m deep --errors-to dist/errors/deep.json $(ARGS)
+	@$(if $(ARGS),,$(BIN)/python tools/gates.py --gate "golden cells of long lessons")
 
 golden: setup-dev ## run the notebooks and rewrite the outputs kept in git; review the diff
 	@$(BIN)/python tools/golden.py $(ARGS)

@@ -1,7 +1,7 @@
 """Build dist/book/index.html: the lessons as they ran, pages, glossary, error messages, reference.
 
 Lessons come from dist/executed, where `make test` leaves them. One that is missing there, or whose
-cells have changed since, is run first. `--as-committed` runs nothing and shows the results in git.
+cells have changed since, is run first; with `--as-committed` its results in git are shown instead.
 The error messages are those that the tests of `make test` recorded in dist/errors.
 """
 
@@ -50,7 +50,11 @@ EXTERNAL = re.compile(r"https?://[\w-]+(\.[\w-]+)+(:\d+)?(/[^\s<>]*)?")
 def main(arguments: list[str]) -> int:
     """Exit code 1 if a lesson fails, or the book has a warning or a broken link."""
     parser = argparse.ArgumentParser(prog="book.py", description=__doc__)
-    parser.add_argument("--as-committed", action="store_true", help="run no lesson")
+    parser.add_argument(
+        "--as-committed",
+        action="store_true",
+        help="run no lesson: show results from git if need be",
+    )
     parser.add_argument(
         "--from", dest="folder", type=Path, default=EXECUTED, help="executed lessons"
     )
@@ -59,10 +63,9 @@ def main(arguments: list[str]) -> int:
     try:
         lessons = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
         if not asked.as_committed:
-            for at, path in enumerate(lessons, 1):
-                run_if_stale(path, asked.folder, f"{at}/{len(lessons)}")
+            run_stale(lessons, asked.folder)
         source = WORK / "source"
-        collect(source, lessons, None if asked.as_committed else asked.folder)
+        collect(source, [results(path, asked.folder) for path in lessons])
         build(source, OUT)
     except LabError as error:
         print(f"book: {error}", file=sys.stderr)
@@ -71,27 +74,36 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def run_if_stale(path: Path, folder: Path, which: str) -> None:
-    """Run a lesson unless the folder has it with the cells of today."""
-    there = folder / path.name
-    if there.exists() and same(nbformat.read(there, 4), nbformat.read(path, 4)):
-        return
-    print(f"book: {which} {path.name} has no results of its present cells; running ...", flush=True)
-    with tempfile.TemporaryDirectory() as home:
-        try:
-            save(golden.executed(path, home), there, Path(home))
-        except LabError as error:
-            raise LabError(f"{path.name} failed: {error}") from error
+def run_stale(lessons: list[Path], folder: Path) -> None:
+    """Run the lessons that the folder lacks, or has with other cells than those of today."""
+    stale = [path for path in lessons if results(path, folder) == path]
+    for at, path in enumerate(stale, 1):
+        print(
+            f"book: {at}/{len(stale)} {path.name} has no results of its present cells; running ...",
+            flush=True,
+        )
+        with tempfile.TemporaryDirectory() as home:
+            try:
+                save(golden.executed(path, home), folder / path.name, Path(home))
+            except LabError as error:
+                raise LabError(f"{path.name} failed: {error}") from error
 
 
-def collect(source: Path, lessons: list[Path], executed: Path | None) -> None:
+def results(path: Path, folder: Path) -> Path:
+    """A lesson as it ran, if the folder has it with the cells of today, else as git has it."""
+    ran = folder / path.name
+    fresh = ran.exists() and same(nbformat.read(ran, 4), nbformat.read(path, 4))
+    return ran if fresh else path
+
+
+def collect(source: Path, lessons: list[Path]) -> None:
     """Bring the folder that Sphinx reads up to date; what is unchanged is not written again."""
     texts = {path.name: path.read_text("utf-8") for path in (ROOT / "book").glob("*.md")}
     texts |= {page: (ROOT / page).read_text("utf-8") for page in PAGES}
     texts["errors.md"] = errorpage.page(ERRORS)
     texts |= dict(reference())
     for path in lessons:
-        nb = nbformat.read(executed / path.name if executed else path, as_version=4)
+        nb = nbformat.read(path, as_version=4)
         texts[f"notebooks/{path.name}"] = nbformat.writes(shown(nb))
     files = {name: text.encode() for name, text in texts.items()}
     for name in [name for name in texts if not name.startswith("reference/")]:

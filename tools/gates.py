@@ -1,8 +1,8 @@
 """The gates of `make test`, each with its seconds; stops at the first failure.
 
 Two gates run at a time, and each prints its output when it ends. Gates that need no Java come
-first; the book, made of what the others ran, is last. The last lines give the time to run all
-notebooks once, and the ten slowest tests and cells.
+first; the book, made of what the others ran, is last. The last lines give the time to run the
+notebooks, and the ten slowest tests and cells. The longest notebooks are left to `make test-deep`.
 `--quick` runs the first stage only. `--gate NAME` runs one gate and passes it all further
 arguments. `--lesson 03` runs one notebook and compares its results with those in git.
 """
@@ -38,23 +38,21 @@ ERRORS = "dist/errors"
 # The tests of tools/ and benchmarks/ run with the contract, in the shorter of the quick lanes.
 TOOLS = "tests/unit/tools"
 APART = ("--ignore", TOOLS)
-CURRICULUM, LATER = "golden cells", "golden cells of later lessons"
-WITH_SERVERS = "golden cells with servers"
+CURRICULUM, WITH_SERVERS = "golden cells", "golden cells with servers"
+LONG = "golden cells of long lessons"
 
 
-def lessons(with_servers: bool) -> list[str]:
-    """The notebooks with the tag `servers` in their metadata, or those without it."""
+def lessons(gate: str) -> list[str]:
+    """The notebooks of a gate: those with the tag `long` in their metadata, `servers`, or none."""
     found = sorted((ROOT / "notebooks").glob("*.ipynb"))
-    return [
-        str(path.relative_to(ROOT))
-        for path in found
-        if ("servers" in json.loads(path.read_text("utf-8"))["metadata"].get("tags", ()))
-        == with_servers
-    ]
+    return [str(path.relative_to(ROOT)) for path in found if gate_of(path) == gate]
 
 
-ALONE = lessons(with_servers=False)
-HALF = len(ALONE) // 2
+def gate_of(notebook: Path) -> str:
+    """The gate that compares a notebook's golden cells."""
+    tags = json.loads(notebook.read_text("utf-8"))["metadata"].get("tags", ())
+    return LONG if "long" in tags else WITH_SERVERS if "servers" in tags else CURRICULUM
+
 
 GATES: dict[str, tuple[str, ...]] = {
     "lint": ("ruff", "check", *SOURCES),
@@ -66,17 +64,17 @@ GATES: dict[str, tuple[str, ...]] = {
     "services": (*PYTEST, "tests/services", "--errors-to", f"{ERRORS}/services.json"),
     "crashes": (*PYTEST, "tests/crash", "--errors-to", f"{ERRORS}/crash.json"),
     "notebooks": (*PYTEST, "tests/notebooks", "--errors-to", f"{ERRORS}/notebooks.json"),
-    CURRICULUM: (*PYTEST, *GOLDEN, *KEPT, *ALONE[:HALF]),
-    LATER: (*PYTEST, *GOLDEN, *KEPT, *ALONE[HALF:]),
-    WITH_SERVERS: (*PYTEST, *GOLDEN, *KEPT, *lessons(with_servers=True)),
+    **{
+        gate: (*PYTEST, *GOLDEN, *KEPT, *lessons(gate)) for gate in (CURRICULUM, WITH_SERVERS, LONG)
+    },
     "book": (*PYTEST, "-rs", "tests/book"),
 }
 # Each stage has two lanes, which run in parallel; the gates of a lane run one after the other.
 QUICK = (("lint", "format", "types", "notebook contract"), ("unit tests",))
 # Gates that start servers on their usual ports share a lane: two brokers cannot have one port.
-SLOW = (("services", WITH_SERVERS), ("Spark tests", CURRICULUM))
-# The lane that ends first takes these, one by one.
-SPARE = (LATER, "notebooks", "crashes")
+SLOW = (("services", WITH_SERVERS), ("Spark tests",))
+# The lane that ends first takes these, one by one. `make test-deep` runs the long lessons.
+SPARE = (CURRICULUM, "notebooks", "crashes")
 LAST = (("book",),)
 
 
@@ -198,10 +196,10 @@ def main(*given: str) -> int:
     if run.code:
         return run.code
     if not asked.quick:
-        cells = [cell for name in (CURRICULUM, LATER, WITH_SERVERS) for cell in run.found[name]]
-        curriculum = sum(seconds for seconds, _ in cells)
-        notebooks = len(list((ROOT / "notebooks").glob("*.ipynb")))
-        print(f"\nthe curriculum: {notebooks} notebooks run in {curriculum:.0f} s")
+        compared = (CURRICULUM, WITH_SERVERS)
+        seconds = sum(seconds for name in compared for seconds, _ in run.found[name])
+        notebooks = sum(len(lessons(name)) for name in compared)
+        print(f"\ngolden cells: {notebooks} notebooks run in {seconds:.0f} s")
     print("\nslowest tests and cells:")
     print("\n".join(slowest([part for found in run.found.values() for part in found])))
     print(f"\nhudilab: {len(run.found)} gates passed in {time.monotonic() - begun:.0f} s")

@@ -61,7 +61,10 @@ def test_the_slowest_parts_are_told(tmp_path: Path) -> None:
 
 def test_each_gate_is_run_once() -> None:
     lanes = (*gates.QUICK, *gates.SLOW, gates.SPARE, *gates.LAST)
-    assert sorted(name for lane in lanes for name in lane) == sorted(gates.GATES)
+    run = [name for lane in lanes for name in lane]
+    assert sorted([*run, gates.LONG]) == sorted(gates.GATES)
+    deep = (ROOT / "Makefile").read_text().partition("\ntest-deep:")[2].partition("\n\n")[0]
+    assert f'--gate "{gates.LONG}"' in deep
 
 
 def test_a_lane_that_has_ended_takes_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

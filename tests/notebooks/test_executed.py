@@ -52,17 +52,17 @@ def test_a_changed_notebook_is_run_once(tmp_path: Path, capsys: pytest.CaptureFi
     path, folder = tmp_path / "good.ipynb", tmp_path / "executed"
     shutil.copy(GOOD, path)
     for _ in range(2):
-        book.run_if_stale(path, folder, "1/1")
+        book.run_stale([path], folder)
     line = "book: 1/1 good.ipynb has no results of its present cells; running ...\n"
     assert capsys.readouterr().out == line
     nb = nbformat.read(path, as_version=4)
     nb.cells[6].source += "\nprint('more')"
     nbformat.write(nb, path)
-    book.run_if_stale(path, folder, "1/1")
+    book.run_stale([path], folder)
     assert capsys.readouterr().out == line
     assert "more\n" in printed(folder / "good.ipynb")
     shutil.copy(BAD / "raises.ipynb", path)
     with pytest.raises(LabError) as caught:
-        book.run_if_stale(path, folder, "1/1")
+        book.run_stale([path], folder)
     assert str(caught.value) == "good.ipynb failed: ValueError: this cell fails; fix the notebook"
     assert "more\n" in printed(folder / "good.ipynb")

@@ -42,17 +42,8 @@ def hudilab(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-# Their golden cells run them each time; one is enough to see what the runner keeps.
-DEEP = set(NOTEBOOKS) - {"00_check_your_machine"}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.deep] if name in DEEP else [])
-        for name in sorted(set(NOTEBOOKS) - TOGETHER)
-    ],
-)
+@pytest.mark.deep
+@pytest.mark.parametrize("name", sorted(set(NOTEBOOKS) - TOGETHER))
 def test_a_notebook_runs_alone(tmp_path: Path, name: str) -> None:
     done = hudilab(tmp_path, "run", name, "--exercises", "--out", "out dir")
     assert done.returncode == 0, done.stderr[-2000:]
@@ -61,8 +52,13 @@ def test_a_notebook_runs_alone(tmp_path: Path, name: str) -> None:
     others = {path.name for path in (tmp_path / "logs").iterdir()} - {Path(log).name}
     # What a lesson submits is a program of its own, with a log of its own.
     assert {other.partition("-")[0] for other in others} <= {"sensor_readings", "faults_victim"}
-    assert (tmp_path / "out dir" / f"{name}.ipynb").is_file()
-    assert (tmp_path / "out dir" / f"{name}.html").stat().st_size > 100_000
+    assert kept(tmp_path / "out dir") == {f"{name}.ipynb", f"{name}.html"}
+
+
+def kept(folder: Path) -> set[str]:
+    """The files that the runner has left; a page has the lesson, not only its head."""
+    assert all(page.stat().st_size > 100_000 for page in folder.glob("*.html"))
+    return {file.name for file in folder.iterdir()}
 
 
 def sizes(rows: int, batches: int) -> list[str]:
@@ -83,13 +79,15 @@ def test_write_and_inspect_with_other_sizes(
     tmp_path: Path, table_type: str, rows: int, batches: int, more: tuple[str, ...]
 ) -> None:
     given = (*sizes(rows, batches), "-p", "table_type", table_type)
-    done = hudilab(tmp_path, "run", *more, *sorted(TOGETHER), *given)
+    done = hudilab(tmp_path, "run", *more, *sorted(TOGETHER), *given, "--out", "out dir")
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines()[-1] == (
         f"hudilab: rows={rows} commits={batches} partitions=3 "
         f"table=file://{tmp_path}/warehouse/run-t1/lessons/sensor_readings"
     )
-    assert "reading the table of notebook 02: " in inspected(tmp_path)
+    out = tmp_path / "out dir"
+    assert kept(out) == {f"{name}.{kind}" for name in TOGETHER for kind in ("ipynb", "html")}
+    assert "reading the table of notebook 02: " in inspected(out)
 
 
 @pytest.mark.deep
@@ -100,7 +98,9 @@ def test_inspect_leaves_a_table_of_other_parameters_alone(tmp_path: Path) -> Non
     before = files(lessons)
     done = hudilab(tmp_path, "run", "03", *sizes(10, 6))
     assert done.returncode == 0, done.stderr[-2000:]
-    assert f"reading a table of its own: file://{lessons}/sensor_readings_03" in inspected(tmp_path)
+    assert f"reading a table of its own: file://{lessons}/sensor_readings_03" in inspected(
+        tmp_path / "executed"
+    )
     own = {name for name in files(lessons) if name.startswith("sensor_readings_03/")}
     assert own
     assert {name: files(lessons)[name] for name in files(lessons).keys() - own} == before
@@ -113,11 +113,11 @@ def test_inspect_finds_a_table_whose_first_commits_are_archived(tmp_path: Path) 
     assert done.returncode == 0, done.stderr[-2000:]
     timeline = tmp_path / "warehouse" / "lessons" / "sensor_readings" / ".hoodie" / "timeline"
     assert len(list(timeline.glob("*_*.commit"))) < 50
-    assert "reading the table of notebook 02: " in inspected(tmp_path)
+    assert "reading the table of notebook 02: " in inspected(tmp_path / "executed")
 
 
-def inspected(home: Path) -> str:
-    return (home / "executed" / "03_inspect_table.ipynb").read_text(encoding="utf-8")
+def inspected(folder: Path) -> str:
+    return (folder / "03_inspect_table.ipynb").read_text(encoding="utf-8")
 
 
 def files(folder: Path) -> dict[str, int]:

@@ -107,6 +107,7 @@ def assert_exact(spark: SparkSession, found: DataFrame, rows: int, seed: int) ->
 
 
 @pytest.mark.usefixtures("topics")
+@pytest.mark.deep
 def test_from_the_producer_to_topic_and_table(
     spark: SparkSession, settings: Settings, kafka: Access, programs: Programs
 ) -> None:

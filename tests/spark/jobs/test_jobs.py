@@ -28,9 +28,8 @@ def job(home: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[
     )
 
 
-@pytest.mark.parametrize(
-    "table_type", [pytest.param("COPY_ON_WRITE", marks=pytest.mark.deep), "MERGE_ON_READ"]
-)
+@pytest.mark.deep
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_its_table_equals_the_generator(
     tmp_path: Path, spark: SparkSession, table_type: str
 ) -> None:

@@ -94,7 +94,8 @@ def parts(spark: SparkSession, kind: str) -> int:
     return -(-SIZES["sensors"] // cores) if kind == "upserts" else 1
 
 
-@pytest.mark.parametrize("kind", ["upserts", pytest.param("appends", marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", ["upserts", "appends"])
 def test_plans_are_executed_beside_the_batches(
     spark: SparkSession, place: Place, kind: str
 ) -> None:

@@ -387,6 +387,7 @@ def test_every_kind_of_commit_is_read(spark: SparkSession, place: Place) -> None
     start(spark, APPENDS, place, 1).stop()
 
 
+@pytest.mark.deep
 def test_a_write_keeps_the_metadata_table_and_its_indexes(
     spark: SparkSession, place: Place
 ) -> None:

@@ -133,9 +133,8 @@ def stream(
     drain(query.option("checkpointLocation", place.checkpoint).start(), deadline=300)
 
 
-@pytest.mark.parametrize(
-    "table_type", [pytest.param("COPY_ON_WRITE", marks=pytest.mark.deep), "MERGE_ON_READ"]
-)
+@pytest.mark.deep
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_a_merge_that_knows_the_index_leaves_the_stream_healthy(
     spark: SparkSession, place: Place, table_type: str
 ) -> None:
