@@ -69,7 +69,10 @@ class Records:
     def look(self, done: int) -> None:
         if done == self._done:
             return
-        new = [p for p in self._query.recentProgress if p["batchId"] >= self._done]
+        # Reading the last thousand after each batch would take longer than the batch.
+        last = self._query.lastProgress
+        new = [last] if last["batchId"] == self._done else self._query.recentProgress
+        new = [progress for progress in new if progress["batchId"] >= self._done]
         spent = cpu_seconds(self._processes["jvm"])
         state = self._state()
         if self._spent:  # what a driver spends before its first batch ends is no batch's

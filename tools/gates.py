@@ -38,20 +38,22 @@ ERRORS = "dist/errors"
 # The tests of tools/ and benchmarks/ run with the contract, in the shorter of the quick lanes.
 TOOLS = "tests/unit/tools"
 APART = ("--ignore", TOOLS)
-CURRICULUM, WITH_SERVERS = "golden cells", "golden cells with servers"
-LONG = "golden cells of long lessons"
+CURRICULUM, LATER = "golden cells", "golden cells of later lessons"
+WITH_SERVERS, LONG = "golden cells with servers", "golden cells of long lessons"
 
 
 def lessons(gate: str) -> list[str]:
-    """The notebooks of a gate: those with the tag `long` in their metadata, `servers`, or none."""
+    """The notebooks whose golden cells a gate compares."""
     found = sorted((ROOT / "notebooks").glob("*.ipynb"))
     return [str(path.relative_to(ROOT)) for path in found if gate_of(path) == gate]
 
 
 def gate_of(notebook: Path) -> str:
-    """The gate that compares a notebook's golden cells."""
+    """The gate that compares a notebook's golden cells, by the tags in its metadata."""
     tags = json.loads(notebook.read_text("utf-8"))["metadata"].get("tags", ())
-    return LONG if "long" in tags else WITH_SERVERS if "servers" in tags else CURRICULUM
+    if "long" in tags or "servers" in tags:
+        return LONG if "long" in tags else WITH_SERVERS
+    return CURRICULUM if notebook.name < "05" else LATER
 
 
 GATES: dict[str, tuple[str, ...]] = {
@@ -65,7 +67,8 @@ GATES: dict[str, tuple[str, ...]] = {
     "crashes": (*PYTEST, "tests/crash", "--errors-to", f"{ERRORS}/crash.json"),
     "notebooks": (*PYTEST, "tests/notebooks", "--errors-to", f"{ERRORS}/notebooks.json"),
     **{
-        gate: (*PYTEST, *GOLDEN, *KEPT, *lessons(gate)) for gate in (CURRICULUM, WITH_SERVERS, LONG)
+        gate: (*PYTEST, *GOLDEN, *KEPT, *lessons(gate))
+        for gate in (CURRICULUM, LATER, WITH_SERVERS, LONG)
     },
     "book": (*PYTEST, "-rs", "tests/book"),
 }
@@ -74,7 +77,7 @@ QUICK = (("lint", "format", "types", "notebook contract"), ("unit tests",))
 # Gates that start servers on their usual ports share a lane: two brokers cannot have one port.
 SLOW = (("services", WITH_SERVERS), ("Spark tests",))
 # The lane that ends first takes these, one by one. `make test-deep` runs the long lessons.
-SPARE = (CURRICULUM, "notebooks", "crashes")
+SPARE = (CURRICULUM, LATER, "notebooks", "crashes")
 LAST = (("book",),)
 
 
@@ -196,7 +199,7 @@ def main(*given: str) -> int:
     if run.code:
         return run.code
     if not asked.quick:
-        compared = (CURRICULUM, WITH_SERVERS)
+        compared = (CURRICULUM, LATER, WITH_SERVERS)
         seconds = sum(seconds for name in compared for seconds, _ in run.found[name])
         notebooks = sum(len(lessons(name)) for name in compared)
         print(f"\ngolden cells: {notebooks} notebooks run in {seconds:.0f} s")

@@ -65,6 +65,7 @@ def test_every_problem_of_the_file_in_one_error_and_no_value(conf: Path) -> None
     assert "canary-4711" not in line
 
 
+@pytest.mark.deep
 def test_is_local_misspelled(conf: Path) -> None:
     assert refused(conf, IS_LOCAL="flase") == (
         "IS_LOCAL='flase' is not a boolean; set it to true or false, or unset it"
@@ -76,6 +77,7 @@ def test_credentials_in_the_warehouse_path_are_refused_and_not_shown(conf: Path)
     assert "canary" not in refused(conf, IS_LOCAL="false")
 
 
+@pytest.mark.deep
 def test_an_unknown_scheme(conf: Path) -> None:
     spoil(conf, {"warehouse.path": "ftp://host/warehouse"})
     line = refused(conf)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import gates
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BAD = ROOT / "tests" / "bad"
@@ -36,6 +37,7 @@ def golden_gate(path: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.deep
 def test_run_of_a_notebook_that_raises(tmp_path: Path) -> None:
     done = hudilab(tmp_path, str(BAD / "raises.ipynb"))
     assert done.returncode == 1
@@ -80,6 +82,7 @@ def test_golden_cells_with_another_output() -> None:
     assert "8 passed" in passed.stdout
 
 
+@pytest.mark.deep
 def test_stripped_golden_cells_are_not_compared() -> None:
     """Why the contract asks for output and count: nbval is green where both are gone."""
     assert golden_gate(BAD / "no_count.ipynb").returncode == 0

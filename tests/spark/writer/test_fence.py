@@ -56,16 +56,21 @@ def assert_exact(spark: SparkSession, place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "operation", ["bulk_insert", pytest.param("upsert", marks=pytest.mark.deep)]
+    ("operation", "points"),
+    [
+        ("bulk_insert", ("announce", "commit")),
+        pytest.param("bulk_insert", POINTS, marks=pytest.mark.deep),
+        pytest.param("upsert", POINTS, marks=pytest.mark.deep),
+    ],
 )
 def test_a_driver_that_was_replaced_cannot_commit(
-    spark: SparkSession, tmp_path: Path, operation: str
+    spark: SparkSession, tmp_path: Path, operation: str, points: tuple[str, ...]
 ) -> None:
     gates = tmp_path / "gates"
     gates.mkdir()
     settings = replace(load_settings(env={}), home=tmp_path)
     old = subprocess.Popen(
-        [sys.executable, str(DRIVER), str(gates), operation, *POINTS],
+        [sys.executable, str(DRIVER), str(gates), operation, *points],
         env=os.environ | {"HUDILAB_HOME": str(tmp_path), "RUNTIME_ENV": "", "IS_LOCAL": ""},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -74,7 +79,7 @@ def test_a_driver_that_was_replaced_cannot_commit(
         start_new_session=True,
     )
     try:
-        for point in POINTS:
+        for point in points:
             place = prepare(settings, run_id=point)
             await_file(gates / f"{point}.waiting", old)
             replace_driver(spark, place, operation)
