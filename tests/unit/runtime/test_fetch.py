@@ -46,7 +46,7 @@ class Server(ThreadingHTTPServer):
         self.url = f"http{'s' * bool(tls)}://127.0.0.1:{self.server_address[1]}/maven"
 
     def __enter__(self) -> Server:
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:

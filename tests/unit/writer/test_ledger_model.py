@@ -317,11 +317,17 @@ MANY = settings(
 )
 
 
-@pytest.mark.parametrize("machine", [Lab, pytest.param(Calm, marks=pytest.mark.deep)])
-def test_in_a_thousand_sequences_the_table_is_right_or_the_run_is_refused(
-    machine: type[Lab],
+@pytest.mark.parametrize(
+    ("machine", "examples"),
+    [
+        (Lab, 300),
+        pytest.param(Lab, 1000, marks=pytest.mark.deep),
+        pytest.param(Calm, 300, marks=pytest.mark.deep),
+    ],
+)
+def test_in_each_sequence_the_table_is_right_or_the_run_is_refused(
+    machine: type[Lab], examples: int
 ) -> None:
-    examples = 1000 if machine is Lab else 300
     run_state_machine_as_test(machine, settings=settings(MANY, max_examples=examples))
 
 
