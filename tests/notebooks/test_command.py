@@ -74,6 +74,7 @@ def run_slow(home: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.deep
 def test_a_cell_that_takes_too_long(sample: Path) -> None:
     home = sample.parent
     slow = run_slow(home, "--timeout", "2")

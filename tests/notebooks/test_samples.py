@@ -62,6 +62,7 @@ def test_run_of_a_notebook_whose_kernel_dies(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "dies.ipynb").is_file()
 
 
+@pytest.mark.deep
 def test_run_of_a_notebook_with_two_parameters_cells(tmp_path: Path) -> None:
     done = hudilab(tmp_path, str(BAD / "two_parameters.ipynb"))
     assert done.returncode == 1

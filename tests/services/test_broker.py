@@ -121,6 +121,7 @@ def hudilab(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.deep
 def test_the_command_starts_shows_and_stops_it(alone: Settings) -> None:
     alone.home.mkdir()
     down = hudilab(alone.home, "services", "status")

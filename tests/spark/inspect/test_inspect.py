@@ -27,6 +27,7 @@ def failing(table: Made, stuck_after: float = 1.0) -> list[str]:
     return [finding.check for finding in report.health if not finding.ok]
 
 
+@pytest.mark.deep
 def test_copy_on_write_in_an_odd_place_and_half_written(
     spark: SparkSession, tmp_path: Path
 ) -> None:

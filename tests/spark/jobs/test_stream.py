@@ -110,6 +110,7 @@ def test_files_become_a_table_and_later_ones_update_it(
     assert "batch 1: 1 row set aside in" in capsys.readouterr().err
 
 
+@pytest.mark.deep
 def test_the_stream_continues_from_a_first_load(spark: SparkSession, tmp_path: Path) -> None:
     own = Own(spark, tmp_path)
     own.put("a.csv", [*ROWS, ("EWR", *LATER[0][1:])])

@@ -41,6 +41,7 @@ def doctor(home: Path, **env: str) -> tuple[int, dict[str, dict[str, Any]]]:
     return done.returncode, {check["name"]: check for check in json.loads(done.stdout)}
 
 
+@pytest.mark.deep
 def test_a_healthy_machine(tmp_path: Path) -> None:
     code, checks = doctor(tmp_path)
     assert code == 0

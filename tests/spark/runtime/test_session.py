@@ -212,6 +212,7 @@ def test_checkpoint_files_start_no_processes(spark: SparkSession, tmp_path: Path
     assert "FileSystemBased" in manager(folder, conf).getClass().getSimpleName()
 
 
+@pytest.mark.deep
 def test_a_kernel_does_not_wait_for_a_java_that_has_ended(tmp_path: Path) -> None:
     code = (
         "import psutil, time\n"
