@@ -1,0 +1,193 @@
+"""How long a learner waits: JupyterLab, a session, a first write, and the first row, in a browser.
+
+Usage: python benchmarks/first_row.py [--rounds N] [--json FILE]
+Lesson 02 up to its first table of rows, opened by `make lab`; beside it a notebook of plain PySpark
+that has the same jars and writes as many rows with the same options, opened by `jupyter lab`. In
+turn, each in a home of its own, with a Chromium that runs cell after cell.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import nbformat
+from comparison import table
+from nbformat import v4
+from spark_peer import PROJECT
+
+sys.path.append(str(PROJECT / "tests"))
+from chromium import launched
+from playwright.sync_api import Browser
+
+from hudilab.runtime.java.find import find_java
+from hudilab.runtime.java.jars import verify
+
+LESSON = PROJECT / "notebooks" / "02_write_hudi_stream.ipynb"
+STEPS = ("JupyterLab answers", "the notebook is open", "the session is there", "the first row")
+PATIENCE = 180  # seconds, for each step
+PLAIN = (
+    """
+from pyspark.sql import SparkSession, functions as F
+spark = (
+    SparkSession.builder.master("local[*]")
+    .config("spark.driver.extraClassPath", {jars!r})
+    .config("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
+    .config("spark.sql.extensions", "org.apache.spark.sql.hudi.HoodieSparkSessionExtension")
+    .getOrCreate()
+)
+""",
+    """
+batch = spark.range(1000).select(
+    F.col("id").alias("reading_id"),
+    (10 + F.col("id") % 11).cast("int").alias("sensor_id"),
+    F.rand(42).alias("temperature"),
+    F.current_timestamp().alias("measurement_time"),
+)
+batch.write.format("hudi").options(**{options!r}).mode("append").save({path!r})
+""",
+    """
+table = spark.read.format("hudi").load({path!r})
+table.orderBy("reading_id").limit(3).toPandas()
+""",
+)
+OPTIONS = {
+    "hoodie.table.name": "sensor_readings",
+    "hoodie.datasource.write.recordkey.field": "sensor_id,reading_id",
+    "hoodie.datasource.write.partitionpath.field": "sensor_id",
+    "hoodie.table.ordering.fields": "measurement_time",
+    "hoodie.datasource.write.operation": "bulk_insert",
+}
+
+
+def plain(home: Path) -> Path:
+    """The notebook of a reader without the lab."""
+    jars = ":".join(str(jar) for jar in verify(PROJECT / "jars", ["core"]))
+    given = {"jars": jars, "path": f"file://{home}/table", "options": OPTIONS}
+    cells = [v4.new_code_cell(text.strip().format(**given)) for text in PLAIN]
+    file = home / "notebooks" / "plain.ipynb"
+    file.parent.mkdir()
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), file)
+    return file
+
+
+class Server:
+    """A JupyterLab of its own, which stops with the `with` block."""
+
+    def __init__(self, home: Path, *, lab: bool) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.token, self.address = secrets.token_hex(8), f"http://127.0.0.1:{port}"
+        given = ["--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"]
+        given += [f"--IdentityProvider.token={self.token}"]
+        plain = [sys.executable, "-m", "jupyter", "lab", f"--notebook-dir={home}/notebooks", *given]
+        env = {"HUDILAB_HOME": str(home), "JUPYTER_CONFIG_DIR": str(home / "config")}
+        env |= {"JAVA_HOME": str(find_java().home), "RUNTIME_ENV": "", "IS_LOCAL": ""}
+        self._process = subprocess.Popen(
+            ["make", "lab", f"ARGS={' '.join(given)}"] if lab else plain,
+            cwd=PROJECT,
+            env=os.environ | env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.killpg(self._process.pid, signal.SIGTERM)
+        self._process.wait(60)
+
+    def api(self, what: str) -> Any:
+        """What the server says, or None while it does not answer."""
+        try:
+            with urlopen(f"{self.address}/api/{what}?token={self.token}", timeout=5) as answer:
+                return json.load(answer)
+        except (URLError, ConnectionError, TimeoutError):
+            return None
+
+    def idle(self) -> bool:
+        """Whether the one kernel has nothing to do."""
+        sessions = self.api("sessions") or []
+        return [one["kernel"]["execution_state"] for one in sessions] == ["idle"]
+
+
+def until(there: Callable[[], object], what: str) -> None:
+    ends = time.monotonic() + PATIENCE
+    while not there():
+        if time.monotonic() > ends:
+            raise SystemExit(f"no sign of this for {PATIENCE} s: {what}")
+        time.sleep(0.05)
+
+
+def seconds(browser: Browser, with_lab: bool) -> list[float]:
+    """Seconds from the command to each of the steps."""
+    with tempfile.TemporaryDirectory() as name:
+        home, begun = Path(name), time.monotonic()
+        notebook = LESSON if with_lab else plain(home)
+        with Server(home, lab=with_lab) as server:
+            until(lambda: server.api("status"), STEPS[0])
+            found = [time.monotonic() - begun]
+            page = browser.new_page(viewport={"width": 1280, "height": 1100})
+            page.goto(f"{server.address}/lab/tree/{notebook.name}?token={server.token}&reset")
+            page.locator(".jp-NotebookPanel .jp-CodeCell").first.wait_for(timeout=60_000)
+            until(server.idle, STEPS[1])
+            found.append(time.monotonic() - begun)
+            page.locator(".jp-NotebookPanel .jp-Cell").first.click()
+            page.keyboard.press("Escape")
+            for cell in nbformat.read(notebook, 4).cells:
+                page.keyboard.press("Shift+Enter")
+                if cell.cell_type != "code":
+                    continue
+                time.sleep(0.2)  # until the kernel has begun
+                until(server.idle, cell.source)
+                if "start(" in cell.source or "getOrCreate" in cell.source:
+                    found.append(time.monotonic() - begun)
+                if "toPandas" in cell.source:
+                    page.locator(".jp-OutputArea table td").first.wait_for(timeout=20_000)
+                    found.append(time.monotonic() - begun)
+                    break
+            page.close()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+    found: dict[str, list[list[float]]] = {"lesson 02": [], "plain PySpark": []}
+    with launched() as browser:
+        for _ in range(asked.rounds):
+            for who, rounds in found.items():
+                rounds.append(seconds(browser, who == "lesson 02"))
+                print(who, *(f"{one:.1f}" for one in rounds[-1]), file=sys.stderr, flush=True)
+    lines = [["seconds until", *found]]
+    for at, step in enumerate(STEPS):
+        medians = [statistics.median(one[at] for one in rounds) for rounds in found.values()]
+        lines.append([step, *(f"{median:.1f}" for median in medians)])
+    print(table(lines))
+    if asked.json:
+        asked.json.write_text(json.dumps(found) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
