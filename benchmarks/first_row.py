@@ -2,8 +2,8 @@
 
 Usage: python benchmarks/first_row.py [--rounds N] [--json FILE]
 Lesson 02 up to its first table of rows, opened by `make lab`; beside it a notebook of plain PySpark
-that has the same jars and writes as many rows with the same options, opened by `jupyter lab`. In
-turn, each in a home of its own, with a Chromium that runs cell after cell.
+that has the same jars and writes as many rows with the options that Hudi needs, opened by
+`jupyter lab`. In turn, each in a home of its own, with a Chromium that runs cell after cell.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ import json
 import os
 import secrets
 import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -34,8 +32,10 @@ sys.path.append(str(PROJECT / "tests"))
 from chromium import launched
 from playwright.sync_api import Browser
 
+from hudilab.operations.servers.process import free_port
 from hudilab.runtime.java.find import find_java
 from hudilab.runtime.java.jars import verify
+from hudilab.waiting import wait_for
 
 LESSON = PROJECT / "notebooks" / "02_write_hudi_stream.ipynb"
 STEPS = ("JupyterLab answers", "the notebook is open", "the session is there", "the first row")
@@ -90,9 +90,7 @@ class Server:
     """A JupyterLab of its own, which stops with the `with` block."""
 
     def __init__(self, home: Path, *, lab: bool) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         self.token, self.address = secrets.token_hex(8), f"http://127.0.0.1:{port}"
         given = ["--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"]
         given += [f"--IdentityProvider.token={self.token}"]
@@ -130,26 +128,18 @@ class Server:
         return [one["kernel"]["execution_state"] for one in sessions] == ["idle"]
 
 
-def until(there: Callable[[], object], what: str) -> None:
-    ends = time.monotonic() + PATIENCE
-    while not there():
-        if time.monotonic() > ends:
-            raise SystemExit(f"no sign of this for {PATIENCE} s: {what}")
-        time.sleep(0.05)
-
-
 def seconds(browser: Browser, with_lab: bool) -> list[float]:
     """Seconds from the command to each of the steps."""
     with tempfile.TemporaryDirectory() as name:
         home, begun = Path(name), time.monotonic()
         notebook = LESSON if with_lab else plain(home)
         with Server(home, lab=with_lab) as server:
-            until(lambda: server.api("status"), STEPS[0])
+            wait_for(lambda: server.api("status"), PATIENCE, STEPS[0])
             found = [time.monotonic() - begun]
             page = browser.new_page(viewport={"width": 1280, "height": 1100})
             page.goto(f"{server.address}/lab/tree/{notebook.name}?token={server.token}&reset")
             page.locator(".jp-NotebookPanel .jp-CodeCell").first.wait_for(timeout=60_000)
-            until(server.idle, STEPS[1])
+            wait_for(server.idle, PATIENCE, STEPS[1])
             found.append(time.monotonic() - begun)
             page.locator(".jp-NotebookPanel .jp-Cell").first.click()
             page.keyboard.press("Escape")
@@ -158,7 +148,7 @@ def seconds(browser: Browser, with_lab: bool) -> list[float]:
                 if cell.cell_type != "code":
                     continue
                 time.sleep(0.2)  # until the kernel has begun
-                until(server.idle, cell.source)
+                wait_for(server.idle, PATIENCE, cell.source)
                 if "start(" in cell.source or "getOrCreate" in cell.source:
                     found.append(time.monotonic() - begun)
                 if "toPandas" in cell.source:

@@ -20,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO
@@ -48,6 +49,7 @@ def lessons(gate: str) -> list[str]:
     return [str(path.relative_to(ROOT)) for path in found if gate_of(path) == gate]
 
 
+@cache
 def gate_of(notebook: Path) -> str:
     """The gate that compares a notebook's golden cells, by the tags in its metadata."""
     tags = json.loads(notebook.read_text("utf-8"))["metadata"].get("tags", ())
