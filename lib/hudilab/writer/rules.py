@@ -172,10 +172,14 @@ class Rules:
         done = self._done(checkpoint)
         if not done <= mine.batch <= done + 1:
             older = "table" if mine.batch < done else "checkpoint"
+            end = mine.batch + 1
+            # Spark goes on after a bounded stream's last batch, and the checkpoint with it.
+            shorter = older == "table" and self._batches is not None
+            again = f"pass batches={end} again if an earlier run had that, " if shorter else ""
             raise StreamError(
                 f"the {older} was restored to an earlier state: {self._table} has batches up to "
                 f"{mine.batch}, {self._place} up to {done}; restore both from the same point in "
-                f"time, or {self._both}"
+                f"time, {again}or {self._both}"
             )
         if checkpoint.planned.get(mine.batch, mine.covers) != mine.covers:
             raise self._set_back(mine.batch)

@@ -211,8 +211,9 @@ def test_table_set_back(spark: SparkSession, place: Place) -> None:
             file.unlink()
     assert refusal(spark, place) == (
         f"the table was restored to an earlier state: {place.table} has batches up to 0, "
-        f"{place.checkpoint} up to 1; restore both from the same point in time, or delete the "
-        "table and the checkpoint together, or use another run_id"
+        f"{place.checkpoint} up to 1; restore both from the same point in time, pass batches=1 "
+        "again if an earlier run had that, or delete the table and the checkpoint together, or "
+        "use another run_id"
     )
 
 

@@ -86,6 +86,13 @@ def test_a_bounded_stream_ends_when_its_last_batch_is_there() -> None:
     BOUNDED.check(checkpoint(7), "{}", stamp(2), [])
 
 
+def test_a_bounded_stream_cannot_get_longer_after_its_end() -> None:
+    with pytest.raises(
+        StreamError, match=r"time, pass batches=3 again if an earlier run had that, or delete the"
+    ):
+        Rules("<table>", "<checkpoint>", 9, shared=False).check(checkpoint(7), "{}", stamp(2), [])
+
+
 def test_another_stream_is_refused_unless_the_table_is_shared() -> None:
     for query, others, said in (
         (MINE, [commit(0, OTHER)], "was written by a stream whose checkpoint is not at"),
