@@ -87,6 +87,7 @@ class Setup:
     def __init__(self, root: Path, log: Path, dev: bool) -> None:
         self.root, self.log, self.dev = root, log, dev
         self.venv = root / ".venv"
+        self.python = str(self.venv / "bin" / "python")
         self.stamp = self.venv / "hudilab-setup.json"
         self.wanted = {"root": str(root), "python": list(sys.version_info[:2])}
 
@@ -151,14 +152,20 @@ class Setup:
         with self.step("installing hudilab"):
             source = ["--no-build-isolation", "-e", str(self.root)]
             self.pip(["--no-deps", *source], remedy="see the log")
+        with self.step("compiling"):
+            # Where PYTHONDONTWRITEBYTECODE is set, each process would compile what it imports.
+            given = ["-qq", "-j", "0", "-x", r"[/\\]tests?[/\\]"]
+            folders = [str(self.venv / "lib"), str(self.root / "lib")]
+            compiled = [self.python, "-m", "compileall", *given, *folders]
+            self.call(compiled, remedy="see the log")
 
     def pip(self, *runs: list[str], remedy: str) -> None:
         """Run pip with each of the argument lists, all at once."""
-        python = str(self.venv / "bin" / "python")
-        # Python compiles what it imports; most modules of these packages are never imported.
+        # `install` compiles, on all cores and without the packages' tests.
         given = ["install", "--no-compile", "--no-input", "--disable-pip-version-check"]
         given += ["--progress-bar", "off"]
-        self.call(*([python, "-m", "pip", *given, *arguments] for arguments in runs), remedy=remedy)
+        pip = [self.python, "-m", "pip", *given]
+        self.call(*([*pip, *arguments] for arguments in runs), remedy=remedy)
 
     def call(self, *commands: list[str], remedy: str) -> None:
         """Run the commands at once; the log gets what they say one after the other."""

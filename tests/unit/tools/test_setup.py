@@ -335,6 +335,14 @@ def test_the_parts_of_a_lock_are_the_lock() -> None:
         assert sorted("".join(parts).splitlines()) == sorted(lock.splitlines())
 
 
+@pytest.mark.parametrize("package", ["IPython", "matplotlib", "pandas", "pyspark"])
+def test_what_a_lesson_imports_is_compiled(package: str) -> None:
+    spec = importlib.util.find_spec(package)
+    assert spec is not None
+    assert spec.cached is not None
+    assert Path(spec.cached).is_file()
+
+
 @pytest.mark.deep
 def test_a_failing_pip_is_one_line_and_leaves_no_stamp(checkout: Path) -> None:
     (checkout / "tools").mkdir()
