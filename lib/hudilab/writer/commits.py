@@ -156,7 +156,10 @@ class Commits:
         if meta is None:
             return []
         hudi = self._jvm.org.apache.hudi
-        context = hudi.client.common.HoodieSparkEngineContext(self._jsc)
+        if self._table.startswith("file:"):  # a disk lists faster than Spark starts a job
+            context = hudi.common.engine.HoodieLocalEngineContext(meta.getStorageConf())
+        else:
+            context = hudi.client.common.HoodieSparkEngineContext(self._jsc)
         config = hudi.common.config.HoodieMetadataConfig.newBuilder().enable(False).build()
         manager = hudi.common.table.view.FileSystemViewManager
         with closing(manager.createInMemoryFileSystemView(context, meta, config)) as view:

@@ -120,6 +120,7 @@ class BatchLedger:
         self._table = Commits(spark, place.table)
         self._fit = TableFit(spark, spec, place.table, self._table, fills=fills)
         self._run, self._query = "", ""
+        self._groups_checked = False
         self._seen: set[str] = set()  # commits whose locks were looked at, of a shared table
         self._stamp: Stamp | None = None  # of the newest batch; what its commit counts:
         self._counts: dict[str, str] = {}
@@ -254,7 +255,10 @@ class BatchLedger:
         if self._first:
             self._first.check_new(checkpoint.done, mine)
         self._rules.check(checkpoint, self._source(), mine, others)
-        self._fit.check_groups(self._table.file_groups() if self._spec.buckets else set())
+        # Once for each run, because it lists the table; of later commits, `others` tells.
+        if not self._groups_checked:
+            self._fit.check_groups(self._table.file_groups() if self._spec.buckets else set())
+        self._groups_checked = True
         return str(query)
 
     def _take_over(self, session: SparkSession, run: str, running: str) -> None:
@@ -274,6 +278,7 @@ class BatchLedger:
             self._quarantine.take_over()
         # Check again: what the earlier driver committed until now counts.
         self._check(running)
+        self._groups_checked = False  # the next run of this ledger lists them again
         self._seen = self._table.instants() if self._shared else set()
         self._run = run
 
