@@ -421,6 +421,8 @@ def test_file_groups_that_are_not_the_tables_own_are_refused_and_rewritten(
     spark: SparkSession, place: Place
 ) -> None:
     drain(start(spark, UPSERTS, place, 1), batches=1, deadline=300)
+    sizes = {"rows": PER_BATCH, **SIZES}
+    before = BatchLedger(spark, UPSERTS, place, sizes | {"first": 0})
     spark.sql(f"CREATE TABLE foreign_groups USING hudi LOCATION '{place.table}'")
     try:
         spark.sql(
@@ -431,6 +433,11 @@ def test_file_groups_that_are_not_the_tables_own_are_refused_and_rewritten(
         )
     finally:
         spark.sql("DROP TABLE foreign_groups")
+    rows = sensor_stream(spark, rows_per_batch=PER_BATCH, **sizes)
+    stream = rows.writeStream.foreachBatch(before.write_batch)
+    query = stream.option("checkpointLocation", place.checkpoint).start()
+    with pytest.raises(StreamError, match="belong to no bucket"):
+        drain(query, batches=2, deadline=300)
     with pytest.raises(TableError) as caught:
         start(spark, UPSERTS, place, 1)
     said = str(caught.value)
