@@ -1,9 +1,10 @@
 """How long a learner waits: JupyterLab, a session, a first write, and the first row, in a browser.
 
-Usage: python benchmarks/first_row.py [--rounds N] [--json FILE]
+Usage: python benchmarks/first_row.py [--rounds N] [--headless NN ...] [--json FILE]
 Lesson 02 up to its first table of rows, opened by `make lab`; beside it a notebook of plain PySpark
 that has the same jars and writes as many rows with the options that Hudi needs, opened by
 `jupyter lab`. In turn, each in a home of its own, with a Chromium that runs cell after cell.
+With --headless, `hudilab run` of these lessons instead, and papermill of the plain notebook.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -40,6 +42,7 @@ from hudilab.waiting import wait_for
 LESSON = PROJECT / "notebooks" / "02_write_hudi_stream.ipynb"
 STEPS = ("JupyterLab answers", "the notebook is open", "the session is there", "the first row")
 PATIENCE = 180  # seconds, for each step
+PLAIN_NAME = "plain PySpark"
 PLAIN = (
     """
 from pyspark.sql import SparkSession, functions as F
@@ -159,19 +162,38 @@ def seconds(browser: Browser, with_lab: bool) -> list[float]:
     return found
 
 
+def headless(lesson: str) -> float:
+    """Seconds of a lesson by `hudilab run`, or of the plain notebook by papermill."""
+    with tempfile.TemporaryDirectory() as name:
+        env = {"HUDILAB_HOME": name, "JAVA_HOME": str(find_java().home)}
+        env |= {"RUNTIME_ENV": "", "IS_LOCAL": ""}
+        command = [str(Path(sys.executable).with_name("hudilab")), "run", lesson]
+        if lesson == PLAIN_NAME:
+            papermill = [sys.executable, "-m", "papermill"]
+            command = [*papermill, str(plain(Path(name))), f"{name}/executed.ipynb"]
+        begun = time.monotonic()
+        subprocess.run(command, env=os.environ | env, check=True, capture_output=True)
+        return time.monotonic() - begun
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--headless", nargs="+", metavar="NN", default=[])
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
-    found: dict[str, list[list[float]]] = {"lesson 02": [], "plain PySpark": []}
-    with launched() as browser:
+    steps = ("the end",) if asked.headless else STEPS
+    found: dict[str, list[list[float]]] = {
+        who: [] for who in (*(asked.headless or ["lesson 02"]), PLAIN_NAME)
+    }
+    with nullcontext() if asked.headless else launched() as browser:
         for _ in range(asked.rounds):
             for who, rounds in found.items():
-                rounds.append(seconds(browser, who == "lesson 02"))
-                print(who, *(f"{one:.1f}" for one in rounds[-1]), file=sys.stderr, flush=True)
+                took = seconds(browser, who != PLAIN_NAME) if browser else [headless(who)]
+                rounds.append(took)
+                print(who, *(f"{one:.1f}" for one in took), file=sys.stderr, flush=True)
     lines = [["seconds until", *found]]
-    for at, step in enumerate(STEPS):
+    for at, step in enumerate(steps):
         medians = [statistics.median(one[at] for one in rounds) for rounds in found.values()]
         lines.append([step, *(f"{median:.1f}" for median in medians)])
     print(table(lines))

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
-import hudilab
 from hudilab.errors import BundleError, SessionError, WaitError, root_cause
 from hudilab.runtime.cluster.drivers import note_driver
 from hudilab.runtime.cluster.master import (
@@ -37,7 +36,7 @@ from hudilab.waiting import wait_for
 
 __all__ = ["Submitted", "find_job", "jar_groups", "master_of", "submit", "submit_and_wait"]
 
-JOBS = Path(hudilab.__file__).parent / "jobs"
+JOBS = Path(__file__).parents[2] / "jobs"
 PATIENCE = 90.0  # seconds for a session and its first executor
 BRIEFLY = 15.0  # seconds in which a broken program should fail
 
