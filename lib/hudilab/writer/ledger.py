@@ -255,7 +255,7 @@ class BatchLedger:
         if self._first:
             self._first.check_new(checkpoint.done, mine)
         self._rules.check(checkpoint, self._source(), mine, others)
-        # Once for each run, because it lists the table; of later commits, `others` tells.
+        # Once in each run, because it lists the table; `others` has the later commits.
         if not self._groups_checked:
             self._fit.check_groups(self._table.file_groups() if self._spec.buckets else set())
         self._groups_checked = True

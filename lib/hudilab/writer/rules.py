@@ -173,7 +173,7 @@ class Rules:
         if not done <= mine.batch <= done + 1:
             older = "table" if mine.batch < done else "checkpoint"
             end = mine.batch + 1
-            # Spark goes on after a bounded stream's last batch, and the checkpoint with it.
+            # Spark runs empty batches after a bounded stream's last one, and marks them as done.
             shorter = older == "table" and self._batches is not None
             again = f"pass batches={end} again if an earlier run had that, " if shorter else ""
             raise StreamError(
