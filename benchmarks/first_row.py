@@ -89,6 +89,12 @@ def plain(home: Path) -> Path:
     return file
 
 
+def environment(home: Path) -> dict[str, str]:
+    """What both notebooks need, and a home of their own."""
+    own = {"HUDILAB_HOME": str(home), "JAVA_HOME": str(find_java().home)}
+    return os.environ | own | {"RUNTIME_ENV": "", "IS_LOCAL": ""}
+
+
 class Server:
     """A JupyterLab of its own, which stops with the `with` block."""
 
@@ -98,12 +104,10 @@ class Server:
         given = ["--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"]
         given += [f"--IdentityProvider.token={self.token}"]
         plain = [sys.executable, "-m", "jupyter", "lab", f"--notebook-dir={home}/notebooks", *given]
-        env = {"HUDILAB_HOME": str(home), "JUPYTER_CONFIG_DIR": str(home / "config")}
-        env |= {"JAVA_HOME": str(find_java().home), "RUNTIME_ENV": "", "IS_LOCAL": ""}
         self._process = subprocess.Popen(
             ["make", "lab", f"ARGS={' '.join(given)}"] if lab else plain,
             cwd=PROJECT,
-            env=os.environ | env,
+            env=environment(home) | {"JUPYTER_CONFIG_DIR": str(home / "config")},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -165,14 +169,12 @@ def seconds(browser: Browser, with_lab: bool) -> list[float]:
 def headless(lesson: str) -> float:
     """Seconds of a lesson by `hudilab run`, or of the plain notebook by papermill."""
     with tempfile.TemporaryDirectory() as name:
-        env = {"HUDILAB_HOME": name, "JAVA_HOME": str(find_java().home)}
-        env |= {"RUNTIME_ENV": "", "IS_LOCAL": ""}
         command = [str(Path(sys.executable).with_name("hudilab")), "run", lesson]
         if lesson == PLAIN_NAME:
             papermill = [sys.executable, "-m", "papermill"]
             command = [*papermill, str(plain(Path(name))), f"{name}/executed.ipynb"]
-        begun = time.monotonic()
-        subprocess.run(command, env=os.environ | env, check=True, capture_output=True)
+        env, begun = environment(Path(name)), time.monotonic()
+        subprocess.run(command, env=env, check=True, capture_output=True)
         return time.monotonic() - begun
 
 

@@ -120,11 +120,11 @@ class BatchLedger:
         self._table = Commits(spark, place.table)
         self._fit = TableFit(spark, spec, place.table, self._table, fills=fills)
         self._run, self._query = "", ""
-        self._groups_checked = False
         self._seen: set[str] = set()  # commits whose locks were looked at, of a shared table
         self._stamp: Stamp | None = None  # of the newest batch; what its commit counts:
         self._counts: dict[str, str] = {}
         self._check()
+        self._check_groups()
 
     def write_batch(self, batch: DataFrame, batch_id: int) -> None:
         """Write a micro-batch to the table once; pass this method to `foreachBatch`."""
@@ -255,11 +255,14 @@ class BatchLedger:
         if self._first:
             self._first.check_new(checkpoint.done, mine)
         self._rules.check(checkpoint, self._source(), mine, others)
-        # Once in each run, because it lists the table; `others` has the later commits.
-        if not self._groups_checked:
-            self._fit.check_groups(self._table.file_groups() if self._spec.buckets else set())
-        self._groups_checked = True
         return str(query)
+
+    def _check_groups(self) -> None:
+        """Check the table's file groups: once in a run, because that lists the table.
+
+        Each batch checks those of newer commits.
+        """
+        self._fit.check_groups(self._table.file_groups() if self._spec.buckets else set())
 
     def _take_over(self, session: SparkSession, run: str, running: str) -> None:
         """Check everything again and fence off the earlier driver, at a run's first batch."""
@@ -269,6 +272,8 @@ class BatchLedger:
             self._table.clear_half_made()
         check_sources(self._spark, running)
         self._query = self._check(running)
+        if self._run:  # a later run of this ledger
+            self._check_groups()
         self._fence.take(session, run)
         self._fit.follow([])
         options = self._options | self._fit.kept | self._sharing
@@ -278,7 +283,6 @@ class BatchLedger:
             self._quarantine.take_over()
         # Check again: what the earlier driver committed until now counts.
         self._check(running)
-        self._groups_checked = False  # the next run of this ledger lists them again
         self._seen = self._table.instants() if self._shared else set()
         self._run = run
 
