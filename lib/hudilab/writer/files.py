@@ -5,8 +5,11 @@ Each call into the JVM takes a millisecond, and to read a file takes eight of th
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from contextlib import closing
 from functools import cache, reduce
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
@@ -112,7 +115,12 @@ def write_text(spark: SparkSession, uri: str, text: str) -> None:
 
 
 def list_files(spark: SparkSession, uri: str) -> list[FileInfo]:
-    """Return all files below a folder, hidden ones too, sorted by path; empty if it is missing."""
+    """Return all files below a folder, hidden ones too, sorted by path; empty if it is missing.
+
+    On a disk, what a running writer deletes meanwhile is left out, and so are Hadoop's checksums.
+    """
+    if (local := local_path(uri)) is not None and not local.is_file():
+        return sorted(_walk(local))
     fs, root = file_system(spark, uri)
     if not fs.exists(root):
         return []
@@ -124,6 +132,26 @@ def list_files(spark: SparkSession, uri: str) -> list[FileInfo]:
         name = str(status.getPath().toString()).removeprefix(base)
         found.append(FileInfo(name, int(status.getLen()), int(status.getModificationTime())))
     return sorted(found)
+
+
+def _walk(root: Path) -> Iterator[FileInfo]:
+    """Yield the files below a folder of a disk; Hadoop's listing fails if one is deleted."""
+
+    def keep_on(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error
+
+    for folder, _, names in os.walk(root, onerror=keep_on, followlinks=True):
+        for name in names:
+            file = Path(folder, name)
+            if name.startswith(".") and name.endswith(".crc"):
+                continue
+            try:
+                found = file.stat()
+            except FileNotFoundError:
+                continue
+            modified = found.st_mtime_ns // 1_000_000
+            yield FileInfo(str(file.relative_to(root)), found.st_size, modified)
 
 
 def table_properties(spark: SparkSession, table: str) -> dict[str, str]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 from pyspark.sql import SparkSession
@@ -39,6 +43,53 @@ def test_a_folder_that_is_empty_or_not_there_has_no_files(
 ) -> None:
     assert list_files(spark, f"file://{tmp_path}") == []
     assert list_files(spark, f"file://{tmp_path}/nowhere") == []
+
+
+def test_a_folder_is_listed_while_a_writer_deletes_in_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stop = Event()
+
+    def churn() -> None:
+        while not stop.is_set():
+            for number in range(20):
+                (tmp_path / f"markers/{number}").mkdir(parents=True)
+                (tmp_path / f"markers/{number}/file").write_bytes(b"x")
+            shutil.rmtree(tmp_path / "markers")
+
+    (tmp_path / "kept").write_bytes(b"x")
+    writer = Thread(target=churn)
+    writer.start()
+    try:
+        found = [list_files(spark, f"file://{tmp_path}") for _ in range(300)]
+    finally:
+        stop.set()
+        writer.join()
+    assert all("kept" in [one.path for one in files] for files in found)
+    assert len({len(files) for files in found}) > 1  # it did meet the writer
+
+
+def test_checksums_are_no_files_and_links_are_followed(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    for name in ("a", ".a.crc", ".b"):
+        (tmp_path / "real" / name).write_bytes(b"x")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked/folder").symlink_to(tmp_path / "real")
+    found = list_files(spark, f"file://{tmp_path}/linked")
+    assert [one.path for one in found] == ["folder/.b", "folder/a"]
+
+
+def test_a_folder_that_may_not_be_read_is_an_error(spark: SparkSession) -> None:
+    user = os.geteuid()  # permission bits stop everybody but root: act as another user
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        (Path(name) / "closed").mkdir(0o000)
+        try:
+            os.seteuid(user or 65534)
+            with pytest.raises(PermissionError, match="closed"):
+                list_files(spark, f"file://{name}")
+        finally:
+            os.seteuid(user)
 
 
 @pytest.fixture

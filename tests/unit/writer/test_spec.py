@@ -222,8 +222,11 @@ def test_upserts_compact_large_logs_often_and_small_ones_rarely() -> None:
         "hoodie.compaction.logfile.size.threshold": "4194304",
     }
     assert tidy_options(upserted, 9) == tidy_options(upserted, 189) == often
-    threshold = {"hoodie.compaction.logfile.size.threshold": "0"}
-    assert tidy_options(upserted, 199) == often | threshold
+    everything = often | {"hoodie.compaction.logfile.size.threshold": "0"}
+    assert tidy_options(upserted, 199) == tidy_options(upserted, 199, written=0) == everything
+    bounded = everything | {"hoodie.compaction.target.io": "64"}
+    assert tidy_options(upserted, 49) == tidy_options(upserted, 149, written=0) == bounded
+    assert tidy_options(upserted, 49, written=8 * 1024 * 1024) == often
 
 
 def test_services_are_not_planned_if_too_little_was_written() -> None:
@@ -233,7 +236,9 @@ def test_services_are_not_planned_if_too_little_was_written() -> None:
         return tidy_options(upserted, batch_id, written=written)["hoodie.compact.inline"] == "true"
 
     little, much = 4 * 1024 * 1024 - 1, 4 * 1024 * 1024
-    assert [number for number in range(401) if runs(number, little)] == [199, 219, 399]
+    assert [number for number in range(201) if runs(number, little)] == [
+        *(49, 69, 99, 119, 149, 169, 199)
+    ]
     assert [number for number in range(40) if runs(number, much)] == [9, 19, 29, 39]
 
 

@@ -10,9 +10,11 @@ __all__ = ["SMALL_LOG", "TIDY_EVERY", "check_tidy", "tidy_options"]
 
 TIDY_EVERY = 20  # batches of appends
 COMPACT_EVERY = 10  # batches of upserts
+COMPACT_SMALL_EVERY = 50
 COMPACT_ALL_EVERY = 200
-CLEAN_AFTER = 20  # batches after a compaction of all: hoodie.clean.max.commits
+CLEAN_AFTER = 20  # batches after a compaction of small logs: hoodie.clean.max.commits
 SMALL_LOG = 4 * 1024 * 1024  # bytes: some 30,000 rows of sensors
+SMALL_COMPACTION = 64  # MB read and written: two seconds of two cores
 
 
 def check_tidy(every: int | None, *, shared: bool) -> None:
@@ -37,8 +39,9 @@ def tidy_options(
     Upserts of MERGE_ON_READ, each tenth batch whatever `every` is: file slices whose logs have
     grown to 4 MB are compacted, so that small batches do not rewrite a large table. If the stream
     has written less since the last services, none are run, because to plan them takes half a
-    second. Each 200th batch compacts all, so that reads never open thousands of small logs; twenty
-    batches later, what it replaced is removed. Only batches that compact may clean.
+    second. Then each 50th batch compacts the slices with the largest logs, up to 64 MB, because a
+    compaction and a read take 3 ms for each log, however small it is. Each 200th compacts all.
+    Twenty batches after either, what it replaced is removed. Only batches that compact may clean.
 
     Empty for other tables: upserts of COPY_ON_WRITE clean by themselves, and those of MERGE_ON_READ
     with `cdc` must not compact.
@@ -56,15 +59,20 @@ def tidy_options(
 
 
 def _compaction(batch_id: int, written: int) -> dict[str, str]:
-    number = batch_id % COMPACT_ALL_EVERY
-    everything = number == COMPACT_ALL_EVERY - 1
-    cleans = number == CLEAN_AFTER - 1 and batch_id > COMPACT_ALL_EVERY
-    grown = number % COMPACT_EVERY == COMPACT_EVERY - 1 and written >= SMALL_LOG
-    if not (everything or cleans or grown):
+    number = batch_id % COMPACT_SMALL_EVERY
+    everything = batch_id % COMPACT_ALL_EVERY == COMPACT_ALL_EVERY - 1
+    # Ten batches that write as much as this let logs grow large soon enough.
+    small = number == COMPACT_SMALL_EVERY - 1 and written < 2 * SMALL_LOG
+    cleans = number == CLEAN_AFTER - 1 and batch_id > COMPACT_SMALL_EVERY
+    grown = batch_id % COMPACT_EVERY == COMPACT_EVERY - 1 and written >= SMALL_LOG
+    if not (everything or small or cleans or grown):
         # Without a compaction there is nothing to clean, and Hudi would look in each batch.
         return {INLINE: "false", CLEAN: "false"}
-    return {
+    options = {
         INLINE: "true",
         "hoodie.compact.inline.max.delta.commits": "1",
-        "hoodie.compaction.logfile.size.threshold": "0" if everything else str(SMALL_LOG),
+        "hoodie.compaction.logfile.size.threshold": "0" if everything or small else str(SMALL_LOG),
     }
+    if small and not everything:
+        options["hoodie.compaction.target.io"] = str(SMALL_COMPACTION)
+    return options
