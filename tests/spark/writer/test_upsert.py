@@ -21,6 +21,7 @@ from hudilab.runtime.streams import drain
 from hudilab.writer.batches import newest_rows
 from hudilab.writer.ledger import BatchLedger
 from hudilab.writer.spec import TableSpec
+from hudilab.writer.upkeep.policy import tidy_options
 
 SCHEMA = "reading_id bigint, sensor_id int, temperature decimal(6,2), measurement_time timestamp"
 Reading = tuple[int, int, str, int]
@@ -227,6 +228,32 @@ def test_small_logs_are_not_compacted_at_each_tenth_batch(
     assert actions.count("deltacommit") == 11
     assert "commit" not in actions
     assert read(spark, table) == LEFT
+
+
+@pytest.mark.deep
+def test_small_logs_are_compacted_up_to_a_bound(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    table = local_path(place.table)
+    assert table is not None
+    spec = readings_table(table_type="MERGE_ON_READ", operation="upsert", buckets=1)
+    rows = sensor_readings(spark, 60_000, sensors=2, seed=3)
+
+    def compacted(batch_id: int) -> int:
+        before = set(table.rglob("*.parquet"))
+        options = spec.write_options() | tidy_options(spec, batch_id, written=0)
+        rows.write.format("hudi").options(**options).mode("append").save(place.table)
+        return len(set(table.rglob("*.parquet")) - before)
+
+    compacted(0)
+    assert compacted(48) == 0
+    monkeypatch.setattr("hudilab.writer.upkeep.policy.SMALL_COMPACTION", 1)
+    assert compacted(49) == 1, "the two slices have more than 1 MB to read and write"
+    assert compacted(199) == 2, "the two-hundredth batch has no bound"
+    monkeypatch.undo()
+    assert compacted(249) == 2
+    assert spark.read.format("hudi").load(place.table).count() == 60_000
 
 
 @pytest.mark.deep
