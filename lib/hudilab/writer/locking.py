@@ -25,10 +25,12 @@ _PROVIDER = "hoodie.write.lock.provider"
 _EXPIRE = "hoodie.write.lock.filesystem.expire"
 _HUDI_LOCKS = "org.apache.hudi.client.transaction.lock."
 _FILE_LOCK = f"{_HUDI_LOCKS}FileSystemBasedLockProvider"
-# What Hudi throws when a writer loses to another; the last two occur when both create the table.
+# What Hudi throws when a writer loses to another. In 1.2 a heartbeat that ends while Hudi looks at
+# it is an error (`HoodieHeartbeatUtils`). The last two occur when both create the table.
 _CONFLICTS = (
     "ConcurrentModificationException",
     "HoodieWriteConflictException",
+    "Failed to check heartbeat for instant",
     "Could not load Hoodie properties",
     "TableNotFoundException",
 )

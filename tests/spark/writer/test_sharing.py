@@ -180,6 +180,31 @@ def test_a_service_that_loses_to_another_writers_ends_no_stream(
         drain(start(spark, APPENDS, alone, 2, batches=2), batches=2, deadline=300)
 
 
+def test_a_heartbeat_that_ends_while_hudi_looks_at_it_ends_no_stream(
+    spark: SparkSession, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text is Hudi's: it fails one write in twenty if a loop makes and removes a heartbeat."""
+    alone = locate("alone", "lab", "readings", is_local=True, home=tmp_path)
+    save, met = DataFrameWriter.save, []
+
+    def fails_once(self: DataFrameWriter, *args: Any, **options: Any) -> None:
+        if not met:
+            met.append("once")
+            raise RuntimeError(
+                "org.apache.hudi.exception.HoodieException: Failed to check heartbeat for instant "
+                "[==>20260101000000000__commit__INFLIGHT]"
+            )
+        save(self, *args, **options)
+
+    monkeypatch.setattr(DataFrameWriter, "save", fails_once)
+    drain(start(spark, APPENDS, place, 2, shared=True, batches=2), batches=2, deadline=300)
+    assert met
+    assert_holds(spark, place, expected(spark, 2))
+    met.clear()
+    with pytest.raises(StreamError, match="Failed to check heartbeat"):
+        drain(start(spark, APPENDS, alone, 2, batches=2), batches=2, deadline=300)
+
+
 def test_a_shared_table_is_not_tidied_by_its_streams(spark: SparkSession, place: Place) -> None:
     """Two writers that merged at the same time have lost 280 of 480 rows."""
     with pytest.raises(TableError) as caught:
