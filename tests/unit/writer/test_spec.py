@@ -224,7 +224,7 @@ def test_upserts_compact_large_logs_often_and_small_ones_rarely() -> None:
     assert tidy_options(upserted, 9) == tidy_options(upserted, 189) == often
     everything = often | {"hoodie.compaction.logfile.size.threshold": "0"}
     assert tidy_options(upserted, 199) == tidy_options(upserted, 199, written=0) == everything
-    bounded = everything | {"hoodie.compaction.target.io": "64"}
+    bounded = everything | {"hoodie.compaction.target.io": "16"}
     assert tidy_options(upserted, 49) == tidy_options(upserted, 149, written=0) == bounded
     assert tidy_options(upserted, 49, written=8 * 1024 * 1024) == often
 

@@ -14,7 +14,7 @@ COMPACT_SMALL_EVERY = 50
 COMPACT_ALL_EVERY = 200
 CLEAN_AFTER = 20  # batches after a compaction of small logs: hoodie.clean.max.commits
 SMALL_LOG = 4 * 1024 * 1024  # bytes: some 30,000 rows of sensors
-SMALL_COMPACTION = 64  # MB read and written: two seconds of two cores
+SMALL_COMPACTION = 16  # MB read and written: two seconds of two cores
 
 
 def check_tidy(every: int | None, *, shared: bool) -> None:
@@ -39,7 +39,7 @@ def tidy_options(
     Upserts of MERGE_ON_READ, each tenth batch whatever `every` is: file slices whose logs have
     grown to 4 MB are compacted, so that small batches do not rewrite a large table. If the stream
     has written less since the last services, none are run, because to plan them takes half a
-    second. Then each 50th batch compacts the slices with the largest logs, up to 64 MB, because a
+    second. Then each 50th batch compacts the slices with the largest logs, up to 16 MB, because a
     compaction and a read take 3 ms for each log, however small it is. Each 200th compacts all.
     Twenty batches after either, what it replaced is removed. Only batches that compact may clean.
 
