@@ -185,7 +185,7 @@ def test_a_heartbeat_that_ends_while_hudi_looks_at_it_ends_no_stream(
 ) -> None:
     """The text is Hudi's: it fails one write in twenty if a loop makes and removes a heartbeat."""
     alone = locate("alone", "lab", "readings", is_local=True, home=tmp_path)
-    save, met = DataFrameWriter.save, []
+    save, met = DataFrameWriter.save, list[str]()
 
     def fails_once(self: DataFrameWriter, *args: Any, **options: Any) -> None:
         if not met:
