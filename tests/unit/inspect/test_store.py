@@ -57,6 +57,17 @@ def test_a_table_that_changes_is_read_again(table: HandMade) -> None:
         store.read("none")
 
 
+def test_a_file_that_vanishes_hides_no_other(table: HandMade) -> None:
+    """A link to nothing is listed and cannot be looked at, like a file that was just deleted."""
+    names = [f"data/{number:02}" for number in range(20)]
+    (table.root / "data").mkdir()
+    for name in names:
+        (table.root / name).touch()
+        (table.root / f"{name}.gone").symlink_to("nowhere")
+    found = [one.path for one in DiskStore(table.root).files() if one.path.startswith("data/")]
+    assert sorted(found) == names
+
+
 def test_no_right_to_read(table: HandMade) -> None:
     """Nobody may read what root closed; a child of root's becomes nobody."""
     table.commit(10, 12, {A: 5})

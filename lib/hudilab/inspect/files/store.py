@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
 from urllib.parse import unquote
@@ -102,10 +103,11 @@ class DiskStore:
                         if path not in SKIPPED and path != ".hoodie":
                             self._walk(path, found)
                     elif not path.endswith(".crc"):
-                        stat = entry.stat()
-                        found.append(Entry(path, stat.st_size, stat.st_mtime))
+                        with suppress(FileNotFoundError):  # removed since its folder was listed
+                            stat = entry.stat()
+                            found.append(Entry(path, stat.st_size, stat.st_mtime))
         except FileNotFoundError:
-            pass  # removed since its folder was listed
+            pass  # the folder was removed since
         except PermissionError as error:
             raise _denied(str(error.filename)) from None
 
