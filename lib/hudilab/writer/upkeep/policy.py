@@ -62,7 +62,7 @@ def _compaction(batch_id: int, written: int) -> dict[str, str]:
     number = batch_id % COMPACT_SMALL_EVERY
     everything = batch_id % COMPACT_ALL_EVERY == COMPACT_ALL_EVERY - 1
     # Ten batches that write as much as this let logs grow large soon enough.
-    small = number == COMPACT_SMALL_EVERY - 1 and written < 2 * SMALL_LOG
+    small = not everything and number == COMPACT_SMALL_EVERY - 1 and written < 2 * SMALL_LOG
     cleans = number == CLEAN_AFTER - 1 and batch_id > COMPACT_SMALL_EVERY
     grown = batch_id % COMPACT_EVERY == COMPACT_EVERY - 1 and written >= SMALL_LOG
     if not (everything or small or cleans or grown):
@@ -73,6 +73,6 @@ def _compaction(batch_id: int, written: int) -> dict[str, str]:
         "hoodie.compact.inline.max.delta.commits": "1",
         "hoodie.compaction.logfile.size.threshold": "0" if everything or small else str(SMALL_LOG),
     }
-    if small and not everything:
+    if small:
         options["hoodie.compaction.target.io"] = str(SMALL_COMPACTION)
     return options
