@@ -1,6 +1,7 @@
 """Compare the lab's way into Hudi with other sinks, and with Hudi's own defaults, in one run.
 
-Usage: python benchmarks/peers.py [--rounds N] [--peers a,b,...] [--json FILE] [--picture FILE]
+Usage: python benchmarks/peers.py [--rounds N] [--peers a,b,...] [--loads a,b,...]
+    [--json FILE] [--picture FILE]
 Each round starts every peer in a fresh process, one after the other, in another order each time.
 Prints a Markdown table: medians of the rounds, their spread, and ratios to Parquet in the same
 round; the files are written after each round. A peer whose table is not what its generator says
@@ -35,7 +36,7 @@ from comparison import (
     table,
     write,
 )
-from spark_peer import LAB, PROJECT, SPARK_PEERS
+from spark_peer import LAB, LOADS, PROJECT, SPARK_PEERS
 
 from hudilab.runtime.java.fetch import fetch
 
@@ -45,6 +46,7 @@ GROUPS = {"delta": "delta", "iceberg": "iceberg", FLINK: "flink"}
 FIGURES: Figures = {
     "rows_per_s": ("rows/s, batches of 100,000", 0),
     "rows_per_s_10k": ("rows/s, batches of 10,000", 0),
+    "rows_per_s_1m": ("rows/s, batches of 1,000,000", 0),
     "heartbeat_ms": ("ms, batch of 10", 0),
     "first_commit_s": ("s to the first commit", 1),
     "peak_rss_mb": ("peak MB", 0),
@@ -134,10 +136,11 @@ def markdown(peers: dict[str, Any], rounds: int) -> str:
     """The table that a person reads."""
     ratio = "ratio_to_parquet"
     head = [f"{rounds} rounds, {os.cpu_count()} cores"]
-    lines = [head + [text for text, _ in FIGURES.values()]]
+    shown = {key: FIGURES[key] for key in FIGURES if any(key in found for found in peers.values())}
+    lines = [head + [text for text, _ in shown.values()]]
     for peer, medians in peers.items():
         row = [f"`{peer}`"]
-        for key, (_, digits) in FIGURES.items():
+        for key, (_, digits) in shown.items():
             if key not in medians:
                 row.append("-")
                 continue
@@ -170,11 +173,16 @@ def fetch_jars(groups: Sequence[str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_arguments(parser, PEERS, rounds=5)
+    parser.add_argument("--loads", default=",".join(LOADS), help="1m too; see spark_peer.py")
     arguments = parser.parse_args()
     names = chosen(parser, arguments, PEERS)
     fetch_jars([group for peer, group in GROUPS.items() if peer in names])
     peers: dict[str, Any] = {}
-    for number, measured in rounds_of(names, arguments.rounds, measure, figures):
+
+    def measured_peer(peer: str) -> dict[str, Any]:
+        return measure(peer, () if peer == FLINK else ["--loads", arguments.loads])
+
+    for number, measured in rounds_of(names, arguments.rounds, measured_peer, figures):
         peers = summary(measured)
         write(arguments.json, {"rounds": number, "peers": peers})
         if arguments.picture:

@@ -48,6 +48,7 @@ class Load(NamedTuple):
 
 
 LOADS = {"heartbeat": Load(10, 4, 10), "10k": Load(10_000, 2, 4), "100k": Load(100_000, 5, 10)}
+LARGE_LOADS = {"1m": Load(1_000_000, 2, 6)}  # only if asked for: minutes for a slow peer
 # Batches of seconds need fewer of them for the same certainty.
 SLOW = ("delta", *DEFAULTS, "hudi_upsert_cow")
 SLOW_LOADS = {"heartbeat": Load(10, 2, 3), "10k": Load(10_000, 1, 1), "100k": Load(100_000, 2, 3)}
@@ -333,8 +334,9 @@ def main() -> None:
         if not re.fullmatch(r"(hoodie|spark)\.[^=]+=.*", change):
             parser.error(f"--set {change}: write hoodie.KEY=VALUE or spark.KEY=VALUE")
     for name in arguments.loads.split(","):
-        if name not in LOADS and not re.fullmatch(r"[1-9]\d*x\d+x[1-9]\d*", name):
-            named = ", ".join(LOADS)
+        known = LOADS | LARGE_LOADS
+        if name not in known and not re.fullmatch(r"[1-9]\d*x\d+x[1-9]\d*", name):
+            named = ", ".join(known)
             parser.error(f"no load {name}; loads are {named}, or ROWSxWARMxCOUNTED like 10x4x10")
     peer, home = arguments.peer, arguments.home
     os.environ |= {
@@ -346,7 +348,7 @@ def main() -> None:
     opened = time.time()
     pid = jvm_pid(spark)
     result: dict[str, Any] = {"peer": peer, "session_s": opened - arguments.started, "loads": {}}
-    loads = SLOW_LOADS if peer in SLOW else LOADS
+    loads = LARGE_LOADS | (SLOW_LOADS if peer in SLOW else LOADS)
     for name in arguments.loads.split(","):
         load = loads.get(name) or Load(*map(int, name.split("x")))
         batches = load.warm + load.counted
