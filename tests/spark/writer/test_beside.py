@@ -22,6 +22,7 @@ from hudilab.writer.commits import SERVICES, Commits
 from hudilab.writer.ledger import BatchLedger
 from hudilab.writer.spec import TableSpec
 from hudilab.writer.upkeep import policy
+from hudilab.writer.upkeep import stream as beside
 from hudilab.writer.upkeep.services import CLUSTERINGS, COMPACTIONS, pending, write_client
 from hudilab.writer.upkeep.stream import StreamServices
 
@@ -40,9 +41,10 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compact what few rows have logged; every so many batches, as `stream` says."""
+    """Compact what few rows have logged; in the same batches of each run, as `stream` says."""
     monkeypatch.setattr(policy, "COMPACT_EVERY", EVERY)
     monkeypatch.setattr(policy, "SMALL_LOG", 0)
+    monkeypatch.setattr(beside, "LATEST", 0)
 
 
 def stream(
@@ -155,9 +157,8 @@ def test_a_service_that_fails_stops_the_stream(spark: SparkSession, place: Place
     services.close()  # it is said once
 
 
-def test_a_batch_that_plans_waits_for_the_plan_before(
-    spark: SparkSession, place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def planned(spark: SparkSession, place: Place) -> tuple[StreamServices, dict[str, str]]:
+    """Services of a table that has a plan, and what a batch is told that plans one more."""
     stream(spark, LOGS, place, 2, 9, every=100)
     plan(spark, LOGS, place)
     services = StreamServices(
@@ -166,18 +167,44 @@ def test_a_batch_that_plans_waits_for_the_plan_before(
     asked = services.options(EVERY - 1)
     assert asked["hoodie.compact.schedule.inline"] == "true"
     assert asked["hoodie.compact.inline"] == asked["hoodie.clean.automatic"] == "false"
-    assert services.options(EVERY) == {
-        "hoodie.compact.inline": "false",
-        "hoodie.clean.automatic": "false",
-    }
+    return services, asked
+
+
+def test_the_last_batch_that_may_plan_waits_for_the_plan_before(
+    spark: SparkSession, place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    services, asked = planned(spark, place)
+    assert services.options(EVERY) == policy.QUIET
     services.start(asked, LOGS.write_options())
-    services.options(2 * EVERY - 1)
+    assert services.options(2 * EVERY - 1) == asked
     said = capsys.readouterr().err.splitlines()[-1]
     assert said == (
         f"hudilab: batch {2 * EVERY - 1} waits for the table services that an earlier batch has "
         "planned"
     )
     assert plans(spark, place) == []
+
+
+def test_what_is_due_while_the_thread_is_busy_is_planned_after_it(
+    spark: SparkSession,
+    place: Place,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    services, asked = planned(spark, place)
+    monkeypatch.setattr(beside, "LATEST", 40)
+    everything, grown = 199, 200  # of policy.COMPACT_ALL_EVERY, and of EVERY
+    monkeypatch.setattr(policy, "SMALL_LOG", 1)
+    services.start(asked, LOGS.write_options())
+    assert services.options(everything) == policy.QUIET
+    assert list(services.weigh(Commits(spark, place.table).newest_first()))
+    assert services.options(grown) == policy.QUIET
+    services.close()
+    late = services.options(grown + 1)
+    assert late["hoodie.compact.schedule.inline"] == "true"
+    assert late["hoodie.compaction.logfile.size.threshold"] == "0"  # it compacts all slices
+    assert services.options(grown + 2) == policy.QUIET
+    assert "waits" not in capsys.readouterr().err
 
 
 @pytest.mark.deep

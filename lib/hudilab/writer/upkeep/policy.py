@@ -6,7 +6,7 @@ from hudilab.errors import TableError
 from hudilab.writer.options import CLEAN, INLINE
 from hudilab.writer.spec import TableSpec
 
-__all__ = ["SMALL_LOG", "TIDY_EVERY", "check_tidy", "tidy_options"]
+__all__ = ["QUIET", "SMALL_LOG", "TIDY_EVERY", "check_tidy", "tidy_options"]
 
 TIDY_EVERY = 20  # batches of appends
 COMPACT_EVERY = 10  # batches of upserts
@@ -15,6 +15,7 @@ COMPACT_ALL_EVERY = 200
 CLEAN_AFTER = 20  # batches after a compaction of small logs: hoodie.clean.max.commits
 SMALL_LOG = 4 * 1024 * 1024  # bytes: some 30,000 rows of sensors
 SMALL_COMPACTION = 16  # MB read and written: two seconds of two cores
+QUIET = {INLINE: "false", CLEAN: "false"}  # a batch that runs no services
 
 
 def check_tidy(every: int | None, *, shared: bool) -> None:
@@ -67,7 +68,7 @@ def _compaction(batch_id: int, written: int) -> dict[str, str]:
     grown = batch_id % COMPACT_EVERY == COMPACT_EVERY - 1 and written >= SMALL_LOG
     if not (everything or small or cleans or grown):
         # Without a compaction there is nothing to clean, and Hudi would look in each batch.
-        return {INLINE: "false", CLEAN: "false"}
+        return QUIET
     options = {
         INLINE: "true",
         "hoodie.compact.inline.max.delta.commits": "1",

@@ -15,7 +15,7 @@ from hudilab.writer.locking import IN_PROCESS
 from hudilab.writer.options import CLEAN, INLINE
 from hudilab.writer.rules import Commit
 from hudilab.writer.spec import TableSpec
-from hudilab.writer.upkeep.policy import SMALL_LOG, TIDY_EVERY, tidy_options
+from hudilab.writer.upkeep.policy import QUIET, SMALL_LOG, TIDY_EVERY, tidy_options
 from hudilab.writer.upkeep.services import CLUSTERINGS, COMPACTIONS, pending, write_client
 
 __all__ = ["StreamServices"]
@@ -24,6 +24,7 @@ POOL = "services"  # of conf/fairscheduler.xml: the stream's tasks come first
 CLUSTER = "hoodie.clustering.inline"
 # A table with many file groups gets no more commits than this from one plan.
 MOST_PARTS = 16
+LATEST = 40  # batches that a plan may come later because the one before is not executed yet
 WAITS = "batch {} waits for the table services that an earlier batch has planned"
 # A service never touches what the stream is writing.
 NEVER = {"hoodie.clean.failed.writes.policy": "NEVER"}
@@ -33,12 +34,13 @@ class StreamServices:
     """Runs the table services of one stream, in its batches or in a thread beside them.
 
     With `beside`, a batch only plans a service, and the thread executes the plan while the next
-    batches are written. One plan at a time: a batch that is to plan again first waits for the
-    thread. A plan belongs to the driver that owns the checkpoint. Its successor removes it
-    (`take_over`), and a thread that has lost the checkpoint can no longer commit, because Hudi
-    completes only what is in flight. The thread gets the cores that the stream leaves idle. Spark
-    takes none from a task that runs, so a compaction is split into parts that leave the stream a
-    core. Source: Hudi 1.2 `hoodie.compact.schedule.inline`, `hoodie.clustering.schedule.inline`.
+    batches are written. One plan at a time: if the thread is busy when a service is due, the first
+    batch after it plans that service, and the fortieth batch waits for the thread. A plan belongs
+    to the driver that owns the checkpoint. Its successor removes it (`take_over`), and a thread
+    that has lost the checkpoint can no longer commit, because Hudi completes only what is in
+    flight. The thread gets the cores that the stream leaves idle. Spark takes none from a task that
+    runs, so a compaction is split into parts that leave the stream a core. Source: Hudi 1.2
+    `hoodie.compact.schedule.inline`, `hoodie.clustering.schedule.inline`.
 
     Args:
         every: See `policy.tidy_options`; None: its default; 0: the stream runs no services.
@@ -62,6 +64,7 @@ class StreamServices:
         self.lock = IN_PROCESS if beside and every != 0 else {}
         self._thread: Thread | None = None
         self._failed: Exception | None = None
+        self._due: tuple[int, dict[str, str]] | None = None  # since which batch, and what
         self._written = SMALL_LOG  # bytes since the last table services: unknown, so many
 
     def weigh(self, commits: Iterable[Commit]) -> Iterator[Commit]:
@@ -79,19 +82,32 @@ class StreamServices:
         if not self._every:
             return {}
         found = tidy_options(self._spec, batch_id, self._every, self._written)
-        if found.get(INLINE) == "true":
+        if self.lock:
+            self._check()
+            found = self._in_turn(batch_id, found)
+        plans = _plans_of(found)
+        if plans == INLINE:
             self._written = 0
-        if not self.lock:
+        if not self.lock or not plans:
             return found
-        self._check()
-        plans = next((name for name in (INLINE, CLUSTER) if found.get(name) == "true"), "")
-        if not plans:
-            return found
-        if self._thread is not None and self._thread.is_alive():
-            print(f"hudilab: {WAITS.format(batch_id)}", file=sys.stderr)
-        self.close()
         scheduled = plans.replace(".inline", ".schedule.inline")
         return found | {plans: "false", scheduled: "true", CLEAN: "false"}
+
+    def _in_turn(self, batch_id: int, found: dict[str, str]) -> dict[str, str]:
+        """Return what is due now: nothing while the thread is busy, unless that takes too long."""
+        if _plans_of(found):
+            since, earlier = self._due or (batch_id, found)
+            self._due = since, min(earlier, found, key=_least)
+        if self._due is None:
+            return found
+        since, due = self._due
+        if self._thread is not None and self._thread.is_alive():
+            if batch_id - since < LATEST:
+                return QUIET
+            print(f"hudilab: {WAITS.format(batch_id)}", file=sys.stderr)
+        self.close()
+        self._due = None
+        return due
 
     def start(self, services: Mapping[str, str], options: Mapping[str, str]) -> None:
         """Execute what a committed batch has planned; `services` are what `options` gave it."""
@@ -128,7 +144,7 @@ class StreamServices:
 
     def take_over(self, options: Mapping[str, str]) -> None:
         """Remove the plans of an earlier driver, which may be alive and executing them."""
-        self._written = SMALL_LOG
+        self._written, self._due = SMALL_LOG, None
         if not self._every:
             return
         meta = Commits(self._spark, self._table).meta()
@@ -187,6 +203,16 @@ class StreamServices:
                 client.clean()
         except Exception as error:  # whatever it is, the next batch raises it
             self._failed = error
+
+
+def _plans_of(options: Mapping[str, str]) -> str:
+    """Return the option by which a batch runs a service; empty if it runs none."""
+    return next((name for name in (INLINE, CLUSTER) if options.get(name) == "true"), "")
+
+
+def _least(options: Mapping[str, str]) -> int:
+    """Return how large a slice's logs must be to be compacted."""
+    return int(options.get("hoodie.compaction.logfile.size.threshold", 0))
 
 
 def _plans(meta: Any) -> list[tuple[str, str]]:
