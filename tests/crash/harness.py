@@ -78,7 +78,10 @@ class Case:
     @property
     def last(self) -> int:
         """The last batch whose changes are recorded: what a stop left may be due in the next."""
-        return self.batch + bool(self.recovery) + 2 * self.beside
+        if not self.beside:
+            return self.batch + bool(self.recovery)
+        # A resume removes the plan, the third batch makes another, and two more are written beside.
+        return self.batch + BESIDE_EVERY * bool(self.recovery) + 2
 
     @property
     def batches(self) -> int:
