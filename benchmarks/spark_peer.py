@@ -333,8 +333,8 @@ def main() -> None:
     for change in arguments.set:
         if not re.fullmatch(r"(hoodie|spark)\.[^=]+=.*", change):
             parser.error(f"--set {change}: write hoodie.KEY=VALUE or spark.KEY=VALUE")
+    known = LOADS | LARGE_LOADS
     for name in arguments.loads.split(","):
-        known = LOADS | LARGE_LOADS
         if name not in known and not re.fullmatch(r"[1-9]\d*x\d+x[1-9]\d*", name):
             named = ", ".join(known)
             parser.error(f"no load {name}; loads are {named}, or ROWSxWARMxCOUNTED like 10x4x10")
