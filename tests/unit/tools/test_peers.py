@@ -95,7 +95,7 @@ def test_medians_spread_and_ratios_within_a_round() -> None:
     table = peers.markdown(result, 3).splitlines()
     assert table[0].startswith("| 3 rounds, ")
     assert "**250** (125 - 250), 1.00 x" in table[3]
-    assert table[3].count("|") == table[0].count("|") == 7
+    assert table[3].count("|") == table[0].count("|") == 6  # a load that nobody ran has no column
 
 
 def test_each_round_begins_with_another_peer_and_is_there_at_once(
@@ -236,7 +236,7 @@ def test_updates_are_compared_within_a_round() -> None:
     ("arguments", "text"),
     [
         (["--set", "metadata=false"], "--set metadata=false: write hoodie.KEY=VALUE or spark.KEY"),
-        (["--loads", "10k,1M"], "no load 1M; loads are heartbeat, 10k, 100k, or ROWSxWARMxCOUNTED"),
+        (["--loads", "10k,1M"], "no load 1M; loads are heartbeat, 10k, 100k, 1m, or ROWSxWARMx"),
     ],
 )
 def test_a_bad_argument_of_one_peer(
