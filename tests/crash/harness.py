@@ -78,10 +78,9 @@ class Case:
     @property
     def last(self) -> int:
         """The last batch whose changes are recorded: what a stop left may be due in the next."""
-        if not self.beside:
-            return self.batch + bool(self.recovery)
-        # A resume removes the plan, the third batch makes another, and two more are written beside.
-        return self.batch + BESIDE_EVERY * bool(self.recovery) + 2
+        # A resume removes the plan of services beside, and only the third batch makes another.
+        resume = BESIDE_EVERY if self.beside else 1
+        return self.batch + resume * bool(self.recovery) + 2 * self.beside
 
     @property
     def batches(self) -> int:

@@ -31,6 +31,7 @@ LOGS = readings_table(table_type="MERGE_ON_READ", operation="upsert", buckets=1)
 SPECS = {"appends": APPENDS, "upserts": LOGS}
 SIZES = {"sensors": 3, "seed": 5}
 ROWS, KEYS, EVERY = 40, 60, 3
+QUIET = {"hoodie.compact.inline": "false", "hoodie.clean.automatic": "false"}
 PROGRAM = str(Path(__file__).parents[1] / "programs" / "beside.py")
 
 
@@ -174,7 +175,7 @@ def test_the_last_batch_that_may_plan_waits_for_the_plan_before(
     spark: SparkSession, place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     services, asked = planned(spark, place)
-    assert services.options(EVERY) == policy.QUIET
+    assert services.options(EVERY) == QUIET
     services.start(asked, LOGS.write_options())
     assert services.options(2 * EVERY - 1) == asked
     said = capsys.readouterr().err.splitlines()[-1]
@@ -196,14 +197,14 @@ def test_what_is_due_while_the_thread_is_busy_is_planned_after_it(
     everything, grown = 199, 200  # of policy.COMPACT_ALL_EVERY, and of EVERY
     monkeypatch.setattr(policy, "SMALL_LOG", 1)
     services.start(asked, LOGS.write_options())
-    assert services.options(everything) == policy.QUIET
+    assert services.options(everything) == QUIET
     assert list(services.weigh(Commits(spark, place.table).newest_first()))
-    assert services.options(grown) == policy.QUIET
+    assert services.options(grown) == QUIET
     services.close()
     late = services.options(grown + 1)
     assert late["hoodie.compact.schedule.inline"] == "true"
     assert late["hoodie.compaction.logfile.size.threshold"] == "0"  # it compacts all slices
-    assert services.options(grown + 2) == policy.QUIET
+    assert services.options(grown + 2) == QUIET
     assert "waits" not in capsys.readouterr().err
 
 

@@ -236,7 +236,10 @@ def test_updates_are_compared_within_a_round() -> None:
     ("arguments", "text"),
     [
         (["--set", "metadata=false"], "--set metadata=false: write hoodie.KEY=VALUE or spark.KEY"),
-        (["--loads", "10k,1M"], "no load 1M; loads are heartbeat, 10k, 100k, 1m, or ROWSxWARMx"),
+        (
+            ["--loads", "10k,1M"],
+            "no load 1M; loads are heartbeat, 10k, 100k, 1m, or ROWSxWARMxCOUNTED",
+        ),
     ],
 )
 def test_a_bad_argument_of_one_peer(

@@ -6,7 +6,7 @@ from hudilab.errors import TableError
 from hudilab.writer.options import CLEAN, INLINE
 from hudilab.writer.spec import TableSpec
 
-__all__ = ["QUIET", "SMALL_LOG", "TIDY_EVERY", "check_tidy", "tidy_options"]
+__all__ = ["LEAST_LOGS", "QUIET", "SMALL_LOG", "TIDY_EVERY", "check_tidy", "tidy_options"]
 
 TIDY_EVERY = 20  # batches of appends
 COMPACT_EVERY = 10  # batches of upserts
@@ -15,6 +15,7 @@ COMPACT_ALL_EVERY = 200
 CLEAN_AFTER = 20  # batches after a compaction of small logs: hoodie.clean.max.commits
 SMALL_LOG = 4 * 1024 * 1024  # bytes: some 30,000 rows of sensors
 SMALL_COMPACTION = 16  # MB read and written: two seconds of two cores
+LEAST_LOGS = "hoodie.compaction.logfile.size.threshold"  # of a slice that is compacted
 QUIET = {INLINE: "false", CLEAN: "false"}  # a batch that runs no services
 
 
@@ -72,7 +73,7 @@ def _compaction(batch_id: int, written: int) -> dict[str, str]:
     options = {
         INLINE: "true",
         "hoodie.compact.inline.max.delta.commits": "1",
-        "hoodie.compaction.logfile.size.threshold": "0" if everything or small else str(SMALL_LOG),
+        LEAST_LOGS: "0" if everything or small else str(SMALL_LOG),
     }
     if small:
         options["hoodie.compaction.target.io"] = str(SMALL_COMPACTION)

@@ -15,7 +15,7 @@ from hudilab.writer.locking import IN_PROCESS
 from hudilab.writer.options import CLEAN, INLINE
 from hudilab.writer.rules import Commit
 from hudilab.writer.spec import TableSpec
-from hudilab.writer.upkeep.policy import QUIET, SMALL_LOG, TIDY_EVERY, tidy_options
+from hudilab.writer.upkeep.policy import LEAST_LOGS, QUIET, SMALL_LOG, TIDY_EVERY, tidy_options
 from hudilab.writer.upkeep.services import CLUSTERINGS, COMPACTIONS, pending, write_client
 
 __all__ = ["StreamServices"]
@@ -85,17 +85,17 @@ class StreamServices:
         if self.lock:
             self._check()
             found = self._in_turn(batch_id, found)
-        plans = _plans_of(found)
-        if plans == INLINE:
+        service = _service_in(found)
+        if service == INLINE:
             self._written = 0
-        if not self.lock or not plans:
+        if not self.lock or not service:
             return found
-        scheduled = plans.replace(".inline", ".schedule.inline")
-        return found | {plans: "false", scheduled: "true", CLEAN: "false"}
+        scheduled = service.replace(".inline", ".schedule.inline")
+        return found | {service: "false", scheduled: "true", CLEAN: "false"}
 
     def _in_turn(self, batch_id: int, found: dict[str, str]) -> dict[str, str]:
         """Return what is due now: nothing while the thread is busy, unless that takes too long."""
-        if _plans_of(found):
+        if _service_in(found):
             since, earlier = self._due or (batch_id, found)
             self._due = since, min(earlier, found, key=_least)
         if self._due is None:
@@ -205,14 +205,14 @@ class StreamServices:
             self._failed = error
 
 
-def _plans_of(options: Mapping[str, str]) -> str:
+def _service_in(options: Mapping[str, str]) -> str:
     """Return the option by which a batch runs a service; empty if it runs none."""
     return next((name for name in (INLINE, CLUSTER) if options.get(name) == "true"), "")
 
 
 def _least(options: Mapping[str, str]) -> int:
     """Return how large a slice's logs must be to be compacted."""
-    return int(options.get("hoodie.compaction.logfile.size.threshold", 0))
+    return int(options.get(LEAST_LOGS, 0))
 
 
 def _plans(meta: Any) -> list[tuple[str, str]]:
