@@ -26,7 +26,7 @@ AREAS = {
     "operations.progress lessons.sizes lessons.progress",
     "Paths": "paths",
     "S3": "runtime.s3",
-    "Kafka": "runtime.kafka jobs.stock",
+    "Kafka": "runtime.kafka jobs.stock operations.topics",
     "Jars and Java": "runtime.java",
     "Sessions": "runtime.session runtime.spark_conf runtime.submitted runtime.cluster.registration",
     "Table specs and schemas": "writer.spec writer.columns writer.fit writer.upkeep.guards",

@@ -32,7 +32,7 @@ __all__ = [
 
 _COMMAND = re.compile(
     r"\bhudilab (?=(?:apps|bundle|deploy|doctor|inspect|jars|kill|load|progress|rewind|run|services"
-    r"|stream|submit|tidy)\b)"
+    r"|stream|submit|tidy|topics)\b)"
 )
 _THROWN = re.compile(
     r"(?:\s*Caused by: |: )?"

@@ -18,7 +18,7 @@ from hudilab.runtime.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "docker"
-PORTS = {4040, 8080, 8081, 8082, 8888, 9000, 9092, 18080}
+PORTS = {4040, 8080, 8081, 8082, 8090, 8888, 9000, 9092, 18080}
 
 
 def tool(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -77,7 +77,8 @@ def test_the_image_runs_our_scripts_as_a_user_without_rights() -> None:
     check_python((int(image[1]), int(image[2])), "python")
     digest = r"(@sha256:[0-9a-f]{64})?"
     images = {one["image"] for one in compose()["services"].values()} - {"hudilab:0.1.0"}
-    assert all(re.fullmatch(rf"apache/kafka:\d+\.\d+\.\d+{digest}", one) for one in images)
+    named = rf"(apache/kafka:|ghcr\.io/kafbat/kafka-ui:v)\d+\.\d+\.\d+{digest}"
+    assert all(re.fullmatch(named, one) for one in images)
 
 
 def test_the_image_has_the_jars_that_its_containers_need() -> None:
@@ -112,6 +113,21 @@ def test_the_containers_find_each_other() -> None:
         assert not settings.is_local
     kafka = services["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
     assert "INSIDE://kafka:19092" in kafka
+
+
+def test_the_page_of_topics_is_asked_for_and_changes_nothing() -> None:
+    services = compose()["services"]
+    assert [name for name, one in services.items() if "profiles" in one] == ["kafka-ui"]
+    page = services["kafka-ui"]
+    env = page["environment"]
+    assert page["ports"] == ["127.0.0.1:{0}:{0}".format(env["SERVER_PORT"])]
+    assert env["KAFKA_CLUSTERS_0_READONLY"] == "true"
+    # As the lab's own containers reach the broker.
+    asked = services["jupyterlab"]["environment"]["BOOTSTRAP_SERVERS"]
+    assert env["KAFKA_CLUSTERS_0_BOOTSTRAPSERVERS"] == asked
+    listeners = services["kafka"]["environment"]["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"]
+    login = [name for name in env if "SASL" in name or "SECURITY" in name]
+    assert ("INSIDE:PLAINTEXT" in listeners.split(",")) == (login == [])
 
 
 def test_volumes_are_mounted_where_the_image_gives_them_to_its_user() -> None:

@@ -12,15 +12,17 @@ from typing import Any
 
 import fastavro
 import pytest
+from commands import hudilab
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
-from refusals import refused
+from refusals import assert_refusal, refused
 from running import end_jvm
 from unit.runtime.settings_files import group, load, write
 
 from hudilab.errors import ConfigError, StreamError
 from hudilab.jobs.pipeline.preview import preview
 from hudilab.jobs.pipeline.running import Running, checked, find_group, table_of
+from hudilab.operations.servers.kafka import Broker
 from hudilab.runtime.kafka import Access, create_topics
 from hudilab.runtime.session import open_session
 from hudilab.runtime.settings import Settings
@@ -172,3 +174,80 @@ def test_avro_without_a_schema(make: Make) -> None:
     remedy = 'add it: "source.schema": "{\\"type\\": \\"record\\", ...}"'
     with refused(ConfigError, "without the schema that wrote it", remedy=f"; {remedy}"):
         own.check()
+
+
+Topics = Callable[..., str]
+
+
+@pytest.fixture
+def topics(
+    settings: Settings,
+    broker: Broker,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Topics:
+    """`hudilab topics` on the broker of the tests; returns what it prints."""
+    monkeypatch.setenv("HUDILAB_HOME", str(settings.home))
+    monkeypatch.setenv("BOOTSTRAP_SERVERS", broker.bootstrap)
+
+    def run(*arguments: str, code: int = 0) -> str:
+        assert hudilab(monkeypatch, "topics", *arguments) == code
+        return "".join(capsys.readouterr())
+
+    return run
+
+
+def test_the_command_shows_offsets_lag_and_messages(
+    make: Make, settings: Settings, topics: Topics
+) -> None:
+    own = make()
+    own.send(*as_json(*GOOD), b"\x1b[2J\xff")
+    source = own.spark.readStream.format("kafka").options(**own.kafka.spark_options())
+    source = source.option("subscribe", own.topic).option("startingOffsets", "earliest")
+    checkpoint = f"{settings.home}/warehouse/_checkpoints/lab/own-lag"
+    stream = source.load().writeStream.format("noop").option("checkpointLocation", checkpoint)
+    stream.trigger(availableNow=True).start().awaitTermination()
+    own.send(None)
+    shown = json.loads(topics("--json", own.topic))
+    full, empty = sorted(shown["topics"], key=lambda row: -row["end"])
+    assert (full["first"], full["end"], full["messages"]) == (0, 4, 4)
+    assert full["bytes"] > 3 * len("one partition")
+    assert (empty["end"], empty["bytes"]) == (0, 0)
+    lag = {row["partition"]: (row["read"], row["lag"]) for row in shown["streams"]}
+    assert lag == {full["partition"]: (3, 1), empty["partition"]: (0, 0)}
+    assert {row["stream"] for row in shown["streams"]} == {"lab/own-lag"}
+    lines = topics(own.topic).splitlines()
+    assert lines[0].split() == ["topic", "partition", "first", "end", "messages", "bytes"]
+    assert lines[4].split() == ["stream", "topic", "partition", "read", "lag"]
+    assert "__consumer_offsets" not in topics()
+    last = topics("--tail", "2", own.topic).splitlines()
+    assert [line.split("  ")[2:] for line in last] == [
+        ["one partition", r"\x1b[2J\xff"],
+        ["one partition", "null"],
+    ]
+    told = json.loads(topics("--tail", "9", "--json", own.topic))["messages"]
+    assert [message["offset"] for message in told] == [0, 1, 2, 3]
+    assert json.loads(told[0]["value"]) == GOOD[0]
+    create_topics(own.kafka, {own.topic: 2}, afresh=True)
+    assert "another topic" in topics(own.topic)
+    assert topics("--tail", "1", own.topic) == f"topic {own.topic} has no messages\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "failed", "remedy"),
+    [
+        (["no-such"], "no topic 'no-such' at ", "; create it, or fix topic.name"),
+        (["--tail", "3"], "0 are named", "; name one: hudilab topics --tail 3 TOPIC"),
+        (["--servers", "b-1.example:9098"], "requires IAM", "the cluster's SASL/SCRAM servers"),
+        (["--servers", "broker"], "'broker' is not host:port", "--servers localhost:9092"),
+        (
+            ["--servers", "127.0.0.1:1"],
+            "no broker answers at 127.0.0.1:1 (",
+            "hudilab services start kafka",
+        ),
+    ],
+)
+def test_the_command_names_what_it_cannot_show(
+    topics: Topics, arguments: list[str], failed: str, remedy: str
+) -> None:
+    assert_refusal(topics(*arguments, code=1).rstrip("\n"), failed, remedy=remedy)

@@ -81,6 +81,7 @@ def test_help_needs_nothing_heavy() -> None:
         ("rewind /data/table --to 20260101000000000", "py4j"),
         ("run 00", "nbformat"),
         ("bundle", "packaging"),
+        ("topics", "confluent_kafka"),
         ("services start kafka", "confluent_kafka"),
     ],
 )

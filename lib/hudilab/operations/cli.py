@@ -11,7 +11,7 @@ import typer
 
 from hudilab.errors import LabError
 from hudilab.jobs import load, stream, tidy
-from hudilab.operations import progress_command, rewind_command
+from hudilab.operations import progress_command, rewind_command, topics_command
 from hudilab.operations.servers import NAMES, Name, service
 from hudilab.operations.ship.deploy_commands import deploy
 
@@ -241,6 +241,7 @@ app.command("stream")(stream.command)
 app.command("tidy")(tidy.command)
 app.command("rewind")(rewind_command.command)
 app.command("progress")(progress_command.command)
+app.command("topics")(topics_command.command)
 
 
 def join_pairs(arguments: list[str]) -> list[str]:

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hudilab.runtime.kafka.connection import Access, access, present
     from hudilab.runtime.kafka.sender import Sender, Sent, produce
-    from hudilab.runtime.kafka.topics import TopicIdentity, check_topics, create_topics, topic_rows
+    from hudilab.runtime.kafka.topics import (
+        TopicIdentity,
+        check_topics,
+        create_topics,
+        last_messages,
+        topic_rows,
+    )
 
 __all__ = [
     "Access",
@@ -23,6 +29,7 @@ __all__ = [
     "access",
     "check_topics",
     "create_topics",
+    "last_messages",
     "present",
     "produce",
     "topic_rows",
@@ -31,7 +38,7 @@ __all__ = [
 _MODULES = {
     "connection": ("Access", "access", "present"),
     "sender": ("Sender", "Sent", "produce"),
-    "topics": ("TopicIdentity", "check_topics", "create_topics", "topic_rows"),
+    "topics": ("TopicIdentity", "check_topics", "create_topics", "last_messages", "topic_rows"),
 }
 
 

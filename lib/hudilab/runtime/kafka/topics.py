@@ -1,4 +1,4 @@
-"""Check, create and describe topics: their partitions, offsets, lag and identity."""
+"""Check, create and describe topics: their partitions, offsets, lag, identity and last messages."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka import KafkaError as Code
-from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from py4j.protocol import Py4JError
 
@@ -19,16 +19,21 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import SparkSession
 
-__all__ = ["TopicIdentity", "check_topics", "create_topics", "topic_rows"]
+__all__ = ["TopicIdentity", "check_topics", "create_topics", "last_messages", "topic_rows"]
 
 PATIENCE = 6.0  # seconds
 AGAIN = "check that the broker is running (hudilab services status kafka), then try again"
 
 
-def check_topics(client: Access, topics: Sequence[str] = ()) -> dict[str, int]:
+def check_topics(
+    client: Access, topics: Sequence[str] = (), *, internal: bool = False
+) -> dict[str, int]:
     """Return the number of partitions of each existing topic; `topics` must be among them.
 
     For MSK with IAM, only check that a server accepts connections, and return nothing.
+
+    Args:
+        internal: Include Kafka's own topics, whose names start with `__`.
 
     Raises:
         KafkaError: no broker, an untrusted certificate, a refused login, the wrong protocol or a
@@ -40,7 +45,7 @@ def check_topics(client: Access, topics: Sequence[str] = ()) -> dict[str, int]:
     found = {
         name: len(topic.partitions)
         for name, topic in metadata(client, PATIENCE).topics.items()
-        if not name.startswith("__")
+        if internal or not name.startswith("__")
     }
     missing = [repr(name) for name in topics if name not in found]
     if missing:
@@ -100,13 +105,7 @@ def topic_rows(
     """
     import pandas as pd  # here: a deployed job has no pandas, and shows no frames
 
-    there = check_topics(client, topics)
-    parts = [TopicPartition(name, number) for name in topics for number in range(there[name])]
-    admin = _admin(client)
-    first, end = (
-        _offsets(admin, dict.fromkeys(parts, which))
-        for which in (OffsetSpec.earliest(), OffsetSpec.latest())
-    )
+    parts, first, end = _bounds(client, topics)
     rows = []
     for part in parts:
         row = {"topic": part.topic, "partition": part.partition}
@@ -116,6 +115,52 @@ def topic_rows(
             row |= {"read": at, "lag": end[part] - at}
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def last_messages(client: Access, topic: str, count: int) -> list[Message]:
+    """Return the last `count` messages of a topic, oldest first; commits no offset.
+
+    Fewer if there are not so many, or if a compacted topic has gaps at its end.
+
+    Raises:
+        KafkaError: the topic is missing, or cannot be read.
+    """
+    parts, first, end = _bounds(client, [topic])
+    begins = [
+        TopicPartition(topic, part.partition, max(first[part], end[part] - count))
+        for part in parts
+        if end[part] > first[part]
+    ]
+    own = {"group.id": "hudilab-topics", "enable.auto.commit": False, "enable.partition.eof": True}
+    consumer = Consumer(client.client_options() | own | {"log_level": 0})
+    try:
+        consumer.assign(begins)
+        found = _read_to(consumer, {part.partition: end[part] for part in begins})
+    except KafkaException as error:
+        raise KafkaError(f"cannot read topic {topic!r}: {_said(error)}; {AGAIN}") from None
+    finally:
+        consumer.close()
+    found.sort(key=lambda message: (message.timestamp()[1], message.partition(), message.offset()))
+    return found[-count:]
+
+
+def _read_to(consumer: Consumer, ends: dict[int, int]) -> list[Message]:
+    """Return what an assigned consumer reads before the ends of its partitions."""
+    found, waits_until = [], time.monotonic() + PATIENCE
+    while ends:
+        for message in consumer.consume(100, 0.1):
+            part, at, error = message.partition(), message.offset(), message.error()
+            if error is not None and error.code() != Code._PARTITION_EOF:
+                raise KafkaException(error)
+            if error is None and at < ends.get(part, 0):
+                found.append(message)
+            # The last offset before the end may belong to no message: markers of transactions.
+            if error is not None or at + 1 >= ends.get(part, 0):
+                ends.pop(part, None)
+            waits_until = time.monotonic() + PATIENCE
+        if time.monotonic() > waits_until:
+            raise KafkaException(Code(Code._TIMED_OUT))
+    return found
 
 
 class TopicIdentity:
@@ -158,6 +203,20 @@ class TopicIdentity:
         self._timeout_ms = 120_000  # as long as a producer tries
         id_ = str(found.topicId().toString())
         return {"topic": self._topic, "cluster": cluster, "topic_id": id_}
+
+
+def _bounds(
+    client: Access, topics: Sequence[str]
+) -> tuple[list[TopicPartition], dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Return the topics' partitions with the first offset and the end of each."""
+    there = check_topics(client, topics, internal=True)
+    parts = [TopicPartition(name, number) for name in topics for number in range(there[name])]
+    admin = _admin(client)
+    first, end = (
+        _offsets(admin, dict.fromkeys(parts, which))
+        for which in (OffsetSpec.earliest(), OffsetSpec.latest())
+    )
+    return parts, first, end
 
 
 def _offsets(
