@@ -43,6 +43,7 @@ RAN = ("Python", "Spark", "Hudi", "Java")
 OBJECT = re.compile(r"<[\w.]+ at 0x[0-9a-f]+>")
 CALLED = re.compile(r"\b(\w+)\(")
 TITLE = re.compile(r"""title(?: ?= ?|\()"([^"]+)\"""")
+PNG_OF_SVG = re.compile(r"\]\((images/(?:words/)?[\w-]+)\.png\)")
 LOCAL_LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s#]+)")
 EXTERNAL = re.compile(r"https?://[\w-]+(\.[\w-]+)+(:\d+)?(/[^\s<>]*)?")
 
@@ -135,6 +136,9 @@ def shown(nb: NotebookNode) -> NotebookNode:
             cell.outputs = [output for output in cell.outputs if not litter(output)]
             if "plt.show()" in cell.source:
                 cell.metadata["mystnb"] = {"image": {"alt": described(cell.source)}}
+        else:
+            # A browser draws the SVG sharply, and in dark, too.
+            cell.source = PNG_OF_SVG.sub(r"](\1.svg)", cell.source)
         for tag in FOLDED.keys() & set(cell.metadata.get("tags", [])):
             cell.metadata.tags.append("hide-cell")
             cell.metadata["mystnb"] = {

@@ -19,7 +19,6 @@ from hudilab.runtime.settings import load_settings
 NOTES = ".lessons.json"  # of each copy, the hash of the lesson that it was made from
 FIRST = "00_check_your_machine.ipynb"  # later, JupyterLab opens what was open last
 CONFIG = Path(__file__).with_name("jupyter")
-DIAGRAMS = b"](../docs/diagrams/"  # JupyterLab serves nothing above its folder
 
 
 def main(arguments: list[str]) -> int:
@@ -52,11 +51,10 @@ def update(lessons: Path, folder: Path) -> Iterator[str]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         made = _read(notes)
-        docs = lessons.parent / "docs"
-        for diagram in sorted((docs / "diagrams").rglob("*.svg")):
-            beside = folder / diagram.relative_to(docs)
+        for picture in sorted(lessons.glob("images/**/*.png")):
+            beside = folder / picture.relative_to(lessons)
             beside.parent.mkdir(parents=True, exist_ok=True)
-            _replace(beside, diagram.read_bytes())
+            _replace(beside, picture.read_bytes())
         for lesson in sorted(lessons.glob("[0-9]*.ipynb")):
             edition = _edition(lesson.read_bytes())
             copy, now = folder / lesson.name, _digest(edition)
@@ -78,7 +76,7 @@ def update(lessons: Path, folder: Path) -> Iterator[str]:
 
 def _edition(lesson: bytes) -> bytes:
     """A reader's edition of a lesson: no cell has run yet, and no solution can be seen."""
-    nb = json.loads(lesson.replace(DIAGRAMS, b"](diagrams/"))
+    nb = json.loads(lesson)
     for cell in nb["cells"]:
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None

@@ -273,7 +273,7 @@ def test_no_text_of_a_diagram_covers_another(browser: Browser) -> None:
         const box = it.getBBox();
         return [it.textContent, box.x, box.y + 3, box.x + box.width, box.y + box.height - 3];
     })"""
-    files = sorted((ROOT / "docs" / "diagrams").rglob("*.svg"))
+    files = sorted((ROOT / "notebooks" / "images").rglob("*.svg"))
     assert len(files) >= 15
     for file in files:
         page, wrong = opened(browser, file.as_uri(), 500, "light")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from hudilab.operations.progress_command import names_in
 
 MAX_LINES, MEDIAN_LINES = 15, 6
 MAX_CELLS, MAX_CODE = 80, 45
+MIN_ALT = 12  # characters
 GOLDEN = {"keep_output", "nbval-check-output"}
 TAGS = GOLDEN | {"parameters", "exercise", "prediction", "check", "solution", "result", "cleanup"}
 GRADE = r"\*(Easy|Medium|Hard)(, (find the mistake|design))?\.\*"
@@ -338,6 +340,21 @@ def links(path: Path, nb: NotebookNode) -> Problems:
                     yield f"the link {target} leads nowhere"
 
 
+def pictures(path: Path, nb: NotebookNode) -> Problems:
+    """A PNG below the notebook's folder, with a text: GitHub's preview shows no SVG from a file."""
+    for cell in nb.cells:
+        if cell.cell_type != "markdown":
+            continue
+        for alt, target in re.findall(r"!\[([^\]]*)\]\(([^)\s]+)\)", cell.source):
+            file = Path(os.path.normpath(path.parent / target))
+            if not target.endswith(".png") or ":" in target or path.parent not in file.parents:
+                yield f"the picture {target} is not a PNG file below the notebook's folder"
+            if len(alt) < MIN_ALT:
+                yield f"the picture {target} has no alternative text"
+        if "<img" in cell.source:
+            yield "a picture as HTML, which nbconvert and GitHub don't look up: use ![text](file)"
+
+
 def metadata(path: Path, nb: NotebookNode) -> Problems:
     """The format and the metadata that `make golden` writes, and nothing of one run."""
     if (nb.nbformat, nb.nbformat_minor) != (4, 5):
@@ -370,7 +387,7 @@ _RULES: tuple[Callable[[Path, NotebookNode], Problems], ...] = (
         exercises,
         progress,
     ),
-    *(cleanup, spelling, outputs, links, metadata),
+    *(cleanup, spelling, outputs, links, pictures, metadata),
 )
 RULES = {rule.__name__: rule for rule in _RULES}
 

@@ -281,6 +281,16 @@ BROKEN: list[tuple[str, Change, str]] = [
         "keeps an error, or lines of stderr",
     ),
     ("links", replace(CONTRACT, "good.ipynb", "gone.ipynb#x"), "the link gone.ipynb#x leads nowh"),
+    *(
+        ("pictures", replace(SUMMARY, "Sources", f"{picture}\n\nSources"), text)
+        for picture, text in (
+            ("![A picture of sums](sum.svg)", "sum.svg is not a PNG file below the notebook's"),
+            ("![A picture of sums](../sum.png)", "../sum.png is not a PNG file below the noteb"),
+            ("![A picture of sums](https://x.y/sum.png)", "/sum.png is not a PNG file below the"),
+            ("![sums](sum.png)", "the picture sum.png has no alternative text"),
+            ('<img src="sum.png" alt="A picture of sums">', "a picture as HTML"),
+        )
+    ),
     ("metadata", lambda nb: nb.update(nbformat_minor=4), "format 4.4, not 4.5"),
     (
         "metadata",
@@ -299,6 +309,8 @@ BROKEN: list[tuple[str, Change, str]] = [
 def test_a_rule_finds_what_breaks_it(tmp_path: Path, rule: str, change: Change, text: str) -> None:
     path = tmp_path / "99_sample.ipynb"
     (tmp_path / "good.ipynb").write_bytes(GOOD.read_bytes())
+    for picture in ("sum.png", "sum.svg", "../sum.png"):
+        (tmp_path / picture).touch()
     nb = checks.read(GOOD)
     change(nb)
     path.write_text(nbformat.writes(nb))

@@ -105,7 +105,7 @@ def run_notebooks(
         with _alone(executed, settings):
             copy_notebook(notebook, executed, exercises=exercises)
             with _jvm_for(parameters | changed, settings.runtime):
-                results += _run(executed, changed, settings, timeout)
+                results += _run(executed, changed, settings, timeout, notebook.parent)
     return results
 
 
@@ -176,7 +176,9 @@ def copy_notebook(notebook: Path, executed: Path, *, exercises: bool) -> None:
     nbformat.write(nb, executed)
 
 
-def _run(executed: Path, values: dict[str, Any], settings: Settings, timeout: int) -> list[str]:
+def _run(
+    executed: Path, values: dict[str, Any], settings: Settings, timeout: int, folder: Path
+) -> list[str]:
     started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     log = settings.home / "logs" / f"{executed.stem}-{started}-{os.getpid()}.log"
     os.environ["HUDILAB_LOG_FILE"] = str(log)  # the kernel and its JVM inherit it
@@ -197,21 +199,17 @@ def _run(executed: Path, values: dict[str, Any], settings: Settings, timeout: in
     except (PapermillExecutionError, DeadKernelError, CellTimeoutError) as error:
         failure = error
     html = executed.with_suffix(".html")
-    html.write_text(as_html(executed, settings.project), encoding="utf-8")
+    html.write_text(as_html(executed, folder), encoding="utf-8")
     if failure is not None:
         raise NotebookFailed(_explain(failure, log, executed, timeout)) from failure
     print(f"{executed.name}: executed {executed}, HTML {html}", flush=True)
     return _results(executed)
 
 
-def as_html(executed: Path, project: Path) -> str:
-    """Return an executed notebook as one page that holds the project's diagrams."""
+def as_html(executed: Path, folder: Path) -> str:
+    """Return an executed notebook as one page; it holds the pictures linked from its `folder`."""
     nb = nbformat.read(executed, as_version=4)
-    for cell in nb.cells:
-        if cell.cell_type == "markdown":
-            # Lessons link from their folder; nbconvert embeds only what is below `path`.
-            cell.source = cell.source.replace("](../docs/", "](docs/")
-    where = {"path": str(project), "name": executed.stem}
+    where = {"path": str(folder), "name": executed.stem}
     exporter = HTMLExporter(embed_images=True)
     return str(exporter.from_notebook_node(nb, resources={"metadata": where})[0])
 

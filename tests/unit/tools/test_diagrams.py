@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from pictures import DRAWN_FROM
+from PIL import Image
 from terms import entries
 
 ROOT = Path(__file__).resolve().parents[3]
-FOLDER = ROOT / "docs" / "diagrams"
+FOLDER = ROOT / "notebooks" / "images"
 NAMES = ["cluster", "crash", "file-slices", "micro-batch"]
 WORDS = [
     *("bucket", "change", "cleaner", "clustering", "compaction", "file-group", "file-slice"),
@@ -53,6 +56,14 @@ def test_a_diagram(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_its_png_is_drawn_from_it(name: str) -> None:
+    drawing = (FOLDER / f"{name}.svg").read_bytes()
+    with Image.open(FOLDER / f"{name}.png") as image:
+        drawn_from = image.info[DRAWN_FROM]
+    assert drawn_from == hashlib.sha256(drawing).hexdigest(), "run tools/pictures.py"
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_its_colours_are_those_of_all(name: str) -> None:
     text = (FOLDER / f"{name}.svg").read_text("utf-8")
     for role, colours in PALETTE.items():
@@ -69,5 +80,5 @@ def test_each_word_has_its_picture_in_a_lesson_and_in_the_glossary() -> None:
     lessons = [path.read_text("utf-8") for path in sorted(ROOT.glob("notebooks/[0-9]*.ipynb"))]
     for word in WORDS:
         assert {word.replace("-", " "), f"{word} file", f"{word} data capture"} & told, word
-        assert glossary.count(f"](/docs/diagrams/words/{word}.svg)") == 1, word
-        assert any(f"](../docs/diagrams/words/{word}.svg)" in lesson for lesson in lessons), word
+        assert glossary.count(f"](/notebooks/images/words/{word}.svg)") == 1, word
+        assert any(f"](images/words/{word}.png)" in lesson for lesson in lessons), word

@@ -52,20 +52,15 @@ def test_copies_are_the_lessons(lessons: Path, copies: Path) -> None:
     assert list(update(lessons, copies)) == []
 
 
-def test_diagrams_are_beside_the_copies(lessons: Path, copies: Path) -> None:
-    diagrams = lessons.parent / "docs" / "diagrams"
-    (diagrams / "words").mkdir(parents=True)
-    (diagrams / "flow.svg").write_text("<svg/>")
-    (diagrams / "words" / "log.svg").write_text("<svg>a log</svg>")
-    (lessons / "00_a.ipynb").write_text(
-        book("see ![flow](../docs/diagrams/flow.svg), ../docs/diagrams")
-    )
-    assert list(update(lessons, copies)) == [f"{copies}/00_a.ipynb: updated to the new lesson"]
-    shown = book("see ![flow](diagrams/flow.svg), ../docs/diagrams")
-    assert (copies / "00_a.ipynb").read_text() == shown
-    assert (copies / "diagrams" / "flow.svg").read_text() == "<svg/>"
-    assert (copies / "diagrams" / "words" / "log.svg").read_text() == "<svg>a log</svg>"
+def test_pictures_are_beside_the_copies(lessons: Path, copies: Path) -> None:
+    (lessons / "images" / "words").mkdir(parents=True)
+    for name in ("flow", "words/log"):
+        (lessons / "images" / f"{name}.png").write_text(f"{name}, first edition")
     assert list(update(lessons, copies)) == []
+    (lessons / "images" / "flow.png").write_text("flow, second edition")
+    assert list(update(lessons, copies)) == []
+    assert (copies / "images" / "flow.png").read_text() == "flow, second edition"
+    assert (copies / "images" / "words" / "log.png").read_text() == "words/log, first edition"
 
 
 def test_a_copy_has_not_run_and_gives_no_answer_away(lessons: Path, copies: Path) -> None:
