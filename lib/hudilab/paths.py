@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from errno import ELOOP
 from pathlib import Path
 
 from hudilab.errors import PathError
 
-__all__ = ["Place", "checkpoint_of_table", "local_path", "locate", "rewrite_scheme"]
+__all__ = ["Place", "checkpoint_of_table", "leads_back", "local_path", "locate", "rewrite_scheme"]
 
 _S3 = ("s3", "s3n", "s3a")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -126,6 +127,20 @@ def rewrite_scheme(uri: str, home: Path | None = None) -> str:
     if not local.is_absolute() and home is None:
         raise PathError("warehouse.path is a relative path; use an absolute path")
     return _file_uri(str(home / local if home else local))
+
+
+def leads_back(link: Path) -> bool:
+    """Return whether a symbolic link leads to itself, or to a folder on its own path.
+
+    Such a link holds no file that is not elsewhere, and a walk that follows it never ends.
+    """
+    try:
+        target = link.resolve(strict=True)
+    except RuntimeError:  # of a link to itself, before Python 3.13
+        return True
+    except OSError as error:
+        return error.errno == ELOOP
+    return any(above.resolve() == target for above in link.parents)
 
 
 def local_path(uri: str) -> Path | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import closing
+from errno import ELOOP
 from functools import cache, reduce
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hudilab.formats import PROPERTIES, read_properties
-from hudilab.paths import local_path
+from hudilab.paths import leads_back, local_path
 
 __all__ = [
     "FileInfo",
@@ -141,15 +142,19 @@ def _walk(root: Path) -> Iterator[FileInfo]:
         if not isinstance(error, FileNotFoundError):
             raise error
 
-    for folder, _, names in os.walk(root, onerror=keep_on, followlinks=True):
+    for folder, folders, names in os.walk(root, onerror=keep_on, followlinks=True):
+        paths = [Path(folder, name) for name in folders]
+        folders[:] = [one.name for one in paths if not (one.is_symlink() and leads_back(one))]
         for name in names:
             file = Path(folder, name)
             if name.startswith(".") and name.endswith(".crc"):
                 continue
             try:
                 found = file.stat()
-            except FileNotFoundError:
-                continue
+            except OSError as error:
+                if isinstance(error, FileNotFoundError) or error.errno == ELOOP:
+                    continue
+                raise
             modified = found.st_mtime_ns // 1_000_000
             yield FileInfo(str(file.relative_to(root)), found.st_size, modified)
 

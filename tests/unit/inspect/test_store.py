@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from unit.handmade import HandMade, at
@@ -66,6 +67,52 @@ def test_a_file_that_vanishes_hides_no_other(table: HandMade) -> None:
         (table.root / f"{name}.gone").symlink_to("nowhere")
     found = [one.path for one in DiskStore(table.root).files() if one.path.startswith("data/")]
     assert sorted(found) == names
+
+
+@pytest.mark.parametrize("target", ["loop", ".", "..", "../..", "mutual"])
+def test_a_link_that_leads_back_adds_nothing(table: HandMade, target: str) -> None:
+    table.commit(10, 12, {A: 5})
+    link = table.root / "sensor_id=10" / "loop"
+    if target == "mutual":  # two folders, each with a link to the other
+        other = table.root / "sensor_id=11"
+        other.mkdir()
+        (other / "back").symlink_to(link.parent)
+        link.symlink_to(other)
+    else:
+        link.symlink_to(target)
+    (table.meta / "loop").symlink_to("loop")
+    found = [one.path for one in DiskStore(table.root).files() if one.path.endswith(".parquet")]
+    assert len(found) == (2 if target == "mutual" else 1)  # also as sensor_id=11/back/
+    with pytest.raises(InspectError, match=f"choose one: hudilab inspect '{table.root}'"):
+        inspect(str(table.root.parent))  # whose search for tables meets the link, too
+
+
+def test_a_partition_behind_a_link_is_read(table: HandMade, tmp_path: Path) -> None:
+    table.commit(10, 12, {A: 5})
+    (table.root / "sensor_id=10").rename(tmp_path / "elsewhere")
+    (table.root / "sensor_id=10").symlink_to(tmp_path / "elsewhere")
+    assert look(table).report.table.files == 1
+
+
+def test_properties_behind_a_link_to_itself(table: HandMade) -> None:
+    file = table.meta / "hoodie.properties"
+    file.unlink()
+    file.symlink_to(file.name)
+    with pytest.raises(InspectError) as caught:
+        look(table)
+    assert str(caught.value) == (
+        f"cannot read {file} (Too many levels of symbolic links); make it readable, then try "
+        "again: hudilab inspect TABLE"
+    )
+
+
+def test_an_archive_that_changes_after_the_report_is_one_line(table: HandMade) -> None:
+    history = table.archive((1, 2, "commit", {"operationType": "INSERT"}))
+    table.commit(10, 12, {A: 5})
+    found = look(table, archived=True)
+    next(history.glob("*.parquet")).unlink()
+    with pytest.raises(InspectError, match=r"was deleted during the read: .*; try again: hudilab"):
+        found.content(at(1))
 
 
 def test_no_right_to_read(table: HandMade) -> None:

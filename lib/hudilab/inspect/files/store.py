@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from hudilab.errors import InspectError
 from hudilab.formats import PROPERTIES
 from hudilab.inspect.files.entries import DEPTH, SKIPPED, Entry, S3Access, Vanished
+from hudilab.paths import leads_back
 
 __all__ = ["DiskStore", "Store", "open_store", "typed"]
 
@@ -20,8 +21,9 @@ T = TypeVar("T")
 
 
 def typed(uri: str, verb: str, *targets: str) -> str:
-    """Return the shell command for a file: `rm '/a/b'`, or `aws s3 rm 's3://a/b'`."""
+    """Return the shell command for a file: `ls -l '/a/b'`, or `aws s3 ls 's3://a/b'`."""
     if uri.startswith("file://"):
+        verb = "ls -l" if verb == "ls" else verb
         names = [shlex.quote(name.removeprefix("file://")) for name in (uri, *targets)]
         return " ".join([verb, *names])
     names = [shlex.quote("s3://" + name.partition("://")[2]) for name in (uri, *targets)]
@@ -99,6 +101,8 @@ class DiskStore:
             with os.scandir(self._root / folder) as entries:
                 for entry in entries:
                     path = f"{folder}/{entry.name}" if folder else entry.name
+                    if entry.is_symlink() and leads_back(Path(entry.path)):
+                        continue
                     if entry.is_dir():
                         if path not in SKIPPED and path != ".hoodie":
                             self._walk(path, found)
@@ -108,8 +112,8 @@ class DiskStore:
                             found.append(Entry(path, stat.st_size, stat.st_mtime))
         except FileNotFoundError:
             pass  # the folder was removed since
-        except PermissionError as error:
-            raise _denied(str(error.filename)) from None
+        except OSError as error:
+            raise _refused(error) from None
 
     def read(self, path: str, last: int | None = None) -> bytes:
         """Return a file's content; with `last`, at most so many bytes at its end."""
@@ -120,8 +124,8 @@ class DiskStore:
                 return file.read()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise Vanished(path) from None
-        except PermissionError as error:
-            raise _denied(str(error.filename)) from None
+        except OSError as error:
+            raise _refused(error) from None
 
     def each(self, read: Callable[[str], T], paths: Iterable[str]) -> list[T]:
         """Return what a function returns for each path, in the same order."""
@@ -147,14 +151,20 @@ class DiskStore:
 def _folders(folder: Path) -> list[Path]:
     try:
         with os.scandir(folder) as entries:
-            children = [entry for entry in entries if entry.is_dir() and entry.name != ".hoodie"]
-            return [folder / child.name for child in children]
+            children = [folder / entry.name for entry in entries if entry.name != ".hoodie"]
+            return [child for child in children if child.is_dir()]
     except OSError:
         return []
 
 
-def _denied(path: str) -> InspectError:
+def _refused(error: OSError) -> InspectError:
+    """Return what the system refused, in one line."""
+    if isinstance(error, PermissionError):
+        return InspectError(
+            f"cannot read {error.filename}: permission denied; ask its owner for read access, or "
+            "run as a user who has it: hudilab inspect TABLE"
+        )
     return InspectError(
-        f"cannot read {path}: permission denied; ask its owner for read access, or run as a user "
-        "who has it: hudilab inspect TABLE"
+        f"cannot read {error.filename} ({error.strerror}); make it readable, then try again: "
+        "hudilab inspect TABLE"
     )
