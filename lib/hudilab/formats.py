@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = [
     "BATCH",
     "COVERS",
+    "MOST_BUCKETS",
     "PREFIX",
     "PROPERTIES",
     "QUARANTINED",
@@ -21,6 +22,7 @@ PREFIX = "hudilab."
 QUERY, BATCH = PREFIX + "query_id", PREFIX + "batch_id"
 COVERS, SOURCE = PREFIX + "covers", PREFIX + "source"
 QUARANTINED = PREFIX + "quarantined"  # how many rows of the batch were set aside
+MOST_BUCKETS = 10_000  # more than any table has; a random id of a file group is not below it
 SHARED = PREFIX + "shared"  # which lock the writer took; see hudilab.writer.spec.sharing_options
 
 

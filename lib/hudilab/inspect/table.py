@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from hudilab.errors import InspectError
+from hudilab.formats import MOST_BUCKETS, SOURCE
 from hudilab.inspect.files.entries import Entry, Vanished
 from hudilab.inspect.files.store import Store
 from hudilab.inspect.history import History
@@ -22,7 +24,6 @@ __all__ = ["Facts", "read_facts"]
 
 SMALL = 104857600  # bytes; Hudi's default of hoodie.parquet.small.file.limit
 _INSTANT = re.compile(r"_(\d{14,20})\.")
-_BUCKET = re.compile(r"\d{8}-")
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,18 @@ class Facts:
         return [_partition(path, slices) for path, slices in sorted(found.items())]
 
     def has_buckets(self) -> bool:
-        """Return whether file groups are named after buckets."""
-        latest = self.latest()
-        return bool(latest) and all(_BUCKET.match(part.group) for part in latest)
+        """Return whether the table has a bucket index, which is no property of a table.
+
+        The lab's writer records the number of buckets in its stamp. In a table that others wrote,
+        bucket 7's file group is 00000007-...; a random id of eight digits is not below the limit.
+        """
+        extras = (self.commits[time].extra for time in sorted(self.commits, reverse=True))
+        if stamp := next((extra[SOURCE] for extra in extras if SOURCE in extra), ""):
+            return "buckets" in json.loads(stamp)
+        groups = {part.group for part in self.latest()}
+        return bool(groups) and all(
+            group[:8].isdecimal() and int(group[:8]) < MOST_BUCKETS for group in groups
+        )
 
 
 def _partition(path: str, slices: list[Slice]) -> Partition:

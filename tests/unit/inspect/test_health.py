@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
+import pytest
 from unit.handmade import HandMade, at
 from unit.inspect.tables import NOW, A, B, line, look, mor, write
 
@@ -28,6 +30,24 @@ def test_small_files_of_a_bucketed_table(table: HandMade) -> None:
         "; lower hoodie.bucket.index.num.buckets and rewrite the table with "
         "hoodie.datasource.write.operation=insert_overwrite_table"
     )
+
+
+@pytest.mark.parametrize("group", ["12345678-0000-0000-0000-000000000000-0", "00010000-x", "a-0"])
+def test_a_random_id_that_begins_with_digits_is_no_bucket(table: HandMade, group: str) -> None:
+    table.commit(10, 12, {group: 1})
+    assert look(table).report.table.index is None
+    table.commit(20, 22, {f"{i:x}-{group}": 1 for i in range(101)}, size=1)
+    assert "run_clustering" in line(look(table), "small files")
+
+
+@pytest.mark.parametrize(("source", "index"), [({"buckets": 4}, "BUCKET"), ({"topic": "x"}, None)])
+def test_the_labs_stamp_knows_the_index(
+    table: HandMade, source: dict[str, object], index: str | None
+) -> None:
+    stamp = {"hudilab.source": json.dumps(source)}
+    table.commit(10, 12, {"00000003-0000-0000-0000-000000000000-0": 1}, extra=stamp)
+    table.commit(20, 22, {A: 1})  # another program's, without a stamp
+    assert look(table).report.table.index == index
 
 
 def test_compaction_is_behind(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hudilab.errors import TableError
-from hudilab.formats import SHARED, many
+from hudilab.formats import MOST_BUCKETS, SHARED, many
 from hudilab.writer.commits import SERVICES, Commits
 from hudilab.writer.files import exists, table_properties
 from hudilab.writer.locking import sharing_options
@@ -26,7 +26,6 @@ __all__ = ["CLUSTERINGS", "COMPACTIONS", "TableServices", "pending", "write_clie
 MOMENT = 3.0  # seconds in which a writer's heartbeat follows its commit
 COMPACTIONS = "filterPendingCompactionTimeline"
 CLUSTERINGS = "filterPendingReplaceOrClusteringTimeline"
-MOST_BUCKETS = 10_000  # more than any table has; a random id is not below it
 
 
 def pending(timeline: Any, kind: str) -> list[str]:
