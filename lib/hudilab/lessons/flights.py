@@ -201,6 +201,9 @@ def try_pipeline(settings: Settings, name: str, group: Mapping[str, str]) -> tup
         )
     found = SAMPLE.search(done.stdout)
     if done.returncode or not found:
-        raise ConfigError((done.stderr or done.stdout).splitlines()[-1].removeprefix("hudilab: "))
+        lines = (done.stderr or done.stdout).splitlines()
+        # A program that is killed has no last words.
+        killed = f"hudilab stream {name} --check ended with exit code {done.returncode}; try again"
+        raise ConfigError(lines[-1].removeprefix("hudilab: ") if lines else killed)
     rows, keys = (int(number.replace(",", "")) for number in found.groups())
     return rows, keys

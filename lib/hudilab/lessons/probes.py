@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
-from hudilab.inspect.files.parquet import read_rows
+from hudilab.errors import InspectError
+from hudilab.inspect.files.entries import Vanished
+from hudilab.inspect.files.parquet import Damaged, read_rows
 from hudilab.inspect.files.store import open_store
 from hudilab.writer.commits import Commits
 from hudilab.writer.files import list_files
 
-__all__ = ["files_added", "files_holding", "may_hold", "scanned", "with_settings"]
+__all__ = ["files_added", "files_holding", "may_hold", "scanned"]
 
-T = TypeVar("T")
 KEY = "_hoodie_record_key"
 
 
@@ -52,16 +53,32 @@ def files_holding(table: str, key: str) -> list[str]:
     """Return the files of a table that hold record keys which begin with `key`, without Spark.
 
     Base files are decoded; logs and the timeline are searched byte by byte. Disk or S3.
+
+    Raises:
+        InspectError: A base file is incomplete, as while it is being written.
     """
     store, found = open_store(table), []
     for path in (file.path for file in store.files()):
-        content = store.read(path)
+        try:
+            content = store.read(path)
+        except Vanished:  # a cleaner has deleted it since the listing, so it holds nothing
+            continue
         if path.startswith(".hoodie/") or not path.endswith(".parquet"):
             holds = key.encode() in content
         else:
-            holds = any(row[KEY].startswith(key) for row in read_rows(content, [KEY], KEY))
+            holds = any(row[KEY].startswith(key) for row in _rows(content, store.uri, path))
         found += [path] if holds else []
     return found
+
+
+def _rows(content: bytes, uri: str, path: str) -> Iterator[Mapping[str, Any]]:
+    try:
+        yield from read_rows(content, [KEY], KEY)
+    except Damaged:
+        raise InspectError(
+            f"{uri}/{path} is not a whole Parquet file, so the keys in it are unknown; stop the "
+            "table's writers, and try again"
+        ) from None
 
 
 def files_added(spark: SparkSession, table: str, write: Callable[[], None]) -> pd.Series:
@@ -75,14 +92,3 @@ def files_added(spark: SparkSession, table: str, write: Callable[[], None]) -> p
         if not path.endswith(".crc")
     ]
     return pd.Series(folders, dtype=object).value_counts()
-
-
-def with_settings(spark: SparkSession, chosen: Mapping[str, str], action: Callable[[], T]) -> T:
-    """Return what an action returns while the session has these settings; unset them after it."""
-    for name, value in chosen.items():
-        spark.conf.set(name, value)
-    try:
-        return action()
-    finally:
-        for name in chosen:
-            spark.conf.unset(name)

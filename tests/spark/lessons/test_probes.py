@@ -1,17 +1,15 @@
-"""What a query scans, a footer promises and a write adds; settings that last one action."""
+"""What a query scans, a footer promises and a write adds."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
-from hudilab.lessons.probes import files_added, may_hold, scanned, with_settings
+from hudilab.lessons.probes import files_added, may_hold, scanned
 from hudilab.lessons.sources import readings_table, sensor_readings
 
 BLOOM = {"operation": "upsert", "index": "BLOOM", "buckets": None, "record_key": ("reading_id",)}
-SETTING = "hudilab.tests.probe"
 
 
 def test_files_are_scanned_asked_and_added(spark: SparkSession, tmp_path: Path) -> None:
@@ -32,11 +30,3 @@ def test_files_are_scanned_asked_and_added(spark: SparkSession, tmp_path: Path) 
     assert scanned(stored)[0] == 2
     assert may_hold(spark, table, ["7"]) >= 1
     assert may_hold(spark, table, ["no such key", "a"]) == 0
-
-
-def test_settings_last_one_action(spark: SparkSession) -> None:
-    assert with_settings(spark, {SETTING: "on"}, lambda: spark.conf.get(SETTING)) == "on"
-    assert spark.conf.get(SETTING, "off") == "off"
-    with pytest.raises(ZeroDivisionError):
-        with_settings(spark, {SETTING: "on"}, lambda: 1 // 0)
-    assert spark.conf.get(SETTING, "off") == "off"

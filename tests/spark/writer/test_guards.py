@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hudilab.errors import TableError
-from hudilab.lessons.probes import with_settings
 from hudilab.lessons.sources import readings_table, sensor_readings
 from hudilab.paths import Place, local_path, locate
 from hudilab.runtime.places import register
@@ -89,7 +88,11 @@ def test_an_index_right_after_another_is_refused(spark: SparkSession, place: Pla
     write(rows, place, options)
     check_can_index(spark, place.table)
     register(spark, spec, place, "twice")
-    with_settings(spark, KEYS, lambda: spark.sql("CREATE INDEX by_part ON twice (part)"))
+    for name, value in KEYS.items():
+        spark.conf.set(name, value)
+    spark.sql("CREATE INDEX by_part ON twice (part)")
+    for name in KEYS:
+        spark.conf.unset(name)
     with pytest.raises(TableError) as caught:
         check_can_index(spark, place.table)
     spark.sql("DROP TABLE twice")
