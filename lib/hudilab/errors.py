@@ -27,6 +27,7 @@ __all__ = [
     "TableError",
     "WaitError",
     "as_typed",
+    "not_installed",
     "root_cause",
 ]
 
@@ -124,6 +125,24 @@ class ParameterError(LabError):
 
 class WaitError(LabError):
     """A wait timed out."""
+
+
+# What pip installs for modules that `hudilab inspect` needs; others are in the extra `lab`.
+_PACKAGES = {
+    "arro3": "arro3-core arro3-io",
+    "boto3": "boto3",
+    "botocore": "boto3",
+    "fastavro": "fastavro",
+    "hudi": "hudi==0.5.0",
+    "rich": "rich",
+}
+
+
+def not_installed(error: ModuleNotFoundError) -> str:
+    """Return which package is missing, and the command that installs it."""
+    module = (error.name or "").partition(".")[0]
+    wanted = _PACKAGES.get(module, "'.[lab]'")
+    return f"{module}, which is not installed; install it with: pip install {wanted}"
 
 
 def root_cause(text: str) -> str:

@@ -69,12 +69,12 @@ def test_no_table_and_a_parent_of_tables(bucket: Path) -> None:
 
 def test_a_damaged_commit_is_removed_with_the_clients_command(bucket: Path) -> None:
     table = tables(bucket)
-    file = next(table.timeline.glob("*_*.commit"))
+    file = max(table.timeline.glob("*_*.commit"))
     file.write_bytes(b"")
     uri = f"s3://hudilab/looked_at/lab/a table ü/.hoodie/timeline/{file.name}"
-    assert refusal("s3a://hudilab/looked_at/lab/a table ü").endswith(
-        f"the next write rolls the instant back: aws s3 rm '{uri}'"
-    )
+    said = refusal("s3a://hudilab/looked_at/lab/a table ü")
+    assert f"look at it first (aws s3 ls '{uri}')" in said
+    assert said.endswith(f"the next write rolls the instant back: aws s3 rm '{uri}'")
 
 
 def test_a_bucket_that_is_not_there(bucket: Path) -> None:

@@ -22,12 +22,13 @@ HEAVY = (
     *("pooch", "psutil", "cryptography"),
     *("confluent_kafka", "boto3", "botocore", "nbformat", "papermill", "packaging", "duckdb"),
 )
-ALONE = f"""
+ALONE = """
 import sys
-sys.modules |= dict.fromkeys({HEAVY})  # importing one of these is a ModuleNotFoundError now
+sys.modules |= dict.fromkeys({})  # importing one of these is a ModuleNotFoundError now
 from hudilab.operations import cli
 cli.main()
 """
+LIGHT = ALONE.format(HEAVY)
 
 
 @pytest.fixture
@@ -64,11 +65,11 @@ def check_inspect(hudilab: Sequence[str | Path], table: HandMade) -> None:
 
 
 def test_the_inspector_imports_nothing_heavy(table: HandMade) -> None:
-    check_inspect([sys.executable, "-c", ALONE], table)
+    check_inspect([sys.executable, "-c", LIGHT], table)
 
 
 def test_help_needs_nothing_heavy() -> None:
-    shown = run(sys.executable, "-c", ALONE, "--help")
+    shown = run(sys.executable, "-c", LIGHT, "--help")
     assert all(command in shown for command in ("inspect", "jars", "submit", "tidy"))
 
 
@@ -86,10 +87,45 @@ def test_help_needs_nothing_heavy() -> None:
     ],
 )
 def test_a_command_names_the_package_that_it_lacks(command: str, package: str) -> None:
-    error = run(sys.executable, "-c", ALONE, *command.split(), fails=True)
+    error = run(sys.executable, "-c", LIGHT, *command.split(), fails=True)
     assert error == (
         f"hudilab: {command.split()[0]} needs {package}, which is not installed; "
         "install it with: pip install '.[lab]'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("modules", "options", "needs", "pip"),
+    [
+        (["fastavro"], (), "fastavro", "fastavro"),
+        (["fastavro"], ("--json",), "fastavro", "fastavro"),
+        (["arro3"], (), "arro3", "arro3-core arro3-io"),
+        (["arro3.core"], ("--archived",), "arro3", "arro3-core arro3-io"),
+        (["arro3.io"], ("--archived",), "arro3", "arro3-core arro3-io"),
+        (["hudi"], ("--count",), "hudi", "hudi==0.5.0"),
+        (["rich"], (), "rich", "rich"),
+    ],
+)
+def test_inspect_names_the_package_that_it_lacks_and_what_installs_it(
+    table: HandMade, modules: list[str], options: tuple[str, ...], needs: str, pip: str
+) -> None:
+    older = next(table.timeline.glob("*.commit"))  # so that only the archive says its rows
+    older.unlink()
+    table.commit(20, 25, {A: 7})
+    hudilab: list[str | Path] = [sys.executable, "-c", ALONE.format(modules)]
+    error = run(*hudilab, "inspect", table.root, *options, cwd=table.root.parent, fails=True)
+    assert error.count("\n") == 1
+    assert error.endswith(
+        f" needs {needs}, which is not installed; install it with: pip install {pip}\n"
+    )
+    assert pip in (ROOT / "pyproject.toml").read_text("utf-8") or " " in pip
+
+
+def test_inspect_on_s3_names_the_package_that_it_lacks() -> None:
+    code = ALONE.format(["boto3", "botocore"])
+    assert run(sys.executable, "-c", code, "inspect", "s3://bucket/table", fails=True) == (
+        "hudilab: cannot read s3://bucket/table: Python's client for S3 is missing; install it: "
+        "pip install boto3\n"
     )
 
 

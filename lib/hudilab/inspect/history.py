@@ -81,8 +81,9 @@ class History:
         data = self._store.read(file)
         try:
             return list(read_rows(data, columns, "instantTime", times))
-        except Damaged:
+        except Damaged as error:
+            what = f"cannot be read ({error})" if str(error) else "is damaged"
             raise InspectError(
-                f"the archived timeline's file {self._store.uri}/{file} is damaged; "
-                "restore it from a backup, then try again: hudilab inspect TABLE"
+                f"the archived timeline's file {self._store.uri}/{file} {what}; do not delete it; "
+                "restore it from a backup if it is damaged, then try again: hudilab inspect TABLE"
             ) from None

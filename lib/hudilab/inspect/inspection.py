@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from hudilab.errors import InspectError
+from hudilab.errors import InspectError, not_installed
 from hudilab.inspect.files.entries import Vanished
 from hudilab.inspect.files.store import Store, open_store
 from hudilab.inspect.health import batches, check_health
@@ -37,7 +38,8 @@ def inspect(table: str, options: Options | None = None, **fields: Any) -> Inspec
     """
     chosen = replace(options or Options(), **fields)
     store = open_store(table, chosen.s3)
-    found = Inspection(store, read_facts(store, archived=chosen.archived), chosen)
+    with _one_line(store.uri):
+        found = Inspection(store, read_facts(store, archived=chosen.archived), chosen)
     paths = [partition.path for partition in found.partitions]
     if chosen.partition and chosen.partition not in paths:
         near = ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")
@@ -46,8 +48,28 @@ def inspect(table: str, options: Options | None = None, **fields: Any) -> Inspec
             f"one: hudilab inspect '{table}' --partition '{paths[0] if paths else ''}'"
         )
     if chosen.count:
-        found.counted = count_snapshot(store, len(found.facts.latest()))
+        with _one_line(store.uri):
+            found.counted = count_snapshot(store, len(found.facts.latest()))
     return found
+
+
+@contextmanager
+def _one_line(uri: str) -> Iterator[None]:
+    """Turn what says nothing of the table's files into an InspectError."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise InspectError(f"reading {uri} needs {not_installed(error)}") from None
+    except MemoryError:
+        raise InspectError(
+            f"there is not enough memory to read {uri}; end other programs, then try again: "
+            "hudilab inspect TABLE"
+        ) from None
+    except Vanished as error:
+        raise InspectError(
+            f"{uri}/{error} was deleted during the read: the table has changed; try again: "
+            "hudilab inspect TABLE"
+        ) from None
 
 
 class Inspection:
@@ -144,8 +166,9 @@ class Inspection:
             )
         found: dict[str, Any] = {"instant": chosen[0].time}
         found |= vars(self.instant(chosen[0]))
-        for event in chosen:
-            found |= self._contents(event)
+        with _one_line(facts.uri):
+            for event in chosen:
+                found |= self._contents(event)
         return found
 
     def _contents(self, event: Event) -> dict[str, Any]:
@@ -196,7 +219,8 @@ class Inspection:
     def _with_archive(self) -> Inspection:
         if self.facts.archived is not None or not self.facts.has_history:
             return self
-        facts = read_facts(self._store, archived=True)
+        with _one_line(self.facts.uri):
+            facts = read_facts(self._store, archived=True)
         found = Inspection(self._store, facts, self._options)
         found.counted = self.counted
         return found

@@ -32,7 +32,9 @@ def read_table_properties(store: Store) -> tuple[dict[str, str], int]:
             "is empty" if not data.strip() else f"lacks {', '.join(missing) or 'a valid version'}"
         )
         raise InspectError(
-            f"{file} {what}; restore it from its backup: " + typed(f"{file}.backup", "cp", file)
+            f"{file} {what}; compare it with its backup, if there is one "
+            f"({typed(f'{file}.backup', 'ls')}), and restore it from there: "
+            + typed(f"{file}.backup", "cp", file)
         )
     if int(version) > NEWEST:
         raise InspectError(

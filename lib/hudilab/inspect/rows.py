@@ -7,7 +7,7 @@ from functools import partial
 
 from hudilab.errors import InspectError
 from hudilab.inspect.files.parquet import FOOTER, Damaged, count_rows, footer_size
-from hudilab.inspect.files.store import Store
+from hudilab.inspect.files.store import Store, typed
 from hudilab.inspect.history import History
 from hudilab.inspect.model import Commit, Slice
 from hudilab.inspect.timeline import parse_commit
@@ -23,6 +23,7 @@ def with_rows(
     """Fill in the row counts of base files without logs, from commits or footers."""
     plain = {part.base: part for part in slices if part.base and not _has_rows_in_logs(part)}
     latest = {base: part for base, part in plain.items() if part.is_latest}
+    rows: dict[str, int | None]
     rows = {stat.path: stat.writes for commit in commits.values() for stat in commit.stats}
     times = {part.instant for base, part in latest.items() if base not in rows}
     if times:
@@ -43,17 +44,21 @@ def _has_rows_in_logs(part: Slice) -> bool:
     return any(not log.endswith(".cdc") for log in part.logs)
 
 
-def _footer_rows(store: Store, path: str) -> int:
-    """Return the number of rows in a Parquet file."""
+def _footer_rows(store: Store, path: str) -> int | None:
+    """Return the number of rows in a Parquet file; None if its footer is encrypted."""
     try:
         tail = store.read(path, FOOTER)
+        if tail.endswith(b"PARE"):
+            return None
         if (size := footer_size(tail)) > len(tail):
             tail = store.read(path, size)
         return count_rows(tail)
     except Damaged:
         raise InspectError(
-            f"the data file {store.uri}/{path} is damaged; restore it from a backup, or return "
-            "to a savepoint: CALL rollback_to_savepoint(table => 'NAME', instant_time => 'T')"
+            f"the data file {store.uri}/{path} is not a whole Parquet file; look at it first "
+            f"({typed(f'{store.uri}/{path}', 'ls')}), then restore it from a backup, or return to "
+            "a savepoint, which removes all later commits: "
+            "CALL rollback_to_savepoint(table => 'NAME', instant_time => 'T')"
         ) from None
 
 
@@ -69,7 +74,7 @@ def count_snapshot(store: Store, groups: int) -> int:
         if (seen := len(table.get_file_slices())) != groups:
             raise ValueError(f"it sees {seen} of {groups} file groups")
         return sum(batch.num_rows for batch in table.read_stream(HudiReadOptions()))
-    except (KeyboardInterrupt, SystemExit):
+    except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except BaseException as error:  # any failure of hudi-rs; its panics are no Exception
         why = " ".join(str(error).split())[:200]

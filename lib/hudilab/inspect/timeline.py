@@ -12,7 +12,6 @@ import json
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -105,28 +104,102 @@ def _event(time: str, files: list[tuple[int, str, str | None, Entry]], utc: bool
     )
 
 
-def parse_content(data: bytes, uri: str) -> dict[str, Any]:
+def parse_content(data: bytes, uri: str, *, can_redo: bool = False) -> dict[str, Any]:
     """Return the content of the timeline file at a URI: Avro, or JSON as table version 6 writes it.
 
-    Raises:
-        InspectError: It is empty, truncated, or neither Avro nor JSON.
-    """
-    with suppress(Exception):  # whatever a damaged file makes a parser raise
-        if data.startswith(_AVRO):
-            import fastavro
+    Args:
+        can_redo: Hudi rolls the instant back if this file is missing; only then may it be deleted.
 
-            found = next(iter(fastavro.reader(io.BytesIO(data))))
-        else:
-            found = json.loads(data)
+    Raises:
+        InspectError: It is empty, truncated, neither Avro nor JSON, or cannot be read here.
+    """
+    is_avro = data.startswith(_AVRO)
+    if is_avro:
+        import fastavro  # outside of the try: a package that is missing says nothing of the file
+
+    why = "it holds no record"
+    try:
+        found, *_ = fastavro.reader(io.BytesIO(data)) if is_avro else [json.loads(data)]
         if isinstance(found, dict):
             return found
-    what = "is empty" if not data else "is damaged"
+    except MemoryError:
+        raise
+    except Exception as error:  # a parser may raise anything; no rule but `_lost` judges the file
+        why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    lost, look = _lost(data), f"look at it first ({typed(uri, 'ls')})"
+    if lost and can_redo:
+        raise InspectError(
+            f"the timeline file {uri} {lost}, as after a power failure, so what the instant wrote "
+            f"is unknown; {look}, then stop all writers and restore the file from a backup, or "
+            f"delete it, and the next write rolls the instant back: {typed(uri, 'rm')}"
+        )
     raise InspectError(
-        f"the timeline file {uri} {what}, as after a power failure, so what the instant wrote is "
-        "unknown; restore the file from a backup, or delete it, and the next write rolls the "
-        "instant back: "
-        f"{typed(uri, 'rm')}"
+        f"the timeline file {uri} {lost or f'cannot be read ({why})'}; {look}, and do not delete "
+        "it; restore it from a backup if it is damaged, then try again: hudilab inspect TABLE"
     )
+
+
+def _lost(data: bytes) -> str:
+    """Return how a file has provably lost its content; empty if it need not be damaged."""
+    if not data.strip(b"\0"):
+        return "holds only zero bytes" if data else "is empty"
+    if data.startswith(b"{"):
+        return "is truncated" if _is_cut_json(data) else ""
+    return "is truncated" if _AVRO.startswith(data) or _is_cut_avro(data) else ""
+
+
+def _is_cut_json(data: bytes) -> bool:
+    try:
+        text = data.decode().rstrip()
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        if error.pos >= len(text):
+            return True
+        # A word that is cut, such as "nul", or a string: the error is where it begins.
+        begun = len(text) - error.pos < 5 or error.msg.startswith("Unterminated string")
+        return begun and not text.endswith("}")
+    except (ValueError, RecursionError):
+        pass
+    return False
+
+
+def _is_cut_avro(data: bytes) -> bool:
+    """Return whether a container file is shorter than its own lengths say.
+
+    Source: Avro 1.11 specification, "Object Container Files".
+    """
+    stream = io.BytesIO(data)
+
+    def take(count: int) -> bytes:
+        if len(found := stream.read(max(0, count))) < count:
+            raise EOFError
+        return found
+
+    def number() -> int:
+        value = shift = 0
+        while True:
+            byte = take(1)[0]
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return (value >> 1) ^ -(value & 1)
+
+    if not data.startswith(_AVRO):
+        return False
+    take(len(_AVRO))
+    try:
+        while pairs := number():
+            if pairs < 0:  # the size of these pairs follows
+                number()
+            for _ in range(2 * abs(pairs)):
+                take(number())
+        mark = take(16)
+        number()  # how many records
+        take(number())
+        take(len(mark))
+    except EOFError:
+        return True
+    return False
 
 
 def parse_commit(content: Mapping[str, Any]) -> Commit:
@@ -161,20 +234,35 @@ def read_commits(store: Store, events: Collection[Event]) -> dict[str, Commit]:
     """
     done = [event for event in events if event.is_done and event.action in WRITES]
     paths = [event.files["COMPLETED"] for event in done]
+    newest = max((event.time for event in done), default="")
     found = {}
     for event, path, data in zip(done, paths, store.each(store.read, paths), strict=True):
-        found[event.time] = parse_commit(_parse_settled(store, path, data, event.touched))
+        can_redo = event.time == newest and _is_rolled_back(event)
+        content = _parse_settled(store, path, data, event.touched, can_redo)
+        found[event.time] = parse_commit(content)
     return found
 
 
-def _parse_settled(store: Store, path: str, data: bytes, modified: float) -> dict[str, Any]:
+def _is_rolled_back(event: Event) -> bool:
+    """Return whether Hudi rolls a newest write back once its completed file is missing.
+
+    It does the work of a table service again instead. For an older write it refuses every later
+    one: "Found commits after time, please rollback greater commits first".
+    """
+    service = any(".compaction." in path for path in event.files.values())
+    return event.action in ("commit", "deltacommit") and not service
+
+
+def _parse_settled(
+    store: Store, path: str, data: bytes, modified: float, can_redo: bool
+) -> dict[str, Any]:
     """Parse a file; if that fails and the file is new, wait, read it again and parse that."""
     uri = f"{store.uri}/{path}"
     try:
-        return parse_content(data, uri)
+        return parse_content(data, uri, can_redo=can_redo)
     except InspectError:
         # On a disk a file exists before its content: it may be written right now.
         if time.time() - modified > FRESH:
             raise
         time.sleep(FRESH / 5)
-        return parse_content(store.read(path), uri)
+        return parse_content(store.read(path), uri, can_redo=can_redo)

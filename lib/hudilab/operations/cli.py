@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hudilab.errors import LabError
+from hudilab.errors import LabError, not_installed
 from hudilab.jobs import load, stream, tidy
 from hudilab.operations import progress_command, rewind_command, topics_command
 from hudilab.operations.servers import NAMES, Name, service
@@ -256,10 +256,6 @@ def join_pairs(arguments: list[str]) -> list[str]:
     return joined
 
 
-# Packages that a smaller extra than `lab` brings.
-_EXTRAS = {"arro3": "inspect", "fastavro": "inspect", "boto3": "s3", "botocore": "s3"}
-
-
 def main() -> None:
     """Run the command; print a LabError as one line on stderr, and exit with code 1.
 
@@ -275,12 +271,7 @@ def main() -> None:
         print(f"hudilab: {error}", file=sys.stderr)
         sys.exit(1)
     except ModuleNotFoundError as error:
-        package = (error.name or "hudilab").partition(".")[0]
-        if package == "hudilab":
+        if (error.name or "hudilab").partition(".")[0] == "hudilab":
             raise
-        print(
-            f"hudilab: {words[0]} needs {package}, which is not installed; "
-            f"install it with: pip install '.[{_EXTRAS.get(package, 'lab')}]'",
-            file=sys.stderr,
-        )
+        print(f"hudilab: {words[0]} needs {not_installed(error)}", file=sys.stderr)
         sys.exit(1)

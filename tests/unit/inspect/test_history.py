@@ -56,8 +56,8 @@ def test_a_damaged_archive(table: HandMade) -> None:
     file = next(history.glob("*.parquet"))
     file.write_bytes(b"PAR1")
     assert refusal(table, archived=True) == (
-        f"the archived timeline's file file://{file} is damaged; restore it from a backup, then "
-        "try again: hudilab inspect TABLE"
+        f"the archived timeline's file file://{file} is damaged; do not delete it; restore it from "
+        "a backup if it is damaged, then try again: hudilab inspect TABLE"
     )
     (history / "manifest_1").write_text("{")
     assert refusal(table, archived=True) == (

@@ -53,7 +53,8 @@ def test_damaged_properties(table: HandMade, text: str, what: str) -> None:
     file = table.meta / "hoodie.properties"
     file.write_text(text)
     assert refusal(table) == (
-        f"file://{file} {what}; restore it from its backup: cp '{file}.backup' '{file}'"
+        f"file://{file} {what}; compare it with its backup, if there is one (ls -l '{file}.backup')"
+        f", and restore it from there: cp '{file}.backup' '{file}'"
     )
 
 

@@ -28,9 +28,17 @@ def test_a_data_file_whose_rows_nobody_tells(table: HandMade) -> None:
     table.commit(10, 12, {A: 5})
     path = table.base(1, B)  # older than the timeline, so committed, and no commit says its rows
     assert refusal(table) == (
-        f"the data file file://{table.root}/{path} is damaged; restore it from a backup, or return "
-        "to a savepoint: CALL rollback_to_savepoint(table => 'NAME', instant_time => 'T')"
+        f"the data file file://{table.root}/{path} is not a whole Parquet file; look at it first "
+        f"(ls -l '{table.root}/{path}'), then restore it from a backup, or return to a savepoint, "
+        "which removes all later commits: "
+        "CALL rollback_to_savepoint(table => 'NAME', instant_time => 'T')"
     )
+
+
+def test_an_encrypted_footer_is_not_a_damaged_one(table: HandMade) -> None:
+    table.commit(10, 12, {A: 5})
+    (table.root / table.base(1, B)).write_bytes(b"PARE" + bytes(99) + b"PARE")
+    assert (look(table).report.table.files, look(table).report.table.rows) == (2, None)
 
 
 def test_rows_that_only_a_footer_has(table: HandMade) -> None:

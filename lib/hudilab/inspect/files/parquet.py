@@ -23,7 +23,7 @@ _FIXED = {_BYTE: 1, _DOUBLE: 8, _UUID: 16}
 
 
 class Damaged(Exception):
-    """The file is no whole Parquet file."""
+    """The file is no whole Parquet file, or arro3 cannot read it; the text gives arro3's words."""
 
 
 def footer_size(tail: bytes) -> int:
@@ -50,6 +50,9 @@ def read_rows(
     data: bytes, columns: Sequence[str], key: str, keys: Collection[str] | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield columns of the rows in a file: of all, or of those whose column `key` is in `keys`."""
+    # Outside of the try: a package that is missing says nothing of the file. arro3.io imports
+    # arro3.core only when it needs it.
+    import arro3.core  # noqa: F401
     from arro3.io import read_parquet
 
     _footer(data).skip(_STRUCT)
@@ -61,10 +64,10 @@ def read_rows(
                 part = batch.select(list(columns)).take(array("q", chosen))
                 for row in zip(*(column.to_pylist() for column in part.columns), strict=True):
                     yield dict(zip(part.column_names, row, strict=True))
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
         raise
     except BaseException as error:  # a panic of arro3 is no Exception
-        raise Damaged from error
+        raise Damaged(" ".join(str(error).split())[:200]) from error
 
 
 def _footer(tail: bytes) -> _Struct:
