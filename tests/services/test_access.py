@@ -15,9 +15,9 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from services.programs import SECRET, USER
 
 from hudilab.errors import KafkaError, ServiceError
+from hudilab.formats import properties
 from hudilab.lessons.prices import Message, messages
 from hudilab.operations.servers import process
-from hudilab.operations.servers.files import properties
 from hudilab.operations.servers.kafka import Broker, start_broker
 from hudilab.runtime.java.find import find_java
 from hudilab.runtime.java.jars import verify

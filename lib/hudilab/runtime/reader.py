@@ -14,6 +14,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from hudilab.errors import ConfigError
+from hudilab.formats import read_properties
 from hudilab.runtime.groups import KNOWN, TABLE_GROUP, Entry, Table, keys_of
 from hudilab.runtime.pipelines import PREFIX, shape_of
 
@@ -33,10 +35,20 @@ class Groups:
 
 
 def read_options(file: Path) -> dict[str, str]:
-    """Read a Spark or Hudi properties file: per line a key, spaces or `=` or `:`, and a value."""
-    lines = (line.strip() for line in file.read_text(encoding="utf-8").splitlines())
-    pairs = (re.split(r"\s*[=:\s]\s*", f"{line} ", maxsplit=1) for line in lines if line)
-    return {key: value.strip() for key, value in pairs if not key.startswith(("#", "!"))}
+    """Read a file of Spark's or Hudi's settings, as Spark does: Java's form, values stripped.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {file} ({error.strerror}); restore it, or make it readable"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file} is not valid UTF-8 (byte {error.start}); save it so") from None
+    return {key: value.strip() for key, value in read_properties(text).items()}
 
 
 def read_groups(files: Sequence[Path], project: Path, problems: list[str]) -> Groups:

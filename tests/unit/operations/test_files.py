@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from hudilab.operations.servers.files import properties
+from hudilab.formats import properties, read_properties
 from hudilab.runtime.java.find import find_java
 from hudilab.runtime.private import write_private
 
@@ -48,6 +48,30 @@ def test_java_reads_what_was_meant(gateway: JavaGateway, tmp_path: Path) -> None
     read.load(stream)
     stream.close()
     assert {key: read.getProperty(key) for key in read.stringPropertyNames()} == LINES
+
+
+def test_a_file_reads_back_as_it_was_written() -> None:
+    assert read_properties(properties(LINES)) == LINES
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a.b\t x y \nc=1\nd : 2\ne = k=v\nf\ng:h://i\n",
+        " # a comment \\\n! one more\n\n \t\n a=1\r\nb=2\rc=3",
+        "options = -Da=1 \\\n          -Db=2\nlist=a,\\\n  # no comment,\\\n\tb\nnext=1",
+        "ends=\\\n\nwords=even \\\\\nlast=odd \\\\\\\n  on",
+        "a\\ b\\:c\\=d e\\tf\\u00e9\\qg\nwide=\\uD83E\\uDD86 \u00fc\na=again",
+        "no value=\n= no key\n:x\n  = y\nstops=\\",
+        "form\ffeed=1\nseparator\u2028in=a\u2028b\u0085c",
+    ],
+)
+def test_a_file_means_what_it_means_to_java(gateway: JavaGateway, text: str) -> None:
+    read = gateway.jvm.java.util.Properties()
+    read.load(gateway.jvm.java.io.StringReader(text))
+    assert {key: read.getProperty(key) for key in read.stringPropertyNames()} == (
+        read_properties(text)
+    )
 
 
 def test_utf_8_would_not_do(gateway: JavaGateway, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import refused
 from unit.runtime.settings_files import (
     CONSUMER,
     GOOD,
@@ -22,6 +23,7 @@ from unit.runtime.settings_files import (
     write,
 )
 
+from hudilab.errors import ConfigError
 from hudilab.runtime.groups import RunOptions
 from hudilab.runtime.reader import read_options
 
@@ -120,6 +122,24 @@ def test_options_in_every_form_that_spark_reads(tmp_path: Path) -> None:
     assert read_options(file) == {
         **{"a.b": "x y", "c": "1", "d": "2", "e": "k=v", "f": "", "g": "h://i"},
     }
+
+
+def test_options_that_continue_and_hold_escapes(tmp_path: Path) -> None:
+    file = tmp_path / "spark-defaults.conf"
+    file.write_text("spark.driver.extraJavaOptions -Da=1 \\\n  -Db=C:\\\\x\nspark.a \\u00e9\n")
+    assert read_options(file) == {
+        "spark.driver.extraJavaOptions": "-Da=1 -Db=C:\\x",
+        "spark.a": "é",
+    }
+
+
+def test_options_that_cannot_be_read(tmp_path: Path) -> None:
+    file = tmp_path / "spark-defaults.conf"
+    with refused(ConfigError, f"{file} (No such file", remedy="; restore it, or make it readable"):
+        read_options(file)
+    file.write_bytes(b"a \xff")
+    with refused(ConfigError, f"{file} is not valid UTF-8 (byte 2)", remedy="; save it so"):
+        read_options(file)
 
 
 # --- the file as a whole

@@ -94,7 +94,7 @@ def _write_conf(settings: Settings, folder: Path, events: str, port: int) -> lis
     jars: list[Path] = []
     if events.startswith("s3a://"):
         jars = verify(settings.project / "jars", ["s3"])
-        own = read_options(settings.conf_dir / "spark-defaults.conf")
+        own = read_options(settings.conf_file("spark-defaults.conf"))
         defaults |= {key: value for key, value in own.items() if ".fs.s3a." in key}
         defaults |= spark_settings(settings)
     elif local := Path(events) if events.startswith("/") else local_path(events):

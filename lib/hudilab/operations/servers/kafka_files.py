@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 from hudilab.errors import KafkaError
-from hudilab.operations.servers.files import properties
+from hudilab.formats import properties
 from hudilab.operations.servers.process import HOST
 from hudilab.runtime.kafka.connection import CLIENT, PLAIN, SCRAM, Access, jaas, read_access
 from hudilab.runtime.private import write_private

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 from hudilab.errors import ServiceError
+from hudilab.formats import properties
 from hudilab.operations.servers import process
-from hudilab.operations.servers.files import properties
 from hudilab.operations.servers.folder import check_disk
 from hudilab.runtime.java.find import complaint
 from hudilab.runtime.java.jars import verify

@@ -16,6 +16,7 @@ from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
 from hudilab.errors import BundleError, SessionError, WaitError, root_cause
+from hudilab.formats import properties
 from hudilab.runtime.cluster.drivers import note_driver
 from hudilab.runtime.cluster.master import (
     Master,
@@ -184,10 +185,10 @@ def _command(
     if not bundle:  # a bundle brings its own package
         path = (str(JOBS.parents[1]), os.environ.get("PYTHONPATH"))
         env["PYTHONPATH"] = os.pathsep.join(filter(None, path))
-    properties = Path(env["HUDILAB_LOG_FILE"]).with_suffix(".conf")
-    _write_properties(properties, settings, asked)
+    file_of_settings = Path(env["HUDILAB_LOG_FILE"]).with_suffix(".conf")
+    _write_properties(file_of_settings, settings, asked)
     tool = str(Path(env["SPARK_HOME"], "bin", "spark-submit"))
-    return [tool, "--properties-file", str(properties), str(file), *words], env
+    return [tool, "--properties-file", str(file_of_settings), str(file), *words], env
 
 
 def _environment(settings: Settings, title: str, asked: Mapping[str, str]) -> dict[str, str]:
@@ -211,8 +212,7 @@ def _write_properties(file: Path, settings: Settings, asked: Mapping[str, str]) 
     # Given this file, Spark does not read spark-defaults.conf.
     everything = read_options(settings.conf_dir / "spark-defaults.conf") | dict(asked)
     everything |= authentication(asked.get("spark.master", ""), settings.home)
-    escaped = {key: value.replace("\\", "\\\\") for key, value in everything.items()}
-    write_private(file, "".join(f"{key} {value}\n" for key, value in escaped.items()))
+    write_private(file, properties(everything))
 
 
 def _unpack(bundle: Path, folder: Path) -> Path:
