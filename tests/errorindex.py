@@ -21,7 +21,8 @@ from hudilab.errors import LabError
 LIB, ROOT = Path(hudilab.__file__).parent, Path(__file__).resolve().parent.parent
 # An area has the modules whose names start so; the first that fits counts.
 AREAS = {
-    "Settings and environment": "runtime.settings runtime.groups runtime.reader runtime.doctor",
+    "Settings and environment": "runtime.settings runtime.groups runtime.reader runtime.doctor "
+    "runtime.conf_folder",
     "Parameters, notebooks and their runner": "operations.parameters operations.runner "
     "operations.progress lessons.sizes lessons.progress",
     "Paths": "paths",

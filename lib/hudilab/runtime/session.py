@@ -83,7 +83,7 @@ def _start(settings: Settings, app: str, asked: Mapping[str, str]) -> SparkSessi
     asked = {**asked, "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse")}
     asked |= authentication(asked.get("spark.master", ""), settings.home)
     # Set in any case: a JVM that ran a local session before keeps that session's value.
-    common = read_options(settings.conf_dir / "spark-defaults.conf")
+    common = read_options(settings.conf_file("spark-defaults.conf"))
     asked.setdefault("spark.authenticate", common.get("spark.authenticate", "false"))
     # The JVM's command line is public: secrets follow over the Py4J bridge once the JVM runs.
     public = SparkConf(loadDefaults=False)

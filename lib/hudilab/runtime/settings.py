@@ -68,10 +68,19 @@ class Settings:
         """Return the file that a group's key was read from; `source` if no file has the key."""
         return self.origins.get((group, key), self.source)
 
+    def conf_file(self, name: str, *, of_runtime: bool = False) -> Path:
+        """Return a file of conf/, or the runtime's own; the project's if the user has none.
+
+        It need not exist. For application_properties.json see `load_settings`.
+        """
+        name = f"{self.runtime.lower()}/{name}" if of_runtime else name
+        own = self.conf_dir / name
+        return own if own.is_file() else self.project / "conf" / name
+
     @property
     def spark_defaults(self) -> Path:
         """The file with the Spark settings that this runtime adds; it need not exist."""
-        return self.conf_dir / self.runtime.lower() / "spark-defaults.conf"
+        return self.conf_file("spark-defaults.conf", of_runtime=True)
 
     @property
     def on_cluster(self) -> bool:
@@ -95,7 +104,8 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
     """Load the settings for `runtime` (else RUNTIME_ENV, else LOCAL) from `env` (else os.environ).
 
     If `<conf>/<runtime in lower case>/application_properties.json` exists, its keys are added to
-    the base file's groups and override theirs.
+    the base file's groups and override theirs. Both are HUDILAB_CONF's own; every other file that
+    is not there is the project's: see `Settings.conf_file`.
 
     Raises:
         ConfigError: lists every problem of the environment and the files at once.

@@ -98,7 +98,7 @@ def _cluster(settings: Settings, asked: Mapping[str, str]) -> dict[str, str]:
             f"{asked.get('spark.executor.extraJavaOptions', '')} {_compiler()}".strip(),
             settings.project / "jars" / ARCHIVE,
         ),
-        "spark.executorEnv.HUDI_CONF_DIR": str(settings.conf_dir),
+        "spark.executorEnv.HUDI_CONF_DIR": str(settings.conf_file("hudi-defaults.conf").parent),
         "spark.executorEnv.PYTHONPATH": str(Path(__file__).resolve().parents[2]),
     }
     if "spark.eventLog.dir" not in asked:

@@ -40,7 +40,7 @@ def submitted_session(settings: Settings, app: str, *, names: bool) -> SparkSess
         builder = builder.config(key, value)
     spark = create_session(builder, settings)
     await_executor(spark, settings)
-    defaults = settings.conf_dir / "spark-defaults.conf"
+    defaults = settings.conf_file("spark-defaults.conf")
     wanted = read_options(defaults)
     missing = [key for key in _NEEDED if spark.conf.get(key, None) != wanted[key]]
     if missing:
@@ -71,8 +71,8 @@ def submitted_session(settings: Settings, app: str, *, names: bool) -> SparkSess
 
 def _add_hudi_defaults(jvm: Any, settings: Settings) -> None:
     """Give Hudi the lab's defaults: a platform that starts the JVM rarely sets HUDI_CONF_DIR."""
-    options = read_options(settings.conf_dir / "hudi-defaults.conf")
-    added = settings.conf_dir / settings.runtime.lower() / "hudi-defaults.conf"
+    options = read_options(settings.conf_file("hudi-defaults.conf"))
+    added = settings.conf_file("hudi-defaults.conf", of_runtime=True)
     options |= read_options(added) if added.is_file() else {}
     for key, value in options.items():
         jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration.addToGlobalProps(key, value)

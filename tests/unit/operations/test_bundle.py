@@ -276,6 +276,8 @@ def test_what_is_a_secret_must_be_known(project: Settings) -> None:
     file.write_text(file.read_text().replace("spark.redaction.regex", "# "))
     lacking = f"{file} does not set spark.redaction.regex"
     assert_refusal(refusal(project), lacking, remedy="; add it")
+    project = replace(project, project=project.conf_dir.parent)
+    shutil.copytree(load_settings(env={}).project / "jars", project.project / "jars")
     file.unlink()
     assert_refusal(refusal(project), lacking, remedy="; add it")
     file.write_text("spark.redaction.regex (?i\n")

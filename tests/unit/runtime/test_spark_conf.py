@@ -39,11 +39,11 @@ def test_a_local_session_has_its_jars_its_catalog_and_its_overlay() -> None:
 
 
 def test_a_runtime_without_spark_settings(tmp_path: Path) -> None:
-    bare = replace(load_settings("AWS", {}), conf_dir=tmp_path)
+    bare = replace(load_settings("AWS", {}), conf_dir=tmp_path, project=tmp_path)
     with pytest.raises(SessionError) as caught:
         session_settings(bare, ())
     assert str(caught.value) == (
-        f"RUNTIME_ENV=AWS has no Spark settings: {tmp_path}/aws/spark-defaults.conf does not "
+        f"RUNTIME_ENV=AWS has no Spark settings: {tmp_path}/conf/aws/spark-defaults.conf does not "
         "exist; create it with spark.master and whatever else this runtime needs, or use "
         "RUNTIME_ENV=LOCAL"
     )

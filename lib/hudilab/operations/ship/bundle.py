@@ -21,6 +21,7 @@ from hudilab.errors import BundleError
 from hudilab.jobs import JOBS
 from hudilab.operations.ship.packages import site_packages
 from hudilab.operations.ship.zips import JAVA, merge_jars, write_zip
+from hudilab.runtime.conf_folder import conf_files
 from hudilab.runtime.groups import RUN_GROUP
 from hudilab.runtime.java.jars import verify, wanted
 from hudilab.runtime.reader import read_options
@@ -113,8 +114,9 @@ def _settings_files(settings: Settings) -> dict[str, bytes]:
     Raises BundleError for a file that the lab does not read, or one that holds a secret.
     """
     conf, files = settings.conf_dir, {}
-    for file in sorted(path for path in conf.rglob("*") if path.is_file()):
-        name = file.relative_to(conf)
+    own = {str(path.relative_to(conf)): path for path in conf.rglob("*") if path.is_file()}
+    for text, file in sorted((conf_files(settings) | own).items()):
+        name = Path(text)
         # Skip hidden files: they belong to an editor or the system.
         if name.parts[0] == "local" or any(part.startswith(".") for part in name.parts):
             continue
@@ -124,7 +126,7 @@ def _settings_files(settings: Settings) -> dict[str, bytes]:
                 f"{file} is not one of the settings files of a bundle ({', '.join(_SETTINGS)} in "
                 f"conf, conf/docker and conf/aws); move it out of {conf}"
             )
-        for key in _secrets(file, conf / "spark-defaults.conf"):
+        for key in _secrets(file, settings.conf_file("spark-defaults.conf")):
             raise BundleError(
                 f"{file} sets {key}, but a bundle must not contain secrets; "
                 "remove it: credentials come from the platform's role"

@@ -259,8 +259,8 @@ def _warehouse(settings: Settings) -> tuple[str, str]:
 
 def spark_properties(settings: Settings) -> dict[str, str]:
     """Return the Spark settings of a platform that chooses master, hosts and credentials."""
-    properties = read_options(settings.conf_dir / "spark-defaults.conf")
-    added = settings.conf_dir / "aws" / "spark-defaults.conf"
+    properties = read_options(settings.conf_file("spark-defaults.conf"))
+    added = settings.conf_file("aws/spark-defaults.conf")
     properties |= read_options(added) if added.is_file() else {}
     # The platform has its own credentials and console.
     left_out = {CREDENTIALS, "spark.ui.showConsoleProgress"}

@@ -110,5 +110,5 @@ def _class_path(settings: Settings) -> dict[str, str]:
         "spark.executor.extraClassPath": ":".join(jars),
         "spark.executorEnv.HUDI_CONF_DIR": f"{LAB}/conf",
         # Web identity, as Kubernetes gives it to a service account, is in this chain.
-        CREDENTIALS: read_options(settings.conf_dir / "spark-defaults.conf")[CREDENTIALS],
+        CREDENTIALS: read_options(settings.conf_file("spark-defaults.conf"))[CREDENTIALS],
     }

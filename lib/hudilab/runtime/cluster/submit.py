@@ -25,6 +25,7 @@ from hudilab.runtime.cluster.master import (
     find_master,
     own_master,
 )
+from hudilab.runtime.conf_folder import conf_folder
 from hudilab.runtime.groups import Client
 from hudilab.runtime.java.jars import verify
 from hudilab.runtime.java.process import environment
@@ -182,7 +183,9 @@ def _command(
     if settings.on_cluster:
         check_cluster(settings, asked)
     env = _environment(settings, title, asked)
-    if not bundle:  # a bundle brings its own package
+    if bundle:  # its package does not know the checkout, whose files may stand in for missing ones
+        env["HUDILAB_CONF"] = str(conf_folder(settings))
+    else:
         path = (str(JOBS.parents[1]), os.environ.get("PYTHONPATH"))
         env["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     file_of_settings = Path(env["HUDILAB_LOG_FILE"]).with_suffix(".conf")
@@ -210,7 +213,7 @@ def _environment(settings: Settings, title: str, asked: Mapping[str, str]) -> di
 def _write_properties(file: Path, settings: Settings, asked: Mapping[str, str]) -> None:
     """Write spark-submit's settings to a file: everyone could read a secret on a command line."""
     # Given this file, Spark does not read spark-defaults.conf.
-    everything = read_options(settings.conf_dir / "spark-defaults.conf") | dict(asked)
+    everything = read_options(settings.conf_file("spark-defaults.conf")) | dict(asked)
     everything |= authentication(asked.get("spark.master", ""), settings.home)
     write_private(file, properties(everything))
 

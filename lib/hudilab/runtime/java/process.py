@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hudilab.runtime.conf_folder import conf_folder
 from hudilab.runtime.java.class_archive import ARCHIVE, with_archive
 from hudilab.runtime.java.find import find_java, spark_home
 from hudilab.runtime.s3 import older_names
@@ -29,13 +30,14 @@ def environment(settings: Settings, app: str, asked: Mapping[str, str]) -> dict[
     java = find_java()
     started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     log = settings.home / "logs" / f"{app}-{started}-{os.getpid()}.log"
+    conf = str(conf_folder(settings))
     found = {
         "JAVA_HOME": str(java.home),
         "HUDILAB_JAVA": java.notice,  # what was chosen and why; from now on JAVA_HOME is set
         # An inherited SPARK_HOME could start a Spark other than the pinned one.
         "SPARK_HOME": str(spark_home()),
-        "SPARK_CONF_DIR": str(settings.conf_dir),
-        "HUDI_CONF_DIR": str(settings.conf_dir),
+        "SPARK_CONF_DIR": conf,
+        "HUDI_CONF_DIR": conf,
         # `hudilab run` has already chosen the file, and tells the user its name.
         "HUDILAB_LOG_FILE": os.environ.get("HUDILAB_LOG_FILE", str(log)),
         "HUDILAB_SPARK_SETTINGS": str(settings.spark_defaults),  # an error may name it
