@@ -71,10 +71,11 @@ def locate(
     Raises:
         PathError: the warehouse, a name or the run_id cannot be used.
     """
-    uri = rewrite_scheme(warehouse, home)
     notices: list[str] = []
-    if is_local and local_path(uri) is None:
-        uri = _file_uri(str(home / "warehouse"))
+    # A bucket that is not used need not have a valid name.
+    unused = is_local and _split(warehouse)[0] in _S3
+    uri = _file_uri(str(home / "warehouse")) if unused else rewrite_scheme(warehouse, home)
+    if unused:
         notices.append(f"IS_LOCAL is true: warehouse.path is ignored, the warehouse is {uri}")
     elif not is_local and local_path(uri) is not None:
         raise PathError(

@@ -129,6 +129,25 @@ def test_from_the_producer_to_topic_and_table(
 
 
 @pytest.mark.usefixtures("topics")
+@pytest.mark.deep
+def test_the_tutorial_s_settings_file_runs_unchanged(
+    spark: SparkSession, settings: Settings, kafka: Access, programs: Programs
+) -> None:
+    conf = Path(__file__).parents[1] / "unit" / "samples" / "flink" / "kafka"
+    produce(kafka, "stocks-in", messages(340, seed=3))
+    job = programs.run(
+        *("hudilab.jobs.stock_prices", "--available-now"),
+        HUDILAB_CONF=str(conf),
+        RUNTIME_ENV="LOCAL",
+    )
+    assert job.returncode == 0, job.stderr
+    assert job.stdout.startswith(f"{conf}/application_properties.json: not used: group kinesis.")
+    assert topic_rows(kafka, ["stocks-out"])["end"].sum() == 340
+    found = spark.read.format("hudi").load(str(settings.home / "warehouse" / "lab" / "sink_table"))
+    assert_exact(spark, found, 340, seed=3)
+
+
+@pytest.mark.usefixtures("topics")
 def test_ctrl_c_leaves_no_round_half_sent(programs: Programs, kafka: Access) -> None:
     sender = programs.start("hudilab.jobs.stock_producer", "--wait-seconds", "0.2")
     try:

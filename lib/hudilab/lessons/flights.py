@@ -23,6 +23,7 @@ from hudilab.errors import ConfigError, LabError
 from hudilab.lessons.faults import SESSION
 from hudilab.runtime.groups import FILE
 from hudilab.runtime.pipelines import PREFIX
+from hudilab.runtime.reader import parse
 from hudilab.runtime.settings import Settings
 from hudilab.writer.files import file_system
 
@@ -189,7 +190,7 @@ def try_pipeline(settings: Settings, name: str, group: Mapping[str, str]) -> tup
         conf = shutil.copytree(settings.conf_dir, folder, dirs_exist_ok=True)
         file = Path(conf, FILE)
         named = f"{PREFIX}{name}"
-        groups = [one for one in json.loads(file.read_text("utf-8")) if one[ID] != named]
+        groups = [one for one in parse(file.read_text("utf-8-sig")) if one[ID] != named]
         file.write_text(json.dumps([*groups, {ID: named, MAP: dict(group)}]), "utf-8")
         done = subprocess.run(
             [sys.executable, "-m", "hudilab.jobs.stream", name, "--check"],

@@ -7,13 +7,25 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StringConstraints,
+)
 from pydantic_core import PydanticCustomError
 
 from hudilab.writer.catalog.metastore import SCHEME, Metastore
 
 __all__ = [
+    "CATALOG",
+    "DEFAULT_TABLE",
     "FILE",
+    "FOREIGN_GROUPS",
+    "FOREIGN_KEYS",
+    "KAFKA_GROUPS",
     "KNOWN",
     "METASTORE_GROUP",
     "RUN_GROUP",
@@ -37,6 +49,9 @@ FILE = "application_properties.json"
 TABLE_GROUP = "HudiTable0"
 RUN_GROUP = "spark.run.options"
 METASTORE_GROUP = "metastore"
+KAFKA_GROUPS = ("consumer.config.0", "producer.config.0")
+# The only catalog in which Hudi's SQL works: Spark sets a delegate on the session catalog alone.
+CATALOG = "spark_catalog"
 
 
 def _not_padded(value: str) -> str:
@@ -63,27 +78,30 @@ _Name = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 PathText = Annotated[Text, AfterValidator(no_credentials)]
 
 
-def _catalog(value: str) -> str:
-    # Spark sets a delegate on the session catalog only; in any other, Hudi's delegate is null.
-    if value != "spark_catalog":
-        raise PydanticCustomError(
-            "catalog", "is not 'spark_catalog', the only catalog that Hudi's SQL supports"
-        )
-    return value
-
-
-_Catalog = Annotated[_Name, AfterValidator(_catalog)]
-
-
 class Table(BaseModel):
-    """Group HudiTable0: the table that the lessons and jobs write, and where it is."""
+    """Group HudiTable0: the table that the lessons and jobs write, and where it is.
+
+    `catalog.name` can be any: tables have their names in Spark's own catalog.
+    """
 
     model_config = ConfigDict(strict=True, extra="forbid")
-    catalog_name: _Catalog = Field(alias="catalog.name")
+    catalog_name: str = Field(alias="catalog.name", min_length=1)
     warehouse_path: PathText = Field(alias="warehouse.path")
     database_name: _Name = Field(alias="database.name")
     table_name: _Name = Field(alias="table.name")
-    aws_region: Text = Field(alias="aws.region")
+    aws_region: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)] = Field(
+        alias="aws.region"
+    )
+
+
+# For settings with Kafka's groups and no HudiTable0: the table of the prices needs a warehouse.
+DEFAULT_TABLE = {
+    "catalog.name": CATALOG,
+    "warehouse.path": "warehouse",
+    "database.name": "lab",
+    "table.name": "sensor_readings",
+    "aws.region": "us-east-1",
+}
 
 
 def servers(value: str) -> str:
@@ -223,6 +241,21 @@ KNOWN: dict[str, type[BaseModel]] = {
     "producer.config.0": Producer,
     RUN_GROUP: RunOptions,
     METASTORE_GROUP: Hive,
+}
+# What settings files of Flink applications hold besides, and what takes its place here.
+FOREIGN_GROUPS = {"kinesis.analytics.flink.run.options": f"use {RUN_GROUP!r}, for a bundle"}
+_CONNECTOR = {
+    "bootstrap.external.servers": "use BOOTSTRAP_SERVERS",
+    "connector": "it is Kafka's",
+    "format": "messages are JSON",
+    "key.fields": "the key is the ticker",
+    "key.format": "messages are JSON",
+    "properties.allow.auto.create.topics": "create the topics first",
+    "properties.group.id": "offsets are in the checkpoint",
+}
+FOREIGN_KEYS = {
+    "consumer.config.0": _CONNECTOR,
+    "producer.config.0": _CONNECTOR | {"startup.mode": "only a consumer has one"},
 }
 
 

@@ -159,8 +159,9 @@ def prepare(
         home=settings.home,
         run_id=run_id,
     )
-    for notice in () if quiet else place.notices:
-        print(notice)
+    for notice in () if quiet else (settings.notice, *place.notices):
+        if notice:
+            print(notice)
     check_place(place, settings)
     return place
 

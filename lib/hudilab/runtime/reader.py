@@ -16,10 +16,20 @@ from pydantic_core import ErrorDetails
 
 from hudilab.errors import ConfigError
 from hudilab.formats import read_properties
-from hudilab.runtime.groups import KNOWN, TABLE_GROUP, Entry, Table, keys_of
+from hudilab.runtime.groups import (
+    CATALOG,
+    FOREIGN_GROUPS,
+    FOREIGN_KEYS,
+    KAFKA_GROUPS,
+    KNOWN,
+    TABLE_GROUP,
+    Entry,
+    Table,
+    keys_of,
+)
 from hudilab.runtime.pipelines import PREFIX, shape_of
 
-__all__ = ["Groups", "read_groups", "read_options"]
+__all__ = ["Groups", "parse", "read_groups", "read_options"]
 
 _ENTRY = TypeAdapter(Entry)
 _OTHER = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))
@@ -28,10 +38,15 @@ _WANTED = {"string_type": "a string", "dict_type": "an object", "model_type": "a
 
 @dataclass(frozen=True)
 class Groups:
-    """The known groups of all files, merged, and the file that each (group, key) was read from."""
+    """The known groups of all files, merged, and the file that each (group, key) was read from.
+
+    Attributes:
+        unused: Groups and keys that mean nothing to the lab, each with what takes its place.
+    """
 
     models: Mapping[str, BaseModel]
     origins: Mapping[tuple[str, str], Path]
+    unused: Sequence[str] = ()
 
 
 def read_options(file: Path) -> dict[str, str]:
@@ -49,6 +64,16 @@ def read_options(file: Path) -> dict[str, str]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file} is not valid UTF-8 (byte {error.start}); save it so") from None
     return {key: value.strip() for key, value in read_properties(text).items()}
+
+
+def parse(text: str) -> Any:
+    """Return what the JSON text of a settings file holds; a line that begins with // is a comment.
+
+    Raises:
+        ValueError, RecursionError: it holds no JSON.
+    """
+    # Published examples begin with the file's name in such a line.
+    return json.loads(re.sub(r"(?m)^[ \t]*//.*$", "", text), object_pairs_hook=_Object)
 
 
 def read_groups(files: Sequence[Path], project: Path, problems: list[str]) -> Groups:
@@ -69,7 +94,7 @@ def read_groups(files: Sequence[Path], project: Path, problems: list[str]) -> Gr
             problems.append(f"{file.label}: {'; '.join(found)}; fix the file")
     if not any(file.unreadable for file in read):
         _check_table(read, problems)
-    return Groups(models, merged.origins)
+    return Groups(models, merged.origins, merged.unused(models))
 
 
 class _Object(dict[str, Any]):
@@ -102,7 +127,7 @@ class _File:
 def _parse(source: Path) -> tuple[list[Any], str]:
     """Return the file's list, or why there is none; never quote the file: it may hold secrets."""
     try:
-        groups = json.loads(source.read_text("utf-8-sig"), object_pairs_hook=_Object)
+        groups = parse(source.read_text("utf-8-sig"))
     except FileNotFoundError:
         return [], f"does not exist; create it with group {TABLE_GROUP!r}, or set HUDILAB_CONF"
     except OSError as error:
@@ -140,6 +165,7 @@ class _Merged:
     properties: dict[str, dict[str, Any]] = field(default_factory=dict)
     origins: dict[tuple[str, str], Path] = field(default_factory=dict)
     first: dict[str, Path] = field(default_factory=dict)
+    foreign: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, file: _File) -> None:
         """Merge the entries that have the shape of a group; `_faults` reports the others."""
@@ -156,8 +182,11 @@ class _Merged:
         for name, properties in self.properties.items():
             if (shape := _shape(name, properties)) is None:
                 continue
+            foreign = [key for key in properties if key in FOREIGN_KEYS.get(name, ())]
+            self.foreign[name] = foreign
+            own = {key: value for key, value in properties.items() if key not in foreign}
             try:
-                models[name] = shape.model_validate(properties)
+                models[name] = shape.model_validate(own)
             except ValidationError as error:
                 for detail in error.errors():
                     key = (name, str(detail["loc"][-1]))
@@ -165,6 +194,21 @@ class _Merged:
                     file = self.origins.get(key, self.first[name])
                     faults.setdefault(name, []).append((file, text))
         return models, faults
+
+    def unused(self, models: Mapping[str, BaseModel]) -> list[str]:
+        """Return what has no meaning here, each with what takes its place; names, no values."""
+        texts = []
+        table = models.get(TABLE_GROUP)
+        if isinstance(table, Table) and table.catalog_name != CATALOG:
+            texts.append(f"catalog.name (SQL finds the tables in {CATALOG})")
+        for name in self.properties:
+            keys = self.foreign.get(name, ())
+            texts += [f"{key} of {name} ({FOREIGN_KEYS[name][key]})" for key in keys]
+            if name in FOREIGN_GROUPS:
+                texts.append(f"group {name} ({FOREIGN_GROUPS[name]})")
+            elif name not in self.foreign:
+                texts.append(f"group {name if name.isprintable() else repr(name)}")
+        return texts
 
 
 def _shape(group: str, properties: Mapping[str, Any]) -> type[BaseModel] | None:
@@ -178,6 +222,8 @@ def _faults(file: _File, merged: _Faults) -> Iterable[str]:
         name, properties = _name_and_properties(entry)
         where = f"group {name!r}" if name else f"entry {number}"
         yield from _check(_ENTRY, entry, where, keys_of(Entry))
+        if near := _meant(name):
+            yield f"{where} is unknown (did you mean {near!r}?)"
         if not isinstance(properties, dict):
             continue
         if _shape(name, properties):
@@ -188,10 +234,26 @@ def _faults(file: _File, merged: _Faults) -> Iterable[str]:
     yield from (f"group {name!r} appears {n} times" for name, n in file.names().items() if n > 1)
 
 
+def _meant(group: str) -> str:
+    """Return the group of the lab that an unknown one resembles; empty if none.
+
+    A further number is no mistake: Flink applications have consumer.config.1, and so on.
+    """
+    if group in KNOWN or group.startswith(PREFIX):
+        return ""
+    if any(re.fullmatch(r"\d+", group.removeprefix(known.rstrip("0123456789"))) for known in KNOWN):
+        return ""
+    head, dot, name = group.partition(".")
+    if dot and get_close_matches(f"{head.lower()}.", [PREFIX], 1, 0.8):
+        return f"{PREFIX}{name}"
+    lower = {known.lower(): known for known in KNOWN}
+    return "".join(lower[near] for near in get_close_matches(group.lower(), lower, 1, 0.85))
+
+
 def _check_table(files: Sequence[_File], problems: list[str]) -> None:
-    """Add a problem if no file has the table's group."""
+    """Add a problem if no file has the table's group; Kafka's groups can do without it."""
     names = dict.fromkeys(name for file in files for name in file.names())
-    if TABLE_GROUP in names:
+    if TABLE_GROUP in names or not names.keys().isdisjoint(KAFKA_GROUPS):
         return
     shown = ", ".join(name if name.isprintable() else repr(name) for name in names)
     there = f"groups found: {shown or 'none'}"

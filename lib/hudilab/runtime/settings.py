@@ -12,14 +12,16 @@ from pydantic_core import PydanticCustomError
 
 from hudilab.errors import ConfigError
 from hudilab.runtime.groups import (
+    DEFAULT_TABLE,
     FILE,
+    KAFKA_GROUPS,
     RUN_GROUP,
     TABLE_GROUP,
-    Client,
     Consumer,
     Hive,
     Producer,
     RunOptions,
+    Table,
     no_credentials,
     servers,
 )
@@ -44,11 +46,11 @@ class Settings:
         run, metastore: Groups spark.run.options and metastore, if present.
         pipelines: Groups pipeline.NAME, by NAME.
         origins: The file that each (group, key) was read from; see `origin`.
+        notice: One line on the groups and keys of the files that mean nothing here, or empty.
     """
 
     runtime: Runtime
     is_local: bool
-    catalog_name: str
     warehouse_path: str
     database_name: str
     table_name: str
@@ -63,6 +65,7 @@ class Settings:
     metastore: Hive | None = None
     pipelines: Mapping[str, Pipeline] = field(default_factory=dict)
     origins: Mapping[tuple[str, str], Path] = field(default_factory=dict, compare=False, repr=False)
+    notice: str = ""
 
     def origin(self, group: str, key: str) -> Path:
         """Return the file that a group's key was read from; `source` if no file has the key."""
@@ -127,18 +130,23 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
     if problems:
         raise ConfigError("; ".join(problems))
     models = {
-        name: group.model_copy(update=override) if isinstance(group, Client) else group
+        name: group.model_copy(update=override) if name in KAFKA_GROUPS else group
         for name, group in groups.models.items()
     }
-    table = models.pop(TABLE_GROUP).model_dump() | (
-        {"warehouse_path": warehouse} if warehouse else {}
-    )
+    told = [f"not used: {', '.join(groups.unused)}"] if groups.unused else []
+    if TABLE_GROUP not in models:
+        models[TABLE_GROUP] = Table.model_validate(DEFAULT_TABLE)
+        told.append(f"no group {TABLE_GROUP}: tables go to database lab")
+    table = models.pop(TABLE_GROUP).model_dump(exclude={"catalog_name"})
+    table |= {"warehouse_path": warehouse} if warehouse else {}
     own = {name: models.pop(name) for name in groups.models if name.startswith(PREFIX)}
     others: dict[str, Any] = {"run": models.pop(RUN_GROUP, None)}
     others["pipelines"] = {name.removeprefix(PREFIX): group for name, group in own.items()}
     others |= {name.partition(".")[0]: group for name, group in models.items()}
     paths: dict[str, Any] = {"home": home, "conf_dir": conf, "project": project}
     paths |= {"source": files[-1], "origins": groups.origins}
+    read = " and ".join(str(file) for file in files)
+    paths["notice"] = f"{read}: {'; '.join(told)}" if told else ""
     return Settings(chosen, is_local, **table, **paths, **others)
 
 

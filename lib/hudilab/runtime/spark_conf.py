@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hudilab.errors import SessionError
-from hudilab.runtime.groups import METASTORE_GROUP
+from hudilab.runtime.groups import CATALOG, METASTORE_GROUP
 from hudilab.runtime.java.class_archive import ARCHIVE, class_path, with_archive
 from hudilab.runtime.java.find import COMPILER
 from hudilab.runtime.reader import read_options
@@ -54,7 +54,7 @@ def needed(settings: Settings, groups: Sequence[str] = ("core",)) -> list[str]:
 def session_settings(settings: Settings, jars: Sequence[Path]) -> dict[str, str]:
     """Return the runtime's Spark settings beyond conf/spark-defaults.conf, without side effects."""
     asked = {"spark.driver.extraClassPath": class_path(jars), **overlay(settings)}
-    asked["spark.sql.defaultCatalog"] = settings.catalog_name
+    asked["spark.sql.defaultCatalog"] = CATALOG
     asked |= {} if settings.is_local else spark_settings(settings)
     return asked | _cluster(settings, asked) if settings.on_cluster else asked
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from hudilab.errors import SessionError
 from hudilab.runtime.cluster.registration import await_executor, create_session
+from hudilab.runtime.groups import CATALOG
 from hudilab.runtime.java.hadoop_defaults import drop_unread_defaults
 from hudilab.runtime.reader import read_options
 from hudilab.runtime.s3 import spark_settings
@@ -34,7 +35,7 @@ def submitted_session(settings: Settings, app: str, *, names: bool) -> SparkSess
     """Return spark-submit's session: it has started the JVM and chosen class path and settings."""
     builder = SparkSession.builder.appName(app)
     asked = {} if settings.is_local else spark_settings(settings)
-    asked["spark.sql.defaultCatalog"] = settings.catalog_name
+    asked["spark.sql.defaultCatalog"] = CATALOG
     asked |= catalog_settings(settings) if names else {}
     for key, value in asked.items():
         builder = builder.config(key, value)

@@ -18,6 +18,7 @@ from running import start_program
 
 from hudilab.errors import JarError, SessionError
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
+from hudilab.runtime.groups import CATALOG
 from hudilab.runtime.java.hadoop_defaults import UNREAD
 from hudilab.runtime.java.jars import read_lock
 from hudilab.runtime.java.process import log_file
@@ -139,10 +140,10 @@ def test_a_stream_s_session_is_not_taken_for_the_notebook_s(spark: SparkSession)
 
 
 def test_hudi_s_catalog_works_under_spark_s_own_name_only(spark: SparkSession) -> None:
-    """Why `catalog.name` must be spark_catalog."""
+    """Why tables have their names there, whatever `catalog.name` is."""
     catalog = spark.conf.get("spark.sql.catalog.spark_catalog")
     assert catalog == "org.apache.spark.sql.hudi.catalog.HoodieCatalog"
-    assert spark.sql(f"SHOW NAMESPACES IN {load_settings().catalog_name}").count() == 1
+    assert spark.sql(f"SHOW NAMESPACES IN {CATALOG}").count() == 1
     spark.conf.set("spark.sql.catalog.lake", catalog)
     try:
         with pytest.raises(Py4JJavaError, match="NullPointerException"):
@@ -164,10 +165,11 @@ def test_other_static_settings_are_refused(spark: SparkSession, tmp_path: Path) 
 
 
 def test_a_runtime_without_settings_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "jars").symlink_to(load_settings().project / "jars")
     with pytest.raises(SessionError) as caught:
-        open_session(replace(load_settings(), runtime="AWS", conf_dir=tmp_path))
+        open_session(replace(load_settings(), runtime="AWS", conf_dir=tmp_path, project=tmp_path))
     assert str(caught.value) == (
-        f"RUNTIME_ENV=AWS has no Spark settings: {tmp_path}/aws/spark-defaults.conf does not "
+        f"RUNTIME_ENV=AWS has no Spark settings: {tmp_path}/conf/aws/spark-defaults.conf does not "
         "exist; create it with spark.master and whatever else this runtime needs, or use "
         "RUNTIME_ENV=LOCAL"
     )

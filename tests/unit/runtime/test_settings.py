@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -37,7 +38,6 @@ def test_the_projects_own_file_is_good() -> None:
     assert load_settings(env={}) == Settings(
         runtime="LOCAL",
         is_local=True,
-        catalog_name="spark_catalog",
         warehouse_path="warehouse",
         database_name="lab",
         table_name="sensor_readings",
@@ -95,7 +95,7 @@ def test_the_spark_settings_say_whether_a_cluster_does_the_work(runtime: str) ->
 
 def test_a_runtime_without_spark_settings_is_no_cluster(tmp_path: Path) -> None:
     write(tmp_path, [group()])
-    assert not load(tmp_path, "DOCKER").on_cluster
+    assert not replace(load(tmp_path, "DOCKER"), project=tmp_path).on_cluster
 
 
 # --- BOOTSTRAP_SERVERS

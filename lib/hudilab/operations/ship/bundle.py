@@ -24,7 +24,7 @@ from hudilab.operations.ship.zips import JAVA, merge_jars, write_zip
 from hudilab.runtime.conf_folder import conf_files
 from hudilab.runtime.groups import RUN_GROUP
 from hudilab.runtime.java.jars import verify, wanted
-from hudilab.runtime.reader import read_options
+from hudilab.runtime.reader import parse, read_options
 from hudilab.runtime.settings import Runtime, Settings, load_settings, run_options
 
 __all__ = ["JAR", "build_bundle"]
@@ -150,7 +150,7 @@ def _secrets(file: Path, defaults: Path) -> Iterator[str]:
         ) from None
     pairs: Iterable[tuple[str, str]] = read_options(file).items() if file.suffix != ".json" else ()
     if file.suffix == ".json":  # load_settings has already validated it
-        groups = json.loads(file.read_text("utf-8-sig"))
+        groups = parse(file.read_text("utf-8-sig"))
         pairs = [(key, "") for group in groups for key in group["PropertyMap"]]
     for key, value in pairs:
         if "redaction" not in key and secret.search(f"{key} {value}"):
