@@ -89,7 +89,7 @@ def run_checks(with_spark: bool = True, runtime: str = "") -> list[Check]:
         settings = load_settings(runtime)
     except LabError as error:
         return [*checks, _failed("configuration", error)]
-    checks.append(Check("configuration", True, True, f"{settings.source}", ""))
+    checks.append(Check("configuration", True, True, settings.notice or f"{settings.source}", ""))
     checks.append(_tried("jars", lambda: _jars(settings)))
     checks += [_tried("warehouse", lambda: _warehouse(settings)), _kafka(settings)]
     if settings.on_cluster:
