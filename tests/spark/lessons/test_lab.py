@@ -50,6 +50,14 @@ def test_start_prints_its_three_effects(
     assert tables == f"tables  {folder}; each is deleted before the lesson writes it"
 
 
+def test_a_dataframe_at_the_end_of_a_cell_is_a_table(lab: Lab) -> None:
+    page = lab.readings(21)._repr_html_() or ""
+    assert page.count("<tr>") == 21  # the names of the columns, and 20 rows
+    assert "only showing top 20 rows" in page
+    long = lab.spark.createDataFrame([("x" * 61,)], ["text"])
+    assert f"<td>{'x' * 57}...</td>" in (long._repr_html_() or "")
+
+
 def test_a_table_is_made_afresh_without_a_word(
     spark: SparkSession, lab: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
