@@ -28,7 +28,6 @@ from nbformat import NotebookNode
 
 import hudilab
 from hudilab.errors import LabError
-from hudilab.lessons import plots
 
 ROOT = Path(__file__).resolve().parent.parent
 EXECUTED, OUT, WORK = ROOT / "dist" / "executed", ROOT / "dist" / "book", ROOT / "dist" / ".book"
@@ -41,8 +40,6 @@ PAGES = (
 FOLDED = {"solution": "Show the solution", "cleanup": "Show the cell that cleans up"}
 RAN = ("Python", "Spark", "Hudi", "Java")
 OBJECT = re.compile(r"<[\w.]+ at 0x[0-9a-f]+>")
-CALLED = re.compile(r"\b(\w+)\(")
-TITLE = re.compile(r"""title(?: ?= ?|\()"([^"]+)\"""")
 PNG_OF_SVG = re.compile(r"\]\((images/(?:words/)?[\w-]+)\.png\)")
 LOCAL_LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s#]+)")
 EXTERNAL = re.compile(r"https?://[\w-]+(\.[\w-]+)+(:\d+)?(/[^\s<>]*)?")
@@ -134,8 +131,9 @@ def shown(nb: NotebookNode) -> NotebookNode:
     for cell in nb.cells:
         if cell.cell_type == "code":
             cell.outputs = [output for output in cell.outputs if not litter(output)]
-            if "plt.show()" in cell.source:
-                cell.metadata["mystnb"] = {"image": {"alt": described(cell.source)}}
+            for output in cell.outputs:
+                if text := output.get("metadata", {}).get("image/png", {}).get("alt"):
+                    cell.metadata["mystnb"] = {"image": {"alt": text}}
         else:
             # A browser draws the SVG sharply, and in dark, too.
             cell.source = PNG_OF_SVG.sub(r"](\1.svg)", cell.source)
@@ -152,16 +150,6 @@ def shown(nb: NotebookNode) -> NotebookNode:
     facts = nbformat.v4.new_markdown_cell(f"{{.ran}}\n{told}", id="ran")
     nb.cells.insert(1, facts)
     return nb
-
-
-def described(figure: str) -> str:
-    """What a picture shows, for those who cannot see it: its titles, and what the library draws."""
-    drawn = [getattr(plots, name) for name in CALLED.findall(figure) if name in plots.__all__]
-    # A docstring begins with: Draw bars of something; `name`: columns.
-    says = [
-        re.split(r"; `|\n", one.__doc__ or "")[0].removeprefix("Draw ").rstrip(".") for one in drawn
-    ]
-    return "Picture: " + "; ".join(dict.fromkeys([*TITLE.findall(figure), *says]))
 
 
 def litter(output: NotebookNode) -> bool:

@@ -223,6 +223,8 @@ def figures(path: Path, nb: NotebookNode) -> Problems:
             yield f"cell {where}: plt.show() and the tag keep_output alone go together"
         if kept and ["image/png" in output.get("data", {}) for output in cell.outputs] != [True]:
             yield f"figure cell {where} does not hold one picture; run make golden"
+        elif kept and len(cell.outputs[0].metadata.get("image/png", {}).get("alt", "")) < MIN_ALT:
+            yield f"figure {where} has no alternative text: give it a title, and run make golden"
 
 
 def exercises(path: Path, nb: NotebookNode) -> Problems:

@@ -175,6 +175,16 @@ BROKEN: list[tuple[str, Change, str]] = [
         added(FACT, "plt.show()", "keep_output"),
         "figure cell 'plt.show()' does not hold one picture; run make golden",
     ),
+    (
+        "figures",
+        both(
+            added(FACT, "plt.show()", "keep_output"),
+            lambda nb: nb.cells[FACT].update(
+                outputs=[new_output("display_data", data={"image/png": "aaaa"})]
+            ),
+        ),
+        "figure 'plt.show()' has no alternative text: give it a title, and run make golden",
+    ),
     *(
         ("exercises", change, "an exercise is not followed by its check and its solution at once")
         for change in (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -72,6 +73,24 @@ def kernel(tmp_path: Path) -> Iterator[Kernel]:
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
+
+
+def test_a_picture_has_an_alternative_text(kernel: Kernel) -> None:
+    pictures = []
+
+    def take(message: dict[str, Any]) -> None:
+        if message["msg_type"] == "display_data":
+            pictures.append(message["content"])
+
+    kernel.run("from hudilab.lessons.plots import describe_pictures\ndescribe_pictures()")
+    kernel.client.execute_interactive(
+        "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.title('Two')\nplt.show()",
+        timeout=PATIENCE,
+        output_hook=take,
+    )
+    [picture] = pictures
+    assert len(picture["data"]["image/png"]) > 1000
+    assert picture["metadata"] == {"image/png": {"alt": "Chart: Two"}}
 
 
 @pytest.mark.deep

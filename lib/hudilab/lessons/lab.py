@@ -10,7 +10,7 @@ from matplotlib import rcParams
 from matplotlib.rcsetup import cycler
 from pyspark.sql import DataFrame, SparkSession
 
-from hudilab.lessons.plots import SERIES
+from hudilab.lessons.plots import SERIES, describe_pictures
 from hudilab.lessons.sizes import check_sizes
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import Place
@@ -104,7 +104,7 @@ def start(
 ) -> Lab:
     """Check a lesson's parameters, load the settings and open a session; print each result.
 
-    Pictures get the colours of `plots.SERIES`.
+    Pictures get the colours of `plots.SERIES`, and alternative text.
 
     Args:
         app: the name of the lesson and of its session.
@@ -123,6 +123,7 @@ def start(
     folder = prepare(settings, run_id=run_id, database=LESSONS).table.rpartition("/")[0]
     lab = Lab(open_session(settings, app, groups), settings, run_id, sizes)
     rcParams["axes.prop_cycle"] = cycler(color=SERIES)
+    describe_pictures()
     print("checked", ", ".join(f"{name}={value}" for name, value in sizes.items()))
     print(describe(lab.spark))
     print("tables ", f"{folder}; each is deleted before the lesson writes it")

@@ -1,4 +1,7 @@
-"""Plots of DataFrames: each function draws on the given axes and returns them."""
+"""Plots of DataFrames: each function draws on the given axes and returns them.
+
+`start` lets a notebook store what `described` returns with each picture, as alternative text.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,17 @@ from typing import Any, cast
 
 import matplotlib.dates as mdates
 import pandas as pd
+from IPython.core.getipython import get_ipython
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedFormatter, FuncFormatter
 
 __all__ = [
     "SERIES",
     "batch_durations",
+    "describe_pictures",
+    "described",
     "file_sizes",
     "merge_winners",
     "price_lines",
@@ -189,6 +198,54 @@ def task_times(ax: Axes, tasks: pd.DataFrame, *, by: str = "stage") -> Axes:
     ax.set(xlabel="seconds", title="When each task ran")
     ax.legend()
     return ax
+
+
+def described(figure: Figure) -> str:
+    """Return what a drawn figure shows: titles, axes, names of rows and series."""
+    charts = [_described(axes) for axes in figure.axes if axes.get_visible()]
+    return "Chart: " + ". ".join(filter(None, charts))
+
+
+def _described(axes: Axes) -> str:
+    legend = axes.get_legend()
+    series = [text.get_text() for text in legend.get_texts()] if legend else []
+    across, up = (_named(axis) for axis in (axes.xaxis, axes.yaxis))
+    parts = (
+        axes.get_title(),
+        across and f"across: {across}",
+        up and f"up: {up}",
+        series and f"series: {', '.join(series)}",
+    )
+    return "; ".join(part for part in parts if part)
+
+
+def _named(axis: Axis) -> str:
+    """Return an axis's label, with the names along it if these are words."""
+    names = [text.get_text() for text in axis.get_ticklabels()]
+    named = isinstance(axis.get_major_formatter(), (FixedFormatter, FuncFormatter))
+    if not named or not any(names):
+        return axis.get_label_text()
+    listed = ", ".join(names) if len(names) <= 8 else f"{names[0]} to {names[-1]}"
+    return f"{axis.get_label_text()} {listed}".strip()
+
+
+def describe_pictures() -> None:
+    """Store `described` with each picture of this notebook; outside of one, do nothing."""
+    shell = get_ipython()
+    if shell is None or shell.display_formatter is None:
+        return
+    import matplotlib_inline.backend_inline  # noqa: F401  registers the drawing of figures
+
+    formatter = shell.display_formatter.formatters["image/png"]
+    draw = formatter.for_type(Figure)
+
+    def with_text(figure: Figure) -> Any:
+        drawn = draw(figure)
+        data, metadata = drawn if isinstance(drawn, tuple) else (drawn, {})
+        return data and (data, metadata | {"alt": described(figure)})
+
+    if draw is not None:  # else another backend draws
+        formatter.for_type(Figure, with_text)
 
 
 def _seconds_below(ax: Axes, fewest: int, most: int) -> None:

@@ -41,6 +41,13 @@ SMALL = 200_000
 _Failure: TypeAlias = PapermillExecutionError | DeadKernelError | CellTimeoutError
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _EXERCISES = frozenset({"exercise", "check", "solution"})  # tags of their cells
+# nbconvert's own page drops the alternative text of a picture that a cell has drawn.
+_PAGE = """{%- extends "index.html.j2" -%}
+{% block data_png scoped %}
+{%- set alt = '<img alt="%s" ' | format(output | get_metadata("alt", "image/png") | escape_html) -%}
+{{ super() | replace("<img ", alt, 1) }}
+{%- endblock data_png %}
+"""
 _PREDICTION = "prediction"  # its check may share a cell with code that later cells need
 _SIZES = ("rows", "batches", "sensors", "tickers", "seed", "trigger_seconds")
 
@@ -210,7 +217,7 @@ def as_html(executed: Path, folder: Path) -> str:
     """Return an executed notebook as one page; it holds the pictures linked from its `folder`."""
     nb = nbformat.read(executed, as_version=4)
     where = {"path": str(folder), "name": executed.stem}
-    exporter = HTMLExporter(embed_images=True)
+    exporter = HTMLExporter(embed_images=True, raw_template=_PAGE)
     return str(exporter.from_notebook_node(nb, resources={"metadata": where})[0])
 
 

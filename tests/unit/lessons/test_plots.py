@@ -25,6 +25,7 @@ from matplotlib import pyplot as plt
 from hudilab.lessons.plots import (
     SERIES,
     batch_durations,
+    described,
     file_sizes,
     merge_winners,
     price_lines,
@@ -332,3 +333,19 @@ def test_prices_of_seconds_and_of_days_have_a_few_instants_below(ax: Axes, secon
     assert isinstance(figure, Figure)
     figure.draw_without_rendering()
     assert 2 <= len(ax.get_xticks()) <= 9
+
+
+def test_a_chart_is_described_by_its_words() -> None:
+    figure, (left, middle, right) = plt.subplots(1, 3)
+    batch_durations(left, PROGRESS)
+    rows = [[f"s={number}", "base", 2048] for number in range(10)]
+    file_sizes(middle, pd.DataFrame(rows, columns=["partition", "kind", "size"]))
+    pd.DataFrame({"KB": [1, 2]}, index=["all", "half"]).plot.barh(ax=right, title="Read")
+    figure.canvas.draw()
+    assert described(figure) == (
+        "Chart: Where a micro-batch's time goes; across: micro-batch; up: seconds; "
+        "series: addBatch, walCommit, queryPlanning, other. "
+        "Data files by partition; across: KB; up: s=0 to s=9; series: base file. "
+        "Read; up: all, half; series: KB"
+    )
+    plt.close(figure)

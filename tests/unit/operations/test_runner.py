@@ -9,6 +9,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from bs4 import BeautifulSoup
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from hudilab.operations.runner import as_html, copy_notebook, jvm_options
 from hudilab.runtime.java.find import FAST_START
@@ -27,7 +29,20 @@ def test_a_page_holds_the_pictures_of_its_lesson(tmp_path: Path) -> None:
     executed.write_text(text, "utf-8")
     page = as_html(executed, lesson.parent)
     sources = re.findall(r'<img[^>]* src="(.{16})', page)
-    assert sources == ["data:image/png;b"] * (len(linked) + text.count('"image/png":'))
+    assert sources == ["data:image/png;b"] * (len(linked) + text.count('"image/png": "'))
+
+
+def test_a_page_holds_the_alternative_text_of_a_chart(tmp_path: Path) -> None:
+    data, metadata = {"image/png": "aaaa"}, {"image/png": {"alt": 'Chart: 5 % of "a" < b'}}
+    outputs = [
+        new_output("display_data", data=data, metadata=metadata),
+        new_output("display_data", data=data),
+    ]
+    executed = tmp_path / "99.ipynb"
+    nbformat.write(new_notebook(cells=[new_code_cell("plot()", outputs=outputs)]), executed)
+    pictures = BeautifulSoup(as_html(executed, tmp_path), "html.parser").select("img")
+    assert [picture["src"] for picture in pictures] == ["data:image/png;base64,aaaa"] * 2
+    assert pictures[0]["alt"] == 'Chart: 5 % of "a" < b'
 
 
 def test_only_the_exercises_are_left_out(tmp_path: Path) -> None:
