@@ -19,9 +19,10 @@ from hudilab.errors import LabError, TableError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["JOBS", "TableTask", "as_command", "one_line", "run_on_table"]
+__all__ = ["JOBS", "PIPELINE_JOBS", "TableTask", "as_command", "one_line", "run_on_table"]
 
 JOBS = ("load", "sensor_readings", "stock_prices", "stream", "tidy")  # those that write to a table
+PIPELINE_JOBS = ("load", "stream")  # whose argument is the name of a group `pipeline.NAME`
 
 # Options that several commands have.
 RunId = Annotated[str, typer.Option(help="Put the tables in run-RUN_ID of the warehouse.")]

@@ -16,9 +16,11 @@ import pytest
 from botocore.validate import ParamValidator
 from refusals import refused
 
-from hudilab.errors import BundleError
+from hudilab.errors import BundleError, ConfigError
+from hudilab.jobs import JOBS
 from hudilab.operations import cli
 from hudilab.operations.ship.deploy import job_run, permissions, trust
+from hudilab.operations.ship.kubernetes import application
 from hudilab.runtime.settings import Settings, load_settings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -108,6 +110,85 @@ def test_a_job_that_ends_is_a_batch(settings: Settings) -> None:
         request = run(bounded_settings)
         assert (request["mode"], "retryPolicy" in request) == ("BATCH", False)
         assert complaints(request) == ""
+
+
+TOPIC = {
+    "source.format": "kafka",
+    "topic.name": "orders-in",
+    "bootstrap.servers": "b-2.example.kafka.us-east-1.amazonaws.com:9098",
+    "source.schema": "id BIGINT, at TIMESTAMP",
+    "table.name": "orders",
+    "record.key": "id",
+    "ordering": "at",
+}
+FOLDER = {
+    "source.format": "json",
+    "source.path": "s3://landing/orders",
+    "table.name": "orders",
+    "record.key": "id",
+    "ordering": "at",
+}
+
+
+def with_job(
+    settings: Settings, job: str, arguments: str, pipeline: dict[str, str] | None = None
+) -> Settings:
+    """The settings with another job, and with a group pipeline.orders."""
+    groups = json.loads(settings.source.read_text("utf-8"))
+    groups = [one for one in groups if one["PropertyGroupId"] != "pipeline.orders"]
+    groups += [{"PropertyGroupId": "pipeline.orders", "PropertyMap": pipeline or TOPIC}]
+    settings.source.write_text(json.dumps(groups), "utf-8")
+    return change(settings, "spark.run.options", job=job, arguments=arguments)
+
+
+@pytest.mark.parametrize(
+    ("job", "arguments", "endless"),
+    [
+        ("stream", "orders", True),
+        ("stream", "--trigger-seconds 60 orders", True),
+        ("stream", "--available-now orders --no-available-now", True),
+        ("stream", "orders --available-now", False),
+        ("stream", "orders --check", False),
+        ("load", "orders", False),
+        ("stock_prices", "", True),
+        ("stock_prices", "--available-now", False),
+        ("sensor_readings", "--rows 10", False),
+        ("tidy", "s3://hudilab-warehouse/lab/lab/orders --clean", False),
+    ],
+)
+def test_a_job_without_end_is_described_so_on_both_platforms(
+    settings: Settings, job: str, arguments: str, endless: bool
+) -> None:
+    chosen = with_job(settings, job, arguments)
+    request = run(chosen)
+    assert (request["mode"], "retryPolicy" in request) == (
+        ("STREAMING", True) if endless else ("BATCH", False)
+    )
+    assert complaints(request) == ""
+    who = {"namespace": "lab", "service_account": "spark"}
+    manifest = application(chosen, image="hudilab:0.1.0", executors=1, **who)
+    assert manifest["spec"]["restartPolicy"]["type"] == ("Always" if endless else "OnFailure")
+    own = f"{job}-orders" if job in ("load", "stream") else job.replace("_", "-")
+    assert manifest["metadata"]["name"] == own
+
+
+def test_all_jobs_are_tried_here() -> None:
+    marks = test_a_job_without_end_is_described_so_on_both_platforms.pytestmark  # type: ignore[attr-defined]
+    assert {job for job, *_ in marks[0].args[1]} == set(JOBS)
+
+
+def test_a_job_or_arguments_that_would_fail_at_the_start(settings: Settings) -> None:
+    unknown = change(settings, "spark.run.options", job="stocks", arguments="")
+    named = ("job='stocks'", f"{settings.source} is not a job")
+    with refused(BundleError, *named, remedy=f"; use one of: {', '.join(JOBS)}"):
+        run(unknown)
+    wrong = change(settings, "spark.run.options", job="stock_prices", arguments="--every 1")
+    what = ("arguments='--every 1'", "job stock_prices", "No such option: --every")
+    with refused(BundleError, *what, remedy="; fix them: hudilab submit stock_prices --help"):
+        run(wrong)
+    missing = change(settings, "spark.run.options", job="stream", arguments="order")
+    with refused(ConfigError, "'pipeline.order'", remedy="record.key and ordering"):
+        run(missing)
 
 
 def test_python_from_an_archive(settings: Settings) -> None:
@@ -247,6 +328,53 @@ def test_the_stream_s_requests_to_kafka_are_allowed(settings: Settings) -> None:
         assert not allowed(policy, "kafka-cluster:ReadData", f"{topic}/{name}")
     assert allowed(policy, "kafka-cluster:AlterGroup", f"{group}/spark-kafka-source-1-2-driver-0")
     assert not allowed(policy, "kafka-cluster:AlterGroup", f"{group}/payroll")
+
+
+@pytest.mark.parametrize("job", ["stream", "load"])
+def test_a_pipeline_s_topic_is_allowed_and_no_other(settings: Settings, job: str) -> None:
+    chosen = with_job(settings, job, "orders")
+    policy = permissions(chosen, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
+    topic, group = (CLUSTER.replace(":cluster/", f":{kind}/") for kind in ("topic", "group"))
+    assert allowed(policy, "kafka-cluster:Connect", CLUSTER)
+    assert allowed(policy, "kafka-cluster:ReadData", f"{topic}/orders-in")
+    assert allowed(policy, "kafka-cluster:AlterGroup", f"{group}/spark-kafka-source-1-2-driver-0")
+    for name in ("stocks-in", "stocks-out", "stocks-dead"):
+        assert not allowed(policy, "kafka-cluster:ReadData", f"{topic}/{name}")
+    assert "Write" not in "".join(action for action in actions(policy) if "kafka" in action)
+    assert wrong_actions(policy) == []
+    plain = with_job(settings, job, "orders", TOPIC | {"bootstrap.servers": "b:9092"})
+    with refused(BundleError, "bootstrap.servers", "9098", remedy="or leave out --cluster-arn"):
+        permissions(plain, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
+
+
+def actions(policy: dict[str, Any]) -> list[str]:
+    return [action for statement in policy["Statement"] for action in statement["Action"]]
+
+
+def test_a_pipeline_s_folder_is_allowed(settings: Settings) -> None:
+    policy = permissions(with_job(settings, "load", "orders", FOLDER), account=ACCOUNT, to=TO)
+    assert allowed(policy, "s3:GetObject", "arn:aws:s3:::landing/orders/1.json")
+    assert not allowed(policy, "s3:PutObject", "arn:aws:s3:::landing/orders/1.json")
+    assert not allowed(policy, "s3:GetObject", "arn:aws:s3:::landing/payroll/1.json")
+    assert allowed(policy, "s3:ListBucket", "arn:aws:s3:::landing", prefix="orders/")
+    assert not allowed(policy, "s3:ListBucket", "arn:aws:s3:::landing", prefix="payroll/")
+    assert wrong_actions(policy) == []
+    inside = FOLDER | {"source.path": "s3://hudilab-warehouse/lab/lab/readings"}
+    inside |= {"source.format": "hudi"}
+    other = permissions(with_job(settings, "load", "orders", inside), account=ACCOUNT, to=TO)
+    assert "ReadSource" not in json.dumps(other)
+
+
+@pytest.mark.parametrize(
+    ("job", "arguments"), [("sensor_readings", ""), ("tidy", "s3://a/b"), ("stream", "orders")]
+)
+def test_permissions_for_a_cluster_that_the_job_does_not_use(
+    settings: Settings, job: str, arguments: str
+) -> None:
+    chosen = with_job(settings, job, arguments, FOLDER)
+    remedy = "uses no topic; leave out --cluster-arn"
+    with refused(BundleError, "--cluster-arn", "job", str(settings.source), remedy=remedy):
+        permissions(chosen, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
 
 
 @pytest.mark.parametrize(

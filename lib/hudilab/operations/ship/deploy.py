@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Any
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import typer
+from typer.exceptions import TyperException
+from typer.main import get_command
 
 from hudilab.errors import BundleError
+from hudilab.jobs import JOBS, PIPELINE_JOBS
+from hudilab.jobs.pipeline.running import find_group
 from hudilab.paths import rewrite_scheme
+from hudilab.runtime.groups import RUN_GROUP, Client, RunOptions
 from hudilab.runtime.kafka import Access
+from hudilab.runtime.pipelines import PREFIX, FilePipeline, TablePipeline, TopicPipeline
 from hudilab.runtime.reader import read_options
 from hudilab.runtime.settings import Settings, run_options
 
-__all__ = ["CREDENTIALS", "job_run", "permissions", "spark_properties", "trust"]
+__all__ = ["CREDENTIALS", "chosen_job", "job_run", "permissions", "spark_properties", "trust"]
 
 BUNDLE = "hudilab-bundle.zip"
 LOG_GROUP = "/aws/emr-serverless"
@@ -49,19 +59,18 @@ def job_run(
     _refuse(problems)
     _partition(settings, role_arn=role_arn)
     _warehouse(settings)
-    run, root = run_options(settings), to.rstrip("/")
-    arguments = shlex.split(run.arguments)
-    endless = run.job == "stock_prices" and "--available-now" not in arguments
+    job, root = chosen_job(settings), to.rstrip("/")
+    run = job.run
     properties = spark_properties(settings) | _of_the_bundle(root, run.jarfile, python)
     request: dict[str, Any] = {
         "applicationId": application_id,
         "executionRoleArn": role_arn,
         "name": run.job,
-        "mode": "STREAMING" if endless else "BATCH",
+        "mode": "STREAMING" if job.endless else "BATCH",
         "jobDriver": {
             "sparkSubmit": {
                 "entryPoint": f"{root}/{run.python}",
-                "entryPointArguments": [run.job, *arguments],
+                "entryPointArguments": [run.job, *job.arguments],
             }
         },
         "configurationOverrides": {
@@ -72,7 +81,54 @@ def job_run(
         },
     }
     # After a restart it resumes from its checkpoint; five failures within an hour end it.
-    return request | ({"retryPolicy": {"maxFailedAttemptsPerHour": 5}} if endless else {})
+    return request | ({"retryPolicy": {"maxFailedAttemptsPerHour": 5}} if job.endless else {})
+
+
+class Job(NamedTuple):
+    """The job of the settings, its command line, and the value of each of its options."""
+
+    run: RunOptions
+    arguments: list[str]
+    options: Mapping[str, Any]
+
+    @property
+    def endless(self) -> bool:
+        """Whether it runs until it is stopped: it could end with --available-now, and need not."""
+        return not self.options.get("available_now", True) and not self.options.get("check")
+
+    @property
+    def name(self) -> str:
+        """The job and, for a pipeline, its name: in lowercase letters, digits and -."""
+        words = f"{self.run.job} {self.options.get('name', '')}"
+        return "-".join(re.findall(r"[a-z0-9]+", words.lower()))
+
+
+def chosen_job(settings: Settings) -> Job:
+    """Return the job that group `spark.run.options` names.
+
+    Raises:
+        BundleError: there is no such job, or its arguments are wrong.
+        ConfigError: the settings do not have the group, or not the pipeline that the job runs.
+    """
+    run = run_options(settings)
+    if run.job not in JOBS:
+        raise BundleError(
+            f"job={run.job!r} in {settings.origin(RUN_GROUP, 'job')} is not a job; use one of: "
+            f"{', '.join(JOBS)}"
+        )
+    app, arguments = typer.Typer(), shlex.split(run.arguments)
+    app.command()(import_module(f"hudilab.jobs.{run.job}").command)
+    try:
+        options = get_command(app).make_context(run.job, [*arguments]).params
+    except TyperException as error:
+        file = settings.origin(RUN_GROUP, "arguments")
+        raise BundleError(
+            f"arguments={run.arguments!r} in {file} do not fit job {run.job} "
+            f"({error.format_message().rstrip('.')}); fix them: hudilab submit {run.job} --help"
+        ) from None
+    if run.job in PIPELINE_JOBS:
+        find_group(settings, options["name"])
+    return Job(run, arguments, options)
 
 
 def _logs(root: str, job: str) -> dict[str, Any]:
@@ -107,7 +163,9 @@ def _of_the_bundle(root: str, jarfile: str, python: str) -> dict[str, str]:
 def permissions(
     settings: Settings, *, account: str, to: str, cluster_arn: str = ""
 ) -> dict[str, Any]:
-    """Return the policy of the job's role: warehouse, bundle, logs, and the topics on MSK.
+    """Return the policy of the job's role: warehouse, bundle, logs, and what the job reads.
+
+    That is its topics on MSK, or the folder or table on S3 of a pipeline.
 
     Raises:
         BundleError: arguments are malformed (all are named at once) or in another AWS partition, or
@@ -133,8 +191,10 @@ def permissions(
             [f"{logs}:{LOG_GROUP}:*"],
         ),
     ]
+    job = chosen_job(settings)
     if cluster:
-        statements += _topics(settings, cluster_arn)
+        statements += _topics(settings, job, cluster_arn)
+    statements += _source(settings, job, f"arn:{aws}:s3:::", (bucket, prefix))
     return {"Version": "2012-10-17", "Statement": statements}
 
 
@@ -178,15 +238,48 @@ def trust(*, account: str) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": [statement]}
 
 
-def _topics(settings: Settings, cluster: str) -> list[dict[str, Any]]:
-    reader, writer = settings.consumer, settings.producer
-    if reader is None or writer is None:
-        raise BundleError(
-            f"--cluster-arn is given, but {settings.source} has no Kafka groups; add "
-            "consumer.config.0 and producer.config.0"
-        )
+def _source(
+    settings: Settings, job: Job, arn: str, warehouse: tuple[str, str]
+) -> list[dict[str, Any]]:
+    """Return what lets a pipeline read its folder or table on S3, outside of the warehouse."""
+    group = settings.pipelines.get(job.options.get("name", ""))
+    if not isinstance(group, FilePipeline | TablePipeline) or not group.uri.startswith("s3a://"):
+        return []
+    bucket, _, path = group.uri.removeprefix("s3a://").rstrip("/").partition("/")
+    if bucket == warehouse[0] and f"{path}/".startswith(f"{warehouse[1]}/"):
+        return []
+    prefixes = {"StringLikeIfExists": {"s3:prefix": [path, f"{path}/*"]}} if path else None
+    return [
+        _allow("ListSource", ["s3:ListBucket"], [f"{arn}{bucket}"], prefixes),
+        _allow("ReadSource", ["s3:GetObject"], [f"{arn}{group.uri[6:].rstrip('/')}/*"]),
+    ]
+
+
+def _clients(settings: Settings, job: Job) -> tuple[str, Client, list[str]]:
+    """Return the group of the topic that the job reads, its settings, and the topics it writes."""
+    if job.run.job in PIPELINE_JOBS:
+        name = job.options["name"]
+        group = settings.pipelines[name]
+        if isinstance(group, TopicPipeline):
+            return f"{PREFIX}{name}", group, []
+    elif job.run.job == "stock_prices":
+        reader, writer = settings.consumer, settings.producer
+        if reader is None or writer is None:
+            raise BundleError(
+                f"--cluster-arn is given, but {settings.source} has no Kafka groups; add "
+                "consumer.config.0 and producer.config.0"
+            )
+        return "consumer.config.0", reader, [writer.topic_name, writer.dead_letter_topic_name]
+    raise BundleError(
+        f"--cluster-arn is given, but job {job.name!r} in {settings.origin(RUN_GROUP, 'job')} uses "
+        "no topic; leave out --cluster-arn"
+    )
+
+
+def _topics(settings: Settings, job: Job, cluster: str) -> list[dict[str, Any]]:
+    name, reader, written = _clients(settings, job)
     if not Access(reader.bootstrap_servers).iam:
-        file = settings.origin("consumer.config.0", "bootstrap.servers")
+        file = settings.origin(name, "bootstrap.servers")
         raise BundleError(
             f"bootstrap.servers in {file} are not a cluster's IAM servers, which use port 9098; "
             "fix them, or leave out --cluster-arn"
@@ -195,24 +288,26 @@ def _topics(settings: Settings, cluster: str) -> list[dict[str, Any]]:
     def arn(kind: str, name: str) -> str:
         return f"{cluster.replace(':cluster/', f':{kind}/')}/{name}"
 
-    out = [arn("topic", name) for name in (writer.topic_name, writer.dead_letter_topic_name)]
     described = ["kafka-cluster:DescribeTopic"]
     # Kafka 3's producer is idempotent: it numbers messages, so a retry writes none twice.
-    once = ["kafka-cluster:Connect", "kafka-cluster:WriteDataIdempotently"]
-    return [
-        _allow("ConnectToCluster", once, [cluster]),
+    once = ["kafka-cluster:WriteDataIdempotently"] if written else []
+    statements = [
+        _allow("ConnectToCluster", ["kafka-cluster:Connect", *once], [cluster]),
         _allow(
             "ReadTopic",
             [*described, "kafka-cluster:ReadData"],
             [arn("topic", reader.topic_name)],
         ),
-        _allow("WriteTopics", [*described, "kafka-cluster:WriteData"], out),
         _allow(
             "ReadInAGroup",
             ["kafka-cluster:DescribeGroup", "kafka-cluster:AlterGroup"],
             [arn("group", GROUPS)],
         ),
     ]
+    if written:
+        out = [arn("topic", name) for name in written]
+        statements.append(_allow("WriteTopics", [*described, "kafka-cluster:WriteData"], out))
+    return statements
 
 
 def _allow(

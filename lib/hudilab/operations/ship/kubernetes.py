@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import shlex
 from importlib.metadata import version
 from typing import Any
 
 from hudilab.errors import BundleError
-from hudilab.operations.ship.deploy import CREDENTIALS, spark_properties
+from hudilab.operations.ship.deploy import CREDENTIALS, chosen_job, spark_properties
 from hudilab.runtime.cluster.submit import jar_groups
 from hudilab.runtime.java.jars import read_lock
 from hudilab.runtime.reader import read_options
-from hudilab.runtime.settings import Settings, run_options
+from hudilab.runtime.settings import Settings
 
 __all__ = ["application"]
 
@@ -43,14 +42,12 @@ def application(
         ConfigError: the settings do not have the group.
     """
     _refuse(image, namespace, service_account, executors)
-    run = run_options(settings)
-    arguments = shlex.split(run.arguments)
-    endless = run.job == "stock_prices" and "--available-now" not in arguments
+    job = chosen_job(settings)
     pod = _pod(settings, service_account)
     return {
         "apiVersion": "sparkoperator.k8s.io/v1beta2",
         "kind": "SparkApplication",
-        "metadata": {"name": run.job.replace("_", "-"), "namespace": namespace},
+        "metadata": {"name": job.name, "namespace": namespace},
         "spec": {
             "type": "Python",
             "pythonVersion": "3",
@@ -58,10 +55,10 @@ def application(
             "image": image,
             "imagePullPolicy": "IfNotPresent",
             "sparkVersion": version("pyspark"),
-            "mainApplicationFile": f"local://{LAB}/lib/hudilab/jobs/{run.job}.py",
-            "arguments": arguments,
+            "mainApplicationFile": f"local://{LAB}/lib/hudilab/jobs/{job.run.job}.py",
+            "arguments": job.arguments,
             "sparkConf": spark_properties(settings) | _class_path(settings),
-            "restartPolicy": _restarts(endless),
+            "restartPolicy": _restarts(job.endless),
             "driver": {"cores": 1, "memory": "2g", **pod},
             "executor": {"instances": executors, "cores": 2, "memory": "2g", **pod},
         },
