@@ -17,6 +17,8 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RUN_ID = re.compile(r"(?![._])(?!.*\.\.)[A-Za-z0-9_.-]{1,64}")
 _CHECKPOINTS = "_checkpoints"  # Spark and Hudi ignore directories whose names start with '_'
+# Spark and Hadoop read the paths with these as patterns, and no quoting helps at every place.
+_PATTERN = frozenset("[{*?\\")
 # No database name contains '-', so no table of one run lies inside another run's table.
 _RUN = "run-"
 
@@ -84,6 +86,12 @@ def locate(
         )
     elif not is_local and (scheme := _split(warehouse)[0]) != "s3a":
         notices.append(f"{scheme}:// rewritten to s3a://: {uri}")
+    if marks := sorted(_PATTERN & set(uri)):
+        raise PathError(
+            f"the warehouse {uri} contains {' '.join(marks)}, which makes a path a pattern for "
+            "Spark: it would read other folders, or none; set HUDILAB_HOME or warehouse.path to a "
+            f"path without {' '.join(sorted(_PATTERN))}"
+        )
     _check_names(database, table, run_id)
     root = f"{uri}/{_RUN}{run_id}" if run_id else uri
     path = f"{root}/{database}/{table}"

@@ -242,7 +242,7 @@ def test_names_that_are_refused(name: str) -> None:
     assert str(caught.value) == f"table.name={name!r} is not a valid name; {remedy}"
 
 
-@pytest.mark.parametrize("folder", ["plain", "a b", "100%", "a%20b", "#1?"])
+@pytest.mark.parametrize("folder", ["plain", "a b", "100%", "a%20b", "#1"])
 def test_a_local_uri_names_the_very_directory(tmp_path: Path, folder: str) -> None:
     (tmp_path / folder / "lab" / "t").mkdir(parents=True)
     place = locate(str(tmp_path / folder), "lab", "t", is_local=True, home=HOME)
@@ -253,6 +253,19 @@ def test_a_local_uri_names_the_very_directory(tmp_path: Path, folder: str) -> No
 
 
 # --- writable
+
+
+@pytest.mark.parametrize("mark", ["[", "{", "*", "?", "\\"])
+@pytest.mark.parametrize("warehouse", ["warehouse", "s3://bucket/pre"])
+def test_a_path_that_spark_takes_for_a_pattern_is_refused(
+    tmp_path: Path, warehouse: str, mark: str
+) -> None:
+    """Two folders `a*` and `ab` would both be read."""
+    local = not warehouse.startswith("s3")
+    named = warehouse if local else f"{warehouse}{mark}x"
+    home = tmp_path / f"a{mark}b" if local else tmp_path
+    with refused(PathError, "contains", mark, remedy="a path without * ? [ \\ {"):
+        locate(named, "db", "t", is_local=local, home=home)
 
 
 def test_writable_says_nothing_and_leaves_nothing(tmp_path: Path) -> None:
