@@ -33,7 +33,7 @@ AREAS = {
     "Table specs and schemas": "writer.spec writer.columns writer.fit writer.upkeep.guards",
     "Ledger and checkpoint": "writer.ledger writer.rules writer.commits writer.checkpoints "
     "writer.quarantine writer.first_load writer.locking writer.batches writer.upkeep.rewind "
-    "runtime.locks operations.rewind",
+    "writer.clock runtime.locks operations.rewind",
     "Streams": "runtime.streams waiting",
     "Reads of the past": "lessons.reads",
     "Tables in the catalog, and lessons": "runtime.places lessons",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Iterator, Mapping, Set
 from contextlib import closing
@@ -13,12 +14,14 @@ from pyspark.sql import SparkSession
 
 from hudilab.errors import StreamError, TableError
 from hudilab.formats import BATCH, COVERS, PROPERTIES, QUERY, SHARED, SOURCE
+from hudilab.writer.clock import LONGEST, NOTICE, latest, refusal, seconds_behind
 from hudilab.writer.files import delete_tree, exists, file_size, java_class, list_files
 from hudilab.writer.rules import Commit, Stamp
 
 __all__ = ["SERVICES", "Commits", "Slice", "completed"]
 
 SERVICES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
+_GENERATOR = "org.apache.hudi.common.table.timeline.HoodieInstantTimeGenerator"
 _INTERRUPTED = re.compile(r"\b(ClosedByInterrupt|Interrupted|InterruptedIO)Exception\b")
 PATIENCE = 600.0  # seconds to wait for the writes of other drivers that are still alive
 
@@ -40,13 +43,15 @@ class Commits:
         self._jvm: Any = spark._jvm
         self._jsc: Any = spark._jsc
 
-    def newest_first(self) -> Iterator[Commit]:
+    def newest_first(self, *, to_write: bool = False) -> Iterator[Commit]:
         """Yield completed commits, newest first: the active timeline's, then the archived ones.
+
+        With `to_write`, look at the clock first, see `await_clock`.
 
         Raises:
             StreamError: A commit's file is empty or damaged.
         """
-        meta = self.meta()
+        meta = self.await_clock() if to_write else self.meta()
         if meta is None:
             return
         yield from self._read(completed(meta))
@@ -86,6 +91,7 @@ class Commits:
         meta = self.meta()
         if meta is None or not (unfinished := _unfinished(meta)):
             return
+        self.await_clock()
         asked = self._jvm.java.util.HashMap()
         defaults = self._jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
         asked.putAll(defaults.getGlobalProps())
@@ -189,6 +195,37 @@ class Commits:
         conf = utils.getStorageConf(self._jsc.hadoopConfiguration())
         client = java_class(self._jvm, "org.apache.hudi.common.table.HoodieTableMetaClient")
         return client.builder().setConf(conf).setBasePath(self._table).build()
+
+    def await_clock(self) -> Any:
+        """Return `meta()`; call this before a write, whose instant must be later than all others.
+
+        If the clock is behind the table, wait for 10 seconds at most.
+
+        Raises:
+            TableError: The clock is further behind.
+        """
+        ends = time.monotonic() + LONGEST
+        while (meta := self.meta()) is not None:
+            # As one text: a call into the JVM for each instant would slow down every batch.
+            newest = latest(str(meta.getActiveTimeline().getInstants().toString()))
+            zone = meta.getTableConfig().getTimelineTimezone()
+            generator = java_class(self._jvm, _GENERATOR)
+            # Hudi itself does this in a DataFrame's write only, not in table services.
+            generator.setCommitTimeZone(zone)
+            now = str(generator.formatDateBasedOnTimeZone(self._jvm.java.util.Date()))
+            if not (seconds := seconds_behind(newest, now)):
+                return meta
+            # Another writer whose clock is ahead may commit meanwhile, so there is a limit for all.
+            if time.monotonic() + seconds > ends:
+                raise TableError(refusal(self._table, newest, now, str(zone.toString())))
+            if seconds > NOTICE:
+                print(
+                    f"hudilab: the clock is {seconds:.1f} s behind the newest instant of "
+                    f"{self._table}; waiting until it has passed that",
+                    file=sys.stderr,
+                )
+            time.sleep(seconds)
+        return None
 
     def _read(self, timeline: Any, seen: Set[str] = frozenset()) -> Iterator[Commit]:
         for instant in timeline.getReverseOrderedInstants().toArray():

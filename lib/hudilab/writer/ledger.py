@@ -71,7 +71,8 @@ class BatchLedger:
     Raises:
         TableError: The existing table has another key, type or partitioning, or file groups that
             are not its own; or (in a batch) the table does not take its columns, see
-            `TableSpec.schema`. Raised before anything is written.
+            `TableSpec.schema`; or the clock is behind the table's newest instant, see
+            `Commits.await_clock`. Raised before anything is written.
         StreamError: Checkpoint, source and table do not belong together; raised before anything is
             written.
     """
@@ -200,7 +201,7 @@ class BatchLedger:
             self._take_over(batch.sparkSession, run, query)
         else:
             self._fence.check()
-        commits = self._services.weigh(self._table.newest_first())
+        commits = self._services.weigh(self._table.newest_first(to_write=True))
         mine, others = self._rules.find(self._query, commits)
         self._fit.follow(others)
         if self._shared:
@@ -247,7 +248,7 @@ class BatchLedger:
                 "would write everything again; "
                 'add .option("checkpointLocation", place.checkpoint) to writeStream'
             )
-        mine, others = self._rules.find(query, self._table.newest_first())
+        mine, others = self._rules.find(query, self._table.newest_first(to_write=True))
         planned = {}
         if mine is not None and self._checkpoint.is_planned(mine.batch):
             planned = {mine.batch: self._checkpoint.covers(mine.batch)}

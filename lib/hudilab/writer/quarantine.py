@@ -126,6 +126,7 @@ class Quarantine:
         self._known = True
 
     def _write(self, rows: DataFrame, stamp: Stamp, options: Mapping[str, str]) -> None:
+        self._commits.await_clock()
         asked = self._options | stamp.options() | dict(options)
         writer = rows.write.format("hudi").options(**asked)
         writer.mode("append").save(self.table)

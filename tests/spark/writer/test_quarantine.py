@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clocks import set_ahead
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -192,3 +194,20 @@ def test_two_streams_share_a_table_and_its_quarantine(spark: SparkSession, tmp_p
 
 def table(spark: SparkSession, stream: Stream) -> DataFrame:
     return spark.read.format("hudi").load(stream.place.quarantine).where(F.col("reason") == NO_KEY)
+
+
+def test_the_clock_is_behind_the_quarantine(spark: SparkSession, tmp_path: Path) -> None:
+    """As when the table was rewound or restored since, and its quarantine was not."""
+    stream = Stream(spark, tmp_path)
+    stream.run([GOOD, BAD[NO_KEY]])
+    set_ahead(stream.place.quarantine, 3600)
+    stream.run([(4, "Oslo", 1, None)])  # nothing is set aside
+    stored, set_aside = stream.stored(), stream.set_aside()
+    behind = f"the clock is behind the table {stream.place.quarantine}: the newest instant is "
+    with pytest.raises(StreamError, match=re.escape(behind)):
+        stream.run([(5, "Oslo", 1, None), BAD[NO_ORDER]])
+    assert (stream.stored(), stream.set_aside()) == (stored, set_aside)
+    set_ahead(stream.place.quarantine, -3600)
+    stream.run()
+    assert [row[0] for row in stream.stored()] == [1, 4, 5]
+    assert [row[1] for row in stream.set_aside()] == [NO_KEY, NO_ORDER]

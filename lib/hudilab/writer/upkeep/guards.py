@@ -24,6 +24,7 @@ def rewrite_buckets(spark: SparkSession, spec: TableSpec, place: Place) -> int:
     see either the old ones or the new ones; time travel reaches as far back as before. Source:
     Hudi 1.2 `insert_overwrite_table`.
     """
+    Commits(spark, place.table).await_clock()
     table = spark.read.format("hudi").load(place.table)
     rows = table.drop(*(name for name in table.columns if name.startswith("_hoodie_")))
     operation = {"hoodie.datasource.write.operation": "insert_overwrite_table"}
@@ -39,7 +40,7 @@ def check_can_index(spark: SparkSession, table: str) -> None:
     In Hudi 1.2, an index that is created with no commit since the last CREATE INDEX can be empty,
     and stays so: queries that use it return no rows, without an error.
     """
-    meta = Commits(spark, table).meta()
+    meta = Commits(spark, table).await_clock()
     if meta is None:
         return
     newest = meta.getActiveTimeline().filterCompletedInstants().lastInstant()

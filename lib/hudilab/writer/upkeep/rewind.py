@@ -86,7 +86,8 @@ class Rewind:
         return lines
 
     def check_safe(self) -> None:
-        """Refuse while a writer is alive, or may be."""
+        """Refuse while a writer is alive, or may be, or the clock is behind the table."""
+        self._commits.await_clock()
         running = {str(query.id) for query in self._spark.streams.active}
         for query, files in self._queries.items():
             if query in running:
@@ -104,7 +105,7 @@ class Rewind:
         """Take the table back, then each checkpoint; return a line for each.
 
         Raises:
-            TableError: A writer is alive, or may be.
+            TableError: A writer is alive, or may be, or the clock is behind the table.
         """
         self.check_safe()
         lines = [self.restore_table()]

@@ -86,8 +86,11 @@ class TableServices:
             )
 
     def check_safe(self, *services: str) -> None:
-        """Refuse to run beside a writer that takes no lock, or one that updates what is merged."""
-        newest = self._newest_write()
+        """Refuse to run beside a writer that takes no lock, or one that updates what is merged.
+
+        And while the clock is behind the table.
+        """
+        newest = self._newest_write(to_write=True)
         again = " ".join((f"hudilab tidy {self._table}", *(f"--{name}" for name in services)))
         if newest is not None and not self._stopped:
             if not newest.lock:
@@ -231,8 +234,8 @@ class TableServices:
         found = (one for one in self._commits.newest_first() if one.instant in wanted)
         return list(islice(found, len(wanted)))  # reads no further
 
-    def _newest_write(self) -> Commit | None:
-        commits = self._commits.newest_first()
+    def _newest_write(self, *, to_write: bool = False) -> Commit | None:
+        commits = self._commits.newest_first(to_write=to_write)
         return next((one for one in commits if one.operation not in SERVICES), None)
 
     def _without_heartbeat(self) -> str:
