@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from numbers import Number
 from typing import Any, ClassVar
 
+from pyspark.sql import DataFrame
+
 from hudilab.lessons import progress
 
 __all__ = ["Exercise", "Verdict"]
@@ -144,5 +146,8 @@ def _is_plain(answer: Any) -> bool:
 
 
 def _short(answer: Any) -> str:
-    text = getattr(answer, "__name__", None) or str(answer)
+    if isinstance(answer, DataFrame):  # its own text is its rows, which takes a query
+        text = f"DataFrame[{', '.join(map(': '.join, answer.dtypes))}]"
+    else:
+        text = getattr(answer, "__name__", None) or str(answer)
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -9,7 +9,7 @@ import pytest
 from matplotlib import rc_context, rcParams
 from pyspark.sql import SparkSession
 
-from hudilab import sensor_readings, start
+from hudilab import Exercise, sensor_readings, start
 from hudilab.errors import ParameterError
 from hudilab.lessons.lab import Lab
 from hudilab.lessons.plots import SERIES
@@ -50,10 +50,14 @@ def test_start_prints_its_three_effects(
     assert tables == f"tables  {folder}; each is deleted before the lesson writes it"
 
 
-def test_a_dataframe_at_the_end_of_a_cell_is_a_table(lab: Lab) -> None:
+def test_a_dataframe_at_the_end_of_a_cell_is_a_table(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
     page = lab.readings(21)._repr_html_() or ""
     assert page.count("<tr>") == 21  # the names of the columns, and 20 rows
     assert "only showing top 20 rows" in page
+    Exercise(lambda answer: answer.isStreaming, "a stream").accepts(lab.stream(5))
+    assert capsys.readouterr().out.startswith("right: DataFrame[reading_id: bigint, sensor_id")
     long = lab.spark.createDataFrame([("x" * 61,)], ["text"])
     assert f"<td>{'x' * 57}...</td>" in (long._repr_html_() or "")
 
