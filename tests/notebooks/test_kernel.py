@@ -93,6 +93,26 @@ def test_a_picture_has_an_alternative_text(kernel: Kernel) -> None:
     assert picture["metadata"] == {"image/png": {"alt": "Chart: Two"}}
 
 
+def test_a_cell_can_end_in_a_dataframe_or_a_stream(kernel: Kernel) -> None:
+    shown = []
+
+    def take(message: dict[str, Any]) -> None:
+        assert message["msg_type"] != "error", message["content"]
+        if message["msg_type"] == "execute_result":
+            shown.append(message["content"]["data"])
+
+    kernel.run("from hudilab import start\nlab = start('begun', rows=5, sensors=2)")
+    for source in ("lab.readings(3)", "lab.stream(5)"):
+        kernel.client.execute_interactive(source, timeout=PATIENCE, output_hook=take)
+    rows, columns = shown
+    assert rows["text/html"].count("<tr>") == 4
+    assert rows["text/plain"].count("\n") == 6
+    assert columns == {
+        "text/plain": "DataFrame[reading_id: bigint, sensor_id: int, temperature: decimal(6,2), "
+        "measurement_time: timestamp]"
+    }
+
+
 @pytest.mark.deep
 def test_run_all_after_the_stop_button_and_once_more(kernel: Kernel, tmp_path: Path) -> None:
     stream = upto("first_run = drain(")

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from pyspark.sql import DataFrame
 
 from hudilab.lessons import progress
+from hudilab.lessons.frames import columns_of
 
 __all__ = ["Exercise", "Verdict"]
 
@@ -146,8 +147,8 @@ def _is_plain(answer: Any) -> bool:
 
 
 def _short(answer: Any) -> str:
-    if isinstance(answer, DataFrame):  # its own text is its rows, which takes a query
-        text = f"DataFrame[{', '.join(map(': '.join, answer.dtypes))}]"
+    if isinstance(answer, DataFrame):
+        text = columns_of(answer)
     else:
         text = getattr(answer, "__name__", None) or str(answer)
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -10,6 +10,7 @@ from matplotlib import rcParams
 from matplotlib.rcsetup import cycler
 from pyspark.sql import DataFrame, SparkSession
 
+from hudilab.lessons.frames import show_streams_as_columns
 from hudilab.lessons.plots import SERIES, describe_pictures
 from hudilab.lessons.sizes import check_sizes
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
@@ -124,6 +125,7 @@ def start(
     lab = Lab(open_session(settings, app, groups), settings, run_id, sizes)
     rcParams["axes.prop_cycle"] = cycler(color=SERIES)
     describe_pictures()
+    show_streams_as_columns()
     print("checked", ", ".join(f"{name}={value}" for name, value in sizes.items()))
     print(describe(lab.spark))
     print("tables ", f"{folder}; each is deleted before the lesson writes it")
