@@ -19,7 +19,7 @@ from hudilab.runtime.java.process import java_end
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["drain", "progress_rows", "run_until_end", "stop_on_signal", "until_end"]
+__all__ = ["batches_done", "drain", "progress_rows", "run_until_end", "stop_on_signal", "until_end"]
 
 
 def drain(
@@ -59,7 +59,7 @@ def _await_batch(
     ends = time.monotonic() + deadline
     with tqdm(total=batches, unit="batch", desc="stream") as bar:
         while True:
-            done = _batches_done(query)
+            done = batches_done(query)
             done = done if batches is None else min(done, batches)
             if done > bar.n:  # each refresh adds to the cell's output
                 bar.update(done - bar.n)
@@ -135,7 +135,7 @@ def _report_failures(
     found = {}
     for query in queries:
         if query not in known and not query.isActive and query.exception():
-            found[query] = _end(query, _batches_done(query), None)
+            found[query] = _end(query, batches_done(query), None)
             if any(other.isActive for other in queries):
                 print(f"hudilab: {found[query]}; the other stream keeps running", file=sys.stderr)
     return found
@@ -161,17 +161,21 @@ def stop_on_signal() -> Iterator[list[int]]:
 
 def _stop(query: StreamingQuery) -> None:
     """Stop after the current batch; the next one may be cut off at its start, and is redone."""
-    done, patience = _batches_done(query), time.monotonic() + 60
-    while query.isActive and query.status["isTriggerActive"] and _batches_done(query) == done:
+    done, patience = batches_done(query), time.monotonic() + 60
+    while query.isActive and query.status["isTriggerActive"] and batches_done(query) == done:
         if time.monotonic() > patience:
             break
         time.sleep(0.05)
     query.stop()
 
 
-def _batches_done(query: StreamingQuery) -> int:
+def batches_done(query: StreamingQuery) -> int:
+    """Return how many batches the query's checkpoint has committed, as its last progress says."""
     last = query.lastProgress
-    return 0 if last is None else int(last["batchId"]) + 1
+    if last is None:
+        return 0
+    # Spark also reports that there was nothing to do, with the number of the batch to come.
+    return int(last["batchId"]) + ("addBatch" in last["durationMs"])
 
 
 def _of(done: int, batches: int | None) -> str:

@@ -12,6 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from hudilab.formats import many
 from hudilab.jobs.pipeline.source import Source
 from hudilab.paths import Place
+from hudilab.runtime.streams import batches_done
 from hudilab.writer.ledger import BatchLedger
 
 __all__ = ["Reports"]
@@ -34,6 +35,9 @@ class Reports:
 
     def new(self, query: StreamingQuery) -> Iterator[str]:
         """Yield a line for each batch that has ended since the last call."""
+        # A stream is asked ten times a second, and all progress is up to 100 texts of JSON.
+        if batches_done(query) <= self._told + 1:
+            return
         for progress in query.recentProgress:
             number = int(progress["batchId"])
             # Spark also reports that there was nothing to do.
