@@ -55,7 +55,7 @@ for folder in pathlib.Path("/proc").glob("[0-9]*"):
 def page(compose: Compose, port: int, path: str = "/") -> tuple[int, str]:
     address = f"http://127.0.0.1:{compose.ports[port]}{path}"
     try:
-        with urlopen(address, timeout=10) as answer:
+        with urlopen(address, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except HTTPError as error:
         return error.code, ""

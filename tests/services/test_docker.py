@@ -75,7 +75,7 @@ def wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
 
 
 def get(port: int, path: str) -> tuple[int, bytes]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", path)
     answer = connection.getresponse()
     return answer.status, answer.read()

@@ -71,7 +71,7 @@ def ask(port):
         return one.recv(100)[4:8] == struct.pack(">i", 1)
 
 def http(method, path):
-    client = HTTPConnection("127.0.0.1", given["s3"], timeout=10)
+    client = HTTPConnection("127.0.0.1", given["s3"], timeout=60)
     client.request(method, path, b"x" if method == "PUT" else None)
     return client.getresponse().status
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from hudilab.errors import ServiceError, WaitError
 from hudilab.runtime.cluster.drivers import end_driver, find_driver
-from hudilab.runtime.cluster.master import PATIENCE, Master, ask, authentication, open_directly
+from hudilab.runtime.cluster.master import ANSWER, Master, ask, authentication, open_directly
 from hudilab.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _ask_to_end(master: Master, id: str, remedy: str) -> None:
     kind = "driver" if id.startswith("driver-") else "app"
     data = urlencode({"id": id, "terminate": "true"}).encode()
     try:
-        open_directly(f"{master.ui}/{kind}/kill/", data, timeout=PATIENCE).close()
+        open_directly(f"{master.ui}/{kind}/kill/", data, timeout=ANSWER).close()
     except OSError as error:
         raise ServiceError(f"{master.url} did not kill {id} ({error}); {remedy}") from None
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, build_opener
 
 from hudilab.errors import ServiceError, SessionError
@@ -18,6 +19,7 @@ from hudilab.paths import local_path
 from hudilab.runtime.settings import Settings
 
 __all__ = [
+    "ANSWER",
     "Master",
     "ask",
     "authentication",
@@ -32,6 +34,7 @@ __all__ = [
 ]
 
 PATIENCE = 3.0  # seconds per attempt: a session without a master or room fails within 15
+ANSWER = 30.0  # seconds: for its first answer a web UI loads classes, 15 s on a busy machine
 USUAL_UI_PORT = 8080
 ADDRESS = "address.json"  # in a Spark server's folder: its address
 CONF = "conf"  # in a Spark server's folder: its settings
@@ -157,7 +160,9 @@ def ask(master: Master) -> dict[str, Any]:
         ServiceError: the web UI does not answer, or is not this master's.
     """
     try:
-        with open_directly(f"{master.ui}/json/", timeout=PATIENCE) as answer:
+        place = urlsplit(master.ui)
+        socket.create_connection((str(place.hostname), place.port or 80), PATIENCE).close()
+        with open_directly(f"{master.ui}/json/", timeout=ANSWER) as answer:
             said = dict(json.load(answer))
     except (OSError, ValueError) as error:
         why = getattr(error, "reason", error)
