@@ -71,32 +71,35 @@ def run(options: Options) -> None:
     spec = table_spec(place, options.table_type)
     groups = ["core", "kafka", *(["msk"] if reader.iam or writer.iam else [])]
     spark = open_session(settings, app="stock_prices", groups=groups, names=False)
-    _messages(spark, consumer, reader, options).createOrReplaceTempView(consumer.table_name)
-    rows = spark.table(consumer.table_name)
-    topic = TopicIdentity(spark, reader, consumer.topic_name)
-    beside = options.async_services
-    ledger = BatchLedger(spark, spec, place, topic, async_services=beside)
-    catalog = catalog_of(spark, settings, spec, place)
-    write_batch = catalog.after(_previewed(ledger, settings.runtime == "LOCAL"))
-    to_topic = (
-        outgoing(rows, producer.topic_name, producer.dead_letter_topic_name)
-        .writeStream.format("kafka")
-        .options(**writer.spark_options())
-        .option("checkpointLocation", place.checkpoint_of("to_topic"))
-    )
-    to_table = (
-        rows.where("reason IS NULL")
-        .select(*KEY, "price", "topic", "partition", ORDERING)
-        .writeStream.foreachBatch(write_batch)
-        .option("checkpointLocation", place.checkpoint)
-    )
-    trigger: dict[str, Any] = {"processingTime": f"{options.trigger_seconds} seconds"}
-    if options.available_now:
-        trigger = {"availableNow": True}
-    queries = [stream.trigger(**trigger).start() for stream in (to_topic, to_table)]
-    _await_end(queries, consumer.topic_name)
-    ledger.close()
-    catalog.register()
+    try:
+        _messages(spark, consumer, reader, options).createOrReplaceTempView(consumer.table_name)
+        rows = spark.table(consumer.table_name)
+        topic = TopicIdentity(spark, reader, consumer.topic_name)
+        beside = options.async_services
+        ledger = BatchLedger(spark, spec, place, topic, async_services=beside)
+        catalog = catalog_of(spark, settings, spec, place)
+        write_batch = catalog.after(_previewed(ledger, settings.runtime == "LOCAL"))
+        to_topic = (
+            outgoing(rows, producer.topic_name, producer.dead_letter_topic_name)
+            .writeStream.format("kafka")
+            .options(**writer.spark_options())
+            .option("checkpointLocation", place.checkpoint_of("to_topic"))
+        )
+        to_table = (
+            rows.where("reason IS NULL")
+            .select(*KEY, "price", "topic", "partition", ORDERING)
+            .writeStream.foreachBatch(write_batch)
+            .option("checkpointLocation", place.checkpoint)
+        )
+        trigger: dict[str, Any] = {"processingTime": f"{options.trigger_seconds} seconds"}
+        if options.available_now:
+            trigger = {"availableNow": True}
+        queries = [stream.trigger(**trigger).start() for stream in (to_topic, to_table)]
+        _await_end(queries, consumer.topic_name)
+        ledger.close()
+        catalog.register()
+    finally:
+        spark.stop()
 
 
 def _messages(
