@@ -148,8 +148,8 @@ def _make_certificates(folder: Path) -> None:
     private = server_key.private_bytes(
         pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    server_file.touch(mode=0o600)
-    server_file.write_bytes(private + server.public_bytes(pem) + ca.public_bytes(pem))
+    chain = private + server.public_bytes(pem) + ca.public_bytes(pem)
+    write_private(server_file, chain.decode())
     ca_file.write_bytes(ca.public_bytes(pem))
 
 
