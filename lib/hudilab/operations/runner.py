@@ -111,7 +111,9 @@ def run_notebooks(
         executed = folder / notebook.name
         with _alone(executed, settings):
             copy_notebook(notebook, executed, exercises=exercises)
-            with _jvm_for(parameters | changed, settings.runtime):
+            inherited = os.environ.get("SPARK_SUBMIT_OPTS", "")
+            options = jvm_options(parameters | changed, settings.runtime, inherited)
+            with _inherited(SPARK_SUBMIT_OPTS=options):
                 results += _run(executed, changed, settings, timeout, notebook.parent)
     return results
 
@@ -147,16 +149,17 @@ def jvm_options(values: Mapping[str, Any], runtime: str, inherited: str = "") ->
 
 
 @contextmanager
-def _jvm_for(values: Mapping[str, Any], runtime: str) -> Iterator[None]:
-    """Let the JVM of the next kernel inherit the options of a notebook with these parameters."""
-    before = os.environ.get("SPARK_SUBMIT_OPTS")
-    os.environ["SPARK_SUBMIT_OPTS"] = jvm_options(values, runtime, before or "")
+def _inherited(**variables: str) -> Iterator[None]:
+    """Let the next kernel and its JVM inherit these variables; then restore the caller's own."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        os.environ.pop("SPARK_SUBMIT_OPTS")
-        if before is not None:
-            os.environ["SPARK_SUBMIT_OPTS"] = before
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 @contextmanager
@@ -188,21 +191,21 @@ def _run(
 ) -> list[str]:
     started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     log = settings.home / "logs" / f"{executed.stem}-{started}-{os.getpid()}.log"
-    os.environ["HUDILAB_LOG_FILE"] = str(log)  # the kernel and its JVM inherit it
     print(f"{executed.name}: log {log}", flush=True)
     failure: _Failure | None = None
     try:
-        papermill.execute_notebook(
-            str(executed),
-            str(executed),
-            parameters=values,
-            kernel_name="python3",  # this Python's own, whichever kernel the file names
-            language="python",
-            log_output=False,
-            progress_bar=True,
-            execution_timeout=timeout,
-            extra_arguments=["--log-level=CRITICAL"],  # hide the kernel's own messages
-        )
+        with _inherited(HUDILAB_LOG_FILE=str(log)):
+            papermill.execute_notebook(
+                str(executed),
+                str(executed),
+                parameters=values,
+                kernel_name="python3",  # this Python's own, whichever kernel the file names
+                language="python",
+                log_output=False,
+                progress_bar=True,
+                execution_timeout=timeout,
+                extra_arguments=["--log-level=CRITICAL"],  # hide the kernel's own messages
+            )
     except (PapermillExecutionError, DeadKernelError, CellTimeoutError) as error:
         failure = error
     html = executed.with_suffix(".html")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from hudilab.operations.runner import as_html, copy_notebook, jvm_options
+from hudilab.operations.runner import _inherited, as_html, copy_notebook, jvm_options
 from hudilab.runtime.java.find import FAST_START
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -89,3 +90,12 @@ def test_only_small_notebooks_start_java_for_a_short_life(
     assert jvm_options(values, runtime) == (FAST_START if fast else "")
     theirs = "-XX:TieredStopAtLevel=4"
     assert jvm_options(values, runtime, theirs) == (f"{FAST_START} {theirs}" if fast else theirs)
+
+
+def test_the_caller_keeps_its_own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dhers")
+    monkeypatch.delenv("HUDILAB_LOG_FILE", raising=False)
+    before = dict(os.environ)
+    with _inherited(SPARK_SUBMIT_OPTS="", HUDILAB_LOG_FILE="log"):
+        assert (os.environ["SPARK_SUBMIT_OPTS"], os.environ["HUDILAB_LOG_FILE"]) == ("", "log")
+    assert dict(os.environ) == before
