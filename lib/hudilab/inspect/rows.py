@@ -76,7 +76,8 @@ def count_snapshot(store: Store, groups: int) -> int:
         return sum(batch.num_rows for batch in table.read_stream(HudiReadOptions()))
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
-    except BaseException as error:  # any failure of hudi-rs; its panics are no Exception
+    # Any failure of hudi-rs is reported with its words; its panics are no Exception.
+    except BaseException as error:  # noqa: BLE001
         why = " ".join(str(error).split())[:200]
         raise InspectError(
             f"hudi-rs cannot count the rows of {store.uri}: {why}; omit --count: "

@@ -124,7 +124,8 @@ def parse_content(data: bytes, uri: str, *, can_redo: bool = False) -> dict[str,
             return found
     except MemoryError:
         raise
-    except Exception as error:  # a parser may raise anything; no rule but `_lost` judges the file
+    # A parser may raise anything; that proves nothing, only `_lost` judges the file.
+    except Exception as error:  # noqa: BLE001
         why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
     lost, look = _lost(data), f"look at it first ({typed(uri, 'ls')})"
     if lost and can_redo:

@@ -22,7 +22,12 @@ def defaults(notebook: Path) -> dict[str, Any]:
 
     try:
         cells = nbformat.read(notebook, as_version=4).cells
-    except Exception as error:  # from nbformat, the JSON parser or the disk
+    except OSError as error:
+        raise ParameterError(
+            f"cannot read {notebook} ({error.strerror}); make it readable, or name another notebook"
+        ) from None
+    # A file of JSON that is no notebook fails wherever nbformat misses something first.
+    except (AttributeError, LookupError, TypeError, ValueError, nbformat.ValidationError) as error:
         why = str(error).partition("\n")[0][:80]
         raise ParameterError(
             f"{notebook.name} is not a valid notebook ({why}); fix the file"

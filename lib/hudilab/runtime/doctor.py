@@ -229,6 +229,6 @@ def _worker(spark: SparkSession) -> Check:
         context = spark.sparkContext
         slices = max(context.defaultParallelism, 2)
         found = ", ".join(sorted(set(context.range(slices, numSlices=slices).map(there).collect())))
-    except Exception as error:  # any failure: report its root cause
+    except Exception as error:  # noqa: BLE001  a check reports any failure with its root cause
         return Check("worker python", False, True, root_cause(str(error)), remedy)
     return _check("worker python", found == here, f"{found}; driver {here}", remedy)

@@ -71,6 +71,12 @@ def test_anything_but_a_literal_is_refused(tmp_path: Path, line: str) -> None:
     )
 
 
+def test_a_notebook_that_cannot_be_read(tmp_path: Path) -> None:
+    assert refused(defaults, tmp_path) == (
+        f"cannot read {tmp_path} (Is a directory); make it readable, or name another notebook"
+    )
+
+
 def test_a_cell_that_is_not_python(tmp_path: Path) -> None:
     assert refused(defaults, notebook(tmp_path, "a = 1\nb = = 2")) == (
         "nb.ipynb: line 2 of the parameters cell is not valid Python (invalid syntax); fix the "
@@ -78,7 +84,10 @@ def test_a_cell_that_is_not_python(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "no json\nat all", "\x00"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '"x"', "5", "no json\nat all", "\x00", '{"nbformat": 9, "cells": []}'],
+)
 def test_a_file_that_is_no_notebook(tmp_path: Path, text: str) -> None:
     path = tmp_path / "nb.ipynb"
     path.write_text(text)

@@ -118,7 +118,7 @@ def _start(
             )
     try:
         _start_workers(settings, patience)
-    except BaseException:
+    except BaseException:  # Ctrl-C, too: leave no process behind
         stop_cluster(settings)
         raise
     if found := find_cluster(settings):
@@ -201,7 +201,7 @@ def _start_master(settings: Settings, port: int, about: dict[str, Any], patience
     server = spark.launch(settings, folder, program, conf, folder / "master.log")
     try:
         _wait(lambda: all(map(process.in_use, (rpc, ui))), [server], "a master", patience)
-    except BaseException:
+    except BaseException:  # Ctrl-C, too: leave no process behind
         process.stop(folder)
         raise
 

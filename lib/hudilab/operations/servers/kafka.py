@@ -200,7 +200,7 @@ def _wait(server: process.Launched, client: Access, patience: float = process.PA
         admin = admin or AdminClient(quiet)
         try:
             return bool(admin.list_topics(timeout=1).brokers)
-        except Exception:  # librdkafka's errors: not ready yet
+        except KafkaException:  # not ready yet
             return False
 
     what = f"Kafka did not answer at {client.servers}"

@@ -131,7 +131,7 @@ def retry(folder: Path, begin: Callable[[], None]) -> None:
     for last in (False, False, True):
         try:
             begin()
-        except BaseException as error:
+        except BaseException as error:  # Ctrl-C, too: leave no process behind
             stop(folder)
             if last or not isinstance(error, PortTaken):
                 raise

@@ -128,7 +128,7 @@ class Catalog:
             if problem := trouble(metastore.uri) or self._taken(metastore, meta):
                 return problem
             self._tool("HiveSyncTool", metastore).syncHoodieTable()
-        except Exception as error:  # whatever it is: the batch is committed
+        except Exception as error:  # noqa: BLE001  whatever it is: the batch is committed
             return root_cause(str(error))
         self._last = last
         self._known |= found

@@ -201,7 +201,7 @@ class StreamServices:
                     if self._is_mine():
                         execute[kind](instant, True)
                 client.clean()
-        except Exception as error:  # whatever it is, the next batch raises it
+        except Exception as error:  # noqa: BLE001  whatever it is, the next batch raises it
             self._failed = error
 
 
