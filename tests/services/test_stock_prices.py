@@ -23,12 +23,13 @@ from running import end_jvm
 from services.programs import SECRET, USER, Programs
 
 from hudilab.errors import KafkaError, StreamError
-from hudilab.jobs.stock_prices import Options, run
+from hudilab.jobs.stock_prices import Options, write
 from hudilab.lessons.prices import Message, messages, outgoing, prices, read_prices
 from hudilab.operations.servers.kafka import Broker, start_broker
 from hudilab.runtime.kafka import Access, create_topics, produce, topic_rows
+from hudilab.runtime.places import prepare
 from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import Settings
+from hudilab.runtime.settings import Settings, load_settings
 from hudilab.runtime.streams import drain
 from hudilab.waiting import wait_for
 
@@ -246,13 +247,14 @@ def kept(value: bytes | None) -> bytes | None:
 def here(
     monkeypatch: pytest.MonkeyPatch, settings: Settings, broker: Broker, spark: SparkSession
 ) -> Callable[..., None]:
-    """The job in this process and its session, to the end of what is there."""
-    assert spark
+    """The job's streams in this process and its session, to the end of what is there."""
     monkeypatch.setenv("HUDILAB_HOME", str(settings.home))
     monkeypatch.setenv("BOOTSTRAP_SERVERS", broker.bootstrap)
 
     def job(run_id: str, *, fail_on_data_loss: bool = True) -> None:
-        run(Options(available_now=True, run_id=run_id, fail_on_data_loss=fail_on_data_loss))
+        options = Options(available_now=True, run_id=run_id, fail_on_data_loss=fail_on_data_loss)
+        here = load_settings()
+        write(spark, here, prepare(here, run_id=run_id, table="stock_prices"), options)
 
     return job
 

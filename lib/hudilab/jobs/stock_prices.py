@@ -24,12 +24,12 @@ from hudilab.runtime.groups import Consumer
 from hudilab.runtime.kafka import Access, TopicIdentity, access, check_topics, present
 from hudilab.runtime.places import catalog_of, prepare
 from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import load_settings
+from hudilab.runtime.settings import Settings, load_settings
 from hudilab.runtime.streams import run_until_end, stop_on_signal
 from hudilab.writer.ledger import BatchLedger
 from hudilab.writer.spec import TableSpec
 
-__all__ = ["Options", "command", "run", "table_spec"]
+__all__ = ["Options", "command", "run", "table_spec", "write"]
 
 PREVIEW = 5
 TABLE_TYPE = "COPY_ON_WRITE"  # MERGE_ON_READ gains little: benchmarks/README.md, Kafka
@@ -57,8 +57,6 @@ class Options:
 def run(options: Options) -> None:
     """Run both streams to their end; check everything before anything is written.
 
-    If one stream fails, the other runs on.
-
     Raises:
         LabError: A check or a stream failed.
     """
@@ -68,38 +66,49 @@ def run(options: Options) -> None:
     check_topics(reader, [consumer.topic_name])
     check_topics(writer, [producer.topic_name, producer.dead_letter_topic_name])
     place = prepare(settings, run_id=options.run_id, table=producer.table_name)
-    spec = table_spec(place, options.table_type)
     groups = ["core", "kafka", *(["msk"] if reader.iam or writer.iam else [])]
     spark = open_session(settings, app="stock_prices", groups=groups, names=False)
     try:
-        _messages(spark, consumer, reader, options).createOrReplaceTempView(consumer.table_name)
-        rows = spark.table(consumer.table_name)
-        topic = TopicIdentity(spark, reader, consumer.topic_name)
-        beside = options.async_services
-        ledger = BatchLedger(spark, spec, place, topic, async_services=beside)
-        catalog = catalog_of(spark, settings, spec, place)
-        write_batch = catalog.after(_previewed(ledger, settings.runtime == "LOCAL"))
-        to_topic = (
-            outgoing(rows, producer.topic_name, producer.dead_letter_topic_name)
-            .writeStream.format("kafka")
-            .options(**writer.spark_options())
-            .option("checkpointLocation", place.checkpoint_of("to_topic"))
-        )
-        to_table = (
-            rows.where("reason IS NULL")
-            .select(*KEY, "price", "topic", "partition", ORDERING)
-            .writeStream.foreachBatch(write_batch)
-            .option("checkpointLocation", place.checkpoint)
-        )
-        trigger: dict[str, Any] = {"processingTime": f"{options.trigger_seconds} seconds"}
-        if options.available_now:
-            trigger = {"availableNow": True}
-        queries = [stream.trigger(**trigger).start() for stream in (to_topic, to_table)]
-        _await_end(queries, consumer.topic_name)
-        ledger.close()
-        catalog.register()
+        write(spark, settings, place, options)
     finally:
         spark.stop()
+
+
+def write(spark: SparkSession, settings: Settings, place: Place, options: Options) -> None:
+    """Run both streams to their end; if one fails, the other runs on.
+
+    Raises:
+        LabError: A stream failed.
+    """
+    consumer, producer = present(settings.consumer), present(settings.producer)
+    reader, writer = access(consumer), access(producer)
+    spec = table_spec(place, options.table_type)
+    _messages(spark, consumer, reader, options).createOrReplaceTempView(consumer.table_name)
+    rows = spark.table(consumer.table_name)
+    topic = TopicIdentity(spark, reader, consumer.topic_name)
+    beside = options.async_services
+    ledger = BatchLedger(spark, spec, place, topic, async_services=beside)
+    catalog = catalog_of(spark, settings, spec, place)
+    write_batch = catalog.after(_previewed(ledger, settings.runtime == "LOCAL"))
+    to_topic = (
+        outgoing(rows, producer.topic_name, producer.dead_letter_topic_name)
+        .writeStream.format("kafka")
+        .options(**writer.spark_options())
+        .option("checkpointLocation", place.checkpoint_of("to_topic"))
+    )
+    to_table = (
+        rows.where("reason IS NULL")
+        .select(*KEY, "price", "topic", "partition", ORDERING)
+        .writeStream.foreachBatch(write_batch)
+        .option("checkpointLocation", place.checkpoint)
+    )
+    trigger: dict[str, Any] = {"processingTime": f"{options.trigger_seconds} seconds"}
+    if options.available_now:
+        trigger = {"availableNow": True}
+    queries = [stream.trigger(**trigger).start() for stream in (to_topic, to_table)]
+    _await_end(queries, consumer.topic_name)
+    ledger.close()
+    catalog.register()
 
 
 def _messages(

@@ -9,8 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from pyspark.sql import SparkSession
+from running import start_program
 
 from hudilab.lessons.sources import sensor_readings
 from hudilab.waiting import wait_for
@@ -79,6 +81,31 @@ def test_ctrl_c_ends_it_when_its_batch_is_done(tmp_path: Path) -> None:
     said = re.fullmatch(r"hudilab: rows=(\d+) commits=(\d+) partitions=2 table=file:.*\n", out)
     assert said is not None, out
     assert int(said[1]) == 2 * int(said[2]) < 100
+
+
+@pytest.mark.deep
+def test_a_java_that_is_killed_is_the_error_that_is_told(tmp_path: Path) -> None:
+    sizes = ["--rows", "600", "--batches", "300", "--sensors", "2", "--trigger-seconds", "0.5"]
+    running = start_program(
+        *("-m", "hudilab.jobs.sensor_readings", *sizes), env={"HUDILAB_HOME": str(tmp_path)}
+    )
+    timeline = tmp_path / "warehouse" / "lab" / "sensor_readings" / ".hoodie" / "timeline"
+    try:
+        wait_for(lambda: any(timeline.glob("*_*.commit")), 120, "a commit")
+        for child in psutil.Process(running.pid).children(recursive=True):
+            if child.name() == "java":
+                child.kill()
+        _, err = running.communicate(timeout=120)
+    finally:
+        running.kill()
+    assert running.returncode == 1
+    assert "Traceback" not in err
+    lines = err.split("\r")[-1].splitlines()  # after the progress bar
+    told = [line for line in lines if line.startswith("hudilab: ")]
+    assert len(told) == 1
+    assert told[0].startswith("hudilab: the stream ended: Java was killed, as happens if the ")
+    assert told[0].endswith(": the stream resumes from its checkpoint")
+    assert "Warning" not in err
 
 
 REMEDY = "change it in the parameters cell or with -p NAME VALUE"
