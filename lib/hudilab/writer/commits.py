@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from hudilab.errors import StreamError, TableError
+from hudilab.errors import StreamError, TableError, root_cause
 from hudilab.formats import BATCH, COVERS, PROPERTIES, QUERY, SHARED, SOURCE
 from hudilab.writer.clock import LONGEST, NOTICE, latest, refusal, seconds_behind
 from hudilab.writer.files import delete_tree, exists, file_size, java_class, list_files
@@ -238,11 +238,11 @@ class Commits:
             except Py4JJavaError as error:
                 if _INTERRUPTED.search(str(error)):  # the stream is being stopped
                     raise
-                raise self._damaged(instant) from None
+                raise self._damaged(instant, root_cause(str(error))) from None
             # A power cut can leave the file of a completed commit empty; Hudi reads that as a
             # commit of nothing. A real commit has at least its schema, a table service its files.
             if extra.isEmpty() and written.isEmpty():
-                raise self._damaged(instant)
+                raise self._damaged(instant, "")
             query, batch = extra.get(QUERY), extra.get(BATCH)
             stamp = None
             if query is not None and batch is not None:
@@ -254,13 +254,31 @@ class Commits:
             kind, size = str(found.getOperationType()), int(found.fetchTotalBytesWritten())
             yield Commit(time_, stamp, groups, kind, lock, size)
 
-    def _damaged(self, instant: Any) -> StreamError:
-        name = f"{instant.requestedTime()}_{instant.getCompletionTime()}.{instant.getAction()}"
-        file = f"{self._table}/.hoodie/timeline/{name}"
+    def _damaged(self, instant: Any, cause: str) -> StreamError:
+        """Return what is wrong with a commit's file; `cause` is empty if the file is.
+
+        Only the file of the newest write may be deleted: without an older one, Hudi 1.2 refuses
+        every later write ("Found commits after time, please rollback greater commits first").
+        """
+        time_, action = str(instant.requestedTime()), str(instant.getAction())
+        file = f"{self._table}/.hoodie/timeline/{time_}_{instant.getCompletionTime()}.{action}"
+        # On S3 an object is whole or not there, and the cause may be the network's.
+        cut = "EOFException" in cause and self._table.startswith("file:")
+        lost = cut or not cause
+        what = (
+            "is damaged: its file is empty or truncated, as after a power failure, so what it "
+            "wrote is unknown"
+            if lost
+            else f"cannot be read: {cause}"
+        )
+        newest = completed(self.meta()).lastInstant()
+        is_newest = newest.isPresent() and str(newest.get().requestedTime()) == time_
+        remedy = f"do not delete {file}; restore it from a backup, or fix the cause"
+        if lost and is_newest and action in ("commit", "deltacommit"):
+            remedy = f"look at {file}, then restore it from a backup, or delete it, and Hudi rolls "
+            remedy += "the commit back"
         return StreamError(
-            f"the commit {instant.requestedTime()} of {self._table} is damaged: its file is empty "
-            "or truncated, as after a power failure, so what it wrote is unknown; delete that "
-            f"file and start again, and Hudi rolls the commit back: {file}"
+            f"the commit {time_} of {self._table} {what}; {remedy}, and start the stream again"
         )
 
 

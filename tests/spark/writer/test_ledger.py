@@ -380,8 +380,9 @@ def test_a_commit_whose_file_a_power_cut_left_empty(spark: SparkSession, place: 
     newest = empty_last_commit(place)
     assert refusal(spark, place) == (
         f"the commit {newest.name[:17]} of {place.table} is damaged: its file is empty or "
-        "truncated, as after a power failure, so what it wrote is unknown; delete that file and "
-        f"start again, and Hudi rolls the commit back: {place.table}/.hoodie/timeline/{newest.name}"
+        "truncated, as after a power failure, so what it wrote is unknown; look at "
+        f"{place.table}/.hoodie/timeline/{newest.name}, then restore it from a backup, or delete "
+        "it, and Hudi rolls the commit back, and start the stream again"
     )
     newest.unlink()
     run(spark, place)
@@ -394,6 +395,26 @@ def test_a_commit_whose_file_is_cut_off(spark: SparkSession, place: Place) -> No
     newest = empty_last_commit(place)
     newest.write_bytes(b"Obj\x01\x04\x16avro.codec")
     assert "is damaged: its file is empty or truncated" in refusal(spark, place)
+
+
+def test_an_older_commit_and_one_that_only_cannot_be_read_are_not_to_be_deleted(
+    spark: SparkSession, place: Place
+) -> None:
+    """Without an older commit's file Hudi refuses every later write."""
+    newest = max(folder(place.table).glob(".hoodie/timeline/*_*.commit"))
+    whole = newest.read_bytes()
+    crash_before_last_note(place)
+    empty_last_commit(place).write_bytes(whole.replace(b"avro.schema", b"avro.schemb"))
+    said = refusal(spark, place)
+    assert f"the commit {newest.name[:17]} of {place.table} cannot be read: " in said
+    assert f"; do not delete {place.table}/.hoodie/timeline/{newest.name}; restore it from" in said
+    newest.write_bytes(whole)
+    older = min(newest.parent.glob("*_*.commit"))
+    (newest.parent / f".{older.name}.crc").unlink(missing_ok=True)
+    older.write_bytes(b"")
+    said = refusal(spark, place)
+    assert f"the commit {older.name[:17]} of {place.table} is damaged: its file is empty" in said
+    assert f"; do not delete {place.table}/.hoodie/timeline/{older.name}; restore it from" in said
 
 
 def test_a_stream_that_is_stopped_while_it_reads_a_commit_calls_it_not_damaged(
