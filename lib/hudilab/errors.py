@@ -138,11 +138,10 @@ _PACKAGES = {
 }
 
 
-def not_installed(error: ModuleNotFoundError) -> str:
-    """Return which package is missing, and the command that installs it."""
+def not_installed(error: ModuleNotFoundError) -> tuple[str, str]:
+    """Return the module that is missing, and what `pip install` takes to bring it."""
     module = (error.name or "").partition(".")[0]
-    wanted = _PACKAGES.get(module, "'.[lab]'")
-    return f"{module}, which is not installed; install it with: pip install {wanted}"
+    return module, _PACKAGES.get(module, "'.[lab]'")
 
 
 def root_cause(text: str) -> str:

@@ -59,7 +59,11 @@ def _one_line(uri: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise InspectError(f"reading {uri} needs {not_installed(error)}") from None
+        module, wanted = not_installed(error)
+        raise InspectError(
+            f"reading {uri} needs {module}, which is not installed; install it with: "
+            f"pip install {wanted}"
+        ) from None
     except MemoryError:
         raise InspectError(
             f"there is not enough memory to read {uri}; end other programs, then try again: "

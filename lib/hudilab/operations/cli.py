@@ -273,5 +273,10 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "hudilab").partition(".")[0] == "hudilab":
             raise
-        print(f"hudilab: {words[0]} needs {not_installed(error)}", file=sys.stderr)
+        module, wanted = not_installed(error)
+        print(
+            f"hudilab: {words[0]} needs {module}, which is not installed; install it with: "
+            f"pip install {wanted}",
+            file=sys.stderr,
+        )
         sys.exit(1)
