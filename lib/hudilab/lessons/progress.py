@@ -60,7 +60,10 @@ def read(file: Path) -> dict[str, list[str]]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        problem = f"cannot be read ({error.strerror})"
+        raise PathError(
+            f"{file} cannot be read ({error.strerror}); make it readable, or begin again: "
+            "hudilab progress --reset"
+        ) from None
     except (AttributeError, ValueError):
         problem = "is damaged"
     raise PathError(f"{file} {problem}; delete it and begin again: hudilab progress --reset")
