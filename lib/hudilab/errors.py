@@ -144,6 +144,11 @@ def not_installed(error: ModuleNotFoundError) -> tuple[str, str]:
     return module, _PACKAGES.get(module, "'.[lab]'")
 
 
+def is_full(text: str) -> bool:
+    """Return whether an error's text tells of a full disk, or of a quota that is used up."""
+    return "No space left on device" in text or "Disk quota exceeded" in text
+
+
 def root_cause(text: str) -> str:
     """Return the deepest cause in a Java or Python error's text: `Type: message` in one line.
 

@@ -70,14 +70,20 @@ def one_line() -> Iterator[None]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from hudilab.errors import root_cause
+    from hudilab.errors import is_full, root_cause
 
     try:
         yield
     except LabError as error:
         text = str(error)
     except (Py4JError, PySparkException) as error:
-        text = f"{root_cause(str(error))}; fix the cause and start again (see the log for details)"
+        cause = root_cause(str(error))
+        remedy = "make room on that disk" if is_full(cause) else "fix the cause"
+        text = f"{cause}; {remedy} and start again (see the log for details)"
+    except OSError as error:
+        if not is_full(str(error)):
+            raise
+        text = f"{error}; make room on that disk and start again"
     else:
         return
     print(f"hudilab: {text}", file=sys.stderr)

@@ -18,7 +18,7 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbconvert import HTMLExporter
 from papermill.exceptions import PapermillExecutionError
 
-from hudilab.errors import LabError, ParameterError, PathError, root_cause
+from hudilab.errors import LabError, ParameterError, PathError, is_full, root_cause
 from hudilab.lessons.sizes import check_sizes
 from hudilab.operations.parameters import defaults, parse
 from hudilab.runtime.java.find import FAST_START
@@ -109,13 +109,27 @@ def run_notebooks(
     for notebook, parameters in zip(notebooks, known, strict=True):
         changed = {name: value for name, value in values.items() if name in parameters}
         executed = folder / notebook.name
-        with _alone(executed, settings):
+        with _alone(executed, settings), _room_for(executed):
             copy_notebook(notebook, executed, exercises=exercises)
             inherited = os.environ.get("SPARK_SUBMIT_OPTS", "")
             options = jvm_options(parameters | changed, settings.runtime, inherited)
             with _inherited(SPARK_SUBMIT_OPTS=options):
                 results += _run(executed, changed, settings, timeout, notebook.parent)
     return results
+
+
+@contextmanager
+def _room_for(executed: Path) -> Iterator[None]:
+    """Say so if the disk is full; papermill saves the notebook after each cell."""
+    try:
+        yield
+    except OSError as error:
+        if not is_full(str(error)):
+            raise
+        raise PathError(
+            f"the executed notebook {executed} cannot be written ({error.strerror}); make room on "
+            "that disk, or set HUDILAB_HOME to a folder on another one, and run it again"
+        ) from None
 
 
 def _make_folders(folder: Path, notebooks: Sequence[Path], settings: Settings) -> None:
@@ -237,6 +251,8 @@ def _explain(failure: _Failure, log: Path, executed: Path, timeout: int) -> str:
     else:
         cause = root_cause(_ANSI.sub("", f"{failure.ename}: {failure.evalue}"))
         what = f"cell {failure.cell_index} failed at {_first(failure.source)!r}: {cause}"
+        if is_full(cause) and "make room" not in cause:
+            what += "; make room on that disk and run it again"
     return f"{executed.name}: {what}; see the log {log} and the executed notebook {executed}"
 
 

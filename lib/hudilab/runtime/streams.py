@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql.streaming.query import StreamingQuery
 from tqdm import tqdm
 
-from hudilab.errors import StreamError, root_cause
+from hudilab.errors import StreamError, is_full, root_cause
 from hudilab.runtime.java.process import java_end
 
 if TYPE_CHECKING:
@@ -187,9 +187,11 @@ def _end(query: StreamingQuery, done: int, batches: int | None) -> str:
     why = "it was stopped" if failure is None else root_cause(str(failure))
     if why.startswith("[INTERNAL_ERROR]"):  # Spark's words for whatever a source threw
         why = root_cause(_deepest(query))
+    full = "make room on the disks of the table, its checkpoint and Spark's temporary files"
+    remedy = full if is_full(why) else "fix the cause"
     return (
         f"the stream ended after {_of(done, batches)}: {why}; "
-        "fix the cause and start again: the stream resumes from its checkpoint"
+        f"{remedy} and start again: the stream resumes from its checkpoint"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from hudilab.runtime.streams import drain
 from hudilab.writer.ledger import BatchLedger
 from hudilab.writer.spec import TableSpec
 
+FULL = r"No space left on device|Disk quota exceeded"
+HUDILAB = Path(sys.executable).with_name("hudilab")
 PER_BATCH, BATCHES = 3000, 20
 SIZES = {"sensors": 3, "seed": 4}
 SOURCE = {"rows": PER_BATCH * BATCHES, "batches": BATCHES, **SIZES}
@@ -66,8 +69,9 @@ def test_a_full_disk_loses_nothing(
     if full == "checkpoint":
         filler.write_bytes(bytes(2 * 1024 * 1024 - 100 * 1024))
     for _ in range(2):  # it is refused as long as the disk is full
-        with pytest.raises(StreamError, match=r"No space left on device|Disk quota exceeded"):
+        with pytest.raises(StreamError, match=FULL) as caught:
             run(spark, spec, place)
+        assert "make room on the disks of the table, its checkpoint and" in str(caught.value)
         rows = spark.read.format("hudi").load(place.table).count()
         assert rows % PER_BATCH == 0
         assert 0 < rows < SOURCE["rows"]
@@ -79,3 +83,28 @@ def test_a_full_disk_loses_nothing(
     everything = sensor_readings(spark, SOURCE["rows"], **SIZES)
     wanted = {"rows": SOURCE["rows"], "lost": 0, "twice": 0}
     assert compare(everything, place.table) == wanted
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("free", [300, 700, 1500])
+def test_a_lesson_on_a_full_disk(disk: Path, free: int) -> None:
+    """At any moment: one line, and with space again the lesson runs."""
+    (disk / "filler").write_bytes(bytes((2048 - free) * 1024))
+    lesson = ["run", "02_write_hudi_stream", "-p", "rows", "500", "-p", "batches", "2"]
+    done = subprocess.run(
+        [str(HUDILAB), *lesson],
+        env=os.environ | {"HUDILAB_HOME": str(disk)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout
+    lines = [line for line in done.stderr.splitlines() if line.startswith("hudilab: ")]
+    assert len(lines) == 1, done.stderr
+    assert re.search(FULL, lines[0]), lines
+    assert "make room on" in lines[0]
+    assert "Traceback" not in done.stderr
+    (disk / "filler").unlink()
+    assert mount("-o", "remount", "64", disk) == 0
+    env = os.environ | {"HUDILAB_HOME": str(disk)}
+    subprocess.run([str(HUDILAB), *lesson], env=env, capture_output=True, check=True)

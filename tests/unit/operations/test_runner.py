@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -12,8 +13,16 @@ import nbformat
 import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_notebook, new_output
+from refusals import refused
 
-from hudilab.operations.runner import _inherited, as_html, copy_notebook, jvm_options
+from hudilab.errors import PathError
+from hudilab.operations.runner import (
+    _inherited,
+    _room_for,
+    as_html,
+    copy_notebook,
+    jvm_options,
+)
 from hudilab.runtime.java.find import FAST_START
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -99,3 +108,19 @@ def test_the_caller_keeps_its_own_environment(monkeypatch: pytest.MonkeyPatch) -
     with _inherited(SPARK_SUBMIT_OPTS="", HUDILAB_LOG_FILE="log"):
         assert (os.environ["SPARK_SUBMIT_OPTS"], os.environ["HUDILAB_LOG_FILE"]) == ("", "log")
     assert dict(os.environ) == before
+
+
+def test_a_disk_that_is_full_when_papermill_saves(tmp_path: Path) -> None:
+    executed = tmp_path / "02.ipynb"
+    with (
+        refused(
+            PathError,
+            str(executed),
+            os.strerror(errno.ENOSPC),
+            remedy="HUDILAB_HOME to a folder on another one, and run it again",
+        ),
+        _room_for(executed),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.raises(FileNotFoundError), _room_for(executed):
+        executed.read_text()
