@@ -227,6 +227,19 @@ def test_checkpoints_that_are_not_the_tables(
     assert "belongs to another table" in refused(lambda: Rewind(spark, place.table, to))
 
 
+def test_a_checkpoint_and_its_copy(spark: SparkSession, place: Place, to: str) -> None:
+    """Only one of them would be set back."""
+    copy, query = f"{place.checkpoint}_copy", CheckpointFiles(spark, place.checkpoint).query()
+    shutil.copytree(folder(place.checkpoint), folder(copy))
+    both = [place.checkpoint, copy]
+    assert refused(lambda: Rewind(spark, place.table, to, checkpoints=both)) == (
+        f"the checkpoints {place.checkpoint} and {copy} both have the query {query}: one is a copy "
+        "of the other, and the stream uses only one; give that one: hudilab rewind "
+        f"{place.table} --to {to} --checkpoint URI"
+    )
+    Rewind(spark, place.table, to, checkpoints=[place.checkpoint] * 2)
+
+
 @pytest.mark.deep
 def test_all_streams_of_a_shared_table_go_back(spark: SparkSession, tmp_path: Path) -> None:
     place = at(tmp_path)

@@ -24,6 +24,7 @@ from hudilab.writer.upkeep.services import write_client
 __all__ = ["Rewind"]
 
 ALIVE = 60.0  # seconds for which a writer's last heartbeat may tell that it is alive
+NONE = "None"  # the query of a checkpoint that is not there
 RUN = "rewind"  # how the note of the owner begins that a rewind leaves
 
 
@@ -64,9 +65,9 @@ class Rewind:
         )
         self._refuse_without_savepoint()
         self._refuse_other_restore()
-        found = checkpoints or [checkpoint_of_table(table)]
+        found = dict.fromkeys(checkpoints or [checkpoint_of_table(table)])
         self._checkpoints = [CheckpointFiles(spark, uri) for uri in found]
-        self._queries = {str(one.query()): one for one in self._checkpoints}
+        self._queries = self._by_query()
         # The newest batch of each query that the table has at the savepoint; -1 for none.
         self._kept = self._batches_kept()
         self._refuse_forgotten_batches()
@@ -134,6 +135,19 @@ class Rewind:
                 if self._unfinished_restores() or self._later() or self._open_writes():
                     client.restoreToSavepoint(self._to)
         return f"table: restored to {self._to}, {many(before, 'commit')} taken back"
+
+    def _by_query(self) -> dict[str, CheckpointFiles]:
+        found: dict[str, CheckpointFiles] = {}
+        for files in self._checkpoints:
+            query = str(files.query())
+            # Two that are not there have no query either, and are refused by name.
+            if (other := found.setdefault(query, files)) is not files and query != NONE:
+                raise TableError(
+                    f"the checkpoints {other.uri} and {files.uri} both have the query {query}: one "
+                    "is a copy of the other, and the stream uses only one; give that one: hudilab "
+                    f"rewind {self._table} --to {self._to} --checkpoint URI"
+                )
+        return found
 
     def _next(self, query: str) -> str:
         return f"the next batch is {self._kept[query] + 1}"
@@ -207,7 +221,7 @@ class Rewind:
 
     def _refuse_other_checkpoints(self, known: set[str]) -> None:
         for query, files in self._queries.items():
-            if query == "None":
+            if query == NONE:
                 raise TableError(
                     f"there is no checkpoint at {files.uri}; give the one of the table's stream: "
                     f"hudilab rewind {self._table} --to {self._to} --checkpoint URI"
