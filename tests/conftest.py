@@ -21,6 +21,7 @@ ERRORS = Errors()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--errors-to", type=Path, help="record the errors that the tests provoke")
+    parser.addoption("--failing-runs", type=int, default=5, help="how often a notebook must fail")
     parser.addoption("--types-to", type=Path, help="write the page of types to this file")
 
 

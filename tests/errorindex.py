@@ -24,7 +24,7 @@ AREAS = {
     "Settings and environment": "runtime.settings runtime.groups runtime.reader runtime.doctor "
     "runtime.conf_folder",
     "Parameters, notebooks and their runner": "operations.parameters operations.runner "
-    "operations.progress lessons.sizes lessons.progress",
+    "runtime.runs operations.progress lessons.sizes lessons.progress",
     "Paths": "paths",
     "S3": "runtime.s3",
     "Kafka": "runtime.kafka jobs.stock operations.topics",

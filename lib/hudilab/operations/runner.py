@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,15 +16,19 @@ from typing import Any, TypeAlias
 
 import nbformat
 import papermill
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import AsyncKernelManager
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbconvert import HTMLExporter
 from papermill.exceptions import PapermillExecutionError
 
 from hudilab.errors import LabError, ParameterError, PathError, is_full, root_cause
 from hudilab.lessons.sizes import check_sizes
+from hudilab.operations import kernel
 from hudilab.operations.parameters import defaults, parse
 from hudilab.runtime.java.find import FAST_START
 from hudilab.runtime.private import private_folder
+from hudilab.runtime.runs import check_asserts
 from hudilab.runtime.settings import Settings
 
 __all__ = [
@@ -93,8 +99,10 @@ def run_notebooks(
         ParameterError: a notebook or parameter is wrong (raised before any kernel starts), or
             another run is writing the same executed notebook.
         PathError: a folder cannot be created.
-        NotebookFailed: a cell failed; the notebooks after it do not run.
+        NotebookFailed: a cell failed, or the kernel; the notebooks after it do not run.
+        SessionError: Python is set to skip the lessons' checks.
     """
+    check_asserts()
     notebooks = [find_notebook(name, settings.project) for name in names]
     known = [defaults(notebook) for notebook in notebooks]
     union = {name: value for parameters in known for name, value in parameters.items()}
@@ -200,6 +208,34 @@ def copy_notebook(notebook: Path, executed: Path, *, exercises: bool) -> None:
     nbformat.write(nb, executed)
 
 
+class _Kernel(AsyncKernelManager):
+    """Starts this Python's own kernel, whichever one a notebook or a user's folders name."""
+
+    @property
+    def kernel_spec(self) -> KernelSpec:
+        argv = [sys.executable, str(kernel.__file__), "-f", "{connection_file}"]
+        return KernelSpec(argv=argv, display_name="Python 3", language="python")
+
+    async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
+        """Start it with the log as its stdout and stderr: what it says there is for no notebook."""
+        with Path(os.environ["HUDILAB_LOG_FILE"]).open("ab") as log:
+            await super().start_kernel(**options, stdout=log, stderr=log)
+
+
+@contextmanager
+def _messages_to(log: Path) -> Iterator[None]:
+    """Write what the libraries of a run report to its log: the command's own words are prints."""
+    handler, root = logging.FileHandler(log), logging.getLogger()
+    root.addHandler(handler)
+    logging.captureWarnings(True)
+    try:
+        yield
+    finally:
+        logging.captureWarnings(False)
+        root.removeHandler(handler)
+        handler.close()
+
+
 def _run(
     executed: Path, values: dict[str, Any], settings: Settings, timeout: int, folder: Path
 ) -> list[str]:
@@ -207,21 +243,33 @@ def _run(
     log = settings.home / "logs" / f"{executed.stem}-{started}-{os.getpid()}.log"
     print(f"{executed.name}: log {log}", flush=True)
     failure: _Failure | None = None
+    path = str(executed).replace("{", "{{").replace("}", "}}")  # papermill formats it
     try:
-        with _inherited(HUDILAB_LOG_FILE=str(log)):
+        with _inherited(HUDILAB_LOG_FILE=str(log)), _messages_to(log):
             papermill.execute_notebook(
-                str(executed),
-                str(executed),
+                path,
+                path,
                 parameters=values,
-                kernel_name="python3",  # this Python's own, whichever kernel the file names
+                kernel_name="python3",
                 language="python",
+                kernel_manager_class=_Kernel,
                 log_output=False,
-                progress_bar=True,
+                progress_bar={"disable": None},  # a terminal has one
                 execution_timeout=timeout,
                 extra_arguments=["--log-level=CRITICAL"],  # hide the kernel's own messages
             )
     except (PapermillExecutionError, DeadKernelError, CellTimeoutError) as error:
         failure = error
+    except OSError as error:
+        raise NotebookFailed(
+            f"{executed.name}: the run stopped: {error}; see the log {log}, and check memory and "
+            "disk with: hudilab doctor"
+        ) from error
+    except RuntimeError as error:  # nbclient's, while it waits for the kernel
+        raise NotebookFailed(
+            f"{executed.name}: the kernel did not start: {_last(log, error)}; see the log {log}, "
+            "and check this machine with: hudilab doctor"
+        ) from error
     html = executed.with_suffix(".html")
     html.write_text(as_html(executed, folder), encoding="utf-8")
     if failure is not None:
@@ -254,6 +302,13 @@ def _explain(failure: _Failure, log: Path, executed: Path, timeout: int) -> str:
         if is_full(cause) and "make room" not in cause:
             what += "; make room on that disk and run it again"
     return f"{executed.name}: {what}; see the log {log} and the executed notebook {executed}"
+
+
+def _last(log: Path, error: Exception) -> str:
+    """Return the kernel's last words, which its log has before this error; else the error."""
+    lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
+    words = [line.strip() for line in lines if line.strip() and str(error) not in line]
+    return words[-1] if words else str(error)
 
 
 def _first(source: str) -> str:

@@ -19,6 +19,7 @@ from hudilab.runtime.java.jars import verify
 from hudilab.runtime.java.process import environment, java_end, log_file, output_to
 from hudilab.runtime.places import make_home
 from hudilab.runtime.reader import read_options
+from hudilab.runtime.runs import spark_openers
 from hudilab.runtime.settings import Settings
 from hudilab.runtime.spark_conf import SECRET, catalog_settings, needed, session_settings
 from hudilab.runtime.submitted import submitted_session
@@ -129,9 +130,15 @@ def _refuse_other(spark: SparkSession, asked: Mapping[str, str]) -> None:
         # Spark prepends options of its own.
         added = key.endswith("extraJavaOptions") and str(live).endswith(value)
         if live != value and not added:
+            running = f"a Spark session is already running with {key}={live}, not {value}"
+            if files := spark_openers():
+                raise SessionError(
+                    f"{running}; IPython's start-up files may have opened it: take Spark out of "
+                    f"{', '.join(map(str, files))}, and restart the kernel"
+                )
             raise SessionError(
-                f"a Spark session is already running with {key}={live}, not {value}; stop it with "
-                "spark.stop(), or restart the kernel if the class path differs"
+                f"{running}; stop it with spark.stop(), or restart the kernel if the class path "
+                "differs"
             )
 
 

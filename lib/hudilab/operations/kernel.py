@@ -1,0 +1,37 @@
+"""The kernel of a headless run, a program of its own: IPython as it comes, without a user's files.
+
+Start-up files, profiles and PYTHONSTARTUP could open a Spark of their own, or change a result.
+"""
+
+import os
+import sys
+
+
+def main() -> None:
+    """Serve the connection file of the command line, like `python -m ipykernel_launcher`."""
+    from ipykernel.kernelapp import IPKernelApp
+
+    class LessonKernel(IPKernelApp):
+        def load_config_file(self, *_: object, **__: object) -> None:
+            """Read no configuration."""
+
+        def init_code(self) -> None:
+            """Run no start-up files."""
+
+        def start(self) -> None:
+            """Serve until the client asks for a shutdown.
+
+            The control thread answers that request while this thread goes on to close the channel
+            of outputs. ipykernel waits for neither, so that the answer may meet a closed socket.
+            """
+            super().start()  # type: ignore[no-untyped-call]
+            self.control_thread.stop()
+            self.control_thread.join()
+
+    LessonKernel.launch_instance()
+
+
+if __name__ == "__main__":
+    del sys.path[0]  # this folder; IPython adds the working directory
+    os.environ.pop("MPLBACKEND", None)  # ipykernel then shows pictures in the notebook
+    main()

@@ -1,0 +1,157 @@
+"""`hudilab run` in other people's environments, without Spark: one line when it fails, no more."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import ipykernel
+import nbformat
+import pytest
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import KernelManager
+from nbformat.v4 import new_code_cell, new_notebook
+
+from hudilab.operations import kernel
+
+PROJECT = Path(__file__).resolve().parents[2]
+HUDILAB = Path(sys.executable).with_name("hudilab")
+RAISES = PROJECT / "tests" / "bad" / "raises.ipynb"
+# What ipykernel's control thread does at the end, slowed down.
+SLOW = """
+import os, runpy, sys, threading, time
+import ipykernel.iostream as io
+
+def schedule(self, event):
+    if not self.thread.is_alive():
+        return event()
+    self._events.append(event)
+    pipe = self._event_pipe
+    if threading.current_thread().name == "Control":
+        time.sleep(0.3)
+    try:
+        pipe.send(b"")
+    except Exception as error:
+        print(f"closed too early: {error}", file=open(sys.argv.pop(), "a"))
+        raise
+
+io.IOPubThread.schedule = schedule
+program, error_file = sys.argv[1:3]
+sys.argv[:] = [program, *sys.argv[3:], error_file]
+sys.path.insert(0, os.path.dirname(program))
+runpy.run_path(program, run_name="__main__")
+"""
+
+
+def run(home: Path, notebook: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    home.mkdir(parents=True, exist_ok=True)
+    return subprocess.run(
+        [str(HUDILAB), "run", str(notebook)],
+        cwd=home,
+        env=os.environ | {"HUDILAB_HOME": str(home), "RUNTIME_ENV": "", "IS_LOCAL": ""} | env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def one_line(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("hudilab: ")
+    return line
+
+
+def notebook(folder: Path, *sources: str) -> Path:
+    first = new_code_cell("rows = 1", metadata={"tags": ["parameters"]})
+    cells = [new_code_cell(source, metadata={"tags": ["result"]}) for source in sources]
+    folder.mkdir(parents=True, exist_ok=True)
+    nbformat.write(new_notebook(cells=[first, *cells]), folder / "nb.ipynb")
+    return folder / "nb.ipynb"
+
+
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """Two cores that have something else to do."""
+    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    yield
+    for burner in burners:
+        burner.kill()
+        burner.wait()
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("busy")
+def test_failing_runs_print_one_line_each(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    for _ in range(request.config.getoption("--failing-runs")):
+        assert "ValueError: this cell fails; " in one_line(run(tmp_path, RAISES))
+
+
+@pytest.mark.parametrize("program", ["ours", "ipykernel's"])
+def test_the_kernel_answers_a_shutdown_before_it_closes_its_channels(
+    tmp_path: Path, program: str
+) -> None:
+    theirs = Path(ipykernel.__file__).parent.with_name("ipykernel_launcher.py")
+    file = kernel.__file__ if program == "ours" else theirs
+    (tmp_path / "slow.py").write_text(SLOW)
+    errors = tmp_path / "errors"
+    argv = [sys.executable, str(tmp_path / "slow.py"), str(file), str(errors)]
+    manager = KernelManager()
+    manager._kernel_spec = KernelSpec(argv=[*argv, "-f", "{connection_file}"], language="python")
+    with (tmp_path / "log").open("w") as log:
+        manager.start_kernel(stdout=log, stderr=log)
+    client = manager.client()
+    client.start_channels()
+    client.wait_for_ready(timeout=120)
+    client.stop_channels()
+    manager.shutdown_wait_time = 60
+    manager.shutdown_kernel()
+    # The other kernel shows that this test can see the fault.
+    assert errors.exists() == (program != "ours")
+
+
+def test_what_a_user_keeps_for_other_kernels_has_no_say(tmp_path: Path) -> None:
+    spec = tmp_path / "jupyter" / "kernels" / "python3"
+    spec.mkdir(parents=True)
+    (spec / "kernel.json").write_text('{"argv": ["/opt/other/bin/python"], "language": "python"}')
+    startup = tmp_path / "ipython" / "profile_default" / "startup"
+    startup.mkdir(parents=True)
+    (startup / "01.py").write_text("spark = 'mine'")
+    every = "c.InteractiveShell.ast_node_interactivity = 'all'"
+    (startup.parent / "ipython_config.py").write_text(every)
+    (tmp_path / "start.py").write_text("spark = 'mine'")
+    look = "import sys; print('spark' in globals(), sys.executable); 'shown'; None"
+    draw = "import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()"
+    home = tmp_path / "{rows} [1] o'brien jürgen"
+    done = run(
+        home,
+        notebook(tmp_path, look, draw),
+        JUPYTER_PATH=str(tmp_path / "jupyter"),
+        IPYTHONDIR=str(tmp_path / "ipython"),
+        PYTHONSTARTUP=str(tmp_path / "start.py"),
+        MPLBACKEND="TkAgg",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == f"False {sys.executable}"
+    executed = nbformat.read(home / "executed" / "nb.ipynb", as_version=4)
+    looked, drawn = executed.cells[-2:]
+    assert len(looked.outputs) == 1
+    assert any("image/png" in output.get("data", {}) for output in drawn.outputs)
+
+
+def test_a_python_that_skips_asserts_is_refused(tmp_path: Path) -> None:
+    line = one_line(run(tmp_path / "home", notebook(tmp_path), PYTHONOPTIMIZE="1"))
+    assert "PYTHONOPTIMIZE=1 makes Python skip each assert" in line
+    assert list((tmp_path / "home").iterdir()) == []
+
+
+def test_a_kernel_that_cannot_start_is_one_line_with_its_last_words(tmp_path: Path) -> None:
+    (tmp_path / "ipykernel.py").write_text("raise ImportError('this is no ipykernel')")
+    done = run(tmp_path / "home", notebook(tmp_path), PYTHONPATH=str(tmp_path))
+    words = "nb.ipynb: the kernel did not start: ImportError: this is no ipykernel; see the log "
+    assert words in one_line(done)
