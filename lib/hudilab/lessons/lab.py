@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from matplotlib import rcParams
+from IPython.core.getipython import get_ipython
+from matplotlib import get_backend, rcParams
 from matplotlib.rcsetup import cycler
 from pyspark.sql import DataFrame, SparkSession
 
+from hudilab.errors import ParameterError
 from hudilab.lessons.frames import show_streams_as_columns
 from hudilab.lessons.plots import SERIES, describe_pictures
 from hudilab.lessons.sizes import check_sizes
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import Place
-from hudilab.runtime.places import LESSONS, prepare, reset
+from hudilab.runtime.places import LESSONS, make_home, prepare, reset
+from hudilab.runtime.runs import check_asserts, hold
 from hudilab.runtime.s3 import storage_options
 from hudilab.runtime.session import describe, open_session
 from hudilab.runtime.settings import Settings, load_settings
@@ -97,7 +101,7 @@ class Lab:
 def start(
     app: str,
     runtime: str = "",
-    run_id: str = "",
+    run_id: str | int = "",
     *,
     settings: Settings | None = None,
     groups: Sequence[str] = ("core",),
@@ -109,20 +113,27 @@ def start(
 
     Args:
         app: the name of the lesson and of its session.
+        run_id: a whole number counts as its text: papermill makes numbers of `-p run_id 20261127`.
         settings: used instead of those that `runtime` names.
         groups: the groups of jars that the session needs.
         sizes: the lesson's parameters, checked by `check_sizes`.
 
     Raises:
-        ParameterError: No stream can have these sizes; raised before anything starts.
+        ParameterError: A parameter has the wrong type or is out of range, or another process runs
+            the lesson with this run_id; raised before anything starts.
         ConfigError, JavaError, JarError, PathError, SessionError: See `load_settings` and
             `open_session`.
     """
+    check_asserts()
     sizes.setdefault("seed", 0)
     check_sizes(**sizes)
+    runtime, run_id = _text("runtime", runtime), _text("run_id", run_id)
     settings = settings or load_settings(runtime)
     folder = prepare(settings, run_id=run_id, database=LESSONS).table.rpartition("/")[0]
+    make_home(settings.home)
+    hold(settings.home, app, folder, run_id)
     lab = Lab(open_session(settings, app, groups), settings, run_id, sizes)
+    _show_pictures()
     rcParams["axes.prop_cycle"] = cycler(color=SERIES)
     describe_pictures()
     show_streams_as_columns()
@@ -130,3 +141,23 @@ def start(
     print(describe(lab.spark))
     print("tables ", f"{folder}; each is deleted before the lesson writes it")
     return lab
+
+
+def _text(name: str, value: Any) -> str:
+    """Return a parameter as text; papermill has made a number of one that looks like a number."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise ParameterError(
+        f"{name}={value!r} is not text; write it in quotes in the parameters cell, or give it with "
+        f"papermill -r {name} TEXT"
+    )
+
+
+def _show_pictures() -> None:
+    """Show pictures in the notebook although MPLBACKEND names a window, or nothing at all."""
+    shell, chosen = get_ipython(), os.environ.get("MPLBACKEND", "")
+    outside = not chosen.startswith("module://") and chosen.lower() == get_backend().lower()
+    if outside and shell and getattr(shell, "kernel", None):
+        shell.enable_matplotlib("inline")
