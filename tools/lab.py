@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
     try:
         settings = load_settings()
         # A terminal of JupyterLab then finds `hudilab`, as remedies name it.
-        os.environ["PATH"] = os.pathsep.join((f"{sys.prefix}/bin", os.environ.get("PATH", "")))
+        _prepend("PATH", Path(sys.prefix, "bin"))
         folder = settings.home / "notebooks"
         opened = [] if (folder / NOTES).exists() else [f"--LabApp.default_url=/lab/tree/{FIRST}"]
         for line in update(settings.project / "notebooks", folder):
@@ -34,12 +34,31 @@ def main(arguments: list[str]) -> int:
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
         return 1
-    command = [sys.executable, "-m", "jupyter", "lab", f"--notebook-dir={folder}"]
-    command += [*opened, *arguments]
+    command = [sys.executable, "-m", "jupyter", "lab", *_own(folder), *opened, *arguments]
+    for name in ("MPLBACKEND", "PYTHONOPTIMIZE", "PYTHONSTARTUP"):
+        os.environ.pop(name, None)  # kernels inherit them: no pictures, no asserts, another Spark
     # No news of Jupyter, and no question about them; a user's own settings come first.
-    paths = (str(CONFIG), os.environ.get("JUPYTER_CONFIG_PATH"))
-    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
+    _prepend("JUPYTER_CONFIG_PATH", CONFIG)
+    # The first kernel of a name counts: python3 is this environment's.
+    _prepend("JUPYTER_PATH", Path(sys.prefix, "share", "jupyter"))
     os.execv(command[0], command)
+
+
+def _prepend(variable: str, folder: Path) -> None:
+    paths = (str(folder), os.environ.get(variable))
+    os.environ[variable] = os.pathsep.join(filter(None, paths))
+
+
+def _own(folder: Path) -> list[str]:
+    """Options that no configuration of a user may replace: the lessons' folder and their kernel."""
+    return [
+        f"--notebook-dir={folder}",
+        f"--FileContentsManager.root_dir={folder}",
+        f"--FileContentsManager.preferred_dir={folder}",
+        "--ServerApp.kernel_spec_manager_class=jupyter_client.kernelspec.KernelSpecManager",
+        "--KernelSpecManager.allowed_kernelspecs=python3",
+        "--AsyncMappingKernelManager.default_kernel_name=python3",
+    ]
 
 
 def update(lessons: Path, folder: Path) -> Iterator[str]:

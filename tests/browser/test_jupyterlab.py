@@ -119,6 +119,19 @@ def test_it_asks_nothing_and_shows_a_diagram(lab: tuple[str, str, Path]) -> None
         assert page.locator(".Toastify__toast, .jp-Dialog").count() == 0
 
 
+def test_a_closed_tab_ends_its_kernel(lab: tuple[str, str, Path]) -> None:
+    address, token, folder = lab
+    nbformat.write(new_notebook(metadata=METADATA), folder / "closed.ipynb")
+    with launched() as browser:
+        page = browser.new_page()
+        page.goto(f"{address}/lab/tree/closed.ipynb?token={token}&reset")
+        wait_for(lambda: connected(address, token, "closed.ipynb"), 60, "a kernel")
+        page.get_by_role("menuitem", name="File", exact=True).click()
+        page.get_by_role("menuitem", name="Close Tab", exact=True).click()
+        wait_for(lambda: not connected(address, token, "closed.ipynb"), 30, "its end")
+        assert api(address, token, "kernels") == []
+
+
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_run_all_cells(lab: tuple[str, str, Path], name: str) -> None:
     address, token, folder = lab
