@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -119,12 +120,14 @@ def start(
         sizes: the lesson's parameters, checked by `check_sizes`.
 
     Raises:
-        ParameterError: A parameter has the wrong type or is out of range, or another process runs
-            the lesson with this run_id; raised before anything starts.
+        ParameterError: A parameter is unknown, has the wrong type or is out of range, or another
+            process runs the lesson with this run_id; raised before anything starts.
+        SessionError: This Python skips the lessons' checks.
         ConfigError, JavaError, JarError, PathError, SessionError: See `load_settings` and
             `open_session`.
     """
     check_asserts()
+    _refuse_unknown()
     sizes.setdefault("seed", 0)
     check_sizes(**sizes)
     runtime, run_id = _text("runtime", runtime), _text("run_id", run_id)
@@ -153,6 +156,32 @@ def _text(name: str, value: Any) -> str:
         f"{name}={value!r} is not text; write it in quotes in the parameters cell, or give it with "
         f"papermill -r {name} TEXT"
     )
+
+
+def _refuse_unknown() -> None:
+    """Refuse parameters that the notebook lacks: papermill injects them, and only warns."""
+    shell = get_ipython()
+    cells = [str(cell) for cell in shell.user_ns.get("In", ())] if shell else []
+    injected = [n for n, cell in enumerate(cells) if cell.startswith("# Parameters\n")]
+    if not injected:
+        return
+    known = set().union(*map(_assigned, cells[: injected[-1]]))
+    unknown = _assigned(cells[injected[-1]]) - known
+    if unknown and {"run_id", "runtime"} <= known:  # else it is no lesson's cell of parameters
+        raise ParameterError(
+            f"unknown parameter {', '.join(sorted(unknown))}; the notebook's parameters are "
+            "described by: papermill --help-notebook NOTEBOOK"
+        )
+
+
+def _assigned(cell: str) -> set[str]:
+    """Return the names that a cell gives values to; none if it is not plain Python."""
+    try:
+        lines = ast.parse(cell).body
+    except SyntaxError:
+        return set()
+    targets = [target for line in lines if isinstance(line, ast.Assign) for target in line.targets]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
 def _show_pictures() -> None:

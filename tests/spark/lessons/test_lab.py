@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from matplotlib import rc_context, rcParams
@@ -60,6 +61,18 @@ def test_a_dataframe_at_the_end_of_a_cell_is_a_table(
     assert capsys.readouterr().out.startswith("right: DataFrame[reading_id: bigint, sensor_id")
     long = lab.spark.createDataFrame([("x" * 61,)], ["text"])
     assert f"<td>{'x' * 57}...</td>" in (long._repr_html_() or "")
+
+
+def test_zero_is_a_run_id(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    with rc_context():
+        assert start("said", run_id=0, settings=lab.settings).run_id == "0"
+    assert "/warehouse/run-0/lessons; " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("run_id", [True, 2.0, None])
+def test_what_is_no_text_is_no_run_id(run_id: Any) -> None:
+    with pytest.raises(ParameterError, match=rf"^run_id={run_id} is not text; .* papermill -r run"):
+        start("refused", run_id=run_id)
 
 
 def test_a_table_is_made_afresh_without_a_word(
