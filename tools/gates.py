@@ -31,7 +31,7 @@ from hudilab.runtime.java.find import FAST_START
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("lib", "tests", "tools", "notebooks", "benchmarks", "docker", "book")
 PYTEST = ("pytest", "-q")
-GOLDEN = ("--nbval-lax", "--nbval-current-env", "--nbval-sanitize-with", "tests/nbval_sanitize.cfg")
+GOLDEN = ("--nbval-lax",)  # pyproject.toml has the other options
 # The book shows the notebooks as these gates ran them.
 KEPT = ("-p", "tools.keep_executed", "--executed-to", "dist/executed")
 # What the book's page of error messages is made of: what these gates' tests provoke.

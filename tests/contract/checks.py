@@ -372,7 +372,11 @@ def metadata(path: Path, nb: NotebookNode) -> Problems:
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-    "language_info": {"name": "python"},
+    "language_info": {
+        "file_extension": ".py",
+        "name": "python",
+        "nbconvert_exporter": "python",
+    },
 }
 _RULES: tuple[Callable[[Path, NotebookNode], Problems], ...] = (
     *(

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 from contract import checks
+from nbconvert.exporters import get_exporter
+from papermill import inspect_notebook
+
+from hudilab.operations.parameters import defaults
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -23,3 +27,21 @@ def test_the_notebooks_are_here() -> None:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_keeps_the_contract(path: Path, rule: str) -> None:
     assert list(checks.RULES[rule](path, checks.read(path))) == []
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_papermill_shows_type_and_help_of_each_parameter(path: Path) -> None:
+    shown = inspect_notebook(path)
+    known = defaults(path)
+    assert list(shown) == list(known)
+    for name, value in known.items():
+        assert shown[name]["inferred_type_name"] == type(value).__name__, name
+        assert len(shown[name]["help"]) > 10, name
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_nbconvert_writes_a_python_file(path: Path) -> None:
+    exporter, nb = get_exporter("script"), checks.read(path)
+    text, resources = exporter().from_notebook_node(nb)
+    assert resources["output_extension"] == ".py"
+    compile(text, path.name, "exec")
