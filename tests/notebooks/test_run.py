@@ -129,7 +129,7 @@ def files(folder: Path) -> dict[str, int]:
 def test_a_failing_notebook_names_cell_cause_and_log_and_is_kept(tmp_path: Path) -> None:
     done = hudilab(tmp_path, "run", "02", "-p", "table_type", "COPY")
     assert done.returncode == 1
-    (line,) = [line for line in done.stderr.splitlines() if line.startswith("hudilab: ")]
+    (line,) = done.stderr.splitlines()
     executed = tmp_path / "executed" / "02_write_hudi_stream.ipynb"
     assert re.fullmatch(
         r"hudilab: 02_write_hudi_stream\.ipynb: cell \d+ failed at 'sizes = .+': "
@@ -139,6 +139,5 @@ def test_a_failing_notebook_names_cell_cause_and_log_and_is_kept(tmp_path: Path)
         rf"and the executed notebook {re.escape(str(executed))}",
         line,
     )
-    assert "Traceback" not in done.stderr
     assert any(cell.get("outputs") for cell in nbformat.read(executed, as_version=4).cells)
     assert not (tmp_path / "warehouse").exists()
