@@ -122,7 +122,7 @@ def main() -> None:
     loads = chosen_loads(parser, arguments)
     check_files(parser, arguments)
     fetch_jars([])
-    os.environ["SPARK_SUBMIT_OPTS"] = RECORDER
+    os.environ["HUDILAB_JAVA_OPTIONS"] = RECORDER
     options = [word for change in arguments.set for word in ("--set", change)]
     profiles: dict[str, dict[str, Any]] = {}
     for load in loads:

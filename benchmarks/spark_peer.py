@@ -104,6 +104,7 @@ def session(peer: str, home: Path) -> SparkSession:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "HUDILAB_LOG_FILE": str(home / "spark.log"),
         "PYSPARK_PYTHON": sys.executable,
+        "SPARK_SUBMIT_OPTS": os.environ.get("HUDILAB_JAVA_OPTIONS", ""),
     }
     builder = SparkSession.builder.appName(peer)
     for key, value in overlay(settings).items():

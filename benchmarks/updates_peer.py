@@ -433,8 +433,8 @@ def main() -> None:
     os.environ["HUDILAB_CONF"] = str(conf_dir(kind, home, arguments.set))
     if kind == "iceberg":
         # Its readers' direct buffers, of many small files, outgrow 2 GB: the default, as the heap.
-        inherited = os.environ.get("SPARK_SUBMIT_OPTS", "")
-        os.environ["SPARK_SUBMIT_OPTS"] = f"{inherited} -XX:MaxDirectMemorySize=6g"
+        inherited = os.environ.get("HUDILAB_JAVA_OPTIONS", "")
+        os.environ["HUDILAB_JAVA_OPTIONS"] = f"{inherited} -XX:MaxDirectMemorySize=6g"
     spark = session(kind, home)
     pid = jvm_pid(spark)
     peer = CLASSES.get(kind, Peer)(

@@ -22,7 +22,7 @@ LIB, ROOT = Path(hudilab.__file__).parent, Path(__file__).resolve().parent.paren
 # An area has the modules whose names start so; the first that fits counts.
 AREAS = {
     "Settings and environment": "runtime.settings runtime.groups runtime.reader runtime.doctor "
-    "runtime.conf_folder",
+    "runtime.conf_folder runtime.environment runtime.preflight",
     "Parameters, notebooks and their runner": "operations.parameters operations.runner "
     "runtime.runs operations.progress lessons.sizes lessons.progress",
     "Paths": "paths",

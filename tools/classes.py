@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from hudilab.runtime.environment import JAVA_OPTIONS
 from hudilab.runtime.java.class_archive import CLASSES, recording_options, write_classes
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,7 +47,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         listed = Path(home, "classes.txt")
         options = recording_options(listed)
-        env = os.environ | {"HUDILAB_HOME": home, "SPARK_SUBMIT_OPTS": options, "RUNTIME_ENV": ""}
+        env = os.environ | {"HUDILAB_HOME": home, JAVA_OPTIONS: options, "RUNTIME_ENV": ""}
         subprocess.run([sys.executable, "-c", TRAINING], env=env, check=True)
         lines = write_classes(listed, OUT)
     print(f"{OUT.relative_to(ROOT)}: {lines} lines, {OUT.stat().st_size} bytes")

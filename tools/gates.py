@@ -26,6 +26,7 @@ from threading import Lock
 from typing import BinaryIO
 from xml.etree import ElementTree
 
+from hudilab.runtime.environment import JAVA_OPTIONS
 from hudilab.runtime.java.find import FAST_START
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -135,7 +136,7 @@ class Run:
             reported = ("--junitxml", str(report)) if command[0] == "pytest" else ()
             with log.open("wb") as file:
                 to = None if self._at_once else file
-                env = {"HUDILAB_HOME": home, "SPARK_SUBMIT_OPTS": FAST_START}
+                env = {"HUDILAB_HOME": home, JAVA_OPTIONS: FAST_START}
                 # As in an activated environment: remedies name `hudilab` without its path.
                 env["PATH"] = os.pathsep.join((f"{sys.prefix}/bin", os.environ.get("PATH", "")))
                 code = self._wait([sys.executable, "-m", *command, *reported], env, to)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hudilab.errors import LabError, PathError
+from hudilab.runtime.environment import take_over_path
 from hudilab.runtime.settings import load_settings
 
 NOTES = ".lessons.json"  # of each copy, the hash of the lesson that it was made from
@@ -24,6 +25,7 @@ CONFIG = Path(__file__).with_name("jupyter")
 def main(arguments: list[str]) -> int:
     """Does not return when all is well: JupyterLab takes this process over."""
     try:
+        take_over_path()
         settings = load_settings()
         # A terminal of JupyterLab then finds `hudilab`, as remedies name it.
         _prepend("PATH", Path(sys.prefix, "bin"))
@@ -33,6 +35,13 @@ def main(arguments: list[str]) -> int:
             print(f"lab: {line}", flush=True)
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:  # the home of another account
+        print(
+            f"lab: cannot read {error.filename} ({error.strerror}); run it as the account that "
+            "owns it, or set HUDILAB_HOME to a folder of your own",
+            file=sys.stderr,
+        )
         return 1
     command = [sys.executable, "-m", "jupyter", "lab", *_own(folder), *opened, *arguments]
     for name in ("MPLBACKEND", "PYTHONOPTIMIZE", "PYTHONSTARTUP"):

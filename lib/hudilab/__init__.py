@@ -61,6 +61,8 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     for module, names in _MODULES.items():
         if name in names:
+            # A kernel of JupyterLab's may have a PYTHONPATH that hides what these modules import.
+            import_module("hudilab.runtime.environment").take_over_path()
             return getattr(import_module(f"hudilab.{module}"), name)
     raise AttributeError(f"module 'hudilab' has no attribute {name!r}")
 

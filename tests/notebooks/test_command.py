@@ -114,11 +114,11 @@ def test_two_runs_do_not_write_one_executed_notebook(
 def test_each_kernel_gets_its_options_and_the_next_one_gets_none_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[tuple[str, str]], fast: bool
 ) -> None:
-    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dmine=1")
+    monkeypatch.setenv("HUDILAB_JAVA_OPTIONS", "-Dmine=1")
     monkeypatch.delenv("RUNTIME_ENV", raising=False)
     monkeypatch.setenv("HUDILAB_LOG_FILE", "restored at the end")
     monkeypatch.setenv("HUDILAB_HOME", str(tmp_path))
-    show = 'import os; print(os.environ["SPARK_SUBMIT_OPTS"])'
+    show = 'import os; print(os.environ["HUDILAB_JAVA_OPTIONS"])'
     cells = [
         nbformat.v4.new_code_cell("rows = 200_000", metadata={"tags": ["parameters"]}),
         nbformat.v4.new_code_cell(show, metadata={"tags": ["result"]}),
@@ -126,4 +126,4 @@ def test_each_kernel_gets_its_options_and_the_next_one_gets_none_of_them(
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "shown.ipynb")
     shown = run_notebooks([str(tmp_path / "shown.ipynb")], given, load_settings(), None)
     assert shown == [f"{FAST_START} -Dmine=1" if fast else "-Dmine=1"]
-    assert os.environ["SPARK_SUBMIT_OPTS"] == "-Dmine=1"
+    assert os.environ["HUDILAB_JAVA_OPTIONS"] == "-Dmine=1"

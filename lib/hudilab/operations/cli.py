@@ -7,6 +7,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from hudilab.errors import LabError
+from hudilab.runtime.environment import take_over_path
+
+try:  # before anything that a module on PYTHONPATH may hide
+    take_over_path()
+except LabError as error:
+    sys.exit(f"hudilab: {error}")
+
 import typer
 
 from hudilab.errors import LabError, not_installed

@@ -26,7 +26,10 @@ from hudilab.errors import LabError, ParameterError, PathError, is_full, root_ca
 from hudilab.lessons.sizes import check_sizes
 from hudilab.operations import kernel
 from hudilab.operations.parameters import defaults, parse
+from hudilab.runtime.environment import JAVA_OPTIONS, take_over
 from hudilab.runtime.java.find import FAST_START
+from hudilab.runtime.java.process import ENDED
+from hudilab.runtime.preflight import check_machine
 from hudilab.runtime.private import private_folder
 from hudilab.runtime.runs import check_asserts
 from hudilab.runtime.settings import Settings
@@ -111,6 +114,8 @@ def run_notebooks(
         sizes = {name: values.get(name, parameters[name]) for name in _SIZES if name in parameters}
         if {"rows", "batches"} <= sizes.keys():
             check_sizes(**sizes)
+    check_machine(settings)
+    take_over(str(values.get("runtime") or settings.runtime))
     folder = (out or settings.home / "executed").absolute()
     _make_folders(folder, notebooks, settings)
     results: list[str] = []
@@ -119,9 +124,9 @@ def run_notebooks(
         executed = folder / notebook.name
         with _alone(executed, settings), _room_for(executed):
             copy_notebook(notebook, executed, exercises=exercises)
-            inherited = os.environ.get("SPARK_SUBMIT_OPTS", "")
+            inherited = os.environ.get(JAVA_OPTIONS, "")
             options = jvm_options(parameters | changed, settings.runtime, inherited)
-            with _inherited(SPARK_SUBMIT_OPTS=options):
+            with _inherited(**{JAVA_OPTIONS: options}):
                 results += _run(executed, changed, settings, timeout, notebook.parent)
     return results
 
@@ -298,6 +303,8 @@ def _explain(failure: _Failure, log: Path, executed: Path, timeout: int) -> str:
         )
     else:
         cause = root_cause(_ANSI.sub("", f"{failure.ename}: {failure.evalue}"))
+        if failure.ename.startswith(("Py4J", "ConnectionRefused")) and (end := _java_end(log)):
+            cause = end
         what = f"cell {failure.cell_index} failed at {_first(failure.source)!r}: {cause}"
         if is_full(cause) and "make room" not in cause:
             what += "; make room on that disk and run it again"
@@ -309,6 +316,12 @@ def _last(log: Path, error: Exception) -> str:
     lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
     words = [line.strip() for line in lines if line.strip() and str(error) not in line]
     return words[-1] if words else str(error)
+
+
+def _java_end(log: Path) -> str:
+    """Return what a session wrote into its log about the end of its JVM; empty if it lives."""
+    lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
+    return next((line.removeprefix(ENDED) for line in lines if line.startswith(f"{ENDED}Java")), "")
 
 
 def _first(source: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import sys
@@ -16,9 +17,11 @@ from hudilab.errors import ConfigError, LabError, as_typed, root_cause
 from hudilab.paths import locate
 from hudilab.runtime.cluster.applications import worker_rows
 from hudilab.runtime.cluster.master import check_cluster
+from hudilab.runtime.environment import ignored, take_over
 from hudilab.runtime.java.find import find_java, java_home_problem
 from hudilab.runtime.java.jars import read_lock, verify
 from hudilab.runtime.places import check_place
+from hudilab.runtime.preflight import check_machine, memory_limit
 from hudilab.runtime.session import open_session
 from hudilab.runtime.settings import Settings, load_settings, project_root
 from hudilab.runtime.spark_conf import needed, session_settings
@@ -90,6 +93,9 @@ def run_checks(with_spark: bool = True, runtime: str = "") -> list[Check]:
     except LabError as error:
         return [*checks, _failed("configuration", error)]
     checks.append(Check("configuration", True, True, settings.notice or f"{settings.source}", ""))
+    checks.append(_tried("machine", lambda: _machine(settings)))
+    line = ignored(os.environ, settings.runtime).rpartition("; ")
+    checks.append(Check("environment", not line[0], False, line[0] or "as it should be", line[2]))
     checks.append(_tried("jars", lambda: _jars(settings)))
     checks += [_tried("warehouse", lambda: _warehouse(settings)), _kafka(settings)]
     if settings.on_cluster:
@@ -157,6 +163,12 @@ def _port(port: int) -> Check:
     return Check("UI port", True, False, f"{port} is free", "")
 
 
+def _machine(settings: Settings) -> str:
+    check_machine(settings)
+    megabytes, what = memory_limit()
+    return f"localhost, disks and open files as needed; {megabytes} MB is {what}"
+
+
 def _jars(settings: Settings) -> str:
     paths = verify(settings.project / "jars", needed(settings))
     return ", ".join(path.name for path in paths)
@@ -195,6 +207,7 @@ def _cluster(settings: Settings) -> str:
 
 
 def _spark(settings: Settings) -> list[Check]:
+    take_over(settings.runtime, quiet=True)  # a check has named what it leaves out
     try:
         spark = open_session(settings, app="doctor", names=False)
     except LabError as error:

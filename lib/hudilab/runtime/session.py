@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Any, cast
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from hudilab.errors import SessionError
+from hudilab.errors import JavaError, SessionError
 from hudilab.runtime.cluster.master import authentication, check_cluster
 from hudilab.runtime.cluster.registration import await_executor, create_session
+from hudilab.runtime.environment import JAVA_OPTIONS, take_over
+from hudilab.runtime.java.find import complaint
 from hudilab.runtime.java.hadoop_defaults import drop_unread_defaults
 from hudilab.runtime.java.jars import verify
-from hudilab.runtime.java.process import environment, java_end, log_file, output_to
+from hudilab.runtime.java.process import environment, java_end, log_file, note_end, output_to
 from hudilab.runtime.places import make_home
+from hudilab.runtime.preflight import check_machine, has_name, memory_limit
 from hudilab.runtime.reader import read_options
 from hudilab.runtime.runs import spark_openers
 from hudilab.runtime.settings import Settings
-from hudilab.runtime.spark_conf import SECRET, catalog_settings, needed, session_settings
+from hudilab.runtime.spark_conf import (
+    MEMORY,
+    SECRET,
+    catalog_settings,
+    needed,
+    overlay,
+    session_settings,
+)
 from hudilab.runtime.submitted import submitted_session
 
 __all__ = ["describe", "open_session"]
@@ -36,16 +50,18 @@ def open_session(
 ) -> SparkSession:
     """Return a session with Hudi on its class path; reuse a live one if its settings match.
 
-    Never downloads: jars come from `jars/`, verified against `jars.lock`. Prints nothing. Under
+    Never downloads: jars come from `jars/`, verified against `jars.lock`. Leaves out what this
+    shell sets for another Spark or Java, and prints nothing but one line that names it. Under
     spark-submit, its class path and settings are checked instead. With `names`, SQL uses the
     settings' metastore, if any; a job must not depend on it.
 
     Raises:
-        JavaError: no suitable Java was found.
+        JavaError: no suitable Java was found, or it does not start.
         JarError: a jar is missing or altered.
-        PathError: the home cannot be written.
-        SessionError: a live session has different static settings, its JVM has ended, or the
-            cluster or the metastore does not answer, or the cluster has no room.
+        PathError: the home cannot be written, or its disk is full.
+        SessionError: a live session has different static settings, its JVM has ended, this machine
+            lacks what Java needs, or the cluster or the metastore does not answer, or the cluster
+            has no room.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return submitted_session(settings, app, names=names)
@@ -56,17 +72,22 @@ def open_session(
     if SparkSession.getActiveSession() is not None:
         # createDataFrame in a foreachBatch makes the stream's clone of the session the active one.
         active = SparkSession.builder.getOrCreate()
-        _refuse_other(active, asked)
+        _refuse_other(active, settings, asked)
         return active
     make_home(settings.home)
     if SparkContext._gateway is None:
+        check_machine(settings)
+        take_over(settings.runtime)
+        if (heap := asked.get(MEMORY)) != overlay(settings).get(MEMORY):
+            limit, what = memory_limit()
+            print(f"hudilab: {what} is {limit} MB, so {MEMORY} is {heap} here", file=sys.stderr)
         (settings.home / "logs").mkdir(parents=True, exist_ok=True)
         os.environ |= environment(settings, app, asked)
     if settings.on_cluster:
         check_cluster(settings, asked)
-    with output_to(log_file()):
+    with output_to(log_file()), _explained_end():
         session = _start(settings, app, asked)
-    _refuse_other(session, asked)
+    _refuse_other(session, settings, asked)
     await_executor(session, settings)
     _check_class_path(session, jars)
     # With the metadata table on, Hudi 1.2 compares that table's schema by identity. If the first
@@ -90,11 +111,13 @@ def _start(settings: Settings, app: str, asked: Mapping[str, str]) -> SparkSessi
     public = SparkConf(loadDefaults=False)
     public.setAll([(key, value) for key, value in asked.items() if not SECRET.search(key)])
     if SparkContext._gateway is None:
-        SparkContext._ensure_initialized(conf=public)
+        _launch(public)
         # A kernel that shuts down waits for its children, 2.5 s for one that ended but is not
         # waited for.
         jvm = cast(Any, SparkContext._gateway).proc
-        Thread(target=jvm.wait, name="hudilab-jvm", daemon=True).start()
+        Thread(target=note_end, args=(jvm,), name="hudilab-jvm", daemon=True).start()
+        if not has_name():
+            _give_a_name()
     if secret := asked.get("spark.authenticate.secret"):
         # Spark looks here first, and would find the secret that an earlier local session generated.
         hadoop = cast(Any, SparkContext._jvm).org.apache.hadoop
@@ -105,6 +128,48 @@ def _start(settings: Settings, app: str, asked: Mapping[str, str]) -> SparkSessi
     for key, value in asked.items():
         builder = builder.config(key, value)
     return create_session(builder, settings)
+
+
+@contextmanager
+def _explained_end() -> Iterator[None]:
+    """Turn the errors of a connection to a JVM that has ended into one that says how it ended."""
+    try:
+        yield
+    except (Py4JError, ConnectionError):
+        if (end := java_end(patience=2)) is None:
+            raise
+        raise SessionError(f"Spark did not start: {end}") from None
+
+
+def _launch(conf: SparkConf) -> None:
+    """Start the JVM.
+
+    Raises:
+        JavaError: it ended at once; the text has its own last words.
+    """
+    before = log_file().stat().st_size  # descriptors 1 and 2 are open on it
+    try:
+        SparkContext._ensure_initialized(conf=conf)
+    except PySparkRuntimeError as error:
+        if error.getErrorClass() != "JAVA_GATEWAY_EXITED":
+            raise
+        with log_file().open("rb") as log:
+            log.seek(before)
+            words = complaint(log.read().decode("utf-8", "replace"))
+        options = " and ".join([JAVA_OPTIONS] * bool(os.environ.get(JAVA_OPTIONS)) + ["conf/"])
+        raise JavaError(
+            f"Java did not start: {words} (log: {log_file()}); fix the option in {options} if it "
+            "is the cause, else check this machine: hudilab doctor"
+        ) from None
+
+
+def _give_a_name() -> None:
+    """Log this account in to Hadoop under a name that stands for its number.
+
+    Hadoop asks the system for the name, and would fail without one.
+    """
+    users = cast(Any, SparkContext._jvm).org.apache.hadoop.security.UserGroupInformation
+    users.setLoginUser(users.createRemoteUser(f"uid{os.getuid()}"))
 
 
 def _check_class_path(spark: SparkSession, jars: Sequence[Path]) -> None:
@@ -121,9 +186,11 @@ def _check_class_path(spark: SparkSession, jars: Sequence[Path]) -> None:
         )
 
 
-def _refuse_other(spark: SparkSession, asked: Mapping[str, str]) -> None:
+def _refuse_other(spark: SparkSession, settings: Settings, asked: Mapping[str, str]) -> None:
+    """Stop if a setting of conf/ is not in force, in a live session or in one of an older JVM."""
     conf = spark.sparkContext.getConf()
-    for key, value in sorted(asked.items()):
+    wanted = read_options(settings.conf_file("spark-defaults.conf")) | dict(asked)
+    for key, value in sorted(wanted.items()):
         if SECRET.search(key):  # must not appear in the error message
             continue
         live = conf.get(key)

@@ -8,16 +8,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hudilab.errors import SessionError
+from hudilab.runtime.cluster.master import megabytes
+from hudilab.runtime.environment import JAVA_OPTIONS
 from hudilab.runtime.groups import CATALOG, METASTORE_GROUP
 from hudilab.runtime.java.class_archive import ARCHIVE, class_path, with_archive
 from hudilab.runtime.java.find import COMPILER
+from hudilab.runtime.preflight import heap_that_fits
 from hudilab.runtime.reader import read_options
 from hudilab.runtime.s3 import older_names, spark_settings
 from hudilab.runtime.settings import Settings
 from hudilab.writer.catalog.metastore import trouble
 
-__all__ = ["SECRET", "catalog_settings", "needed", "overlay", "session_settings"]
+__all__ = ["MEMORY", "SECRET", "catalog_settings", "needed", "overlay", "session_settings"]
 
+MEMORY = "spark.driver.memory"
 # Settings with a matching name never go on a command line.
 SECRET = re.compile(r"(?i)secret|password|token|access[.]?key")
 # Names and locations of credentials that executors get.
@@ -55,6 +59,10 @@ def session_settings(settings: Settings, jars: Sequence[Path]) -> dict[str, str]
     """Return the runtime's Spark settings beyond conf/spark-defaults.conf, without side effects."""
     asked = {"spark.driver.extraClassPath": class_path(jars), **overlay(settings)}
     asked["spark.sql.defaultCatalog"] = CATALOG
+    if memory := asked.get(MEMORY):
+        wanted = megabytes(memory, MEMORY)
+        if (heap := heap_that_fits(wanted)) < wanted:
+            asked[MEMORY] = f"{heap}m"
     asked |= {} if settings.is_local else spark_settings(settings)
     return asked | _cluster(settings, asked) if settings.on_cluster else asked
 
@@ -83,7 +91,7 @@ def catalog_settings(settings: Settings) -> dict[str, str]:
 
 def _compiler() -> str:
     """Return which of Java's compilers the driver was told to use, for its executors."""
-    words = os.environ.get("SPARK_SUBMIT_OPTS", "").split()
+    words = os.environ.get(JAVA_OPTIONS, "").split()
     return " ".join(word for word in words if word.startswith(COMPILER))
 
 

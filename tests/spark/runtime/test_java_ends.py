@@ -72,17 +72,18 @@ def run(home: Path, end: str, wait: str) -> str:
         pytest.param(
             "signal",
             "run_until_end",
-            "Java was killed, as happens if the machine has no memory left",
+            "Java was killed, as happens if no memory is left",
             marks=pytest.mark.deep,
         ),
     ],
 )
 def test_a_stream_says_how_java_ended(tmp_path: Path, end: str, wait: str, how: str) -> None:
     told = run(tmp_path, end, wait).splitlines()
+    remedy = "raise" if end == "memory" else "free memory or lower"
     log = re.escape(f"{tmp_path}/logs/program.log")
     settings = r"\S+/conf/local/spark-defaults\.conf"
     reason = (
-        f"{how}, see the log {log}; raise spark.driver.memory in {settings}, or use smaller "
+        f"{how}, see the log {log}; {remedy} spark.driver.memory in {settings}, or use smaller "
         "batches, and restart the kernel or the job"
     )
     ended = f"StreamError: the stream ended: {reason}: the stream resumes from its checkpoint"

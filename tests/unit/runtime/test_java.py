@@ -190,7 +190,16 @@ def test_none_fits_names_all_in_one_line(tmp_path: Path) -> None:
         ("starting\ngave up\n\tat a.B.c(B.java:1)\n\n", "gave up"),
         ("12:00 ERROR no disk (Main)\n12:01 INFO bye\n", "12:00 ERROR no disk (Main)"),
         ("java.lang.E: x\nCaused by: java.io.IOException: y\n\tat Z", "Caused by: java.io.IOEx"),
-        ("Error: Could not create\nError: A fatal exception has occurred.", "Error: A fatal"),
+        (
+            "Unrecognized VM option 'UseX'\nError: Could not create the Java Virtual Machine.\n"
+            "Error: A fatal exception has occurred. Program will exit.\n",
+            "Unrecognized VM option 'UseX'",
+        ),
+        (
+            "# There is insufficient memory for the Java Runtime Environment to continue.\n"
+            "# An error report file with more information is saved as:\n# /x/hs_err.log\n",
+            "There is insufficient memory for the Java Runtime",
+        ),
         ("Error occurred during initialization of VM\nToo small heap\n", "Too small heap"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 from refusals import refused
 
 from hudilab.errors import SessionError
+from hudilab.runtime.environment import JAVA_OPTIONS
 from hudilab.runtime.groups import Hive
 from hudilab.runtime.java.class_archive import ARCHIVE, class_path
 from hudilab.runtime.java.find import FAST_START, spark_home
@@ -111,7 +112,7 @@ def test_executors_are_told_where_credentials_are_and_never_one(
 def test_executors_get_the_compiler_of_the_driver(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"{FAST_START} -Dmine=1 -XX:TieredStopAtLevel=4")
+    monkeypatch.setenv(JAVA_OPTIONS, f"{FAST_START} -Dmine=1 -XX:TieredStopAtLevel=4")
     options = session_settings(settings, ())["spark.executor.extraJavaOptions"]
     assert f" {FAST_START} -XX:TieredStopAtLevel=4" in options
     assert "-Dmine" not in options

@@ -19,6 +19,7 @@ import typer
 
 from hudilab.errors import ServiceError
 from hudilab.operations.servers.folder import locked, refuse_second, starting
+from hudilab.runtime.environment import for_java
 from hudilab.runtime.java.find import complaint, find_java
 from hudilab.runtime.locks import find
 from hudilab.runtime.settings import Settings
@@ -49,7 +50,10 @@ __all__ = [
 HOST = "127.0.0.1"
 PATIENCE = 60.0  # seconds to wait for a server to answer
 # A small heap and a fast start: a lesson's servers share two cores with Spark.
-JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
+JVM = (
+    *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    *("-Duser.timezone=UTC", "-Duser.language=en", "-Duser.country=US"),
+)
 
 
 class PortTaken(ServiceError):
@@ -174,7 +178,7 @@ def launch(
             stdout=out,
             stderr=subprocess.STDOUT,
             cwd=folder,
-            env=None if env is None else dict(env),
+            env=for_java() if env is None else dict(env),
             pass_fds=[lock],
             start_new_session=True,
         )

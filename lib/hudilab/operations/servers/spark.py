@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hudilab.operations.servers import process
 from hudilab.runtime.cluster.master import CONF
+from hudilab.runtime.environment import for_java
 from hudilab.runtime.java.class_archive import ARCHIVE, archive_options, class_path
 from hudilab.runtime.java.find import complaint, find_java, spark_home
 from hudilab.runtime.java.jars import verify
@@ -65,7 +66,7 @@ def launch(
     command = [str(home / "bin" / "java"), *flags, "-cp", path, f"org.apache.spark.deploy.{kind}"]
     # Executors inherit it: leave out what is meant for a driver, or for another Spark.
     ours = ("SPARK_", "PYSPARK_", "HUDILAB_", "KAFKA_PASSWORD")
-    env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    env = {name: value for name, value in for_java().items() if not name.startswith(ours)}
     env |= {
         "JAVA_HOME": str(home),
         "SPARK_HOME": str(spark_home()),

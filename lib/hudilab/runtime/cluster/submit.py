@@ -26,10 +26,12 @@ from hudilab.runtime.cluster.master import (
     own_master,
 )
 from hudilab.runtime.conf_folder import conf_folder
+from hudilab.runtime.environment import take_over
 from hudilab.runtime.groups import Client
 from hudilab.runtime.java.jars import verify
 from hudilab.runtime.java.process import environment
 from hudilab.runtime.kafka import Access
+from hudilab.runtime.preflight import check_machine
 from hudilab.runtime.private import private_folder, write_private
 from hudilab.runtime.reader import read_options
 from hudilab.runtime.settings import Settings, run_options
@@ -166,6 +168,8 @@ def _command(
     settings: Settings, job: str, arguments: Sequence[str], bundle: Path | None
 ) -> tuple[list[str], dict[str, str]]:
     """Return the command and its environment, after every check that is possible beforehand."""
+    check_machine(settings)
+    take_over(settings.runtime)
     file, words = find_job(job), list(arguments)
     title = file.stem
     groups = [] if bundle else jar_groups(settings)

@@ -24,6 +24,7 @@ __all__ = [
     "archive_options",
     "class_path",
     "make_archive",
+    "quoted",
     "recording_options",
     "with_archive",
     "write_classes",
@@ -58,8 +59,13 @@ def archive_options(archive: Path) -> list[str]:
 def with_archive(options: str, archive: Path) -> str:
     """Return a line of JVM options with those that use the archive, each quoted for Spark."""
     added = [] if "SharedArchiveFile" in options else archive_options(archive)
-    escaped = [one.replace("\\", "\\\\").replace('"', '\\"') for one in added]
-    return " ".join([options, *(f'"{one}"' for one in escaped)]).strip()
+    return f"{options} {quoted(added)}".strip()
+
+
+def quoted(options: Sequence[str]) -> str:
+    """Return a line of JVM options, each in the quotes that Spark reads."""
+    escaped = [one.replace("\\", "\\\\").replace('"', '\\"') for one in options]
+    return " ".join(f'"{one}"' for one in escaped)
 
 
 def make_archive(jars_dir: Path, core: Sequence[Path], java: Java) -> str | None:
@@ -109,11 +115,8 @@ def _dump(java: Java, path: str, classes: Path, archive: Path) -> str:
         *(str(java.home / "bin" / "java"), "-Xshare:dump", "-Xlog:disable", "-Xlog:all=error"),
         *(f"-XX:SharedClassListFile={classes}", f"-XX:SharedArchiveFile={archive}", "-cp", path),
     ]
-    # Java would add the options in these variables.
-    drop = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
-    env = {name: value for name, value in os.environ.items() if name not in drop}
     try:
-        done = run_quietly(command, env=env, timeout=PATIENCE)
+        done = run_quietly(command, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         return f"Java did not finish within {PATIENCE:.0f} s"
     if done.returncode or not archive.is_file():

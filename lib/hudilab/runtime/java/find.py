@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hudilab.errors import JavaError
+from hudilab.runtime.environment import for_java
 
 __all__ = [
     "COMPILER",
@@ -175,17 +176,28 @@ def spark_home() -> Path:
 
 
 def run_quietly(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a program without a terminal until it ends; keep what it prints as text."""
+    """Run a Java program without a terminal until it ends; keep what it prints as text."""
     return subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, errors="replace", **options
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        errors="replace",
+        env=for_java(),
+        **options,
     )
+
+
+# Java's last lines when it does not start: the cause is above them.
+_BESIDE = re.compile(r"(?m)^Error: (?:Could not create the Java|A fatal exception has occ).*\n?")
 
 
 def complaint(text: str) -> str:
     """Return the last error line of a Java program's output, else its last line."""
+    text = _BESIDE.sub("", text)
     told = re.findall(r"(?m)^.*(?:ERROR|FATAL|Exception|[Ee]rror:).*$", text)
     # The JVM reports refused options in two lines.
     told += re.findall(r"(?m)^Error occurred during initialization of VM\n(.+)$", text)
+    told += re.findall(r"(?m)^# (There is insufficient memory .+)$", text)
     # Skip stack frames: they say where, not what.
     told = told or re.findall(r"(?m)^(?!\s*at ).*\S.*$", text)
     return str(told[-1]).strip() if told else "no output"

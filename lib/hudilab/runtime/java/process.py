@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import locale
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,18 +13,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hudilab.runtime.conf_folder import conf_folder
-from hudilab.runtime.java.class_archive import ARCHIVE, with_archive
-from hudilab.runtime.java.find import find_java, spark_home
+from hudilab.runtime.environment import JAVA_OPTIONS
+from hudilab.runtime.java.class_archive import ARCHIVE, quoted, with_archive
+from hudilab.runtime.java.find import complaint, find_java, spark_home
+from hudilab.runtime.preflight import java_flags
 from hudilab.runtime.s3 import older_names
 from hudilab.runtime.settings import Settings
 
-__all__ = ["environment", "java_end", "log_file", "output_to"]
+__all__ = ["ENDED", "environment", "java_end", "log_file", "note_end", "output_to"]
 
-# Exit codes of a JVM: Spark's own for an OutOfMemoryError, and signal 9.
+ENDED = "hudilab: "  # what begins a line of a JVM's log that says how the JVM ended
+# Exit codes of a JVM, what happened and what helps: Spark's own for an OutOfMemoryError, and signal
+# 9, for which a larger heap would be the opposite of a remedy.
 _ENDS = {
-    52: "Java ran out of memory",
-    -9: "Java was killed, as happens if the machine has no memory left",
+    52: ("Java ran out of memory", "raise"),
+    -9: ("Java was killed, as happens if no memory is left", "free memory or lower"),
 }
+# The kernel has ended, or somebody has ended Java.
+_ON_PURPOSE = (0, -signal.SIGTERM, 128 + signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGINT)
 
 
 def environment(settings: Settings, app: str, asked: Mapping[str, str]) -> dict[str, str]:
@@ -45,9 +53,13 @@ def environment(settings: Settings, app: str, asked: Mapping[str, str]) -> dict[
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
     }
     found |= older_names()
-    found["SPARK_SUBMIT_OPTS"] = with_archive(
-        os.environ.get("SPARK_SUBMIT_OPTS", ""), settings.project / "jars" / ARCHIVE
-    )
+    flags = java_flags(settings.home)
+    options = f"{quoted(flags)} {os.environ.get(JAVA_OPTIONS, '')}"
+    found["SPARK_SUBMIT_OPTS"] = with_archive(options, settings.project / "jars" / ARCHIVE)
+    # Java takes the encoding of file names from the locale. One that is not installed here, as ssh
+    # brings it along, and LC_ALL=C are ASCII.
+    if sys.platform == "linux" and locale.getencoding().lower() not in ("utf-8", "utf8"):
+        found["LC_ALL"] = "C.UTF-8"
     if settings.runtime == "LOCAL" or asked.get("spark.driver.host") == "127.0.0.1":
         found["SPARK_LOCAL_IP"] = "127.0.0.1"
     return found
@@ -72,16 +84,26 @@ def java_end(patience: float = 0.0) -> str | None:
         code = int(process.wait(patience))
     except subprocess.TimeoutExpired:
         return None
-    end = _ENDS.get(code, f"Java ended with exit code {code}")
+    end, remedy = _ENDS.get(code, (f"Java ended with exit code {code}", ""))
     log, file = os.environ.get("HUDILAB_LOG_FILE"), os.environ.get("HUDILAB_SPARK_SETTINGS")
     if log:  # a session that the reader opened without open_session has neither
+        if not remedy and Path(log).is_file():
+            end += f" ({complaint(Path(log).read_text('utf-8', 'replace'))})"
         end += f", see the log {log}"
-    if code in _ENDS:
+    if remedy:
         where = f" in {file}" if file else ""
-        end += f"; raise spark.driver.memory{where}, or use smaller batches, and restart"
+        end += f"; {remedy} spark.driver.memory{where}, or use smaller batches, and restart"
     else:
         end += "; restart"
     return f"{end} the kernel or the job"
+
+
+def note_end(jvm: subprocess.Popen[bytes]) -> None:
+    """Wait until a JVM ends; if nobody ended it, write how it ended into its log."""
+    log = log_file()
+    if jvm.wait() not in _ON_PURPOSE and (end := java_end()):
+        with log.open("a", encoding="utf-8") as file:
+            file.write(f"\n{ENDED}{end}\n")
 
 
 @contextmanager
