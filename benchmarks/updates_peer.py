@@ -36,7 +36,7 @@ from spark_peer import (
 )
 
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
-from hudilab.runtime.places import prepare
+from hudilab.runtime.places import prepare, sql_path
 from hudilab.runtime.settings import load_settings
 from hudilab.writer.ledger import BatchLedger
 
@@ -195,9 +195,10 @@ class Peer:
     def tidy(self) -> None:
         """Run the table services that make reads fast."""
         if TYPES.get(self.peer) == "MERGE_ON_READ":
+            path = sql_path(self.spark, self.place.table)
             for operation in ("schedule", "execute"):
                 self.spark.sql(
-                    f"CALL run_compaction(op => '{operation}', path => '{self.place.table}', "
+                    f"CALL run_compaction(op => '{operation}', path => '{path}', "
                     "options => 'hoodie.compact.inline.max.delta.commits=1')"
                 ).collect()
 

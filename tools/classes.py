@@ -19,7 +19,7 @@ OUT = ROOT / "jars" / CLASSES
 # What lessons do: an appended stream, an upserted and compacted table, queries, a procedure.
 TRAINING = """
 from hudilab import BatchLedger, drain, load_settings, open_session, readings_table, sensor_stream
-from hudilab.runtime.places import prepare
+from hudilab.runtime.places import prepare, sql_path
 
 settings = load_settings()
 spark = open_session(settings, app="classes")
@@ -37,7 +37,7 @@ for name, spec in tables.items():
     query = rows.foreachBatch(ledger.write_batch).option("checkpointLocation", place.checkpoint)
     drain(query.start(), batches=12, deadline=300)
     print(spark.read.format("hudi").load(place.table).count())
-    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{place.table}'")
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{sql_path(spark, place.table)}'")
     print(spark.sql(f"SELECT sensor_id, count(*) FROM {name} GROUP BY 1 ORDER BY 1").toPandas())
     spark.sql(f"CALL show_commits(table => '{name}')").show()
 """

@@ -80,3 +80,20 @@ def test_the_exam_has_as_many_questions_as_its_last_line_says() -> None:
     (score,) = [cell.source for cell in cells if "Exercise.count_right()" in cell.source]
     assert score.endswith(f'"of {len(grades)}")')
     assert len(named_exercises(exam)) == len(grades) == 12
+
+
+def test_no_path_enters_sql_as_it_is() -> None:
+    """An apostrophe would end the text, and Hudi's catalog takes a blank for %20: see sql_path."""
+    texts = {
+        path: path.read_text("utf-8").replace('\\"', '"')
+        for folder in ("lib", "tools", "benchmarks", "notebooks")
+        for path in sorted((ROOT / folder).rglob("*.*"))
+        if path.suffix in {".py", ".ipynb"}
+    }
+    found = 0
+    for path, text in texts.items():
+        for given in re.findall(r"(?:LOCATION|path =>|hudi_\w+\()\s*'\{([^}]*)\}", text):
+            found += 1
+            made = re.escape(given) + r" = (?:\w+\.)?sql_path\("
+            assert "sql_path(" in given or re.search(made, text), f"{path.name}: {given}"
+    assert found > 10

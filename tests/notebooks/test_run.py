@@ -1,4 +1,4 @@
-"""Every notebook through `hudilab run`, from another directory, with other sizes."""
+"""Every notebook through `hudilab run`: from another directory, in an odd home, in other sizes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -42,17 +43,27 @@ def hudilab(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
+@pytest.fixture
+def odd_home(tmp_path: Path) -> Iterator[Path]:
+    """A home whose path means something else to SQL, to a shell and in a URI."""
+    home = tmp_path / "o'brien jürgen"
+    home.mkdir()
+    yield home
+    # Nothing was written at the escaped form of the path.
+    assert [path.name for path in tmp_path.iterdir()] == [home.name]
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("name", sorted(set(NOTEBOOKS) - TOGETHER))
-def test_a_notebook_runs_alone(tmp_path: Path, name: str) -> None:
-    done = hudilab(tmp_path, "run", name, "--exercises", "--out", "out dir")
+def test_a_notebook_runs_alone(odd_home: Path, name: str) -> None:
+    done = hudilab(odd_home, "run", name, "--exercises", "--out", "out dir")
     assert done.returncode == 0, done.stderr[-2000:]
     (log,) = re.findall(rf"^{name}\.ipynb: log (.+)$", done.stdout, re.MULTILINE)
     assert "ResolveWriteToStream" in Path(log).read_text("utf-8") or name.startswith("00")
-    others = {path.name for path in (tmp_path / "logs").iterdir()} - {Path(log).name}
+    others = {path.name for path in (odd_home / "logs").iterdir()} - {Path(log).name}
     # What a lesson submits is a program of its own, with a log of its own.
     assert {other.partition("-")[0] for other in others} <= {"sensor_readings", "faults_victim"}
-    assert kept(tmp_path / "out dir") == {f"{name}.ipynb", f"{name}.html"}
+    assert kept(odd_home / "out dir") == {f"{name}.ipynb", f"{name}.html"}
 
 
 def kept(folder: Path) -> set[str]:
@@ -76,16 +87,16 @@ def sizes(rows: int, batches: int) -> list[str]:
     ],
 )
 def test_write_and_inspect_with_other_sizes(
-    tmp_path: Path, table_type: str, rows: int, batches: int, more: tuple[str, ...]
+    odd_home: Path, table_type: str, rows: int, batches: int, more: tuple[str, ...]
 ) -> None:
     given = (*sizes(rows, batches), "-p", "table_type", table_type)
-    done = hudilab(tmp_path, "run", *more, *sorted(TOGETHER), *given, "--out", "out dir")
+    done = hudilab(odd_home, "run", *more, *sorted(TOGETHER), *given, "--out", "out dir")
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines()[-1] == (
         f"hudilab: rows={rows} commits={batches} partitions=3 "
-        f"table=file://{tmp_path}/warehouse/run-t1/lessons/sensor_readings"
+        f"table=file://{odd_home}/warehouse/run-t1/lessons/sensor_readings"
     )
-    out = tmp_path / "out dir"
+    out = odd_home / "out dir"
     assert kept(out) == {f"{name}.{kind}" for name in TOGETHER for kind in ("ipynb", "html")}
     assert "reading the table of notebook 02: " in inspected(out)
 

@@ -19,7 +19,7 @@ from hudilab.lessons.plots import SERIES, describe_pictures
 from hudilab.lessons.sizes import check_sizes
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import Place
-from hudilab.runtime.places import LESSONS, make_home, prepare, reset
+from hudilab.runtime.places import LESSONS, make_home, prepare, reset, sql_path
 from hudilab.runtime.runs import check_asserts, hold
 from hudilab.runtime.s3 import storage_options
 from hudilab.runtime.session import describe, open_session
@@ -86,6 +86,10 @@ class Lab:
     def files(self, uri: str) -> list[str]:
         """Return the files below a folder, as paths relative to it; none if there is no folder."""
         return [file.path for file in list_files(self.spark, uri)]
+
+    def sql_path(self, table: Place | str) -> str:
+        """Return a table's URI for the text of an SQL statement: see `places.sql_path`."""
+        return sql_path(self.spark, table.table if isinstance(table, Place) else table)
 
     def storage_options(self) -> dict[str, str]:
         """Return what readers without Spark need for the warehouse: see `storage_options`."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import os
+import re
+import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -16,7 +20,7 @@ from hudilab.runtime.private import private_folder
 from hudilab.runtime.s3 import check_warehouse, endpoint
 from hudilab.runtime.settings import Settings
 from hudilab.writer.catalog.register import Catalog
-from hudilab.writer.files import delete_tree, exists, file_system, table_properties
+from hudilab.writer.files import delete_tree, exists, table_properties
 from hudilab.writer.spec import TableSpec
 
 __all__ = [
@@ -28,9 +32,12 @@ __all__ = [
     "prepare",
     "register",
     "reset",
+    "sql_path",
     "table_uri",
 ]
 
+# Neither SQL nor Hudi's catalog takes a path of these for another one.
+_LITERAL = re.compile(r"[\w/.:-]*")
 LESSONS = "lessons"  # the database that notebooks may write to and delete from
 
 
@@ -97,16 +104,10 @@ def register(spark: SparkSession, spec: TableSpec, place: Place, name: str) -> s
     The name must be free, or that of an external table: dropping one deletes no files.
 
     Raises:
-        TableError: There is no table, it differs from its spec, the name is taken, or Hudi cannot
-            give names to tables at this path.
+        TableError: There is no table, it differs from its spec, the name is taken, or `sql_path`
+            cannot give a path to SQL.
     """
-    _, path = file_system(spark, place.table)
-    # Hudi 1.2 takes the escaped form of the path for the path itself, and finds nothing there.
-    if path.toUri().getRawPath() != path.toUri().getPath():
-        raise TableError(
-            f"Hudi cannot give a name to {place.table}, because its path has blanks or special "
-            "characters; move the warehouse to a path without them"
-        )
+    location = sql_path(spark, place.table)
     if not exists(spark, f"{place.table}/{PROPERTIES}"):
         raise TableError(f"there is no table at {place.table}; write to it first, then register it")
     differences = spec.conflicts(table_properties(spark, place.table))
@@ -123,10 +124,43 @@ def register(spark: SparkSession, spec: TableSpec, place: Place, name: str) -> s
             )
         spark.sql(f"DROP TABLE {name}")
     properties = ", ".join(f"'{key}' = '{value}'" for key, value in spec.sql_properties().items())
-    location = place.table.replace("\\", "\\\\").replace("'", "\\'")
     statement = f"CREATE TABLE {name} USING hudi TBLPROPERTIES ({properties}) LOCATION '{location}'"
     spark.sql(statement)
     return statement
+
+
+def sql_path(spark: SparkSession, uri: str) -> str:
+    """Return a table's URI for the text of an SQL statement: `LOCATION '...'`, `path => '...'`.
+
+    SQL would end its text at an apostrophe, and Hudi's catalog looks for a table with a blank in
+    its path at `%20`. So a URI with such characters is replaced: the result leads to the same
+    folder, through a link of this process that is removed at its end.
+
+    Raises:
+        TableError: The URI has such characters, and is on S3 or will be in a metastore, which
+            outlives the link.
+    """
+    if _LITERAL.fullmatch(uri):
+        return uri
+    path, lasting = local_path(uri), spark.conf.get("spark.sql.catalogImplementation") == "hive"
+    if path is not None and not lasting:
+        unsafe = next(one for one in (path, *path.parents) if not _LITERAL.fullmatch(one.name))
+        link = f"file://{_link_to(unsafe) / path.relative_to(unsafe)}"
+        if _LITERAL.fullmatch(link):  # not if TMPDIR has such characters too
+            return link
+    raise TableError(
+        f"Hudi cannot give a name to {uri}, because its path has blanks or special characters; "
+        "move the warehouse to a path without them"
+    )
+
+
+@cache
+def _link_to(folder: Path) -> Path:
+    """Return a link to a folder, there or not, in a folder that goes with this process."""
+    made = Path(tempfile.mkdtemp(prefix="hudilab-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)  # the link, not what it leads to
+    (made / "linked").symlink_to(folder)
+    return made / "linked"
 
 
 def catalog_of(spark: SparkSession, settings: Settings, spec: TableSpec, place: Place) -> Catalog:

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from refusals import refused
 from spark.writer.test_kill import ROWS_PER_BATCH, Run
 
 from hudilab.errors import StreamError, TableError
 from hudilab.formats import read_properties
 from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import Place, local_path, locate
-from hudilab.runtime.places import register
+from hudilab.runtime.places import register, sql_path
 from hudilab.runtime.streams import drain
 from hudilab.writer.commits import Commits
 from hudilab.writer.files import exists
@@ -192,23 +193,49 @@ def test_a_name_in_sql_is_given_to_its_own_table_only(spark: SparkSession, place
     assert read(spark, place).count() == 4
 
 
-def test_a_name_for_a_table_at_an_odd_path(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", ["ann's", "o'brien jürgen", 'a % "b" $c~'])
+def test_a_name_for_a_table_at_an_odd_path(
+    spark: SparkSession, tmp_path: Path, folder: str
+) -> None:
     spec, rows = upserts("COPY_ON_WRITE"), sensor_readings(spark, 4, **SIZES)
-    quoted, spaced = (
-        locate("warehouse", "lab", "readings", is_local=True, home=tmp_path / folder)
-        for folder in ("ann's", "ann s")
-    )
-    write(rows, spec, quoted)
-    register(spark, spec, quoted, "odd")
-    assert spark.table("odd").count() == 4
+    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path / folder)
+    write(rows, spec, place)
+    register(spark, spec, place, "odd")
+    spark.sql("DELETE FROM odd WHERE reading_id = 0")
+    spark.sql("UPDATE odd SET temperature = 1 WHERE reading_id = 1")
+    assert read(spark, place).where("temperature = 1").count() == 1
+    assert (spark.table("odd").count(), read(spark, place).count()) == (3, 3)
+    for where in ("table => 'odd'", f"path => '{sql_path(spark, place.table)}'"):
+        assert spark.sql(f"CALL show_commits({where})").count() == 3
     spark.sql("DROP TABLE odd")
-    write(rows, spec, spaced)
-    with pytest.raises(TableError) as caught:
-        register(spark, spec, spaced, "odd")
-    assert str(caught.value) == (
-        f"Hudi cannot give a name to {spaced.table}, because its path has blanks or special "
-        "characters; move the warehouse to a path without them"
+    assert read(spark, place).count() == 3
+    new = sql_path(spark, place.table.replace("readings", "new"))
+    spark.sql(
+        f"CREATE TABLE odd (id INT) USING hudi LOCATION '{new}' TBLPROPERTIES (primaryKey='id')"
     )
+    spark.sql("INSERT INTO odd VALUES (1), (2)")
+    spark.sql("DROP TABLE odd")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [folder]
+    assert (tmp_path / folder / "warehouse" / "lab" / "new" / ".hoodie").is_dir()
+
+
+def test_a_path_for_sql_is_a_link_only_where_it_must_be(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for uri in ("file:///a/b-c_d.e/jürgen", "s3a://bucket/w/run-a.1/lessons/t"):
+        assert sql_path(spark, uri) == uri
+    odd = f"file://{tmp_path}/a b/w"
+    link = sql_path(spark, odd)
+    assert link == sql_path(spark, odd)
+    assert link.endswith("/w")
+    assert Path(link.removeprefix("file://")).parent.resolve() == tmp_path / "a b"
+    with refused(
+        TableError, "s3a://bucket/a b/t", remedy="; move the warehouse to a path without them"
+    ):
+        sql_path(spark, "s3a://bucket/a b/t")
+    monkeypatch.setattr(type(spark.conf), "get", lambda conf, key: "hive")
+    with refused(TableError, odd, remedy="; move the warehouse to a path without them"):
+        sql_path(spark, odd)
 
 
 def test_a_stream_of_decimals_into_a_table_with_changes_is_refused(

@@ -175,10 +175,11 @@ class Rewind:
             return
         there = f"its savepoints are {', '.join(savepoints)}" if savepoints else "it has none"
         if any(commit.instant == self._to for commit in self._commits.newest_first()):
+            table = "'" + self._table.replace("\\", "\\\\").replace("'", "\\'") + "'"
             raise TableError(
                 f"the commit {self._to} of {self._table} has no savepoint, so cleaning may have "
                 f"deleted its files ({there}); make one while they are there: "
-                f"CALL create_savepoint(path => '{self._table}', commit_time => '{self._to}')"
+                f"CALL create_savepoint(path => {table}, commit_time => '{self._to}')"
             )
         raise TableError(
             f"{self._table} has no commit {self._to!r}, and only a savepoint can be returned to: "
