@@ -2,9 +2,10 @@
 
 Two gates run at a time, and each prints its output when it ends. Gates that need no Java come
 first; the book, made of what most others ran, is last. The last lines give the time to run the
-notebooks, and the ten slowest tests and cells. The longest notebooks are left to `make test-deep`.
-`--quick` runs the first stage only. `--gate NAME` runs one gate and passes it all further
-arguments. `--lesson 03` runs one notebook and compares its results with those in git.
+notebooks, the ten slowest tests and cells, and the tests that were skipped, with the reason. The
+longest notebooks are left to `make test-deep`. `--quick` runs the first stage only. `--gate NAME`
+runs one gate and passes it all further arguments. `--lesson 03` runs one notebook and compares its
+results with those in git.
 """
 
 from __future__ import annotations
@@ -95,6 +96,29 @@ def parts(report: Path) -> list[tuple[float, str]]:
     ]
 
 
+def skips(report: Path) -> list[tuple[str, str]]:
+    """Reason and name of each test that was skipped, in a JUnit report of pytest."""
+    if not report.exists():
+        return []
+    return [
+        (str(skipped.get("message")), f"{case.get('classname')}::{case.get('name')}")
+        for case in ElementTree.parse(report).iter("testcase")
+        for skipped in case.iter("skipped")
+        if skipped.get("type") == "pytest.skip"
+    ]
+
+
+def skip_lines(found: list[tuple[str, str]]) -> list[str]:
+    """A line with the count, and one for each reason, with the tests."""
+    reasons: dict[str, list[str]] = {}
+    for reason, name in found:
+        reasons.setdefault(reason, []).append(name)
+    return [
+        f"skipped tests: {len(found)}",
+        *(f"{len(names):8}  {reason}: {', '.join(names)}" for reason, names in reasons.items()),
+    ]
+
+
 def slowest(found: list[tuple[float, str]], count: int = 10) -> list[str]:
     """A line for each of the slowest, the slowest first."""
     return [f"{seconds:8.1f} s  {name}" for seconds, name in sorted(found, reverse=True)[:count]]
@@ -106,6 +130,7 @@ class Run:
     def __init__(self, arguments: Sequence[str] = (), *, at_once: bool = False) -> None:
         """arguments: passed to each gate; at_once: show its output while it runs."""
         self.code, self.found = 0, dict[str, list[tuple[float, str]]]()
+        self.skipped: list[tuple[str, str]] = []
         self._arguments, self._at_once = arguments, at_once
         self._lock, self._running = Lock(), set[subprocess.Popen[bytes]]()
 
@@ -141,6 +166,7 @@ class Run:
                 env["PATH"] = os.pathsep.join((f"{sys.prefix}/bin", os.environ.get("PATH", "")))
                 code = self._wait([sys.executable, "-m", *command, *reported], env, to)
             self.found[name] = parts(report)
+            self.skipped += skips(report)
             printed = log.read_text(encoding="utf-8", errors="replace")
         seconds = time.monotonic() - started
         with self._lock:
@@ -208,6 +234,7 @@ def main(*given: str) -> int:
         print(f"\ngolden cells: {notebooks} notebooks run in {seconds:.0f} s")
     print("\nslowest tests and cells:")
     print("\n".join(slowest([part for found in run.found.values() for part in found])))
+    print("", *skip_lines(run.skipped), sep="\n")
     print(f"\nhudilab: {len(run.found)} gates passed in {time.monotonic() - begun:.0f} s")
     return 0
 

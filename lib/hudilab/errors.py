@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -52,7 +53,8 @@ def as_typed(text: str) -> str:
     That is `hudilab` if the shell finds it, else its path in the virtual environment.
     """
     tool = Path(sys.prefix, "bin", "hudilab")
-    if shutil.which("hudilab") or not tool.is_file():
+    # Path.is_file raises where another account may not look.
+    if shutil.which("hudilab") or not os.path.isfile(tool):  # noqa: PTH113
         return text
     with suppress(OSError, ValueError):
         tool = tool.relative_to(Path.cwd())

@@ -44,6 +44,31 @@ def test_every_sample_is_used() -> None:
 
 
 @pytest.mark.usefixtures("few_plugins")
+def test_skipped_tests_are_counted_with_their_reasons(tmp_path: Path) -> None:
+    tests = """
+import pytest
+@pytest.mark.skipif(True, reason="no root")
+def test_a(): pass
+def test_b(): pytest.skip("no root")
+def test_c(): pytest.skip("no disk")
+def test_d(): pass
+@pytest.mark.xfail
+def test_e(): assert False
+"""
+    (tmp_path / "test_it.py").write_text(tests)
+    report = tmp_path / "report.xml"
+    assert gates.skip_lines(gates.skips(report)) == ["skipped tests: 0"]
+    plain = ("--rootdir", str(tmp_path), "-c", os.devnull, "-p", "no:cacheprovider")
+    done = tool("pytest", "-q", *plain, "--junitxml", str(report), str(tmp_path))
+    assert done.returncode == 0, done.stdout
+    assert gates.skip_lines(gates.skips(report)) == [
+        "skipped tests: 3",
+        "       2  no root: test_it::test_a, test_it::test_b",
+        "       1  no disk: test_it::test_c",
+    ]
+
+
+@pytest.mark.usefixtures("few_plugins")
 def test_the_slowest_parts_are_told(tmp_path: Path) -> None:
     tests = "import time, pytest\n@pytest.mark.parametrize('s', [0, 2, 1])\n"
     (tmp_path / "test_it.py").write_text(tests + "def test_a(s): time.sleep(s / 10)\n")

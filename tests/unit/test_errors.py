@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,18 @@ def test_a_command_that_it_does_not_find_has_its_path(
     assert str(errors.KafkaError(REMEDY)).startswith("start one with: bin/hudilab services start")
     monkeypatch.setattr(sys, "prefix", str(tmp_path))  # a platform without the command
     assert str(errors.KafkaError(REMEDY)) == REMEDY
+
+
+def test_a_remedy_is_typed_where_another_account_may_not_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        monkeypatch.setattr(sys, "prefix", f"{name}/closed/venv")
+        monkeypatch.setenv("PATH", "/usr/bin")
+        Path(name, "closed").mkdir(0o000)
+        user = os.geteuid()
+        try:
+            os.seteuid(user or 65534)
+            assert str(errors.JarError("no jar; run: hudilab jars")) == "no jar; run: hudilab jars"
+        finally:
+            os.seteuid(user)
