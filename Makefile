@@ -6,7 +6,7 @@ BENCH ?= peers
 LOCK := uv export --quiet --frozen --format requirements-txt --no-emit-project --no-annotate --no-header --extra lab
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run lab check test lesson test-deep golden words book bundle bench lock clean
+.PHONY: help setup setup-dev run lab check test lesson test-deep places golden words book bundle bench lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -35,6 +35,9 @@ lesson: setup-dev ## run one notebook and compare its results with those in git:
 test-deep: setup-dev ## the tests and lessons that take minutes; ARGS="-m kills" some of the tests
 	@$(BIN)/python -m pytest tests -m deep --errors-to dist/errors/deep.json $(ARGS)
 	@$(if $(ARGS),,$(BIN)/python tools/gates.py --gate "golden cells of long lessons")
+
+places: ## try fresh clones as another user, in odd paths, without HOME ...: hours; ARGS="user odd-path"
+	@$(PYTHON) tools/places.py $(ARGS)
 
 golden: setup-dev ## run the notebooks and rewrite the outputs kept in git; review the diff
 	@$(BIN)/python tools/golden.py $(ARGS)
