@@ -89,8 +89,8 @@ def test_servers_with_port_9098_ask_for_iam(servers: str) -> None:
     with pytest.raises(KafkaError) as caught:
         client.client_options()
     assert str(caught.value) == (
-        f"{servers} requires IAM, which the Python client does not support; produce with Spark, or "
-        "use the cluster's SASL/SCRAM servers"
+        f"{servers} requires IAM, which the Python client does not support; use Spark's Kafka "
+        "source and sink, or the cluster's SASL/SCRAM servers"
     )
 
 

@@ -83,8 +83,8 @@ class Access:
         """
         if self.iam:
             raise KafkaError(
-                f"{self.servers} requires IAM, which the Python client does not support; produce "
-                "with Spark, or use the cluster's SASL/SCRAM servers"
+                f"{self.servers} requires IAM, which the Python client does not support; use "
+                "Spark's Kafka source and sink, or the cluster's SASL/SCRAM servers"
             )
         options: dict[str, Any] = {"bootstrap.servers": self.servers}
         if self.protocol != "PLAINTEXT":
