@@ -32,7 +32,7 @@ RUNTIME = (ROOT / "requirements.lock").read_text()
 DEV = (ROOT / "requirements-dev.lock").read_text()
 TARGETS = {"help", "setup", "setup-dev", "run", "lab", "test", "test-deep"}
 TARGETS |= {"check", "lesson", "golden", "bundle", "bench", "lock"}
-TARGETS |= {"book", "words", "clean"}
+TARGETS |= {"book", "words", "clean", "places"}
 HASH = f" \\\n    --hash=sha256:{'0' * 64}\n"
 
 
