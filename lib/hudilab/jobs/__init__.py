@@ -113,7 +113,7 @@ def run_on_table(
     """
     # Imported here: slow to load, and not needed to show the help.
     from hudilab.runtime.places import table_uri
-    from hudilab.runtime.session import open_session
+    from hudilab.runtime.session import close_session, open_session
     from hudilab.runtime.settings import load_settings
 
     settings = load_settings()
@@ -132,4 +132,4 @@ def run_on_table(
         else:
             yield "safe now"
     finally:
-        spark.stop()
+        close_session(spark)

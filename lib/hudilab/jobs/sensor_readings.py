@@ -22,7 +22,7 @@ from hudilab.lessons.sizes import check_sizes
 from hudilab.lessons.sources import readings_table, sensor_stream
 from hudilab.paths import Place
 from hudilab.runtime.places import catalog_of, prepare
-from hudilab.runtime.session import open_session
+from hudilab.runtime.session import close_session, open_session
 from hudilab.runtime.settings import load_settings
 from hudilab.runtime.streams import drain, stop_on_signal
 from hudilab.writer.catalog.register import Catalog
@@ -73,7 +73,7 @@ def run(options: Options) -> Iterator[str]:
         catalog.register()
         line = _summary(spark, place)
     finally:
-        spark.stop()
+        close_session(spark)
     yield line
 
 

@@ -23,7 +23,7 @@ from hudilab.paths import Place
 from hudilab.runtime.groups import Consumer
 from hudilab.runtime.kafka import Access, TopicIdentity, access, check_topics, present
 from hudilab.runtime.places import catalog_of, prepare
-from hudilab.runtime.session import open_session
+from hudilab.runtime.session import close_session, open_session
 from hudilab.runtime.settings import Settings, load_settings
 from hudilab.runtime.streams import run_until_end, stop_on_signal
 from hudilab.writer.ledger import BatchLedger
@@ -71,7 +71,7 @@ def run(options: Options) -> None:
     try:
         write(spark, settings, place, options)
     finally:
-        spark.stop()
+        close_session(spark)
 
 
 def write(spark: SparkSession, settings: Settings, place: Place, options: Options) -> None:

@@ -38,7 +38,7 @@ from hudilab.runtime.spark_conf import (
 )
 from hudilab.runtime.submitted import submitted_session
 
-__all__ = ["describe", "open_session"]
+__all__ = ["close_session", "describe", "open_session"]
 
 
 def open_session(
@@ -97,6 +97,12 @@ def open_session(
     jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload")
     drop_unread_defaults(session, s3=any(jar.name.startswith("hadoop-aws") for jar in jars))
     return session
+
+
+def close_session(spark: SparkSession) -> None:
+    """Stop a session, unless its JVM has ended: the error that says so is the one to report."""
+    if java_end() is None:
+        spark.stop()
 
 
 def _start(settings: Settings, app: str, asked: Mapping[str, str]) -> SparkSession:

@@ -15,7 +15,7 @@ from hudilab.jobs.pipeline.source import Source
 from hudilab.paths import Place
 from hudilab.runtime.pipelines import PREFIX, FilePipeline, Pipeline, TablePipeline, TopicPipeline
 from hudilab.runtime.places import catalog_of, prepare
-from hudilab.runtime.session import open_session
+from hudilab.runtime.session import close_session, open_session
 from hudilab.runtime.settings import Settings, load_settings
 from hudilab.runtime.streams import stop_on_signal, until_end
 from hudilab.writer.catalog.register import Catalog
@@ -94,7 +94,7 @@ def opened(name: str, run_id: str) -> Iterator[Running]:
     try:
         yield checked(spark, settings, name, *table)
     finally:
-        spark.stop()
+        close_session(spark)
 
 
 def table_of(settings: Settings, group: Pipeline, run_id: str = "") -> tuple[TableSpec, Place]:
