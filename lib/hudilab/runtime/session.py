@@ -144,7 +144,7 @@ def _explained_end() -> Iterator[None]:
     except (Py4JError, ConnectionError):
         if (end := java_end(patience=2)) is None:
             raise
-        raise SessionError(f"Spark did not start: {end}") from None
+        raise SessionError(f"Spark did not start; {end}") from None
 
 
 def _launch(conf: SparkConf) -> None:
