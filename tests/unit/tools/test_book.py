@@ -117,7 +117,7 @@ def test_a_lesson_says_what_ran_it() -> None:
     ran.metadata[executed.VERSIONS] = executed.versions()
     line = book.shown(ran).cells[1].source
     assert re.search(
-        r"Run with Python 3\.11\.\d+, Spark 3\.5\.7, Hudi 1\.2\.0, Java 17\S*\.$", line
+        r"Run with Python 3\.1[123]\.\d+, Spark 3\.5\.7, Hudi 1\.2\.0, Java 17\S*\.$", line
     )
 
 
