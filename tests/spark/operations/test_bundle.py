@@ -94,7 +94,7 @@ def test_the_manifest_names_every_part(built: Path) -> None:
     assert len(left) == 1
     assert manifest["jars"] == {k: v for k, v in pinned.items() if k not in left}
     assert (manifest["python"], manifest["java"], manifest["spark"]) == (
-        "3.11",
+        f"{sys.version_info[0]}.{sys.version_info[1]}",
         "17",
         version("pyspark"),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -26,8 +27,8 @@ __all__ = ["CREDENTIALS", "chosen_job", "job_run", "permissions", "spark_propert
 
 BUNDLE = "hudilab-bundle.zip"
 LOG_GROUP = "/aws/emr-serverless"
-# In a custom image; EMR 7's own Python is 3.9.
-PYTHON = "/usr/bin/python3.11"
+# The bundle fits the Python that built it, in a custom image; EMR 7's own Python is 3.9.
+PYTHON = f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}"
 # Spark names its consumer groups like this, with a suffix that cannot be known in advance.
 GROUPS = "spark-kafka-source-*"
 _BUCKET = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([\w./-]*[\w-])/?", re.ASCII)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated
 
 import typer
@@ -23,8 +24,8 @@ def job(
     role_arn: Annotated[str, typer.Option(help="ARN of the job's role.")],
     to: To,
     python: Annotated[
-        str, typer.Option(help="Python 3.11: a path in the image, or s3://.../name.tar.gz.")
-    ] = "/usr/bin/python3.11",
+        str, typer.Option(help="The bundle's Python: a path in the image, or s3://.../name.tar.gz.")
+    ] = f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}",
 ) -> None:
     """Print the StartJobRun request, built from the settings for AWS."""
     from hudilab.operations.ship.deploy import job_run
