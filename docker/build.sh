@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install the lab in its own folder: .venv from requirements.lock, the jars of jars/jars.lock, every
 # download held to its hash. The Dockerfile runs it in steps (packages, jars, rest), a layer each;
-# without a step it does all, on any machine with Python 3.11.
+# without a step it does all, on any machine with a Python that the lab supports.
 set -eu
 
 lab=$(cd "$(dirname "$0")/.." && pwd)
@@ -10,7 +10,7 @@ steps=${1:-packages jars rest}
 for step in $steps; do
     case $step in
         packages)
-            "${PYTHON:-python3.11}" tools/bootstrap.py
+            "${PYTHON:-python3}" tools/bootstrap.py
             ;;
         jars)
             # With the archive of classes: sessions start in half the time.

