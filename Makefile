@@ -1,5 +1,8 @@
-# Each target calls one tool; `make help` explains them. Needs Python 3.11 and nothing else.
-PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
+# Each target calls one tool; `make help` explains them. Needs Python 3.11, 3.12 or 3.13 and nothing else.
+# PYTHON=python3.12 chooses one. Without it, whatever python3 is starts the set-up, and hands over to one that fits.
+ANY := command -v python3 || command -v python3.11 || command -v python3.12 || command -v python3.13 || \
+	uv run -q --no-project -p '>=3.11,<3.14' python -c 'import sys; print(sys.executable)' || echo python3
+SETUP = $(if $(PYTHON),"$(PYTHON:~/%=$(HOME)/%)" tools/bootstrap.py,"$$($(ANY))" tools/bootstrap.py --find)
 BIN := .venv/bin
 ARGS ?=
 BENCH ?= peers
@@ -12,12 +15,14 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
 
 setup: ## make .venv from requirements.lock and fetch the core jars (nothing to do: no time)
-	@$(PYTHON) tools/bootstrap.py && $(BIN)/hudilab jars core
+	@$(SETUP) && $(BIN)/hudilab jars core
 
 setup-dev: ## the same, with the tools that the tests need
-	@$(PYTHON) tools/bootstrap.py --dev && $(BIN)/hudilab jars core broker kafka msk s3 s3proxy avro
+	@$(SETUP) --dev && $(BIN)/hudilab jars core broker kafka msk s3 s3proxy avro
 
-run: setup ## write a Hudi table and look into it, headless; ARGS="-p rows 50000" sets parameters
+# The first run skips the archive of classes, which takes longer to build than it saves two lessons.
+run: ## write a Hudi table and look into it, headless; ARGS="-p rows 50000" sets parameters
+	@$(SETUP) && $(BIN)/hudilab jars core $(if $(wildcard jars/core),,--no-archive)
 	@$(BIN)/hudilab run 02_write_hudi_stream 03_inspect_table $(ARGS)
 
 lab: setup ## open JupyterLab on copies of the notebooks, in .lab/notebooks; ARGS="--no-browser" is passed on
@@ -55,7 +60,7 @@ bench: setup ## compare with other sinks, half an hour; BENCH=updates with their
 	@$(BIN)/python benchmarks/$(BENCH).py $(ARGS)
 
 lock: ## resolve pyproject.toml anew into both locks; needs uv (pip install uv)
-	@uv lock --quiet && $(LOCK) -o requirements.lock && $(LOCK) --extra dev --extra book -o requirements-dev.lock && rm uv.lock
+	@uv lock --quiet --fork-strategy fewest && $(LOCK) -o requirements.lock && $(LOCK) --extra dev --extra book -o requirements-dev.lock && rm uv.lock
 
 clean: ## remove .venv and the caches of tools; tables (.lab) and jars stay
 	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache build dist lib/*.egg-info && find lib tests tools -name __pycache__ -prune -exec rm -rf {} +

@@ -79,7 +79,8 @@ def test_every_command_in_a_fresh_clone(tmp_path: Path) -> None:
             if not tool.name.startswith(("java", "mvn", "python", "pip", "hudilab")):
                 (tools / tool.name).unlink(missing_ok=True)
                 (tools / tool.name).symlink_to(tool)
-    (tools / "python3.11").symlink_to(Path(sys.base_prefix) / "bin" / "python3.11")
+    python = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    (tools / python).symlink_to(Path(sys.base_prefix) / "bin" / python)
     assert shutil.which("java", path=str(tools)) is None
     env = {
         "PATH": str(tools),

