@@ -13,7 +13,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from hudilab.errors import StreamError
-from hudilab.writer.files import delete_file, exists, list_files, read_text, write_text
+from hudilab.writer.files import delete_file, denied, exists, list_files, read_text, write_text
 from hudilab.writer.rules import FENCED, covers
 
 __all__ = ["CheckpointFiles", "Fence", "Owner"]
@@ -66,6 +66,12 @@ class CheckpointFiles:
                 f"the checkpoint file {file} is damaged; restore it from a backup, or delete the "
                 "table and the checkpoint together and start again"
             ) from None
+
+    def check_access(self) -> None:
+        """Raise StreamError if the account may not write to an existing checkpoint on a disk."""
+        if found := denied(self.uri, *FOLDERS, "sources", write=True):
+            problem, remedy = found
+            raise StreamError(f"the checkpoint {self.uri} cannot be written: {problem}; {remedy}")
 
     def batches(self, folder: str) -> list[int]:
         """Return the numbers in a folder, ascending: `offsets` (planned) or `commits` (done)."""

@@ -15,6 +15,8 @@ import math
 import re
 from datetime import datetime
 
+from hudilab.errors import TableError
+
 __all__ = ["LONGEST", "NOTICE", "latest", "refusal", "seconds_behind"]
 
 LONGEST = 10.0  # seconds for which a write waits until the clock has passed the newest instant
@@ -37,10 +39,10 @@ def seconds_behind(newest: str, now: str) -> float:
     return (moments[0] - moments[1]).total_seconds() + 0.001
 
 
-def refusal(table: str, newest: str, now: str, zone: str) -> str:
-    """Return why nothing can be written to a table now, and what to do."""
+def refusal(table: str, newest: str, now: str, zone: str) -> TableError:
+    """Return the error that names both times; `zone` is that of the table's instants."""
     shown = _shown(newest)
-    return (
+    return TableError(
         f"the clock is behind the table {table}: the newest instant is {shown}, but the clock "
         f"shows {_shown(now)} ({zone} time), so no reader would ever see the rows of this write; "
         f"set the clock if it is wrong, else start again after {shown}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -14,8 +15,9 @@ from pyspark.sql import SparkSession
 
 from hudilab.errors import StreamError, TableError, root_cause
 from hudilab.formats import BATCH, COVERS, PROPERTIES, QUERY, SHARED, SOURCE
+from hudilab.paths import local_path
 from hudilab.writer.clock import LONGEST, NOTICE, latest, refusal, seconds_behind
-from hudilab.writer.files import delete_tree, exists, file_size, java_class, list_files
+from hudilab.writer.files import delete_tree, denied, exists, file_size, java_class, list_files
 from hudilab.writer.rules import Commit, Stamp
 
 __all__ = ["SERVICES", "Commits", "Slice", "completed"]
@@ -96,6 +98,11 @@ class Commits:
         defaults = self._jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
         asked.putAll(defaults.getGlobalProps())
         asked.putAll(dict(options))
+        markers = f"{self._table}/.hoodie/.temp"
+        if not all(exists(self._spark, f"{markers}/{instant}") for instant in unfinished):
+            # Of a commit whose file was lost later: without markers, Hudi would delete no file of
+            # it, and take those of a table's first commit for committed.
+            asked.put("hoodie.rollback.using.markers", "false")
         ends = time.monotonic() + PATIENCE
         client = self._jvm.org.apache.hudi.DataSourceUtils.createHoodieClient(
             self._jsc, "", self._table, options["hoodie.table.name"], asked
@@ -135,8 +142,21 @@ class Commits:
         """Return whether the table has been created completely."""
         return file_size(self._spark, f"{self._table}/{PROPERTIES}") > 0
 
+    def check_access(self, *, write: bool) -> None:
+        """Raise TableError if the account may not read, or write to, an existing table on a disk.
+
+        Looks at the folders of the table's first level and of its timeline.
+        """
+        local, inside = local_path(self._table), [".hoodie", ".hoodie/timeline"]
+        if write and local is not None and os.access(local, os.R_OK | os.X_OK):
+            inside += [one.name for one in os.scandir(local) if one.is_dir()]
+        if found := denied(self._table, *inside, write=write):
+            verb, (problem, remedy) = "written" if write else "read", found
+            raise TableError(f"the table {self._table} cannot be {verb}: {problem}; {remedy}")
+
     def check_there(self, command: str) -> None:
         """Raise TableError if there is no table; `command` is what was to be done with it."""
+        self.check_access(write=False)
         if not self.is_there():
             raise TableError(
                 f"no Hudi table at {self._table}: .hoodie/hoodie.properties is missing or empty; "
@@ -217,7 +237,7 @@ class Commits:
                 return meta
             # Another writer whose clock is ahead may commit meanwhile, so there is a limit for all.
             if time.monotonic() + seconds > ends:
-                raise TableError(refusal(self._table, newest, now, str(zone.toString())))
+                raise refusal(self._table, newest, now, str(zone.toString()))
             if seconds > NOTICE:
                 print(
                     f"hudilab: the clock is {seconds:.1f} s behind the newest instant of "

@@ -6,6 +6,9 @@ Each call into the JVM takes a millisecond, and to read a file takes eight of th
 from __future__ import annotations
 
 import os
+import pwd
+import shlex
+import stat
 from collections.abc import Iterator
 from contextlib import closing
 from errno import ELOOP
@@ -23,6 +26,7 @@ __all__ = [
     "FileInfo",
     "delete_file",
     "delete_tree",
+    "denied",
     "exists",
     "file_size",
     "file_system",
@@ -78,6 +82,45 @@ def file_size(spark: SparkSession, uri: str) -> int:
         if "FileNotFoundException" not in str(error.java_exception.getClass().getName()):
             raise
         return -1
+
+
+def denied(uri: str, *inside: str, write: bool) -> tuple[str, str] | None:
+    """Return which folder on this disk the account may not read or write, and what to do.
+
+    Args:
+        inside: Folders in it that are looked at, too; what is not there is left out.
+    """
+    if (local := local_path(uri)) is None:
+        return None
+    for folder in (local, *(local / name for name in inside)):
+        # A folder below one that cannot be entered seems not to be there.
+        there = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
+        needed = (os.W_OK if write else os.R_OK) if there == folder else 0
+        if os.path.isdir(there) and not os.access(there, needed | os.X_OK):  # noqa: PTH112 - no error
+            return _whose(there, write)
+    return None
+
+
+def _whose(folder: Path, write: bool) -> tuple[str, str]:
+    found, me = folder.stat(), _account(os.geteuid())
+    owner = _account(found.st_uid)
+    if write and os.statvfs(folder).f_flag & os.ST_RDONLY:
+        return f"{folder} is on a file system that is mounted read-only", "mount it writable"
+    if owner == me:
+        mode = f"{stat.S_IMODE(found.st_mode):04o}"
+        return f"{folder} has mode {mode}", f"run: chmod u+rwx {shlex.quote(str(folder))}"
+    return (
+        f"{folder} belongs to {owner}, and {me} may not {'write to' if write else 'read'} it",
+        f"run this as {owner}, or have {owner} grant {me} access",
+    )
+
+
+def _account(number: int) -> str:
+    """Return the name of an account; its number if it has none, as in many containers."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
 
 
 def delete_file(spark: SparkSession, uri: str) -> bool:

@@ -124,6 +124,8 @@ class BatchLedger:
         self._seen: set[str] = set()  # commits whose locks were looked at, of a shared table
         self._stamp: Stamp | None = None  # of the newest batch; what its commit counts:
         self._counts: dict[str, str] = {}
+        self._table.check_access(write=True)
+        self._checkpoint.check_access()
         self._check()
         self._check_groups()
 
@@ -131,7 +133,7 @@ class BatchLedger:
         """Write a micro-batch to the table once; pass this method to `foreachBatch`."""
         try:
             self._write(batch, batch_id)
-        except Exception as error:
+        except Exception as error:  # of Spark, Java or the lab: only explained, and raised again
             if self._shared and "HoodieLockException" in str(error):
                 raise StreamError(lock_held(self._place.table, self._sharing)) from error
             raise
@@ -152,7 +154,7 @@ class BatchLedger:
                 writer.mode("append").save(self._place.table)
                 self._services.start(services, options)
                 return
-            except Exception as error:
+            except Exception as error:  # raised again, unless a shared table has the batch
                 if row := refused_row(self._place.table, str(error)):
                     raise TableError(row) from error
                 # The other driver's work can stop Hudi before the fence does.

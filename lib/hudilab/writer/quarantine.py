@@ -49,6 +49,7 @@ class Quarantine:
         self._newest: Stamp | None = None
         self._known = False  # whether `_newest` is the newest stamp of this stream
         self._cached: DataFrame | None = None
+        self._commits.check_access(write=True)
         if not self._commits.is_there():
             return
         if differences := self._spec.conflicts(table_properties(spark, self.table)):

@@ -390,6 +390,22 @@ def test_a_commit_whose_file_a_power_cut_left_empty(spark: SparkSession, place: 
     assert Commits(spark, place.table).count() == 2
 
 
+def test_the_first_commit_whose_file_a_power_cut_left_empty(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its markers are gone: Hudi would leave its files, and take them for committed ones."""
+    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    readings = sensor_stream(spark, rows_per_batch=20, rows=40, **SIZES)
+    ledger = BatchLedger(spark, SPEC, place, SOURCE, 2)
+    writer = readings.writeStream.foreachBatch(ledger.write_batch).trigger(availableNow=True)
+    drain(writer.option("checkpointLocation", place.checkpoint).start(), deadline=120)
+    assert rows(spark, place) == 20
+    crash_before_last_note(place)
+    empty_last_commit(place).unlink()
+    run(spark, place)
+    assert rows(spark, place) == 40
+
+
 def test_a_commit_whose_file_is_cut_off(spark: SparkSession, place: Place) -> None:
     crash_before_last_note(place)
     newest = empty_last_commit(place)

@@ -87,7 +87,10 @@ class Rewind:
         return lines
 
     def check_safe(self) -> None:
-        """Refuse while a writer is alive, or may be, or the clock is behind the table."""
+        """Refuse while a writer may be alive, or if account or clock do not allow a write."""
+        self._commits.check_access(write=True)
+        for files in self._checkpoints:
+            files.check_access()
         self._commits.await_clock()
         running = {str(query.id) for query in self._spark.streams.active}
         for query, files in self._queries.items():
@@ -106,7 +109,7 @@ class Rewind:
         """Take the table back, then each checkpoint; return a line for each.
 
         Raises:
-            TableError: A writer is alive, or may be, or the clock is behind the table.
+            TableError: A writer may be alive, or account or clock do not allow a write.
         """
         self.check_safe()
         lines = [self.restore_table()]
@@ -279,7 +282,9 @@ def _restores_to(utils: Any, meta: Any, instant: Any) -> str:
     """Return the savepoint of a restore that was cut off; empty if it was not planned yet."""
     try:
         return str(utils.getRestorePlan(meta, instant).getSavepointToRestoreTimestamp())
-    except Py4JJavaError:
+    except Py4JJavaError as error:
+        if "EOFException" not in str(error):  # its file is not empty
+            raise
         return ""
 
 

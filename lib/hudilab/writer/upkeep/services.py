@@ -88,8 +88,9 @@ class TableServices:
     def check_safe(self, *services: str) -> None:
         """Refuse to run beside a writer that takes no lock, or one that updates what is merged.
 
-        And while the clock is behind the table.
+        And if the account may not write to the table, or the clock is behind it.
         """
+        self._commits.check_access(write=True)
         newest = self._newest_write(to_write=True)
         again = " ".join((f"hudilab tidy {self._table}", *(f"--{name}" for name in services)))
         if newest is not None and not self._stopped:
