@@ -204,7 +204,10 @@ def try_pipeline(settings: Settings, name: str, group: Mapping[str, str]) -> tup
     if done.returncode or not found:
         lines = (done.stderr or done.stdout).splitlines()
         # A program that is killed has no last words.
-        killed = f"hudilab stream {name} --check ended with exit code {done.returncode}; try again"
-        raise ConfigError(lines[-1].removeprefix("hudilab: ") if lines else killed)
+        raise ConfigError(
+            lines[-1].removeprefix("hudilab: ")
+            if lines
+            else f"hudilab stream {name} --check ended with exit code {done.returncode}; try again"
+        )
     rows, keys = (int(number.replace(",", "")) for number in found.groups())
     return rows, keys
