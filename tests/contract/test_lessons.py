@@ -88,7 +88,7 @@ def test_no_path_enters_sql_as_it_is() -> None:
         path: path.read_text("utf-8").replace('\\"', '"')
         for folder in ("lib", "tools", "benchmarks", "notebooks")
         for path in sorted((ROOT / folder).rglob("*.*"))
-        if path.suffix in {".py", ".ipynb"}
+        if path.suffix in {".py", ".ipynb"} and ".ipynb_checkpoints" not in path.parts
     }
     found = 0
     for path, text in texts.items():
