@@ -189,8 +189,11 @@ def _assigned(cell: str) -> set[str]:
 
 
 def _show_pictures() -> None:
-    """Show pictures in the notebook although MPLBACKEND names a window, or nothing at all."""
+    """Show pictures in the notebook although MPLBACKEND names a window, or nothing at all.
+
+    Without a screen, matplotlib has replaced a window's backend by another name.
+    """
     shell, chosen = get_ipython(), os.environ.get("MPLBACKEND", "")
-    outside = not chosen.startswith("module://") and chosen.lower() == get_backend().lower()
-    if outside and shell and getattr(shell, "kernel", None):
+    inside = get_backend().lower().startswith(("module://", "inline", "ipympl", "widget"))
+    if shell and getattr(shell, "kernel", None) and not (inside or chosen.startswith("module://")):
         shell.enable_matplotlib("inline")
