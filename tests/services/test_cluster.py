@@ -152,7 +152,9 @@ def test_a_process_that_ends_says_why(alone: Settings, monkeypatch: pytest.Monke
     monkeypatch.setattr(process, "JVM", ("-XX:+NoSuchFlag",))
     with pytest.raises(ServiceError) as caught:
         start_cluster(alone)
-    assert str(caught.value).startswith("Spark's master exited with code 1: Error: ")
+    assert str(caught.value).startswith(
+        "Spark's master exited with code 1: Unrecognized VM option "
+    )
     assert str(caught.value).endswith(f"; see {alone.home}/services/cluster/master.log")
     assert find_cluster(alone) is None
 
