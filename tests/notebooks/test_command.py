@@ -53,7 +53,7 @@ def test_a_run_is_seen_by_the_watch(sample: Path, monkeypatch: pytest.MonkeyPatc
         with pytest.raises(SystemExit) as caught:
             cli.main()
     assert not caught.value.code
-    assert any("ipykernel" in command for command in processes)
+    assert any("kernel.py" in command for command in processes)
 
 
 def run_slow(home: Path, *arguments: str) -> subprocess.Popen[str]:

@@ -167,7 +167,7 @@ def in_shell(kinds: str, script: str) -> Iterator[str]:
     yield from ("bash", "-c", f'{script} && exec "$@"', "bash")
 
 
-@pytest.mark.parametrize("line", ["", "10.1.2.3 localhost", "::1 localhost"])
+@pytest.mark.parametrize("line", ["", "10.1.2.3 localhost"])
 def test_a_machine_without_localhost(tmp_path: Path, line: str) -> None:
     hosts, home = tmp_path / "hosts", tmp_path / "home"
     hosts.write_text(f"{line}\n")
@@ -184,14 +184,13 @@ def test_a_loopback_that_is_down(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limit", "named", "remedy"),
     [
-        ("-Hn 256 -Sn 256", "256 open files", "ulimit -Hn"),
+        ("-n 256", "256 open files", "ulimit -Hn"),
         ("-v 2000000", "1953 MB of addresses", "ulimit -v unlimited"),
     ],
 )
 def test_a_limit_of_the_shell(tmp_path: Path, limit: str, named: str, remedy: str) -> None:
-    script = "; ".join(f"ulimit {one}" for one in re.findall(r"-\w+ \d+", limit))
     home = tmp_path / "home"
-    done = run(home, "bash", "-c", f'{script}; exec "$@"', "bash")
+    done = run(home, "bash", "-c", f'ulimit {limit}; exec "$@"', "bash")
     check_refused(done, home, named, remedy=remedy)
 
 

@@ -151,7 +151,10 @@ def test_a_python_that_skips_asserts_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_cannot_start_is_one_line_with_its_last_words(tmp_path: Path) -> None:
-    (tmp_path / "ipykernel.py").write_text("raise ImportError('this is no ipykernel')")
+    # A module that hides an installed one would be left out of PYTHONPATH.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nif 'kernel.py' in ''.join(sys.orig_argv): sys.exit('this is no kernel')\n"
+    )
     done = run(tmp_path / "home", notebook(tmp_path), PYTHONPATH=str(tmp_path))
-    words = "nb.ipynb: the kernel did not start: ImportError: this is no ipykernel; see the log "
+    words = "nb.ipynb: the kernel did not start: SystemExit: this is no kernel; see the log "
     assert words in one_line(done)
