@@ -58,6 +58,8 @@ def test_a_command_on_the_table(home: Path, place: Place, command: tuple[str, st
     assert NOBODY is not None
     folder = Path(place.table.removeprefix("file://"))
     before = sorted(folder.rglob("*"))
+    # The session of the tests has set its own log file, and others.
+    env = {key: value for key, value in os.environ.items() if not key.startswith("HUDILAB_")}
     done = subprocess.run(
         [
             "setpriv",
@@ -68,7 +70,7 @@ def test_a_command_on_the_table(home: Path, place: Place, command: tuple[str, st
             *command,
             str(folder),
         ],
-        env=os.environ | {"HUDILAB_HOME": str(home), "HOME": str(home)},
+        env=env | {"HUDILAB_HOME": str(home), "HOME": str(home)},
         capture_output=True,
         text=True,
         timeout=300,
