@@ -266,6 +266,8 @@ def _run(
     except (PapermillExecutionError, DeadKernelError, CellTimeoutError) as error:
         failure = error
     except OSError as error:
+        if is_full(str(error)):
+            raise
         raise NotebookFailed(
             f"{executed.name}: the run stopped: {error}; see the log {log}, and check memory and "
             "disk with: hudilab doctor"
