@@ -126,8 +126,7 @@ def test_a_closed_tab_ends_its_kernel(lab: tuple[str, str, Path]) -> None:
         page = browser.new_page()
         page.goto(f"{address}/lab/tree/closed.ipynb?token={token}&reset")
         wait_for(lambda: connected(address, token, "closed.ipynb"), 60, "a kernel")
-        page.get_by_role("menuitem", name="File", exact=True).click()
-        page.get_by_role("menuitem", name="Close Tab", exact=True).click()
+        page.locator("#jp-main-dock-panel .lm-mod-current .lm-TabBar-tabCloseIcon").click()
         wait_for(lambda: not connected(address, token, "closed.ipynb"), 30, "its end")
         assert api(address, token, "kernels") == []
 
