@@ -22,7 +22,7 @@ def show_streams_as_columns() -> None:
     formatters["text/plain"].for_type(
         DataFrame,
         lambda frame, printer, _: printer.text(
-            columns_of(frame) if frame.isStreaming else repr(frame)
+            columns_of(frame) if frame.isStreaming else repr(frame).rstrip()
         ),
     )
     formatters["text/html"].for_type(
