@@ -29,8 +29,9 @@ FILES = 20  # per commit
 SPARK = """
 import sys
 from hudilab import load_settings, open_session
+from hudilab.runtime.places import sql_path
 spark = open_session(load_settings(), app="inspect")
-table = sys.argv[1]
+table = sql_path(spark, sys.argv[1])
 spark.catalog.createTable("looked_at", path=table, source="hudi")
 for what in ("show_timeline", "show_commits", "show_fsview_latest"):
     found = spark.sql(f"CALL {what}(table => 'looked_at', limit => 1000000)").collect()

@@ -92,8 +92,9 @@ def test_no_path_enters_sql_as_it_is() -> None:
     }
     found = 0
     for path, text in texts.items():
-        for given in re.findall(r"(?:LOCATION|path =>|hudi_\w+\()\s*'\{([^}]*)\}", text):
+        texts_of_sql = re.findall(r"(?:LOCATION|path =>|hudi_\w+\()\s*'\{([^}]*)\}", text)
+        for given in texts_of_sql + re.findall(r"createTable\([^=]*path=(.+?), source=", text):
             found += 1
-            made = re.escape(given) + r" = (?:\w+\.)?sql_path\("
+            made = rf"\b{re.escape(given)}(?:, \w+)? = (?:\w+\.)?sql_path\("
             assert "sql_path(" in given or re.search(made, text), f"{path.name}: {given}"
-    assert found > 10
+    assert found > 20
