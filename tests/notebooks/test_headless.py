@@ -144,10 +144,12 @@ def test_what_a_user_keeps_for_other_kernels_has_no_say(tmp_path: Path) -> None:
     assert any("image/png" in output.get("data", {}) for output in drawn.outputs)
 
 
-def test_a_python_that_skips_asserts_is_refused(tmp_path: Path) -> None:
-    line = one_line(run(tmp_path / "home", notebook(tmp_path), PYTHONOPTIMIZE="1"))
-    assert "PYTHONOPTIMIZE=1 makes Python skip each assert" in line
-    assert list((tmp_path / "home").iterdir()) == []
+def test_the_asserts_of_a_lesson_run_in_a_shell_whose_python_skips_them(tmp_path: Path) -> None:
+    done = run(tmp_path / "home", notebook(tmp_path, "assert rows == 2"), PYTHONOPTIMIZE="1")
+    assert done.returncode == 1
+    ignored, failed = done.stderr.splitlines()
+    assert ignored.startswith("hudilab: ignored PYTHONOPTIMIZE of this shell")
+    assert "failed at 'assert rows == 2': AssertionError" in failed
 
 
 def test_a_kernel_that_cannot_start_is_one_line_with_its_last_words(tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ from hudilab.runtime.java.find import FAST_START
 from hudilab.runtime.java.process import ENDED
 from hudilab.runtime.preflight import check_machine
 from hudilab.runtime.private import private_folder
-from hudilab.runtime.runs import check_asserts
 from hudilab.runtime.settings import Settings
 
 __all__ = [
@@ -103,9 +102,7 @@ def run_notebooks(
             another run is writing the same executed notebook.
         PathError: a folder cannot be created.
         NotebookFailed: a cell failed, or the kernel; the notebooks after it do not run.
-        SessionError: Python is set to skip the lessons' checks.
     """
-    check_asserts()
     notebooks = [find_notebook(name, settings.project) for name in names]
     known = [defaults(notebook) for notebook in notebooks]
     union = {name: value for parameters in known for name, value in parameters.items()}

@@ -60,6 +60,7 @@ DROPPED = {
     "JAVA_TOOL_OPTIONS": "the same; and a locale, with which Hudi writes other file names",
     "JDK_JAVA_OPTIONS": "the same",
     "BASH_ENV": "a script that runs before Spark's own, and could set all of these again",
+    "PYTHONOPTIMIZE": "Python would skip each assert, and with it a lesson's checks",
     "PYTHONHASHSEED": "a word's hash would differ between Python workers",
     "ARROW_PRE_0_15_IPC_FORMAT": "a format of Arrow that Spark 3.5 refuses",
 }
