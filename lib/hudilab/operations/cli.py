@@ -70,8 +70,13 @@ def jars(
 ) -> None:
     """Fetch and verify the jars of the given groups (default: core)."""
     from hudilab.runtime.java.fetch import fetch
+    from hudilab.runtime.preflight import problems
 
-    folder, wanted = _settings().project / "jars", groups or ["core"]
+    settings, wanted = _settings(), groups or ["core"]
+    folder = settings.project / "jars"
+    # The set-up ends here, so it ends with what would keep a session from starting.
+    for problem in problems(settings.home):
+        print(f"hudilab: {problem}", file=sys.stderr)
     paths = fetch(folder, wanted)
     for path in paths:
         print(f"verified {path}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -148,3 +151,13 @@ def test_remedies_type_each_command_as_it_must_be_typed() -> None:
     assert {"load", "stream"} <= names.keys()
     for name in names:
         assert errors._COMMAND.sub("here ", f"run: hudilab {name} x") == f"run: here {name} x"
+
+
+def test_the_set_up_ends_with_what_this_shell_lacks(tmp_path: Path) -> None:
+    line = "ulimit -Sn 256; ulimit -Hn 256; exec hudilab jars core --no-archive"
+    env = os.environ | {"HUDILAB_HOME": str(tmp_path)}
+    env["PATH"] = os.pathsep.join((f"{sys.prefix}/bin", env["PATH"]))
+    done = subprocess.run(["bash", "-c", line], env=env, capture_output=True, text=True, check=True)
+    assert "verified " in done.stdout
+    assert done.stderr.startswith("hudilab: this shell allows a process 256 open files")
+    assert done.stderr.endswith("check with: ulimit -Hn\n")
