@@ -42,9 +42,9 @@ def shortened(text: str, home: Path) -> str:
     folders = {str(one) for path in (home, ROOT) for one in (path, path.resolve())}
     for folder in sorted(folders, key=len, reverse=True):
         text = text.replace(folder, "/...")
+    text = text.replace(f"{Path.home()}/", "~/")  # before the folder that it may be in
     temporary = re.escape(tempfile.gettempdir())
-    text = re.sub(rf"{temporary}/[\w.-]+", "/...", text)
-    return text.replace(f"{Path.home()}/", "~/")
+    return re.sub(rf"{temporary}/[\w.-]+", "/...", text)
 
 
 def versions() -> dict[str, str]:
