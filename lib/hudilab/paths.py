@@ -10,7 +10,15 @@ from pathlib import Path
 
 from hudilab.errors import PathError
 
-__all__ = ["Place", "checkpoint_of_table", "leads_back", "local_path", "locate", "rewrite_scheme"]
+__all__ = [
+    "Place",
+    "check_run_id",
+    "checkpoint_of_table",
+    "leads_back",
+    "local_path",
+    "locate",
+    "rewrite_scheme",
+]
 
 _S3 = ("s3", "s3n", "s3a")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -183,6 +191,11 @@ def _check_names(database: str, table: str, run_id: str) -> None:
                 f"{key}={name!r} is not a valid name; use letters, digits and _, not starting with "
                 f"a digit, and not {_CHECKPOINTS}"
             )
+    check_run_id(run_id)
+
+
+def check_run_id(run_id: str) -> None:
+    """Raise PathError for a run_id that cannot name a folder; empty is none."""
     if run_id and not _RUN_ID.fullmatch(run_id):
         raise PathError(
             f"parameter run_id={run_id!r} is not a valid directory name; use 1 to 64 letters, "

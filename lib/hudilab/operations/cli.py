@@ -109,9 +109,10 @@ def run(
     ] = False,
 ) -> None:
     """Run notebooks headless with papermill."""
+    from hudilab.operations.parameters import split_pairs
     from hudilab.operations.runner import run_notebooks
 
-    pairs = [(name, value) for name, _, value in (text.partition("=") for text in parameter or [])]
+    pairs = split_pairs(parameter or ())
     for line in run_notebooks(notebooks, pairs, _settings(), out, timeout, exercises):
         print(line)
 
@@ -264,8 +265,10 @@ def join_pairs(arguments: list[str]) -> list[str]:
     for argument in rest:
         joined.append(argument)
         if argument in ("-p", "--parameter"):
-            name = next(rest, "")
-            joined.append(name if "=" in name else f"{name}={next(rest, '')}")
+            name, value = next(rest, ""), None
+            if "=" not in name:
+                value = next(rest, None)
+            joined.append(name if value is None else f"{name}={value}")
     return joined
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from hudilab.errors import ParameterError
 
-__all__ = ["defaults", "parse"]
+__all__ = ["defaults", "parse", "split_pairs"]
 
 _TYPES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
@@ -63,6 +63,17 @@ def _literal(line: ast.stmt) -> tuple[str, Any]:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 return name, ast.literal_eval(value)
     return "", None
+
+
+def split_pairs(texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Split `NAME=VALUE` texts; ParameterError for one without a value."""
+    pairs = []
+    for text in texts:
+        name, given, value = text.partition("=")
+        if not given:
+            raise ParameterError(f"parameter {name!r} has no value; write it as: -p NAME VALUE")
+        pairs.append((name, value))
+    return pairs
 
 
 def parse(given: Iterable[tuple[str, str]], known: Mapping[str, Any], where: str) -> dict[str, Any]:

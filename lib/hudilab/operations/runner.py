@@ -26,12 +26,13 @@ from hudilab.errors import LabError, ParameterError, PathError, is_full, root_ca
 from hudilab.lessons.sizes import check_sizes
 from hudilab.operations import kernel
 from hudilab.operations.parameters import defaults, parse
+from hudilab.paths import check_run_id
 from hudilab.runtime.environment import JAVA_OPTIONS, take_over
 from hudilab.runtime.java.find import FAST_START
 from hudilab.runtime.java.process import ENDED
 from hudilab.runtime.preflight import check_machine
 from hudilab.runtime.private import private_folder
-from hudilab.runtime.settings import Settings
+from hudilab.runtime.settings import Settings, load_settings
 
 __all__ = [
     "NotebookFailed",
@@ -57,7 +58,7 @@ _PAGE = """{%- extends "index.html.j2" -%}
 {%- endblock data_png %}
 """
 _PREDICTION = "prediction"  # its check may share a cell with code that later cells need
-_SIZES = ("rows", "batches", "sensors", "tickers", "seed", "trigger_seconds")
+_SIZES = ("rows", "batches", "sensors", "tickers", "seed", "trigger_seconds", "table_type")
 
 
 class NotebookFailed(LabError):
@@ -111,6 +112,9 @@ def run_notebooks(
         sizes = {name: values.get(name, parameters[name]) for name in _SIZES if name in parameters}
         if {"rows", "batches"} <= sizes.keys():
             check_sizes(**sizes)
+    check_run_id(str(values.get("run_id", "")))
+    if runtime := values.get("runtime"):
+        load_settings(str(runtime))
     check_machine(settings)
     take_over(str(values.get("runtime") or settings.runtime))
     folder = (out or settings.home / "executed").absolute()

@@ -28,8 +28,14 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (["-p", "row", "5"], f"nb.ipynb: unknown parameter 'row'; {THERE}"),
         (["-p", "rows", "ten"], f"nb.ipynb: rows='ten' is not a whole number; {THERE}"),
-        (["-p", "rows"], f"nb.ipynb: rows='' is not a whole number; {THERE}"),
-        (["-p"], f"nb.ipynb: unknown parameter ''; {THERE}"),
+        (["-p", "rows"], "parameter 'rows' has no value; write it as: -p NAME VALUE"),
+        (["-p", "run_id"], "parameter 'run_id' has no value; write it as: -p NAME VALUE"),
+        (["-p"], "parameter '' has no value; write it as: -p NAME VALUE"),
+        (
+            ["-p", "run_id", "../x"],
+            "parameter run_id='../x' is not a valid directory name; use 1 to 64 letters, digits, "
+            "'_', '-' and '.', not starting with '.' or '_', and without '..'",
+        ),
         (["-p", "rows", "5", "-p", "rows=6"], f"nb.ipynb: rows is given twice; {THERE}"),
         (["-p", "rows", "-1"], f"rows=-1 is less than 1; {REMEDY}"),
         (["-p", "rows", "0"], f"rows=0 is less than 1; {REMEDY}"),
@@ -137,8 +143,8 @@ def test_a_folder_that_cannot_take_the_result(
         (["-p", "rows=5", "nb"], ["-p", "rows=5", "nb"]),
         (["-p", "run_id", "a=b"], ["-p", "run_id=a=b"]),
         (["--parameter", "a", "1", "-p", "b", "-p"], ["--parameter", "a=1", "-p", "b=-p"]),
-        (["-p", "rows"], ["-p", "rows="]),
-        (["-p"], ["-p", "="]),
+        (["-p", "rows"], ["-p", "rows"]),
+        (["-p"], ["-p", ""]),
         (["--parameter=rows=5"], ["--parameter=rows=5"]),
     ],
 )
