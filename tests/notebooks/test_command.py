@@ -32,7 +32,7 @@ def test_good_parameters_start_a_kernel_from_any_directory(sample: Path) -> None
     elsewhere.mkdir()
     command = [str(Path(sys.executable).with_name("hudilab")), "run", "../nb.ipynb"]
     done = subprocess.run(
-        [*command, "-p", "rows", "7", "-p", "run_id=a=b", "--parameter", "batches", "7"],
+        [*command, "-p", "rows", "7", "-p", "run_id=a.b", "--parameter", "batches", "7"],
         cwd=elsewhere,
         env=dict(os.environ),
         capture_output=True,
@@ -41,7 +41,7 @@ def test_good_parameters_start_a_kernel_from_any_directory(sample: Path) -> None
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "rows 7 a=b"
+    assert done.stdout.splitlines()[-1] == "rows 7 a.b"
     home = sample.parent / "home"
     assert sorted(path.name for path in (home / "executed").iterdir()) == ["nb.html", "nb.ipynb"]
     assert list(elsewhere.iterdir()) == []

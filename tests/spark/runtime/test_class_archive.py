@@ -9,12 +9,21 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from hudilab.runtime.java.class_archive import ARCHIVE, CLASSES, class_path, make_archive
+from hudilab.runtime.java.class_archive import (
+    ARCHIVE,
+    CLASSES,
+    class_path,
+    is_shared,
+    make_archive,
+)
 from hudilab.runtime.java.find import find_java
 from hudilab.runtime.java.jars import verify
 from hudilab.runtime.settings import project_root
 
 JARS = project_root() / "jars"
+pytestmark = pytest.mark.skipif(
+    not is_shared(JARS), reason="Java finds no archived classes of jars in such a path"
+)
 HUDI = "org.apache.hudi.common.table.HoodieTableMetaClient"
 
 

@@ -98,3 +98,15 @@ def test_what_a_jvm_loaded_becomes_the_list(tmp_path: Path) -> None:
     )
     assert write_classes(listed, out) == 3
     assert gzip.decompress(out.read_bytes()) == b"a/A\nb/B\n@lambda-proxy b/B\n"
+
+
+@pytest.mark.parametrize("folder", ["a b", "jürgen", "50%"])
+def test_no_archive_is_made_where_java_would_not_find_its_classes(
+    tmp_path: Path, folder: str
+) -> None:
+    jars = tmp_path / folder
+    (jars / "core").mkdir(parents=True)
+    said = make_archive(jars, [], Java(jars / "java", 17, "PATH", ""))
+    assert said is not None
+    assert said.startswith(f"core: no archive of classes: Java 17 finds none for jars in {jars}, ")
+    assert list((jars / "core").iterdir()) == []

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from hudilab.errors import as_typed
 from hudilab.runtime.java.find import Java, complaint, run_quietly, spark_home
@@ -23,6 +24,7 @@ __all__ = [
     "CLASSES",
     "archive_options",
     "class_path",
+    "is_shared",
     "make_archive",
     "quoted",
     "recording_options",
@@ -68,12 +70,26 @@ def quoted(options: Sequence[str]) -> str:
     return " ".join(f'"{one}"' for one in escaped)
 
 
+def is_shared(folder: Path) -> bool:
+    """Return whether Java finds the archived classes of jars in this folder.
+
+    It looks for a jar by its URL, with a blank as `%20`, among the paths that the archive holds.
+    """
+    return quote(str(folder), safe="/-_.!~*'()&=+$,:@") == str(folder)
+
+
 def make_archive(jars_dir: Path, core: Sequence[Path], java: Java) -> str | None:
     """Write `jars/core/classes.jsa`, unless it is there for this Java and these jars of core.
 
     Everything works without it and only starts more slowly, so a failure is reported, not raised:
     returns a line about what was made, or why nothing was; None if there was nothing to do.
     """
+    if not is_shared(jars_dir):
+        return (
+            f"core: no archive of classes: Java 17 finds none for jars in {jars_dir}, because of "
+            "its blanks or letters outside ASCII; sessions still work, but start a few seconds "
+            "slower"
+        )
     archive, note = jars_dir / ARCHIVE, (jars_dir / ARCHIVE).with_suffix(".json")
     started = time.monotonic()
     try:
