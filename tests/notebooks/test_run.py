@@ -138,17 +138,18 @@ def files(folder: Path) -> dict[str, int]:
 
 
 def test_a_failing_notebook_names_cell_cause_and_log_and_is_kept(tmp_path: Path) -> None:
-    done = hudilab(tmp_path, "run", "02", "-p", "table_type", "COPY")
+    (tmp_path / "warehouse").touch()
+    done = hudilab(tmp_path, "run", "02")
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     executed = tmp_path / "executed" / "02_write_hudi_stream.ipynb"
     assert re.fullmatch(
         r"hudilab: 02_write_hudi_stream\.ipynb: cell \d+ failed at 'sizes = .+': "
-        r"ParameterError: table_type='COPY' is not one of COPY_ON_WRITE, MERGE_ON_READ; change it "
-        r"in the parameters cell or with -p NAME VALUE; "
+        rf"PathError: warehouse.path: {tmp_path}/warehouse exists but is not a directory; move it, "
+        r"or set warehouse.path to another directory; "
         rf"see the log {tmp_path}/logs/02_write_hudi_stream-\w+-\d+\.log "
         rf"and the executed notebook {re.escape(str(executed))}",
         line,
     )
     assert any(cell.get("outputs") for cell in nbformat.read(executed, as_version=4).cells)
-    assert not (tmp_path / "warehouse").exists()
+    assert (tmp_path / "warehouse").read_bytes() == b""
