@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from hudilab.errors import LabError
+from hudilab.errors import LabError, not_installed
 from hudilab.runtime.environment import take_over_path
 
 try:  # before anything that a module on PYTHONPATH may hide
@@ -17,7 +17,6 @@ except LabError as error:
 
 import typer
 
-from hudilab.errors import LabError, not_installed
 from hudilab.jobs import load, stream, tidy
 from hudilab.operations import progress_command, rewind_command, topics_command
 from hudilab.operations.servers import NAMES, Name, service

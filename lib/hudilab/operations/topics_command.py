@@ -120,18 +120,10 @@ def _read(settings: Settings, run_id: str) -> Iterator[tuple[str, Offsets]]:
     """Yield each stream of the warehouse, or of a run, with the offsets that it has read."""
     from hudilab.inspect.files.entries import S3Access
     from hudilab.inspect.files.store import open_store
-    from hudilab.paths import local_path, locate
+    from hudilab.paths import local_path
     from hudilab.runtime.s3 import endpoint
 
-    place = locate(
-        settings.warehouse_path,
-        settings.database_name,
-        settings.table_name,
-        is_local=settings.is_local,
-        home=settings.home,
-        run_id=run_id,
-    )
-    folder = place.checkpoint.rsplit("/", 2)[0]
+    folder = settings.locate(run_id=run_id).checkpoint.rsplit("/", 2)[0]
     local = local_path(folder)
     if local is None:
         yield from read_offsets(open_store(folder, S3Access(endpoint(), settings.aws_region)))

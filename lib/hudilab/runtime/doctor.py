@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 
 from hudilab.errors import ConfigError, LabError, as_typed, root_cause
-from hudilab.paths import locate
 from hudilab.runtime.cluster.applications import worker_rows
 from hudilab.runtime.cluster.master import check_cluster
 from hudilab.runtime.environment import ignored, take_over
 from hudilab.runtime.java.find import find_java, java_home_problem
 from hudilab.runtime.java.jars import read_lock, verify
-from hudilab.runtime.places import check_place
+from hudilab.runtime.places import prepare
 from hudilab.runtime.preflight import check_machine, memory_limit
 from hudilab.runtime.session import open_session
 from hudilab.runtime.settings import Settings, load_settings, project_root
@@ -177,15 +176,7 @@ def _jars(settings: Settings) -> str:
 
 
 def _warehouse(settings: Settings) -> str:
-    place = locate(
-        settings.warehouse_path,
-        settings.database_name,
-        settings.table_name,
-        is_local=settings.is_local,
-        home=settings.home,
-    )
-    check_place(place, settings)
-    return place.warehouse
+    return prepare(settings, quiet=True).warehouse
 
 
 def _kafka(settings: Settings) -> Check:

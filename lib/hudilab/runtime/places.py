@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from hudilab.errors import PathError, TableError
 from hudilab.formats import PROPERTIES
-from hudilab.paths import Place, local_path, locate, rewrite_scheme
+from hudilab.paths import Place, local_path, rewrite_scheme
 from hudilab.runtime.private import private_folder
 from hudilab.runtime.s3 import check_warehouse, endpoint
 from hudilab.runtime.settings import Settings
@@ -185,14 +185,7 @@ def prepare(
         PathError: A local warehouse is not writable; raised before anything is written.
         S3Error: A warehouse on S3 is not writable; raised before anything is written.
     """
-    place = locate(
-        settings.warehouse_path,
-        database or settings.database_name,
-        table or settings.table_name,
-        is_local=settings.is_local,
-        home=settings.home,
-        run_id=run_id,
-    )
+    place = settings.locate(table, database, run_id)
     for notice in () if quiet else (settings.notice, *place.notices):
         if notice:
             print(notice)

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from pydantic_core import PydanticCustomError
 
 from hudilab.errors import ConfigError
+from hudilab.paths import Place, locate
 from hudilab.runtime.groups import (
     DEFAULT_TABLE,
     FILE,
@@ -70,6 +71,17 @@ class Settings:
     def origin(self, group: str, key: str) -> Path:
         """Return the file that a group's key was read from; `source` if no file has the key."""
         return self.origins.get((group, key), self.source)
+
+    def locate(self, table: str = "", database: str = "", run_id: str = "") -> Place:
+        """Locate a table, the configured one by default; see `paths.locate`. Checks no disk."""
+        return locate(
+            self.warehouse_path,
+            database or self.database_name,
+            table or self.table_name,
+            is_local=self.is_local,
+            home=self.home,
+            run_id=run_id,
+        )
 
     def conf_file(self, name: str, *, of_runtime: bool = False) -> Path:
         """Return a file of conf/, or the runtime's own; the project's if the user has none.
