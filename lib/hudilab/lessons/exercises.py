@@ -105,7 +105,7 @@ class Exercise:
             return not problem and bool(_listed(answer) == _listed(self._right)), problem
         try:
             return bool(self._right(answer)), ""
-        except Exception as error:  # noqa: BLE001  whatever a learner's answer does to the check
+        except Exception as error:  # noqa: BLE001  a learner's answer can make the check raise anything
             return False, f", {type(error).__name__}"
 
 

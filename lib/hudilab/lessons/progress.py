@@ -39,7 +39,7 @@ def record(exercise: str) -> str:
             return _add(home / FILE, topic(_app()), exercise)
     except OSError as error:
         return f"this answer was not recorded: cannot write {error.filename} ({error.strerror})"
-    # A right answer stays right: whatever is wrong with the record must not fail the lesson's cell.
+    # The answer is right even if it can't be recorded, so the lesson's cell must not fail.
     except Exception as error:  # noqa: BLE001
         return f"this answer was not recorded: {error}"
 

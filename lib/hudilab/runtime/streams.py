@@ -170,7 +170,7 @@ def _stop(query: StreamingQuery) -> None:
 
 
 def batches_done(query: StreamingQuery) -> int:
-    """Return how many batches the query's checkpoint has committed, as its last progress says."""
+    """Return how many batches the query has committed, according to its last progress."""
     last = query.lastProgress
     if last is None:
         return 0
