@@ -2,7 +2,7 @@
 # PYTHON=python3.12 chooses one. Without it, whatever python3 is starts the set-up, and hands over to one that fits.
 ANY := command -v python3 || command -v python3.11 || command -v python3.12 || command -v python3.13 || \
 	uv run -q --no-project -p '>=3.11,<3.14' python -c 'import sys; print(sys.executable)' || echo python3
-SETUP = $(if $(PYTHON),"$(PYTHON:~/%=$(HOME)/%)" tools/bootstrap.py,"$$($(ANY))" tools/bootstrap.py --find)
+SETUP = "$$($(ANY))" tools/bootstrap.py $(if $(PYTHON),--python "$(PYTHON:~/%=$(HOME)/%)",--find)
 BIN := .venv/bin
 ARGS ?=
 BENCH ?= peers

@@ -88,10 +88,14 @@ def main() -> int:
             stream.reconfigure(errors="backslashreplace")  # a path need not fit the locale
     parser = argparse.ArgumentParser(description="Make .venv from the lock.")
     parser.add_argument("--dev", action="store_true", help="also install what `make test` needs")
-    parser.add_argument("--find", action="store_true", help="hand over to a Python that fits")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--find", action="store_true", help="hand over to a Python that fits")
+    which.add_argument("--python", metavar="PATH", help="hand over to this Python")
     arguments = parser.parse_args()
     home = Path(os.environ.get("HUDILAB_HOME") or ROOT / ".lab")
     try:
+        if arguments.python:
+            use(arguments.python)
         check_python(arguments.find)
         log = home.absolute() / "logs" / "setup.log"
         Setup(ROOT, log, arguments.dev, arguments.find).run()
@@ -124,6 +128,22 @@ def check_python(find: bool = False, python: str = sys.executable) -> None:
     found, _ = about(python)
     if found not in SUPPORTED:
         hand_over(f"{python} is Python {found}, but the lab needs {NEEDED}", find)
+
+
+def use(name: str) -> None:
+    """Start again with the Python of this name or path.
+
+    Errors: SetupError if it is none that the lab supports.
+    """
+    path = shutil.which(name)
+    if path is None:
+        hand_over(f"PYTHON={name} is not there", False)
+    elif not about(path)[0]:
+        hand_over(f"PYTHON={name} is no Python 3 that starts", False)
+    else:
+        check_python(False, path)
+        dev = [word for word in sys.argv[1:] if word == "--dev"]
+        os.execv(path, [path, sys.argv[0], *dev])
 
 
 def about(python: str) -> "tuple[str, bool]":

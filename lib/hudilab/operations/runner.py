@@ -73,7 +73,7 @@ def find_notebook(name: str, project: Path) -> Path:
     """
     folder = project / "notebooks"
     numbered = sorted(folder.glob("[0-9]*.ipynb"))
-    by_number = [path for path in numbered if path.name.startswith(f"{name}_")]
+    by_number = [path for path in numbered if path.name.startswith(f"{name:0>2}_")]
     for path in (Path(name), folder / name, folder / f"{name}.ipynb", *by_number):
         if path.suffix == ".ipynb" and path.is_file():
             return path.resolve()

@@ -409,6 +409,29 @@ def test_a_python_that_fits_takes_over(machine: Path, monkeypatch: pytest.Monkey
     assert done == [str(later), str(first)]
 
 
+def test_the_python_that_is_asked_for_takes_over(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits = python(machine / "bin" / "python3.12", "3.12 True")
+    done: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda path, arguments: done.append(arguments))
+    monkeypatch.setattr(sys, "argv", ["tools/bootstrap.py", "--python", "python3.12", "--dev"])
+    bootstrap.use("python3.12")
+    assert done == [[str(fits), "tools/bootstrap.py", "--dev"]]
+    tip = f"; there is 3.12 ({fits}), so use: make run PYTHON=python3.12"
+    old = python(machine / "bin" / "python3.9", "3.9 True")
+    python(machine / "bin" / "ls", "").write_text("#!/bin/sh\nexit 2\n")
+    for name, problem in {
+        "python3.9": f"{old} is Python 3.9, but the lab needs Python 3.11, 3.12 or 3.13",
+        "ls": "PYTHON=ls is no Python 3 that starts",
+        "/no/such/python": "PYTHON=/no/such/python is not there",
+    }.items():
+        with pytest.raises(bootstrap.SetupError) as caught:
+            bootstrap.use(name)
+        assert str(caught.value) == problem + tip
+    assert len(done) == 1
+
+
 def test_uv_brings_a_python(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = python(machine / "bin" / "python3", "3.9 True")
     uv = python(machine / "bin" / "uv", "")
