@@ -38,7 +38,7 @@ lesson: setup-dev ## run one notebook and compare its results with those in git:
 	@$(BIN)/python tools/gates.py --lesson "$(NB)"
 
 test-deep: setup-dev ## the tests and lessons that take minutes; ARGS="-m kills" some of the tests
-	@$(BIN)/python -m pytest tests -m deep --errors-to dist/errors/deep.json $(ARGS)
+	@$(BIN)/python -m pytest tests -m deep $(ARGS)
 	@$(if $(ARGS),,$(BIN)/python tools/gates.py --gate "golden cells of long lessons")
 
 places: ## try fresh clones as another user, in odd paths, without HOME ...: hours; ARGS="user odd-path"

@@ -28,9 +28,9 @@ import pyarrow.compute as pc
 import pyspark
 from hudi import HudiTableBuilder
 
-from hudilab.runtime.java.find import find_java
-from hudilab.runtime.java.jars import verify
-from hudilab.runtime.settings import project_root
+from hudilab.settings import project_root
+from hudilab_spark.jars import verify
+from hudilab_spark.java import find_java
 
 FIRST_SENSOR, EPOCH = 10, 1_700_000_000_000
 PATIENCE = 900  # seconds, for all jobs

@@ -27,15 +27,15 @@ import matplotlib.pyplot as plt
 from pyspark.sql import DataFrame, SparkSession
 from spark_peer import KEY, ORDERING, PARTITIONS, SEED, conf_dir, spread, wait
 
-from hudilab.lessons.plots import SERIES
-from hudilab.lessons.sources import sensor_readings, sensor_stream
+from hudi_sink.metadata import closing_options
+from hudi_sink.sink import BatchLedger
+from hudilab.generate import sensor_readings, sensor_stream
 from hudilab.paths import Place
-from hudilab.runtime.places import prepare
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import load_settings
-from hudilab.writer.ledger import BatchLedger
-from hudilab.writer.metadata import closing_options
-from hudilab.writer.spec import TableSpec
+from hudilab.settings import load_settings
+from hudilab.table import TableSpec
+from hudilab_lessons.plots import SERIES
+from hudilab_spark.session import open_session
+from hudilab_spark.warehouse import prepare
 
 WARM = 8  # batches of a layer that do not count
 NEVER = 1_000_000

@@ -28,8 +28,9 @@ FILES = 20  # per commit
 
 SPARK = """
 import sys
-from hudilab import load_settings, open_session
-from hudilab.runtime.places import sql_path
+from hudilab import load_settings
+from hudilab_spark import open_session
+from hudilab_spark.warehouse import sql_path
 spark = open_session(load_settings(), app="inspect")
 table = sql_path(spark, sys.argv[1])
 spark.catalog.createTable("looked_at", path=table, source="hudi")
@@ -41,8 +42,9 @@ spark.stop()
 """
 WRITE = """
 import sys
-from hudilab import load_settings, open_session
-from hudilab.lessons.sources import readings_table, sensor_readings
+from hudilab import load_settings
+from hudilab_spark import open_session
+from hudilab.generate import readings_table, sensor_readings
 spark = open_session(load_settings(), app="inspect")
 spec = readings_table()
 for k in range(5):
@@ -118,7 +120,7 @@ def main() -> None:
         run([python, "-c", WRITE, str(small)], home)
     if not large.exists():
         synthesise(small, large, asked.commits)
-    hudilab = [python, "-c", "from hudilab.operations.cli import main; main()", "inspect"]
+    hudilab = [python, "-c", "from hudilab_cli.cli import main; main()", "inspect"]
     ways: dict[str, Callable[[Path], list[str]]] = {
         "inspect --json": lambda table: [*hudilab, str(table), "--json"],
         "inspect": lambda table: [*hudilab, str(table)],

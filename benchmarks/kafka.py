@@ -20,16 +20,16 @@ import psutil
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
-from hudilab.inspect import inspect
-from hudilab.jobs import stock_prices
-from hudilab.lessons.prices import KEY, Message, messages, read_prices
-from hudilab.operations.servers.kafka import start_broker, stop_broker
-from hudilab.runtime.kafka import Access, create_topics, produce
-from hudilab.runtime.places import prepare
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import Settings, load_settings
-from hudilab.runtime.streams import drain
-from hudilab.writer.ledger import BatchLedger
+from hudi_inspect import inspect
+from hudi_sink.sink import BatchLedger
+from hudilab.settings import Settings, load_settings
+from hudilab_cli.servers.kafka import start_broker, stop_broker
+from hudilab_jobs import stock_prices
+from hudilab_jobs.kafka import Access, create_topics, produce
+from hudilab_jobs.prices import KEY, Message, messages, read_prices
+from hudilab_spark.session import open_session
+from hudilab_spark.streams import drain
+from hudilab_spark.warehouse import prepare
 
 SENT, ROWS, LIMIT, A_SECOND = 200_000, 110_000, 10_000, 100
 # Messages are sent for so long; those of the first seconds do not count: the JVM still compiles.

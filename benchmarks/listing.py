@@ -17,12 +17,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from hudilab.operations.servers.s3 import running_s3
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import load_settings
-from hudilab.writer.files import file_system
-from hudilab.writer.metadata import closing_options
-from hudilab.writer.spec import TableSpec
+from hudi_sink.files import file_system
+from hudi_sink.metadata import closing_options
+from hudilab.settings import load_settings
+from hudilab.table import TableSpec
+from hudilab_cli.servers.s3 import running_s3
+from hudilab_spark.session import open_session
 
 METADATA = "hoodie.metadata.enable"
 REQUESTS = ("action_http_get_request", "action_http_head_request", "object_list_request")

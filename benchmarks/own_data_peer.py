@@ -22,11 +22,13 @@ from pyspark.sql import functions as F
 from spark_peer import PROJECT, jvm_pid, peak_mb
 from updates_peer import COLUMNS
 
-from hudilab import BatchLedger, Place, TableSpec, drain, load_settings, open_session
-from hudilab.jobs.pipeline.running import opened
-from hudilab.lessons.flights import read, states
-from hudilab.lessons.sources import sensor_readings
-from hudilab.runtime.places import prepare
+from hudi_sink import BatchLedger
+from hudilab import Place, TableSpec, load_settings
+from hudilab.generate import sensor_readings
+from hudilab_jobs.pipelines.running import opened
+from hudilab_lessons.flights import read, states
+from hudilab_spark import drain, open_session
+from hudilab_spark.warehouse import prepare
 
 NAME = "own"
 SENSORS = 10

@@ -38,7 +38,7 @@ from comparison import (
 )
 from spark_peer import LAB, LOADS, PROJECT, SPARK_PEERS
 
-from hudilab.runtime.java.fetch import fetch
+from hudilab_spark.fetch import fetch
 
 FLINK = "flink_hudi"
 PEERS = (*SPARK_PEERS, FLINK)

@@ -29,7 +29,7 @@ from peers import fetch_jars
 from updates import LIMIT, chosen_loads
 from updates_peer import TYPES
 
-from hudilab.runtime.java.find import find_java
+from hudilab_spark.java import find_java
 
 # A compaction or a clean reads and writes like a batch: its tasks are told by these frames alone.
 SERVICE = re.compile(r"Compact|\.clean\.|Cluster(ing)?(Execution|Commit)")

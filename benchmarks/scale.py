@@ -23,13 +23,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hudilab.jobs import sensor_readings
-from hudilab.lessons.sources import readings_table
-from hudilab.operations.servers.cluster import running_cluster
-from hudilab.operations.servers.s3 import running_s3
-from hudilab.runtime.places import prepare
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import Settings, load_settings
+from hudilab.generate import readings_table
+from hudilab.settings import Settings, load_settings
+from hudilab_cli.servers.cluster import running_cluster
+from hudilab_cli.servers.s3 import running_s3
+from hudilab_jobs import sensor_readings
+from hudilab_spark.session import open_session
+from hudilab_spark.warehouse import prepare
 
 SENSORS, SEED = 10, 1
 BATCH, WARM, COUNTED = 100_000, 4, 8

@@ -32,7 +32,7 @@ from spark_peer import (
     wait,
 )
 
-from hudilab.lessons.sources import sensor_readings, sensor_stream
+from hudilab.generate import sensor_readings, sensor_stream
 
 LOAD = "soak"
 LEAST, MOST = 10, 1_000  # rows a batch

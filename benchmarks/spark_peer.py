@@ -23,7 +23,7 @@ from urllib.request import urlopen
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hudilab.lessons.sources import FIRST_SENSOR, sensor_readings, sensor_stream
+from hudilab.generate import FIRST_SENSOR, sensor_readings, sensor_stream
 
 PROJECT = Path(__file__).resolve().parent.parent
 PARTITIONS, SEED = 10, 42
@@ -88,15 +88,15 @@ def conf_dir(peer: str, home: Path, changes: list[str]) -> Path:
 
 def session(peer: str, home: Path) -> SparkSession:
     """The lab's own session for Hudi; for the others the same settings without Hudi's."""
-    from hudilab.runtime.session import open_session
-    from hudilab.runtime.settings import load_settings
-    from hudilab.runtime.spark_conf import overlay
+    from hudilab.settings import load_settings
+    from hudilab_spark.conf import overlay
+    from hudilab_spark.session import open_session
 
     settings = load_settings()
     if peer in HUDI:
         return open_session(settings, app=peer)
-    from hudilab.runtime.java.find import find_java
-    from hudilab.runtime.java.jars import verify
+    from hudilab_spark.jars import verify
+    from hudilab_spark.java import find_java
 
     os.environ |= {
         "JAVA_HOME": str(find_java().home),
@@ -156,10 +156,10 @@ def start(spark: SparkSession, peer: str, rows: DataFrame, home: Path, load: str
 
 def start_lab(spark: SparkSession, peer: str, rows: DataFrame, load: str, batches: int) -> Any:
     """The write path of notebook 02."""
-    from hudilab.runtime.places import prepare
-    from hudilab.runtime.settings import load_settings
-    from hudilab.writer.ledger import BatchLedger
-    from hudilab.writer.spec import TableSpec
+    from hudi_sink.sink import BatchLedger
+    from hudilab.settings import load_settings
+    from hudilab.table import TableSpec
+    from hudilab_spark.warehouse import prepare
 
     place = prepare(load_settings(), run_id=load)
     table_type, operation = LAB[peer]

@@ -35,10 +35,10 @@ from spark_peer import (
     wait,
 )
 
-from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
-from hudilab.runtime.places import prepare, sql_path
-from hudilab.runtime.settings import load_settings
-from hudilab.writer.ledger import BatchLedger
+from hudi_sink.sink import BatchLedger
+from hudilab.generate import readings_table, sensor_readings, sensor_stream
+from hudilab.settings import load_settings
+from hudilab_spark.warehouse import prepare, sql_path
 
 # Peer -> the peer of spark_peer.py whose session it uses.
 PEERS = {

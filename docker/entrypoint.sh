@@ -16,7 +16,7 @@ role=${1:-jupyterlab}
 [ $# -eq 0 ] || shift
 
 PATH=$venv/bin:$PATH
-JAVA_HOME=$(python -c 'from hudilab.runtime.java.find import find_java; print(find_java().home)')
+JAVA_HOME=$(python -c 'from hudilab_spark.java import find_java; print(find_java().home)')
 SPARK_HOME=$(python -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__))')
 export PATH JAVA_HOME SPARK_HOME
 export PYSPARK_PYTHON="$venv/bin/python"
@@ -60,7 +60,7 @@ case $role in
         ;;
     s3)
         umask 077
-        serve='import sys; from hudilab.runtime.settings import load_settings; from hudilab.operations.servers import s3'
+        serve='import sys; from hudilab.settings import load_settings; from hudilab_cli.servers import s3'
         serve="$serve; s3.serve(load_settings(), sys.argv[1])"
         exec python -c "$serve" "http://${S3_HOST:-0.0.0.0}:$port"
         ;;

@@ -1,7 +1,7 @@
 """jars.py GROUP...: fetch jars, and archive the classes of core.
 
-Like `hudilab jars`, but imports `hudilab.runtime.java` alone, so that a change elsewhere in the lab
-leaves the image's layer of jars as it is.
+Like `hudilab jars`, but imports only what that needs, so that a change elsewhere in the lab
+leaves the layer of jars of the image as it is.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from hudilab.errors import LabError
-from hudilab.runtime.java.class_archive import make_archive
-from hudilab.runtime.java.fetch import fetch
-from hudilab.runtime.java.find import find_java
+from hudilab_spark.class_archive import make_archive
+from hudilab_spark.fetch import fetch
+from hudilab_spark.java import find_java
 
 
 def main(groups: list[str]) -> int:

@@ -13,7 +13,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
-from hudilab.runtime.java.jars import read_lock
+from hudilab_spark.jars import read_lock
 
 LAB = Path(__file__).resolve().parents[1]
 

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from hudilab.operations import cli
+from hudilab_cli import cli
 
 PARAMETERS = 'rows = 5\nbatches = 2\nsensors = 1\nseed = 42\ntrigger_seconds = 0.0\nrun_id = ""'
 started: list[str] | None = None

@@ -1,8 +1,7 @@
-"""Build dist/book/index.html: the lessons as they ran, pages, glossary, error messages, reference.
+"""Build dist/book/index.html: the lessons as they ran, pages, glossary, reference.
 
 Lessons come from dist/executed, where `make test` leaves them. One that is missing there, or whose
 cells have changed since, is run first; with `--as-committed` its results in git are shown instead.
-The error messages are those that the tests of `make test` recorded in dist/errors.
 """
 
 from __future__ import annotations
@@ -17,21 +16,20 @@ import tempfile
 import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-import errorpage
 import golden
 import nbformat
 from executed import VERSIONS, same, save
 from nbformat import NotebookNode
 
-import hudilab
 from hudilab.errors import LabError
 
 ROOT = Path(__file__).resolve().parent.parent
 EXECUTED, OUT, WORK = ROOT / "dist" / "executed", ROOT / "dist" / "book", ROOT / "dist" / ".book"
-ERRORS = ROOT / "dist" / "errors"
+FACES = ("hudilab", "hudi_sink", "hudi_inspect", "hudilab_spark", "hudilab_lessons")
 PAGES = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"),
     *("benchmarks/README.md", "benchmarks/HISTORY.md"),
@@ -98,7 +96,6 @@ def collect(source: Path, lessons: list[Path]) -> None:
     """Bring the folder that Sphinx reads up to date; what is unchanged is not written again."""
     texts = {path.name: path.read_text("utf-8") for path in (ROOT / "book").glob("*.md")}
     texts |= {page: (ROOT / page).read_text("utf-8") for page in PAGES}
-    texts["errors.md"] = errorpage.page(ERRORS)
     texts |= dict(reference())
     for path in lessons:
         nb = nbformat.read(path, as_version=4)
@@ -161,27 +158,21 @@ def litter(output: NotebookNode) -> bool:
 
 def reference() -> Iterator[tuple[str, str]]:
     """Pages of the library: the public names first, then each module that lessons can import."""
-    folder = Path(hudilab.__file__).parent
-    files = sorted(folder.rglob("*.py"), key=lambda file: (file.parent, file.name))
-    modules = [
-        ".".join(("hudilab", *file.relative_to(folder).with_suffix("").parts))
-        for file in files
-        if not file.name.startswith("_")
-        and file.relative_to(folder).parts[0] not in ("jobs", "operations")
-    ]
-    rows = []
-    for name in hudilab.__all__:
-        found = getattr(hudilab, name)
-        if isinstance(found, str):
-            rows.append(f"| `{name}` | `{found!r}` |")
-            continue
-        what = (found.__doc__ or "").partition("\n")[0]
-        rows.append(f"| {{py:obj}}`{name} <{found.__module__}.{name}>` | {what} |")
+    modules, rows = [], []
+    for package in FACES:
+        face = import_module(package)
+        files = sorted(Path(face.__path__[0]).glob("[a-z]*.py"))
+        modules += [f"{package}.{file.stem}" for file in files]
+        for name in face.__all__:
+            found = getattr(face, name)
+            what = (found.__doc__ or "").partition("\n")[0]
+            named = f"{{py:obj}}`{name} <{found.__module__}.{name}>`"
+            rows.append(f"| `from {package} import` {named} | {what} |")
     names = "\n".join(["| name | what it is |", "|---|---|", *rows])
     contents = "\n".join(modules)
     yield (
         "reference/index.md",
-        f"# Reference\n\nThe names that lessons and jobs need most: `from hudilab import ...`.\n\n"
+        f"# Reference\n\nThe names that lessons and jobs need most.\n\n"
         f"{names}\n\n## Modules\n\n```{{toctree}}\n:maxdepth: 1\n\n{contents}\n```\n",
     )
     for module in modules:

@@ -11,15 +11,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-from hudilab.runtime.environment import JAVA_OPTIONS
-from hudilab.runtime.java.class_archive import CLASSES, recording_options, write_classes
+from hudilab.environment import JAVA_OPTIONS
+from hudilab_spark.class_archive import CLASSES, recording_options, write_classes
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "jars" / CLASSES
 # What lessons do: an appended stream, an upserted and compacted table, queries, a procedure.
 TRAINING = """
-from hudilab import BatchLedger, drain, load_settings, open_session, readings_table, sensor_stream
-from hudilab.runtime.places import prepare, sql_path
+from hudi_sink import BatchLedger
+from hudilab import load_settings, readings_table, sensor_stream
+from hudilab_spark import drain, open_session
+from hudilab_spark.warehouse import prepare, sql_path
 
 settings = load_settings()
 spark = open_session(settings, app="classes")

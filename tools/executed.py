@@ -14,8 +14,8 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from hudilab.runtime.java.find import find_java
-from hudilab.runtime.java.jars import read_lock
+from hudilab_spark.jars import read_lock
+from hudilab_spark.java import find_java
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSIONS = "hudilab_versions"  # a key of the notebook's metadata

@@ -27,8 +27,8 @@ from threading import Lock
 from typing import BinaryIO
 from xml.etree import ElementTree
 
-from hudilab.runtime.environment import JAVA_OPTIONS
-from hudilab.runtime.java.find import FAST_START
+from hudilab.environment import JAVA_OPTIONS
+from hudilab_spark.java import FAST_START
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("lib", "tests", "tools", "notebooks", "benchmarks", "docker", "book")
@@ -36,8 +36,6 @@ PYTEST = ("pytest", "-q")
 GOLDEN = ("--nbval-lax",)  # pyproject.toml has the other options
 # The book shows the notebooks as these gates ran them.
 KEPT = ("-p", "tools.keep_executed", "--executed-to", "dist/executed")
-# What the book's page of error messages is made of: what these gates' tests provoke.
-ERRORS = "dist/errors"
 # The tests of tools/ and benchmarks/ run with the contract, in the shorter of the quick lanes.
 TOOLS = "tests/unit/tools"
 APART = ("--ignore", TOOLS)
@@ -64,12 +62,12 @@ GATES: dict[str, tuple[str, ...]] = {
     "lint": ("ruff", "check", *SOURCES),
     "format": ("ruff", "format", "--check", *SOURCES),
     "types": ("mypy",),
-    "unit tests": (*PYTEST, "tests/unit", *APART, "--errors-to", f"{ERRORS}/unit.json"),
+    "unit tests": (*PYTEST, "tests/unit", *APART),
     "notebook contract": (*PYTEST, "tests/contract", TOOLS),
-    "Spark tests": (*PYTEST, "tests/spark", "--errors-to", f"{ERRORS}/spark.json"),
-    "services": (*PYTEST, "tests/services", "--errors-to", f"{ERRORS}/services.json"),
+    "Spark tests": (*PYTEST, "tests/spark"),
+    "services": (*PYTEST, "tests/services"),
     "crashes": (*PYTEST, "tests/crash"),
-    "notebooks": (*PYTEST, "tests/notebooks", "--errors-to", f"{ERRORS}/notebooks.json"),
+    "notebooks": (*PYTEST, "tests/notebooks"),
     **{
         gate: (*PYTEST, *GOLDEN, *KEPT, *lessons(gate))
         for gate in (CURRICULUM, LATER, WITH_SERVERS, LONG)

@@ -20,8 +20,8 @@ from nbformat import NotebookNode
 from nbstripout import strip_output
 
 from hudilab.errors import LabError, root_cause
-from hudilab.operations.runner import find_notebook
-from hudilab.runtime.java.jars import read_lock
+from hudilab_cli.runner import find_notebook
+from hudilab_spark.jars import read_lock
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))

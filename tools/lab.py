@@ -13,9 +13,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from hudilab.environment import take_over_path
 from hudilab.errors import LabError, PathError
-from hudilab.runtime.environment import take_over_path
-from hudilab.runtime.settings import load_settings
+from hudilab.settings import load_settings
 
 NOTES = ".lessons.json"  # of each copy, the hash of the lesson that it was made from
 FIRST = "00_check_your_machine.ipynb"  # later, JupyterLab opens what was open last

@@ -1,9 +1,9 @@
 """The share of each lesson's code cells that use only Spark, Hudi and Python, not the lab.
 
-`python tools/share.py [NOTEBOOK...]` prints it. A cell uses the lab if it imports from `hudilab`,
-uses a name imported from there, or uses `lab`, which `start` returns. The strict count also leaves
-out cells that use an object the lab made, such as a table's spec or place. Parameter cells, check
-cells and the cleanup cell do not count.
+`python tools/share.py [NOTEBOOK...]` prints it. A cell uses the lab if it imports from one of
+its packages, uses a name imported from there, or uses `lab`, which `start` returns. The strict
+count also leaves out cells that use an object the lab made, such as a table's spec or place.
+Parameter cells, check cells and the cleanup cell do not count.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import nbformat
 
 ROOT = Path(__file__).resolve().parent.parent
 LEFT_OUT = {"parameters", "check", "cleanup"}
-LIBRARY, LAB = "hudilab", "lab"
-NOT_A_ROOM = re.compile(r"hudilab\.(\w+$|lessons\.plots|operations\.servers\.)")
+LIBRARY, LAB = ("hudilab", "hudi_"), "lab"
+FACE = re.compile(r"hudi\w+\.\w+$|hudilab_lessons\.plots|hudilab_cli\.servers\.")
 # What calls of the lab return is the lab's own, except what belongs to Spark or to Python.
 NOT_OWN = {"spark", "readings", "settings"}
 
@@ -50,7 +50,7 @@ def share(notebook: Path) -> Share:
             for alias in node.names
         }
         imported |= here.keys()
-        rooms |= {name for name, path in here.items() if not NOT_A_ROOM.match(path)}
+        rooms |= {name for name, path in here.items() if not FACE.match(path) or _is_module(path)}
         used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         lab = bool(here or used & (imported | {LAB}))
         made |= _made(tree, imported | made | {LAB}) - NOT_OWN
@@ -58,6 +58,11 @@ def share(notebook: Path) -> Share:
             cells, without = cells + 1, without + (not lab)
             strictly += not lab and not used & made
     return Share(cells, without, strictly, len(imported), len(rooms))
+
+
+def _is_module(path: str) -> bool:
+    file = ROOT / "lib" / path.replace(".", "/")
+    return path != "hudilab_lessons.plots" and file.with_suffix(".py").exists()
 
 
 def _made(tree: ast.AST, makers: set[str]) -> set[str]:

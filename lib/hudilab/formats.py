@@ -28,7 +28,7 @@ QUERY, BATCH = PREFIX + "query_id", PREFIX + "batch_id"
 COVERS, SOURCE = PREFIX + "covers", PREFIX + "source"
 QUARANTINED = PREFIX + "quarantined"  # how many rows of the batch were set aside
 MOST_BUCKETS = 10_000  # more than any table has; a random id of a file group is not below it
-SHARED = PREFIX + "shared"  # which lock the writer took; see hudilab.writer.spec.sharing_options
+SHARED = PREFIX + "shared"  # which lock the writer took; see hudilab.table.sharing_options
 
 _PAIR = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)

@@ -16,7 +16,7 @@ from chromium import Scheme, launched, opened
 from playwright.sync_api import Browser
 from unit.handmade import HandMade, at
 
-from hudilab.inspect import inspect
+from hudi_inspect import inspect
 
 PROJECT = Path(__file__).resolve().parents[2]
 SCREENSHOTS = Path(os.environ.get("HUDILAB_SCREENSHOTS", PROJECT / ".lab" / "screenshots"))

@@ -22,8 +22,9 @@ ROWS, BATCHES = 3_000, 30
 
 # Compares a job's table with the generator: rows that are lost, and that are there twice.
 EXACT = f"""
-from hudilab import load_settings, open_session, sensor_readings
-from hudilab.runtime.places import prepare
+from hudilab import load_settings, sensor_readings
+from hudilab_spark import open_session
+from hudilab_spark.warehouse import prepare
 settings = load_settings()
 place = prepare(settings, run_id="RUN")
 spark = open_session(settings, app="exact")
@@ -33,8 +34,9 @@ table = table.select(expected.columns)
 print("exact:", expected.exceptAll(table).count(), table.exceptAll(expected).count())
 """
 PRICES = """
-from hudilab import load_settings, open_session
-from hudilab.runtime.places import prepare
+from hudilab import load_settings
+from hudilab_spark import open_session
+from hudilab_spark.warehouse import prepare
 settings = load_settings()
 place = prepare(settings, run_id="RUN", table="stock_prices")
 spark = open_session(settings, app="prices")
@@ -155,7 +157,7 @@ def batches_in(log: Path) -> int:
 def test_a_kill_in_the_middle_of_a_stream(compose: Compose, tmp_path: Path, service: str) -> None:
     run, log = f"kill_{service.partition('-')[0]}", tmp_path / "job.log"
     sizes = ("--rows", str(ROWS), "--batches", str(BATCHES), "--sensors", "5", "--seed", "7")
-    writer = job(compose, log, "hudilab.jobs.sensor_readings", *sizes, "--run-id", run)
+    writer = job(compose, log, "hudilab_jobs.sensor_readings", *sizes, "--run-id", run)
     try:
         wait_for(lambda: batches_in(log) >= 3, "no batch", log)
         compose.engine("kill", "--signal=KILL", compose.container(service))
@@ -166,7 +168,7 @@ def test_a_kill_in_the_middle_of_a_stream(compose: Compose, tmp_path: Path, serv
         code = writer.wait(timeout=600)
         if code:  # it said why and ended; a second start resumes
             print(log.read_text(errors="replace")[-500:])
-            writer = job(compose, log, "hudilab.jobs.sensor_readings", *sizes, "--run-id", run)
+            writer = job(compose, log, "hudilab_jobs.sensor_readings", *sizes, "--run-id", run)
             assert writer.wait(timeout=600) == 0, log.read_text()[-3000:]
     finally:
         writer.kill()
@@ -177,8 +179,8 @@ def test_a_kill_in_the_middle_of_a_stream(compose: Compose, tmp_path: Path, serv
 def test_a_kill_of_the_broker(compose: Compose, tmp_path: Path) -> None:
     producer_log, writer_log = tmp_path / "producer.log", tmp_path / "writer.log"
     table = "run-broker/lab/stock_prices"
-    writer = job(compose, writer_log, "hudilab.jobs.stock_prices", "--run-id", "broker")
-    producer = job(compose, producer_log, "hudilab.jobs.stock_producer", "--wait-seconds", "1")
+    writer = job(compose, writer_log, "hudilab_jobs.stock_prices", "--run-id", "broker")
+    producer = job(compose, producer_log, "hudilab_jobs.stock_producer", "--wait-seconds", "1")
     try:
         wait_for(lambda: last_batch(compose, table) >= 1, "no batch", writer_log)
         compose.engine("kill", "--signal=KILL", compose.container("kafka"))
@@ -188,14 +190,14 @@ def test_a_kill_of_the_broker(compose: Compose, tmp_path: Path) -> None:
         seen = last_batch(compose, table)
         going_on = "the stream does not go on"
         wait_for(lambda: last_batch(compose, table) > seen + 1, going_on, writer_log)
-        end(compose, "hudilab.jobs.stock_producer", producer)
-        end(compose, "hudilab.jobs.stock_prices", writer)
+        end(compose, "hudilab_jobs.stock_producer", producer)
+        end(compose, "hudilab_jobs.stock_prices", writer)
     finally:
         producer.kill()
         writer.kill()
     (sent,) = re.findall(r"acknowledged=(\d+)", producer_log.read_text())
     rest = job(
-        *(compose, tmp_path / "rest.log", "hudilab.jobs.stock_prices"),
+        *(compose, tmp_path / "rest.log", "hudilab_jobs.stock_prices"),
         *("--run-id", "broker", "--available-now"),
     )
     assert rest.wait(timeout=600) == 0
@@ -205,11 +207,11 @@ def test_a_kill_of_the_broker(compose: Compose, tmp_path: Path) -> None:
 
 def test_what_is_there_after_down_and_up(compose: Compose) -> None:
     sizes = ("--rows", "600", "--batches", "2", "--run-id", "kept")
-    assert in_lab(compose, "python", "-m", "hudilab.jobs.sensor_readings", *sizes).endswith("0")
+    assert in_lab(compose, "python", "-m", "hudilab_jobs.sensor_readings", *sizes).endswith("0")
     compose.run("jupyterlab", "touch", "/opt/hudilab/notebooks/mine.ipynb")
     compose.down(volumes=False)
     compose.up()
-    again = in_lab(compose, "python", "-m", "hudilab.jobs.sensor_readings", *sizes)
+    again = in_lab(compose, "python", "-m", "hudilab_jobs.sensor_readings", *sizes)
     assert "rows=600 commits=2" in again
     assert "mine.ipynb" in compose.run("jupyterlab", "ls", "/opt/hudilab/notebooks")
     topics = ("--bootstrap-server", "kafka:19092", "--list")

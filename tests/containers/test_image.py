@@ -61,7 +61,8 @@ def test_the_first_lessons_run(engine: Engine, options: tuple[str, ...]) -> None
 
 def test_a_session_maps_the_archive_of_classes(engine: Engine) -> None:
     script = (
-        "from hudilab import load_settings, open_session\n"
+        "from hudilab import load_settings\n"
+        "from hudilab_spark import open_session\n"
         "spark = open_session(load_settings(), app='archive')\n"
         "pid = spark._jvm.java.lang.ProcessHandle.current().pid()\n"
         "print('classes.jsa' in open(f'/proc/{pid}/maps').read())\n"

@@ -13,9 +13,9 @@ import nbformat
 from nbformat import NotebookNode
 
 from hudilab.errors import LabError
-from hudilab.lessons.sizes import check_sizes
-from hudilab.operations.parameters import defaults
-from hudilab.operations.progress_command import names_in
+from hudilab.sizes import check_sizes
+from hudilab_cli.parameters import defaults
+from hudilab_cli.progress_command import names_in
 
 MAX_LINES, MEDIAN_LINES = 15, 6
 MAX_CELLS, MAX_CODE = 80, 45
@@ -34,8 +34,8 @@ UNKEPT = {
 }
 APP = re.compile(r'\b(?:open_session\(settings, app=|start\(\s*)"(\w+)"')
 ONE_LINE = re.compile(r"(?m)^ *from [\w.]+ import \([^)]*\)$|^\w+ = Exercise\(\n(?: {4}.*\n)+\)$")
-OPERATIONS = re.compile(r"(?m)^ *(?:from|import) (hudilab\.operations\b[\w.]*)")
-SERVERS = "hudilab.operations.servers"
+SERVERS = "hudilab_cli.servers"
+STARTS = re.compile(rf"(?m)^ *(?:from|import) {re.escape(SERVERS)}\b")
 Problems = Iterator[str]
 
 
@@ -173,19 +173,20 @@ def size(path: Path, nb: NotebookNode) -> Problems:
         for cell in code(nb)
     ]
     for cell, count in zip(code(nb), lines, strict=True):
-        if count > MAX_LINES:
+        if count > MAX_LINES and not _only_imports(cell.source):
             yield f"{count} lines in the cell {cell.source.splitlines()[0]!r}, {MAX_LINES} at most"
     if lines and median(lines) > MEDIAN_LINES:
         yield f"the median of lines a cell is {median(lines):g}, {MEDIAN_LINES} at most"
 
 
+def _only_imports(source: str) -> bool:
+    return all(re.match(r"(from|import) |$", line) for line in source.splitlines())
+
+
 def servers(path: Path, nb: NotebookNode) -> Problems:
-    """Of operations, only servers, and these in notebooks that have the tag `servers`."""
-    used = {name for cell in code(nb) for name in OPERATIONS.findall(cell.source)}
-    for name in sorted(used):
-        if not name.startswith(SERVERS):
-            yield f"imports {name}; a lesson imports nothing of operations but its servers"
-    starts, tagged = any(name.startswith(SERVERS) for name in used), "servers" in tags(nb)
+    """Servers are started only by notebooks that have the tag `servers`."""
+    starts = any(STARTS.search(cell.source) for cell in code(nb))
+    tagged = "servers" in tags(nb)
     if starts and not tagged:
         yield f"imports {SERVERS} without the tag 'servers' in the notebook's metadata"
     if tagged and not starts:

@@ -116,18 +116,13 @@ BROKEN: list[tuple[str, Change, str]] = [
     ),
     (
         "servers",
-        source(SESSION, "from hudilab.operations.cli import main"),
-        "imports hudilab.operations.cli; a lesson imports nothing of operations but its servers",
-    ),
-    (
-        "servers",
-        source(SESSION, "from hudilab.operations.servers.kafka import find_broker"),
-        "imports hudilab.operations.servers without the tag 'servers' in the notebook's metadata",
+        source(SESSION, "from hudilab_cli.servers.kafka import find_broker"),
+        "imports hudilab_cli.servers without the tag 'servers' in the notebook's metadata",
     ),
     (
         "servers",
         lambda nb: nb.metadata.update(tags=["servers"]),
-        "has the tag 'servers' in its metadata, but does not import hudilab.operations.servers",
+        "has the tag 'servers' in its metadata, but does not import hudilab_cli.servers",
     ),
     (
         "size",

@@ -13,8 +13,8 @@ import pytest
 import yaml
 from bootstrap import SUPPORTED
 
-from hudilab.runtime.java.jars import read_lock
-from hudilab.runtime.settings import load_settings
+from hudilab.settings import load_settings
+from hudilab_spark.jars import read_lock
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "docker"

@@ -10,7 +10,7 @@ from contract.checks import GRADE
 from share import share
 from terms import estimated, minutes
 
-from hudilab.operations.progress_command import named_exercises
+from hudilab_cli.progress_command import named_exercises
 
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))

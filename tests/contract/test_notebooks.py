@@ -9,7 +9,7 @@ from contract import checks
 from nbconvert.exporters import get_exporter
 from papermill import inspect_notebook
 
-from hudilab.operations.parameters import defaults
+from hudilab_cli.parameters import defaults
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))

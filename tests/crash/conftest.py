@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from crash.proxy import Proxy, running_proxy
 
-from hudilab.operations.servers.process import free_port
-from hudilab.operations.servers.s3 import S3Server, running_s3
-from hudilab.runtime.settings import load_settings
+from hudilab.settings import load_settings
+from hudilab_cli.servers.process import free_port
+from hudilab_cli.servers.s3 import S3Server, running_s3
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from crash.cases import KILLED
 from crash.harness import Lab, history_of, open_on_s3, write
 
-from hudilab.runtime.settings import load_settings
+from hudilab.settings import load_settings
 
 
 def main() -> None:

@@ -25,17 +25,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from hudi_sink import service_schedule as policy
+from hudi_sink.files import exists
+from hudi_sink.locks import IN_PROCESS
+from hudi_sink.sink import BatchLedger
 from hudilab.errors import LabError
-from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
+from hudilab.generate import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import Place, locate
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import Settings, load_settings
-from hudilab.runtime.streams import drain
-from hudilab.writer.files import exists
-from hudilab.writer.ledger import BatchLedger
-from hudilab.writer.locking import IN_PROCESS
-from hudilab.writer.spec import TableSpec
-from hudilab.writer.upkeep import policy
+from hudilab.settings import Settings, load_settings
+from hudilab.table import TableSpec
+from hudilab_spark.session import open_session
+from hudilab_spark.streams import drain
 
 BAD_EVERY = 10
 ROWS, KEYS = 40, 60  # rows a batch; an upsert's batch changes keys of the two before it

@@ -18,9 +18,9 @@ from crash.cases import CASES
 from crash.harness import Lab, open_on_s3, try_state
 from crash.proxy import running_proxy
 
-from hudilab.operations.servers.process import free_port
-from hudilab.operations.servers.s3 import running_s3
-from hudilab.runtime.settings import load_settings
+from hudilab.settings import load_settings
+from hudilab_cli.servers.process import free_port
+from hudilab_cli.servers.s3 import running_s3
 
 
 def main(name: str, writer: str, where: str, which: str) -> None:

@@ -13,7 +13,7 @@ from crash.proxy import Proxy
 from kills import Killed, record
 from running import kill, start_program, wait_while_running
 
-from hudilab.operations.servers.s3 import S3Server
+from hudilab_cli.servers.s3 import S3Server
 
 DRIVER = Path(__file__).with_name("driver.py")
 PATIENCE = 600  # seconds; a start takes ten on an idle machine

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from kills import Killed, read_batches, record, rows_once
 from running import folder, kill, start_program, wait_while_running
-from unit.runtime.settings_files import load, own_pipeline
+from unit.hudilab.settings_files import load, own_pipeline
 
-from hudilab.runtime.places import prepare
+from hudilab_spark.warehouse import prepare
 
 PATIENCE = 600  # seconds; a start takes ten on an idle machine
 LOADED, STREAMED = 8, 16  # files
@@ -114,7 +114,7 @@ def test_a_load_and_its_stream_are_killed_again_and_again(tmp_path: Path) -> Non
         own.put(number)
     started, whole = time.monotonic(), LOADED * ROWS
     for point in OF_THE_LOAD:
-        own.kill_at(point, "hudilab.jobs.load", "own")
+        own.kill_at(point, "hudilab_jobs.load", "own")
         rows = rows_once(own.table)
         print(f"{time.monotonic() - started:6.0f} s {rows:7} {point}")
         assert rows in (0, whole)
@@ -125,7 +125,7 @@ def test_a_load_and_its_stream_are_killed_again_and_again(tmp_path: Path) -> Non
 
     for file in range(LOADED, LOADED + STREAMED):
         own.put(file)
-    stream = ("hudilab.jobs.stream", "own", "--available-now")
+    stream = ("hudilab_jobs.stream", "own", "--available-now")
     for point in OF_THE_STREAM:
         own.kill_at(point, *stream)
         rows = rows_once(own.table)

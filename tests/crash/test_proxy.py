@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError, HTTPClientError
 from crash.harness import Trap, kind_of
 from crash.proxy import Change, Proxy
 
-from hudilab.operations.servers.s3 import BUCKET, S3Server
+from hudilab_cli.servers.s3 import BUCKET, S3Server
 
 FILE = {"Bucket": BUCKET, "Key": "w/lab/t/a b%20ü.parquet"}
 

@@ -12,11 +12,11 @@ import pytest
 from commands import hudilab, small_notebook, watching
 from nbformat.v4 import new_code_cell, new_notebook
 
-from hudilab.operations import cli
-from hudilab.operations.runner import run_notebooks
-from hudilab.runtime.java.find import FAST_START
-from hudilab.runtime.settings import load_settings
+from hudilab.settings import load_settings
 from hudilab.waiting import wait_for
+from hudilab_cli import cli
+from hudilab_cli.runner import run_notebooks
+from hudilab_spark.java import FAST_START
 
 SLOW = ("from pathlib import Path", "Path('begun').touch()", "__import__('time').sleep(600)")
 
@@ -27,7 +27,7 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_good_parameters_start_a_kernel_from_any_directory(sample: Path) -> None:
-    """The other side of tests/unit/operations/test_cli.py: a bad parameter is what stops a run."""
+    """The other side of tests/unit/hudilab_cli/test_cli.py: a bad parameter is what stops a run."""
     elsewhere = sample.parent / "elsewhere"
     elsewhere.mkdir()
     command = [str(Path(sys.executable).with_name("hudilab")), "run", "../nb.ipynb"]

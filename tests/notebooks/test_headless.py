@@ -15,7 +15,7 @@ from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
 from nbformat.v4 import new_code_cell, new_notebook
 
-from hudilab.operations import kernel
+from hudilab_cli import kernel
 
 PROJECT = Path(__file__).resolve().parents[2]
 HUDILAB = Path(sys.executable).with_name("hudilab")

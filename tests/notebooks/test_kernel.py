@@ -82,7 +82,7 @@ def test_a_picture_has_an_alternative_text(kernel: Kernel) -> None:
         if message["msg_type"] == "display_data":
             pictures.append(message["content"])
 
-    kernel.run("from hudilab.lessons.plots import describe_pictures\ndescribe_pictures()")
+    kernel.run("from hudilab_lessons.plots import describe_pictures\ndescribe_pictures()")
     kernel.client.execute_interactive(
         "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.title('Two')\nplt.show()",
         timeout=PATIENCE,
@@ -101,7 +101,7 @@ def test_a_cell_can_end_in_a_dataframe_or_a_stream(kernel: Kernel) -> None:
         if message["msg_type"] == "execute_result":
             shown.append(message["content"]["data"])
 
-    kernel.run("from hudilab import start\nlab = start('begun', rows=5, sensors=2)")
+    kernel.run("from hudilab_lessons import start\nlab = start('begun', rows=5, sensors=2)")
     for source in ("lab.readings(3)", "lab.stream(5)"):
         kernel.client.execute_interactive(source, timeout=PATIENCE, output_hook=take)
     rows, columns = shown

@@ -36,7 +36,7 @@ import matplotlib.pyplot as plt
 print(os.getpid(), sys.executable, plt.get_backend(), sys.flags.optimize)
 """
 START = """
-from hudilab import start
+from hudilab_lessons import start
 lab = start("00_check_your_machine")
 """
 
@@ -81,7 +81,7 @@ def test_jupyterlab_opens_the_copies_and_at_first_lesson_00(
     assert (copies / FIRST).is_file()
     again = run(command, cwd=tmp_path)
     assert "  .default_url = '/lab'\n" in again.stdout
-    where = "from hudilab.runtime.settings import load_settings as s; print(s().conf_dir)"
+    where = "from hudilab.settings import load_settings as s; print(s().conf_dir)"
     found = run([sys.executable, "-c", where], cwd=copies)
     assert found.stdout == f"{ROOT}/conf\n"
 

@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
 PARAMETERS = 'rows = 5\nrun_id = ""\nruntime = ""'
-IMPORTS = "import matplotlib.pyplot as plt\n\nfrom hudilab import start"
+IMPORTS = "import matplotlib.pyplot as plt\n\nfrom hudilab_lessons import start"
 START = 'lab = start("99_papermill", runtime, run_id, rows=rows)'
 DRAW = "plt.plot([1, 2])\nplt.show()"
 

@@ -9,7 +9,7 @@ from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
-from hudilab.lessons.progress import FILE, read
+from hudilab_lessons.progress import FILE, read
 
 # A session without Spark, which takes seconds to start.
 SESSION = """
@@ -21,7 +21,7 @@ SparkSession.getActiveSession = lambda: SimpleNamespace(sparkContext=context)
 """
 CELLS = (
     SESSION,
-    "from hudilab import Exercise\n\nanswer = 7",
+    "from hudilab_lessons import Exercise\n\nanswer = 7",
     "of_batch = Exercise(7, 'count them', name='rows')\nof_batch.check(answer)",
     "shown = Exercise(8, 'count them', name='shown')\nassert shown.accepts(8)",
 )

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hudilab.operations.parameters import defaults, parse
-from hudilab.operations.runner import find_notebook
+from hudilab_cli.parameters import defaults, parse
+from hudilab_cli.runner import find_notebook
 
 PROJECT = Path(__file__).resolve().parents[2]
 README = (PROJECT / "README.md").read_text(encoding="utf-8")

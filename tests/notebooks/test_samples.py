@@ -17,7 +17,7 @@ GOOD = ROOT / "tests" / "contract" / "good.ipynb"
 
 
 def hudilab(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    start = "from hudilab.operations.cli import main; main()"
+    start = "from hudilab_cli.cli import main; main()"
     command = [sys.executable, "-c", start, "run", *arguments, "--out", str(home / "out")]
     env = os.environ | {"HUDILAB_HOME": str(home / "home"), "RUNTIME_ENV": "", "IS_LOCAL": ""}
     return subprocess.run(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from hudilab.runtime.settings import Settings, load_settings
+from hudilab.settings import Settings, load_settings
 
 PROJECT = Path(__file__).resolve().parents[2]
 WRITER = PROJECT / "tests" / "spark" / "programs" / "writer.py"

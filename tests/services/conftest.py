@@ -12,13 +12,13 @@ import psutil
 import pytest
 from services.programs import SECRET, USER, Programs
 
-from hudilab.operations.servers.cluster import Cluster, running_cluster, stop_cluster
-from hudilab.operations.servers.history import stop_history
-from hudilab.operations.servers.kafka import Broker, running_broker, stop_broker
-from hudilab.operations.servers.s3 import S3Server, running_s3, stop_s3
-from hudilab.runtime.cluster.master import Master, find_master
-from hudilab.runtime.kafka import Access
-from hudilab.runtime.settings import Settings, load_settings
+from hudilab.settings import Settings, load_settings
+from hudilab_cli.servers.cluster import Cluster, running_cluster, stop_cluster
+from hudilab_cli.servers.history import stop_history
+from hudilab_cli.servers.kafka import Broker, running_broker, stop_broker
+from hudilab_cli.servers.s3 import S3Server, running_s3, stop_s3
+from hudilab_jobs.kafka import Access
+from hudilab_spark.master import Master, find_master
 
 
 @pytest.fixture(scope="session")

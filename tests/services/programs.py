@@ -6,7 +6,7 @@ import subprocess
 
 from running import start_program
 
-from hudilab.runtime.settings import Settings
+from hudilab.settings import Settings
 
 USER, SECRET = "lab", "correct horse that must not be seen"
 

@@ -16,22 +16,15 @@ from services.programs import SECRET, USER
 
 from hudilab.errors import KafkaError, ServiceError
 from hudilab.formats import properties
-from hudilab.lessons.prices import Message, messages
-from hudilab.operations.servers import process
-from hudilab.operations.servers.kafka import Broker, start_broker
-from hudilab.runtime.java.find import find_java
-from hudilab.runtime.java.jars import verify
-from hudilab.runtime.kafka import (
-    Access,
-    access,
-    check_topics,
-    create_topics,
-    produce,
-    topic_rows,
-)
-from hudilab.runtime.kafka.connection import PLAIN, jaas
-from hudilab.runtime.kafka.topics import _done, _offsets
-from hudilab.runtime.settings import Settings, load_settings
+from hudilab.settings import Settings, load_settings
+from hudilab_cli.servers import process
+from hudilab_cli.servers.kafka import Broker, start_broker
+from hudilab_jobs.kafka import Access, access, check_topics, create_topics, produce, topic_rows
+from hudilab_jobs.kafka.connection import PLAIN, jaas
+from hudilab_jobs.kafka.topics import _done, _offsets
+from hudilab_jobs.prices import Message, messages
+from hudilab_spark.jars import verify
+from hudilab_spark.java import find_java
 
 PATIENCE = 15  # seconds, for every refusal
 

@@ -16,13 +16,13 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from hudilab.errors import JarError, ServiceError
-from hudilab.lessons.prices import messages
-from hudilab.operations.servers import kafka as kafka_service
-from hudilab.operations.servers import process
-from hudilab.operations.servers.kafka import find_broker, running_broker, start_broker, stop_broker
-from hudilab.runtime.kafka import Access, check_topics, create_topics, produce, topic_rows
-from hudilab.runtime.kafka.topics import _offsets
-from hudilab.runtime.settings import Settings
+from hudilab.settings import Settings
+from hudilab_cli.servers import kafka as kafka_service
+from hudilab_cli.servers import process
+from hudilab_cli.servers.kafka import find_broker, running_broker, start_broker, stop_broker
+from hudilab_jobs.kafka import Access, check_topics, create_topics, produce, topic_rows
+from hudilab_jobs.kafka.topics import _offsets
+from hudilab_jobs.prices import messages
 
 
 @pytest.mark.deep

@@ -15,21 +15,15 @@ from services.clusters import (
 )
 
 from hudilab.errors import ServiceError, SessionError
-from hudilab.operations.servers import cluster as service
-from hudilab.operations.servers import process
-from hudilab.operations.servers.cluster import Cluster, find_cluster, start_cluster, stop_cluster
-from hudilab.runtime.cluster.applications import kill, worker_rows
-from hudilab.runtime.cluster.master import (
-    Master,
-    authentication,
-    check_cluster,
-    check_room,
-    own_master,
-)
-from hudilab.runtime.cluster.submit import find_job
-from hudilab.runtime.settings import Settings
-from hudilab.runtime.spark_conf import session_settings
+from hudilab.settings import Settings
 from hudilab.waiting import wait_for
+from hudilab_cli.applications import kill, worker_rows
+from hudilab_cli.servers import cluster as service
+from hudilab_cli.servers import process
+from hudilab_cli.servers.cluster import Cluster, find_cluster, start_cluster, stop_cluster
+from hudilab_cli.submit import find_job
+from hudilab_spark.conf import session_settings
+from hudilab_spark.master import Master, authentication, check_cluster, check_room, own_master
 
 # --- the service
 
@@ -160,8 +154,8 @@ def test_a_process_that_ends_says_why(alone: Settings, monkeypatch: pytest.Monke
 
 
 ENDLESS = """
-from hudilab.runtime.settings import load_settings
-from hudilab.runtime.session import open_session
+from hudilab.settings import load_settings
+from hudilab_spark.session import open_session
 spark = open_session(load_settings(), app="endless")
 while True:
     spark.range(10).count()
@@ -256,7 +250,7 @@ def test_what_listens_there_is_another_thing(
         port = silent.getsockname()[1]
         monkeypatch.setenv("SPARK_MASTER_URL", f"spark://127.0.0.1:{port}")
         monkeypatch.setenv("SPARK_MASTER_WEBUI_PORT", str(port))
-        monkeypatch.setattr("hudilab.runtime.cluster.master.ANSWER", 1.0)
+        monkeypatch.setattr("hudilab_spark.master.ANSWER", 1.0)
         with pytest.raises(SessionError) as caught:
             check_cluster(docker(settings), session_settings(docker(settings), ()))
     assert str(caught.value) == (

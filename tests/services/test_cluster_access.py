@@ -23,14 +23,14 @@ import pytest
 from others import why_not
 
 from hudilab.errors import ServiceError
-from hudilab.operations.servers import cluster as service
-from hudilab.operations.servers.cluster import Cluster, running_cluster, start_cluster
-from hudilab.runtime.cluster.applications import application_rows, kill, worker_rows
-from hudilab.runtime.cluster.drivers import end_driver, find_driver
-from hudilab.runtime.cluster.master import Master, authentication, open_directly
-from hudilab.runtime.java.find import find_java
-from hudilab.runtime.settings import Settings, load_settings
+from hudilab.settings import Settings, load_settings
 from hudilab.waiting import wait_for
+from hudilab_cli.applications import application_rows, kill, worker_rows
+from hudilab_cli.servers import cluster as service
+from hudilab_cli.servers.cluster import Cluster, running_cluster, start_cluster
+from hudilab_spark.drivers import end_driver, find_driver
+from hudilab_spark.java import find_java
+from hudilab_spark.master import Master, authentication, open_directly
 
 PROJECT = Path(__file__).resolve().parents[2]
 GUEST = Path(__file__).with_name("guest.py")
@@ -51,8 +51,8 @@ for number in range(100_000):
 """
 # The session of a notebook, in a process like a kernel: `ready`, and then lines are waited for.
 NOTEBOOK = """
-from hudilab.runtime.settings import load_settings
-from hudilab.runtime.session import open_session
+from hudilab.settings import load_settings
+from hudilab_spark.session import open_session
 local = open_session(load_settings("LOCAL"), groups=("core", "s3"))
 local.stop()
 spark = open_session(load_settings("DOCKER"), app="notebook")

@@ -27,12 +27,12 @@ from services.clusters import (
 )
 
 from hudilab.errors import ServiceError
-from hudilab.lessons.prices import messages
-from hudilab.operations.servers.history import find_history, start_history, stop_history
-from hudilab.operations.servers.s3 import S3Server
-from hudilab.runtime.kafka import Access, create_topics, produce, topic_rows
-from hudilab.runtime.settings import Settings
+from hudilab.settings import Settings
 from hudilab.waiting import wait_for
+from hudilab_cli.servers.history import find_history, start_history, stop_history
+from hudilab_cli.servers.s3 import S3Server
+from hudilab_jobs.kafka import Access, create_topics, produce, topic_rows
+from hudilab_jobs.prices import messages
 
 TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
 

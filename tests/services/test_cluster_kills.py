@@ -22,14 +22,11 @@ from services.clusters import (
 )
 
 from hudilab.errors import ServiceError
-from hudilab.operations.servers.cluster import Cluster, start_cluster
-from hudilab.runtime.cluster.applications import application_rows, kill, worker_rows
-from hudilab.runtime.cluster.master import (
-    Master,
-    check_room,
-)
-from hudilab.runtime.settings import Settings
+from hudilab.settings import Settings
 from hudilab.waiting import wait_for
+from hudilab_cli.applications import application_rows, kill, worker_rows
+from hudilab_cli.servers.cluster import Cluster, start_cluster
+from hudilab_spark.master import Master, check_room
 
 
 @pytest.mark.deep

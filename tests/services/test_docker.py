@@ -19,10 +19,10 @@ import psutil
 import pytest
 import yaml
 
-from hudilab.operations.servers.process import free_port
-from hudilab.runtime.java.find import find_java
-from hudilab.runtime.java.jars import verify
 from hudilab.waiting import wait_for
+from hudilab_cli.servers.process import free_port
+from hudilab_spark.jars import verify
+from hudilab_spark.java import find_java
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRY = ROOT / "docker" / "entrypoint.sh"
@@ -214,7 +214,7 @@ def test_kafkas_data_are_in_its_volume(tmp_path: Path) -> None:
     options = zip(("-D", "-M", "-F"), map(str, folders), strict=True)
     done = subprocess.run(
         [*java, "kafka.docker.KafkaDockerWrapper", "setup", *chain(*options)],
-        env={"CLUSTER_ID": "5L6g3nShT-eMCtK--X86sw"} | named,
+        env={"CLUSTER_ID": "5L6g3nShT-eMCtK--X86sw", "LC_ALL": "C.UTF-8"} | named,
         capture_output=True,
         text=True,
         timeout=60,

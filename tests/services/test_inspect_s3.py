@@ -10,9 +10,9 @@ import pytest
 from services.test_s3 import OnS3
 from unit.handmade import HandMade
 
+from hudi_inspect import inspect
 from hudilab.errors import InspectError
-from hudilab.inspect import inspect
-from hudilab.operations.servers.s3 import S3Server
+from hudilab_cli.servers.s3 import S3Server
 
 A = "aaaaaaaa-0000-0000-0000-000000000000-0"
 CHAIN = "AWS_PROFILE and AWS_SHARED_CREDENTIALS_FILE, or AWS_ACCESS_KEY_ID and its secret"

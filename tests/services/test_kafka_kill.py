@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 from running import end_jvm
 from services.programs import Programs, finished
 
-from hudilab.lessons.prices import messages, prices, read_prices
-from hudilab.runtime.kafka import Access, create_topics, produce, topic_rows
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import Settings
-from hudilab.writer.commits import Commits
+from hudi_sink.commits import Commits
+from hudilab.settings import Settings
+from hudilab_jobs.kafka import Access, create_topics, produce, topic_rows
+from hudilab_jobs.prices import messages, prices, read_prices
+from hudilab_spark.session import open_session
 
 TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
 
@@ -35,7 +35,7 @@ def test_the_table_is_exact_after_kills(
     produce(kafka, "stocks-in", messages(rows, seed=11))
     dice, run = random.Random(11), f"kill{rows}"
     job = (
-        "hudilab.jobs.stock_prices",
+        "hudilab_jobs.stock_prices",
         *("--available-now", "--run-id", run, "--rows-per-batch", str(limit)),
     )
     warehouse = settings.home / "warehouse" / f"run-{run}"

@@ -12,14 +12,14 @@ from pathlib import Path
 import boto3
 import pytest
 
-from hudilab.operations.servers.s3 import S3Server
+from hudilab_cli.servers.s3 import S3Server
 
 FOLDERS = 20
 PROGRAM = """
 import json, sys
-from hudilab.runtime.settings import load_settings
-from hudilab.runtime.session import open_session
-from hudilab.writer.files import file_system, list_files
+from hudilab.settings import load_settings
+from hudilab_spark.session import open_session
+from hudi_sink.files import file_system, list_files
 
 spark = open_session(load_settings())
 uri = sys.argv[1]

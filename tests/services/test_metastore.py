@@ -21,19 +21,19 @@ from pyspark.sql import DataFrame, SparkSession
 from refusals import refused
 from running import end_jvm, start_program
 
+from hudi_sink.hive_sync import Catalog
+from hudi_sink.sink import BatchLedger
 from hudilab.errors import SessionError
-from hudilab.operations.servers.metastore import Metastore, find_metastore, start_metastore
-from hudilab.operations.servers.metastore import stop_metastore as stop
+from hudilab.groups import Hive
+from hudilab.metastore import trouble
 from hudilab.paths import Place
-from hudilab.runtime.groups import Hive
-from hudilab.runtime.places import catalog_of, prepare
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import Settings, load_settings
+from hudilab.settings import Settings, load_settings
+from hudilab.table import TABLE_TYPES, TableSpec
 from hudilab.waiting import wait_for
-from hudilab.writer.catalog.metastore import trouble
-from hudilab.writer.catalog.register import Catalog
-from hudilab.writer.ledger import BatchLedger
-from hudilab.writer.spec import TABLE_TYPES, TableSpec
+from hudilab_cli.servers.metastore import Metastore, find_metastore, start_metastore
+from hudilab_cli.servers.metastore import stop_metastore as stop
+from hudilab_spark.session import open_session
+from hudilab_spark.warehouse import catalog_of, prepare
 
 COLUMNS = "id BIGINT, city STRING, seen TIMESTAMP"
 NAMES = ("a:b", "é", "two words", "x=y/z", "50%")
@@ -324,7 +324,7 @@ def test_a_job_registers_its_table_when_it_is_started_again(
         hive = {"PropertyGroupId": "metastore", "PropertyMap": properties}
         (conf / "application_properties.json").write_text(json.dumps([*groups, hive]))
         env = {"HUDILAB_CONF": str(conf), "HUDILAB_HOME": str(home)}
-        command = ("-m", "hudilab.jobs.stream", "own", "--available-now")
+        command = ("-m", "hudilab_jobs.stream", "own", "--available-now")
         program = start_program(*command, env=env, cwd="/")
         out, err = program.communicate(timeout=120)
         assert program.returncode == 0, err
@@ -352,8 +352,9 @@ def test_a_session_sees_the_names_and_is_refused_without_their_server(
     feed.put((1, "oslo"))
     feed.run()
     code = (
-        "from hudilab import load_settings, open_session\n"
-        "from hudilab.runtime.groups import Hive\n"
+        "from hudilab import load_settings\n"
+        "from hudilab_spark import open_session\n"
+        "from hudilab.groups import Hive\n"
         "from dataclasses import replace\n"
         "import sys\n"
         "hive = Hive.model_validate({'uri': sys.argv[1]})\n"

@@ -9,25 +9,25 @@ import sys
 
 import pytest
 
-from hudilab.operations.servers import process
-from hudilab.operations.servers.kafka import Broker
-from hudilab.runtime.kafka import Access
-from hudilab.runtime.settings import Settings
+from hudilab.settings import Settings
+from hudilab_cli.servers import process
+from hudilab_cli.servers.kafka import Broker
+from hudilab_jobs.kafka import Access
 
 # One JVM for the driver and one for its executor, as on a cluster.
 PROGRAM = """
 import json, sys
 from pyspark.sql import SparkSession
-from hudilab.runtime.settings import load_settings
-from hudilab.runtime.java.jars import verify
-from hudilab.runtime.session import open_session
+from hudilab.settings import load_settings
+from hudilab_spark.jars import verify
+from hudilab_spark.session import open_session
 from hudilab.errors import root_cause
 
 groups, options = json.loads(sys.argv[1])
 settings = load_settings()
 jars = ":".join(map(str, verify(settings.project / "jars", groups)))
 SparkSession.builder.config("spark.master", "local-cluster[1,1,1024]")
-import hudilab.runtime.spark_conf as spark_conf
+import hudilab_spark.conf as spark_conf
 kept = spark_conf.overlay
 spark_conf.overlay = lambda s: kept(s) | {
     "spark.master": "local-cluster[1,1,1024]", "spark.executor.extraClassPath": jars,

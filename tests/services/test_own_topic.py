@@ -17,15 +17,15 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from refusals import assert_refusal, refused
 from running import end_jvm
-from unit.runtime.settings_files import group, load, write
+from unit.hudilab.settings_files import group, load, write
 
 from hudilab.errors import ConfigError, StreamError
-from hudilab.jobs.pipeline.preview import preview
-from hudilab.jobs.pipeline.running import Running, checked, find_group, table_of
-from hudilab.operations.servers.kafka import Broker
-from hudilab.runtime.kafka import Access, create_topics
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import Settings
+from hudilab.settings import Settings
+from hudilab_cli.servers.kafka import Broker
+from hudilab_jobs.kafka import Access, create_topics
+from hudilab_jobs.pipelines.preview import preview
+from hudilab_jobs.pipelines.running import Running, checked, find_group, table_of
+from hudilab_spark.session import open_session
 
 GOOD: list[dict[str, Any]] = [
     {"id": 1, "city": "Oslo", "at": "2026-01-01T00:00:00Z"},

@@ -18,11 +18,11 @@ import psutil
 import pytest
 from others import why_not
 
-from hudilab.lessons.prices import messages
-from hudilab.operations.servers.kafka import Broker, running_broker
-from hudilab.operations.servers.s3 import S3Server, running_s3
-from hudilab.runtime.kafka import create_topics, produce, topic_rows
-from hudilab.runtime.settings import Settings, load_settings
+from hudilab.settings import Settings, load_settings
+from hudilab_cli.servers.kafka import Broker, running_broker
+from hudilab_cli.servers.s3 import S3Server, running_s3
+from hudilab_jobs.kafka import create_topics, produce, topic_rows
+from hudilab_jobs.prices import messages
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 

@@ -19,12 +19,12 @@ import psutil
 import pytest
 from kills import Killed, record
 from running import start_program, wait_while_running
-from spark.writer import test_updates as updates
-from spark.writer.test_kill import Run, survive
+from spark.hudi_sink import test_updates as updates
+from spark.hudi_sink.test_kill import Run, survive
 
-from hudilab.operations.servers import process
-from hudilab.operations.servers.s3 import S3Server, start_s3
-from hudilab.runtime.settings import Settings, load_settings
+from hudilab.settings import Settings, load_settings
+from hudilab_cli.servers import process
+from hudilab_cli.servers.s3 import S3Server, start_s3
 
 LOCAL = load_settings(env={})
 UPSERTS = Path(__file__).with_name("upserts.py")
@@ -247,8 +247,9 @@ def test_a_folder_that_the_server_keeps_is_deleted(tmp_path: Path, s3: S3Server,
     kept = s3.log.parent / "data" / "hudilab" / tmp_path.name / "table" / ".hoodie" / "timeline"
     kept.mkdir(parents=True)  # seen once, after the files of a table had been deleted
     program = f"""
-from hudilab import load_settings, open_session
-from hudilab.writer.files import delete_tree, exists
+from hudilab import load_settings
+from hudilab_spark import open_session
+from hudi_sink.files import delete_tree, exists
 spark = open_session(load_settings(), app="trace", groups=("core", "s3"))
 folder = "s3a://hudilab/{tmp_path.name}/{what}"
 print(exists(spark, folder), delete_tree(spark, folder), exists(spark, folder))

@@ -26,15 +26,15 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from hudilab.errors import JarError, S3Error, ServiceError
-from hudilab.operations.servers import process
-from hudilab.operations.servers.s3 import S3Server, find_s3, running_s3, start_s3, stop_s3
-from hudilab.runtime.doctor import run_checks
-from hudilab.runtime.java.find import find_java
-from hudilab.runtime.java.jars import verify
-from hudilab.runtime.places import prepare
-from hudilab.runtime.s3 import check_warehouse, spark_settings, storage_options
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import Settings
+from hudilab.settings import Settings
+from hudilab_cli.doctor import run_checks
+from hudilab_cli.servers import process
+from hudilab_cli.servers.s3 import S3Server, find_s3, running_s3, start_s3, stop_s3
+from hudilab_spark.jars import verify
+from hudilab_spark.java import find_java
+from hudilab_spark.s3 import check_warehouse, spark_settings, storage_options
+from hudilab_spark.session import open_session
+from hudilab_spark.warehouse import prepare
 
 WAREHOUSE = "s3a://hudilab/warehouse"
 PATIENCE = 15  # seconds, for every refusal
@@ -200,7 +200,7 @@ def test_the_command_starts_shows_and_stops_it(alone: Settings) -> None:
 
     def hudilab(*arguments: str) -> tuple[int, str, str]:
         done = subprocess.run(
-            [sys.executable, "-c", "from hudilab.operations.cli import main; main()", *arguments],
+            [sys.executable, "-c", "from hudilab_cli.cli import main; main()", *arguments],
             env=os.environ | {"HUDILAB_HOME": str(alone.home)},
             capture_output=True,
             text=True,
@@ -371,8 +371,8 @@ class Ahead(datetime.datetime):
 
 datetime.datetime = Ahead
 from dataclasses import replace
-from hudilab.runtime.settings import load_settings
-from hudilab.runtime.s3 import check_warehouse
+from hudilab.settings import load_settings
+from hudilab_spark.s3 import check_warehouse
 check_warehouse(sys.argv[1], replace(load_settings(), is_local=False))
 """
 

@@ -17,12 +17,12 @@ import psutil
 import pytest
 
 from hudilab.errors import ServiceError
-from hudilab.operations import servers as services
-from hudilab.operations.servers import folder as server_folder
-from hudilab.operations.servers import process
-from hudilab.operations.servers.folder import starting
-from hudilab.runtime.settings import Settings, load_settings
+from hudilab.settings import Settings, load_settings
 from hudilab.waiting import wait_for
+from hudilab_cli import servers as services
+from hudilab_cli.servers import folder as server_folder
+from hudilab_cli.servers import process
+from hudilab_cli.servers.folder import starting
 
 # A blank, an umlaut, an apostrophe and a comma: Java's and SQL's own syntax, and a name.
 HOME = "o'brien, jürgen's home"
@@ -76,7 +76,7 @@ def command(kind: Kind, settings: Settings, *words: str) -> subprocess.Popen[str
         [
             sys.executable,
             "-c",
-            "from hudilab.operations.cli import main; main()",
+            "from hudilab_cli.cli import main; main()",
             "services",
             *words,
         ],

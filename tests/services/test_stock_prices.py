@@ -23,15 +23,15 @@ from running import end_jvm
 from services.programs import SECRET, USER, Programs
 
 from hudilab.errors import KafkaError, StreamError
-from hudilab.jobs.stock_prices import Options, write
-from hudilab.lessons.prices import Message, messages, outgoing, prices, read_prices
-from hudilab.operations.servers.kafka import Broker, start_broker
-from hudilab.runtime.kafka import Access, create_topics, produce, topic_rows
-from hudilab.runtime.places import prepare
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import Settings, load_settings
-from hudilab.runtime.streams import drain
+from hudilab.settings import Settings, load_settings
 from hudilab.waiting import wait_for
+from hudilab_cli.servers.kafka import Broker, start_broker
+from hudilab_jobs.kafka import Access, create_topics, produce, topic_rows
+from hudilab_jobs.prices import Message, messages, outgoing, prices, read_prices
+from hudilab_jobs.stock_prices import Options, write
+from hudilab_spark.session import open_session
+from hudilab_spark.streams import drain
+from hudilab_spark.warehouse import prepare
 
 TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
 KEY = b'{"ticker":"IBM"}'
@@ -113,12 +113,12 @@ def test_from_the_producer_to_topic_and_table(
     spark: SparkSession, settings: Settings, kafka: Access, programs: Programs
 ) -> None:
     sender = programs.run(
-        "hudilab.jobs.stock_producer", "--wait-seconds", "0", "--seed", "5", MAX_RUN="40"
+        "hudilab_jobs.stock_producer", "--wait-seconds", "0", "--seed", "5", MAX_RUN="40"
     )
     assert sender.returncode == 0, sender.stderr
     assert sender.stdout == "hudilab: rounds=40 sent=680 acknowledged=680 topic=stocks-in\n"
     for preview in (1, 0):  # the second run finds nothing to do
-        job = programs.run("hudilab.jobs.stock_prices", "--available-now", "--run-id", "whole")
+        job = programs.run("hudilab_jobs.stock_prices", "--available-now", "--run-id", "whole")
         assert job.returncode == 0, job.stderr
         assert job.stdout.count("|ticker|event_time") == preview  # of each batch, in a local run
     ends = topic_rows(kafka, list(TOPICS)).groupby("topic")["end"].sum()
@@ -137,7 +137,7 @@ def test_the_tutorial_s_settings_file_runs_unchanged(
     conf = Path(__file__).parents[1] / "unit" / "samples" / "flink" / "kafka"
     produce(kafka, "stocks-in", messages(340, seed=3))
     job = programs.run(
-        *("hudilab.jobs.stock_prices", "--available-now"),
+        *("hudilab_jobs.stock_prices", "--available-now"),
         HUDILAB_CONF=str(conf),
         RUNTIME_ENV="LOCAL",
     )
@@ -150,7 +150,7 @@ def test_the_tutorial_s_settings_file_runs_unchanged(
 
 @pytest.mark.usefixtures("topics")
 def test_ctrl_c_leaves_no_round_half_sent(programs: Programs, kafka: Access) -> None:
-    sender = programs.start("hudilab.jobs.stock_producer", "--wait-seconds", "0.2")
+    sender = programs.start("hudilab_jobs.stock_producer", "--wait-seconds", "0.2")
     try:
         wait_for(lambda: topic_rows(kafka, ["stocks-in"])["end"].sum() >= 34, 60, "34 messages")
         sender.send_signal(signal.SIGINT)
@@ -180,7 +180,7 @@ def test_ctrl_c_leaves_no_round_half_sent(programs: Programs, kafka: Access) -> 
 )
 def test_a_producer_that_cannot_start(programs: Programs, env: dict[str, str], said: str) -> None:
     started = time.monotonic()
-    sender = programs.run("hudilab.jobs.stock_producer", **env)
+    sender = programs.run("hudilab_jobs.stock_producer", **env)
     assert time.monotonic() - started < 15
     assert (sender.returncode, sender.stdout) == (1, "")
     assert sender.stderr.startswith(f"hudilab: {said}")
@@ -189,7 +189,7 @@ def test_a_producer_that_cannot_start(programs: Programs, env: dict[str, str], s
 def test_the_job_does_not_start_without_its_topics(programs: Programs, kafka: Access) -> None:
     create_topics(kafka, TOPICS)
     started = time.monotonic()
-    job = programs.run("hudilab.jobs.stock_prices", BOOTSTRAP_SERVERS="127.0.0.1:1")
+    job = programs.run("hudilab_jobs.stock_prices", BOOTSTRAP_SERVERS="127.0.0.1:1")
     assert time.monotonic() - started < 15
     assert job.returncode == 1
     assert job.stderr.startswith("hudilab: no broker answers at 127.0.0.1:1 (")
@@ -308,7 +308,7 @@ def test_the_stream_survives_a_broker_that_is_killed_and_away_for_20_seconds(
 ) -> None:
     produce(kafka, "stocks-in", messages(1000, seed=9))
     job = programs.start(
-        "hudilab.jobs.stock_prices", "--run-id", "away", "--trigger-seconds", "0.5"
+        "hudilab_jobs.stock_prices", "--run-id", "away", "--trigger-seconds", "0.5"
     )
     try:
         wait_for(lambda: passed_on(kafka) == 1000, 120, "1000 prices in stocks-out")
@@ -380,12 +380,12 @@ def test_producer_and_stream_with_tls_and_a_password(
     secret.write_text(SECRET)
     given = {"KAFKA_PASSWORD_FILE": str(secret)}
     sender = programs.run(
-        "hudilab.jobs.stock_producer", "--wait-seconds", "0", **env, **given, MAX_RUN="10"
+        "hudilab_jobs.stock_producer", "--wait-seconds", "0", **env, **given, MAX_RUN="10"
     )
     assert sender.returncode == 0, sender.stderr
     log = settings.home / "secure.log"
     job = programs.run(
-        "hudilab.jobs.stock_prices",
+        "hudilab_jobs.stock_prices",
         "--available-now",
         *("--run-id", "secure"),
         **env,
@@ -396,7 +396,7 @@ def test_producer_and_stream_with_tls_and_a_password(
     assert topic_rows(client, ["stocks-out"])["end"].sum() == 170
     assert_exact(spark, table(spark, settings, "secure"), 170, seed=42)
     wrong = programs.run(
-        "hudilab.jobs.stock_prices", "--available-now", **env, KAFKA_PASSWORD="wrong"
+        "hudilab_jobs.stock_prices", "--available-now", **env, KAFKA_PASSWORD="wrong"
     )
     assert wrong.returncode == 1
     assert wrong.stderr.startswith(f"hudilab: {secure.bootstrap} rejected user 'lab' (")

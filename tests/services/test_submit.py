@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from hudilab.jobs import stock_prices
-from hudilab.lessons.prices import messages
-from hudilab.runtime.java.find import find_java
-from hudilab.runtime.java.jars import verify
-from hudilab.runtime.kafka import Access, create_topics, produce, topic_rows
-from hudilab.runtime.settings import Settings
+from hudilab.settings import Settings
+from hudilab_jobs import stock_prices
+from hudilab_jobs.kafka import Access, create_topics, produce, topic_rows
+from hudilab_jobs.prices import messages
+from hudilab_spark.jars import verify
+from hudilab_spark.java import find_java
 
 TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
 

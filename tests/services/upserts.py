@@ -5,10 +5,10 @@ CLOSING is yes for the options with which a table on S3 leaves no connection ope
 
 import sys
 
-from hudilab.lessons.sources import readings_table, sensor_readings
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import load_settings
-from hudilab.writer.metadata import closing_options
+from hudi_sink.metadata import closing_options
+from hudilab.generate import readings_table, sensor_readings
+from hudilab.settings import load_settings
+from hudilab_spark.session import open_session
 
 table, commits, closing = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "yes"
 spark = open_session(load_settings())

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import load_settings
+from hudilab.settings import load_settings
+from hudilab_spark.session import open_session
 
 
 @pytest.fixture(scope="session")

@@ -11,34 +11,29 @@ from pathlib import Path
 import pytest
 from importlinter.cli import lint_imports
 
-import hudilab
-
-LIBRARY = Path(__file__).resolve().parents[2] / "lib" / "hudilab"
-FILES = sorted(LIBRARY.rglob("*.py"))
+ROOT = Path(__file__).resolve().parents[2]
+LIB = ROOT / "lib"
+PACKAGES = sorted(path.parent.name for path in LIB.glob("*/__init__.py"))
 # What needs neither pyspark nor a process, so that settings and remedies work on any machine.
 LIGHT = (
-    "errors",
-    "formats",
-    "paths",
-    "waiting",
-    "runtime.cluster.master",
-    "runtime.cluster.submit",
-    "runtime.environment",
-    "runtime.groups",
-    "runtime.java.class_archive",
-    "runtime.java.find",
-    "runtime.java.jars",
-    "runtime.java.process",
-    "runtime.kafka.connection",
-    "runtime.preflight",
-    "runtime.private",
-    "runtime.reader",
-    "runtime.settings",
-    "runtime.spark_conf",
-    "writer.columns.drift",
-    "writer.columns.storable",
-    "writer.rules",
-    "writer.spec",
+    "hudi_sink.drift",
+    "hudi_sink.rules",
+    "hudi_sink.storable",
+    "hudilab.environment",
+    "hudilab.errors",
+    "hudilab.formats",
+    "hudilab.paths",
+    "hudilab.settings",
+    "hudilab.table",
+    "hudilab_cli.submit",
+    "hudilab_jobs.kafka.connection",
+    "hudilab_spark.class_archive",
+    "hudilab_spark.conf",
+    "hudilab_spark.jars",
+    "hudilab_spark.java",
+    "hudilab_spark.jvm",
+    "hudilab_spark.master",
+    "hudilab_spark.preflight",
 )
 
 
@@ -52,7 +47,7 @@ def hook(event, arguments):
         raise RuntimeError(f"started {arguments}")
 
 sys.addaudithook(hook)
-import hudilab.{module}
+import {module}
 """
 
 
@@ -63,74 +58,75 @@ def alone(module: str, *blocked: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
+def modules_of(*packages: str) -> list[str]:
+    files = [file for name in packages for file in sorted((LIB / name).rglob("*.py"))]
+    names = (".".join(file.relative_to(LIB).with_suffix("").parts) for file in files)
+    return [name.removesuffix(".__init__") for name in names]
+
+
 def test_settings_paths_and_tables_load_without_pyspark_and_start_nothing() -> None:
-    done = alone("\nimport hudilab.".join(LIGHT))
+    done = alone("\nimport ".join(LIGHT))
     assert done.returncode == 0, done.stderr
 
 
-def modules_of(room: str) -> str:
-    files = sorted((LIBRARY / room).rglob("*.py"))
-    assert len(files) > 8
-    names = [".".join(file.relative_to(LIBRARY).with_suffix("").parts) for file in files]
-    return "\nimport hudilab.".join(names).replace(".__init__", "")
-
-
-def test_the_writer_loads_without_the_runtime() -> None:
-    rooms = ("runtime", "inspect", "lessons", "jobs", "operations")
-    done = alone(modules_of("writer"), *(f"hudilab.{room}" for room in rooms), "pydantic")
+def test_the_sink_loads_without_the_rest_of_the_lab() -> None:
+    modules = modules_of("hudi_sink")
+    assert len(modules) > 8
+    others = {*PACKAGES} - {"hudilab", "hudi_sink"}
+    done = alone("\nimport ".join(modules), *others, "hudilab.settings", "pydantic")
     assert done.returncode == 0, done.stderr
 
 
 def test_the_inspector_loads_without_spark_and_the_rest_of_the_lab() -> None:
-    rooms = ("runtime", "writer", "lessons", "jobs", "operations")
-    blocked = (*(f"hudilab.{room}" for room in rooms), "pyspark", "py4j", "pyarrow", "pandas")
-    done = alone(modules_of("inspect"), *blocked)
+    modules = modules_of("hudi_inspect")
+    assert len(modules) > 8
+    others = {*PACKAGES} - {"hudilab", "hudi_inspect"}
+    blocked = (*others, "hudilab.settings", "pyspark", "py4j", "pyarrow", "pandas")
+    done = alone("\nimport ".join(modules), *blocked)
     assert done.returncode == 0, done.stderr
 
 
-def test_a_room_imports_only_what_is_below_it() -> None:
+def test_a_package_imports_only_what_is_below_it() -> None:
     """The contracts are in pyproject.toml, [tool.importlinter]."""
-    assert lint_imports(str(LIBRARY.parents[1] / "pyproject.toml"), no_cache=True) == 0
+    assert lint_imports(str(ROOT / "pyproject.toml"), no_cache=True) == 0
 
 
 def test_a_session_does_not() -> None:
-    assert "ModuleNotFoundError: import of pyspark" in alone("runtime.session").stderr
+    assert "ModuleNotFoundError: import of pyspark" in alone("hudilab_spark.session").stderr
 
 
 def test_only_topics_and_senders_need_the_kafka_client() -> None:
-    from hudilab.runtime import kafka
-
-    names = {name for names in kafka._MODULES.values() for name in names}
-    assert names == set(kafka.__all__) <= set(dir(kafka))
-    for name in names:
-        assert getattr(kafka, name).__name__ == name
-    with pytest.raises(AttributeError, match=r"module '\S+' has no attribute 'x'"):
-        _ = kafka.x
-    light = "runtime.kafka.connection\nfrom hudilab.runtime.kafka import Access, access, present"
+    light = "hudilab_jobs.kafka.connection\nfrom hudilab_jobs.kafka import Access, access, present"
     done = alone(light, "confluent_kafka")
     assert done.returncode == 0, done.stderr
-    done = alone("runtime.kafka\nfrom hudilab.runtime.kafka import produce", "confluent_kafka")
+    done = alone("hudilab_jobs\nfrom hudilab_jobs.kafka import produce", "confluent_kafka")
     assert "ModuleNotFoundError: import of confluent_kafka" in done.stderr
 
 
-def test_the_public_names_are_loaded_when_they_are_used() -> None:
-    names = {name for names in hudilab._MODULES.values() for name in names}
-    assert names == set(hudilab.__all__) <= set(dir(hudilab))
-    for name in names:
-        assert getattr(hudilab, name).__name__ == name
-    with pytest.raises(AttributeError, match="module 'hudilab' has no attribute 'nothing'"):
-        _ = hudilab.nothing
-    done = alone("runtime.settings\nfrom hudilab import LabError, Place, TableSpec")
+FACES = ("hudilab", "hudi_sink", "hudilab_jobs.kafka", "hudilab_lessons", "hudilab_spark")
+
+
+@pytest.mark.parametrize("package", FACES)
+def test_the_public_names_are_loaded_when_they_are_used(package: str) -> None:
+    face = importlib.import_module(package)
+    for name in face.__all__:
+        assert getattr(face, name).__name__ == name
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'nothing'"):
+        _ = face.nothing
+
+
+def test_public_names_of_settings_need_no_spark() -> None:
+    done = alone("hudilab.settings\nfrom hudilab import LabError, Place, TableSpec")
     assert done.returncode == 0, done.stderr
 
 
-IMPORT = re.compile(r"^\W*from (hudilab[\w.]*) import \(?((?:\w+(?:, )?)+)", re.MULTILINE)
+IMPORT = re.compile(r"^\W*from (hudi(?:lab|_)[\w.]*) import \(?((?:\w+(?:, )?)+)", re.MULTILINE)
 TEXTS = [
     path
     for folder in ("tests", "benchmarks", "notebooks", "docs")
-    for path in sorted((LIBRARY.parents[1] / folder).rglob("*.*"))
+    for path in sorted((ROOT / folder).rglob("*.*"))
     if path.suffix in {".py", ".ipynb", ".md"} and path.name != Path(__file__).name
-] + [LIBRARY.parents[1] / "README.md"]
+] + [ROOT / "README.md"]
 
 
 def test_programs_inside_texts_import_what_exists() -> None:
@@ -142,11 +138,8 @@ def test_programs_inside_texts_import_what_exists() -> None:
         for name in names.split(", ")
         if name
     }
-    assert ("hudilab.writer.files", "list_files") in found
-    modules = {
-        ".".join(("hudilab", *file.relative_to(LIBRARY).with_suffix("").parts)) for file in FILES
-    }
-    modules |= {name.removesuffix(".__init__") for name in modules}
+    assert ("hudi_sink.files", "list_files") in found
+    modules = set(modules_of(*PACKAGES))
     missing = [
         f"{module}.{name}"
         for module, name in sorted(found)

@@ -25,7 +25,7 @@ HEAVY = (
 ALONE = """
 import sys
 sys.modules |= dict.fromkeys({})  # importing one of these is a ModuleNotFoundError now
-from hudilab.operations import cli
+from hudilab_cli import cli
 cli.main()
 """
 LIGHT = ALONE.format(HEAVY)
@@ -81,8 +81,8 @@ def test_help_needs_nothing_heavy() -> None:
         ("tidy /data/table", "py4j"),
         ("rewind /data/table --to 20260101000000000", "py4j"),
         ("run 00", "nbformat"),
-        ("bundle", "packaging"),
-        ("topics", "confluent_kafka"),
+        ("bundle", "pydantic"),
+        ("topics", "pydantic_core"),
         ("services start kafka", "confluent_kafka"),
     ],
 )

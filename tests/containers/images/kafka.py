@@ -7,7 +7,7 @@ from pathlib import Path
 
 import requests
 
-from hudilab.runtime.java.fetch import fetch, repository
+from hudilab_spark.fetch import fetch, repository
 
 JARS = Path("/opt/hudilab/jars")
 TO = Path("/opt/kafka/libs")

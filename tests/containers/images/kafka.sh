@@ -2,7 +2,7 @@
 # Kafka's scripts by their names; the broker's settings are KAFKA_... in the environment.
 set -eu
 
-java=$(/opt/hudilab/.venv/bin/python -c 'from hudilab.runtime.java.find import find_java; print(find_java().home)')/bin/java
+java=$(/opt/hudilab/.venv/bin/python -c 'from hudilab_spark.java import find_java; print(find_java().home)')/bin/java
 libs='/opt/kafka/libs/*'
 case $(basename "$0") in
     kafka-topics.sh) class=org.apache.kafka.tools.TopicCommand ;;

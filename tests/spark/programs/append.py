@@ -2,8 +2,8 @@
 
 import sys
 
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import load_settings
+from hudilab.settings import load_settings
+from hudilab_spark.session import open_session
 
 table, commits = sys.argv[1], int(sys.argv[2])
 spark = open_session(load_settings())

@@ -10,13 +10,13 @@ import sys
 
 from pyspark.sql import functions as F
 
-from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
+from hudi_sink import service_schedule as policy
+from hudi_sink.sink import BatchLedger
+from hudilab.generate import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import locate
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import load_settings
-from hudilab.runtime.streams import drain
-from hudilab.writer.ledger import BatchLedger
-from hudilab.writer.upkeep import policy
+from hudilab.settings import load_settings
+from hudilab_spark.session import open_session
+from hudilab_spark.streams import drain
 
 ROWS, KEYS, BATCHES, SIZES = 60_000, 90_000, 8, {"sensors": 3, "seed": 5}
 

@@ -14,14 +14,14 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hudi_sink.sink import BatchLedger
 from hudilab.errors import StreamError
-from hudilab.lessons.sources import readings_table, sensor_stream
-from hudilab.runtime.places import prepare
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import load_settings
-from hudilab.runtime.streams import drain
-from hudilab.writer.ledger import BatchLedger
-from hudilab.writer.spec import TableSpec
+from hudilab.generate import readings_table, sensor_stream
+from hudilab.settings import load_settings
+from hudilab.table import TableSpec
+from hudilab_spark.session import open_session
+from hudilab_spark.streams import drain
+from hudilab_spark.warehouse import prepare
 
 POINTS = ("look", "announce", "commit", "note", "after")
 SIZES = {"rows": 80, "batches": 4, "sensors": 2, "seed": 3}

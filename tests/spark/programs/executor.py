@@ -12,8 +12,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from hudilab.runtime.java.find import find_java, spark_home
-from hudilab.runtime.reader import read_options
+from hudilab.settings_file import read_options
+from hudilab_spark.java import find_java, spark_home
 
 PROJECT = Path(__file__).resolve().parents[3]
 PREPARES = "spark.kryo.classesToRegister"

@@ -23,16 +23,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from running import folder
 
+from hudi_sink.commits import Commits
+from hudi_sink.sink import BatchLedger
 from hudilab.errors import StreamError
-from hudilab.operations.servers.kafka import running_broker
 from hudilab.paths import Place, locate
-from hudilab.runtime.kafka import Access, create_topics
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import Settings, load_settings
-from hudilab.runtime.streams import drain
-from hudilab.writer.commits import Commits
-from hudilab.writer.ledger import BatchLedger
-from hudilab.writer.spec import TableSpec
+from hudilab.settings import Settings, load_settings
+from hudilab.table import TableSpec
+from hudilab_cli.servers.kafka import running_broker
+from hudilab_jobs.kafka import Access, create_topics
+from hudilab_spark.session import open_session
+from hudilab_spark.streams import drain
 
 SCHEMA = "id BIGINT, city STRING, price DOUBLE"
 ROWS = 10  # of an arrival

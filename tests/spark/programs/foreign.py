@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from hudilab.runtime.java.find import find_java
+from hudilab_spark.java import find_java
 
 WRITE = "hoodie.datasource.write."
 KEYGEN, PARTITION = f"{WRITE}keygenerator.class", f"{WRITE}partitionpath.field"

@@ -12,10 +12,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from hudilab.inspect import Inspection, inspect
-from hudilab.inspect.model import Event
-from hudilab.inspect.timeline import WRITES
-from hudilab.lessons.sources import sensor_readings
+from hudi_inspect import Inspection, inspect
+from hudi_inspect.model import Event
+from hudi_inspect.timeline import WRITES
+from hudilab.generate import sensor_readings
 
 WRITE = "hoodie.datasource.write."
 OPERATION = f"{WRITE}operation"

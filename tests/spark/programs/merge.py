@@ -7,9 +7,9 @@ import time
 
 from pyspark.sql import SparkSession
 
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import load_settings
-from hudilab.writer.locking import sharing_options
+from hudi_sink.locks import sharing_options
+from hudilab.settings import load_settings
+from hudilab_spark.session import open_session
 
 
 def merge(spark: SparkSession, table: str, times: int) -> int:

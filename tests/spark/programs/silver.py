@@ -18,15 +18,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
+from hudi_sink.commits import Commits
+from hudi_sink.files import exists
+from hudi_sink.sink import BatchLedger
+from hudilab.generate import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import Place
-from hudilab.runtime.places import prepare
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import load_settings
-from hudilab.runtime.streams import drain
-from hudilab.writer.commits import Commits
-from hudilab.writer.files import exists
-from hudilab.writer.ledger import BatchLedger
+from hudilab.settings import load_settings
+from hudilab_spark.session import open_session
+from hudilab_spark.streams import drain
+from hudilab_spark.warehouse import prepare
 
 SIZES = {"sensors": 3, "seed": 7}
 CHANGES = {

@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 import time
 
+from hudi_sink.services import TableServices
 from hudilab.errors import TableError
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import load_settings
-from hudilab.writer.upkeep.services import TableServices
+from hudilab.settings import load_settings
+from hudilab_spark.session import open_session
 
 # The table's own lock file, with a heartbeat that ends seconds after a process was killed.
 LOCK = {

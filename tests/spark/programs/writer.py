@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import sys
 
-from hudilab.lessons.sources import readings_table, sensor_readings, sensor_stream
-from hudilab.runtime.places import prepare
-from hudilab.runtime.session import open_session
-from hudilab.runtime.settings import load_settings
-from hudilab.runtime.streams import drain
-from hudilab.writer.ledger import BatchLedger
+from hudi_sink.sink import BatchLedger
+from hudilab.generate import readings_table, sensor_readings, sensor_stream
+from hudilab.settings import load_settings
+from hudilab_spark.session import open_session
+from hudilab_spark.streams import drain
+from hudilab_spark.warehouse import prepare
 
 
 def main(table_type: str, rows: int, batches: int) -> None:

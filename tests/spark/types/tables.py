@@ -17,15 +17,15 @@ from pyspark.sql import functions as F
 from spark.types.exact import of_arrow, of_spark
 from spark.types.values import COLUMNS, ROWS, TypeColumn, frame
 
-from hudilab.inspect import inspect
-from hudilab.lessons.reads import changes
+from hudi_inspect import inspect
+from hudi_sink.commits import Commits
+from hudi_sink.rewind import Rewind
+from hudi_sink.services import TableServices
+from hudi_sink.sink import BatchLedger
 from hudilab.paths import Place, local_path, locate
-from hudilab.runtime.streams import drain
-from hudilab.writer.commits import Commits
-from hudilab.writer.ledger import BatchLedger
-from hudilab.writer.spec import TableSpec
-from hudilab.writer.upkeep.rewind import Rewind
-from hudilab.writer.upkeep.services import TableServices
+from hudilab.table import TableSpec
+from hudilab_lessons.reads import changes
+from hudilab_spark.streams import drain
 
 __all__ = ["FOREIGN", "READERS", "SPECS", "Cell", "cells", "state", "write"]
 

@@ -25,9 +25,9 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from hudilab.operations.ship.bundle import NEEDS
-from hudilab.runtime.doctor import supported
-from hudilab.runtime.java.find import fits
+from hudilab_cli.bundle import NEEDS
+from hudilab_cli.doctor import supported
+from hudilab_spark.java import fits
 
 ROOT = Path(__file__).resolve().parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

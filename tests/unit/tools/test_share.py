@@ -21,15 +21,15 @@ def test_what_counts_as_the_lab(tmp_path: Path) -> None:
     path = lesson(
         tmp_path,
         ("seed = 1", "parameters"),
-        ("import pandas as pd\nfrom hudilab import drain, start",),
+        ("import pandas as pd\nfrom hudilab import start\nfrom hudilab_spark import drain",),
         ("lab = start('00_lesson', seed=seed)\nspark = lab.spark",),
         ("spec, place = lab.new_table('a')",),
         ("rows = spark.range(5)",),
         ("rows.write.options(**spec.write_options()).save(place.table)",),
         ("print(pd.DataFrame({'rows': [rows.count()]}))",),
-        ("from hudilab.lessons import plots, reads",),
-        ("from hudilab.operations.servers.s3 import find_s3",),
-        ("from hudilab import Exercise\nExercise(5, '').check(4)", "check"),
+        ("from hudilab_lessons import plots, reads",),
+        ("from hudilab_cli.servers.s3 import find_s3",),
+        ("from hudilab_lessons import Exercise\nExercise(5, '').check(4)", "check"),
         ("spark.stop()", "cleanup"),
     )
     assert share(path) == Share(cells=8, without=3, strictly=2, names=6, rooms=1)
@@ -38,7 +38,7 @@ def test_what_counts_as_the_lab(tmp_path: Path) -> None:
 def test_it_prints_a_line_for_each_lesson(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main(str(lesson(tmp_path, ("spark = 1",), ("from hudilab import start",))))
+    main(str(lesson(tmp_path, ("spark = 1",), ("from hudilab_lessons import start",))))
     head, line = capsys.readouterr().out.splitlines()
     assert head.split() == [
         "lesson",

@@ -1,0 +1,9 @@
+"""Inspect any Hudi table without a JVM: `inspect(table)`, and the command `hudilab inspect`."""
+
+from __future__ import annotations
+
+from hudi_inspect.entries import S3Access
+from hudi_inspect.inspection import Inspection, inspect
+from hudi_inspect.options import Options
+
+__all__ = ["Inspection", "Options", "S3Access", "inspect"]

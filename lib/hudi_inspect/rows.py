@@ -1,0 +1,85 @@
+"""Find the number of rows in files, or count them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from hudi_inspect.history import History
+from hudi_inspect.model import Commit, Slice
+from hudi_inspect.parquet import FOOTER, Damaged, count_rows, footer_size
+from hudi_inspect.store import Store, typed
+from hudi_inspect.timeline import parse_commit
+from hudilab.errors import InspectError
+
+__all__ = ["count_snapshot", "with_rows"]
+
+FOOTERS = 1000  # most footers to read, for files whose row count no commit gives
+
+
+def with_rows(
+    store: Store, slices: list[Slice], commits: Mapping[str, Commit], archive: History
+) -> list[Slice]:
+    """Fill in the row counts of base files without logs, from commits or footers."""
+    plain = {part.base: part for part in slices if part.base and not _has_rows_in_logs(part)}
+    latest = {base: part for base, part in plain.items() if part.is_latest}
+    rows: dict[str, int | None]
+    rows = {stat.path: stat.writes for commit in commits.values() for stat in commit.stats}
+    times = {part.instant for base, part in latest.items() if base not in rows}
+    if times:
+        for content in archive.contents(times).values():
+            rows |= {stat.path: stat.writes for stat in parse_commit(content).stats}
+    # The footers of other formats are not read: their rows stay unknown, if no commit has them.
+    missing = [base for base in latest if base not in rows and base.endswith(".parquet")]
+    if missing and len(missing) <= FOOTERS:
+        counts = store.each(partial(_footer_rows, store), missing)
+        rows |= dict(zip(missing, counts, strict=True))
+    return [
+        part._replace(rows=rows.get(part.base)) if part.base in plain else part for part in slices
+    ]
+
+
+def _has_rows_in_logs(part: Slice) -> bool:
+    # Logs of change data capture only repeat rows.
+    return any(not log.endswith(".cdc") for log in part.logs)
+
+
+def _footer_rows(store: Store, path: str) -> int | None:
+    """Return the number of rows in a Parquet file; None if its footer is encrypted."""
+    try:
+        tail = store.read(path, FOOTER)
+        if tail.endswith(b"PARE"):
+            return None
+        if (size := footer_size(tail)) > len(tail):
+            tail = store.read(path, size)
+        return count_rows(tail)
+    except Damaged:
+        raise InspectError(
+            f"the data file {store.uri}/{path} is not a whole Parquet file; look at it first "
+            f"({typed(f'{store.uri}/{path}', 'ls')}), then restore it from a backup, or return to "
+            "a savepoint, which removes all later commits: "
+            "CALL rollback_to_savepoint(table => 'NAME', instant_time => 'T')"
+        ) from None
+
+
+def count_snapshot(store: Store, groups: int) -> int:
+    """Count the rows of a snapshot query with hudi-rs, which has to see that many file groups."""
+    from hudi import HudiReadOptions, HudiTableBuilder
+
+    # hudi-rs percent-decodes URIs, but not paths.
+    place = store.uri.removeprefix("file://")
+    try:
+        builder = HudiTableBuilder.from_base_uri(place)
+        table = builder.with_storage_options(store.storage_options()).build()
+        if (seen := len(table.get_file_slices())) != groups:
+            raise ValueError(f"it sees {seen} of {groups} file groups")
+        return sum(batch.num_rows for batch in table.read_stream(HudiReadOptions()))
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    # Any failure of hudi-rs is reported with its words; its panics are no Exception.
+    except BaseException as error:  # noqa: BLE001
+        why = " ".join(str(error).split())[:200]
+        raise InspectError(
+            f"hudi-rs cannot count the rows of {store.uri}: {why}; omit --count: "
+            f"hudilab inspect '{store.uri}'"
+        ) from None

@@ -1,0 +1,20 @@
+"""Write a stream into a Hudi table exactly once, and keep the table in shape."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hudi_sink.metadata import closing_options
+    from hudi_sink.sink import BatchLedger
+
+__all__ = ["BatchLedger", "closing_options"]
+
+_MODULES = {"BatchLedger": "sink", "closing_options": "metadata"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,0 +1,222 @@
+"""The table services of a stream: which batch plans them, and who executes the plans."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from threading import Thread
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from hudi_sink.commits import SERVICES, Commits
+from hudi_sink.locks import IN_PROCESS
+from hudi_sink.rules import Commit
+from hudi_sink.service_schedule import LEAST_LOGS, QUIET, SMALL_LOG, TIDY_EVERY, tidy_options
+from hudi_sink.services import CLUSTERINGS, COMPACTIONS, pending, write_client
+from hudilab.errors import StreamError, root_cause
+from hudilab.options import CLEAN, INLINE
+from hudilab.table import TableSpec
+
+__all__ = ["StreamServices"]
+
+POOL = "services"  # of conf/fairscheduler.xml: the stream's tasks come first
+CLUSTER = "hoodie.clustering.inline"
+# A table with many file groups gets no more commits than this from one plan.
+MOST_PARTS = 16
+LATEST = 40  # batches that a plan may come later because the one before is not executed yet
+WAITS = "batch {} waits for the table services that an earlier batch has planned"
+# A service never touches what the stream is writing.
+NEVER = {"hoodie.clean.failed.writes.policy": "NEVER"}
+
+
+class StreamServices:
+    """Runs the table services of one stream, in its batches or in a thread beside them.
+
+    With `beside`, a batch only plans a service, and the thread executes the plan while the next
+    batches are written. One plan at a time: if the thread is busy when a service is due, the first
+    batch after it plans that service, and the fortieth batch waits for the thread. A plan belongs
+    to the driver that owns the checkpoint. Its successor removes it (`take_over`), and a thread
+    that has lost the checkpoint can no longer commit, because Hudi completes only what is in
+    flight. The thread gets the cores that the stream leaves idle. Spark takes none from a task that
+    runs, so a compaction is split into parts that leave the stream a core. Source: Hudi 1.2
+    `hoodie.compact.schedule.inline`, `hoodie.clustering.schedule.inline`.
+
+    Args:
+        every: See `policy.tidy_options`; None: its default; 0: the stream runs no services.
+        beside: Execute the plans in a thread.
+        is_mine: Returns whether this driver still owns the checkpoint.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        spec: TableSpec,
+        table: str,
+        *,
+        every: int | None,
+        beside: bool,
+        is_mine: Callable[[], bool],
+    ) -> None:
+        self._spark, self._spec, self._table = spark, spec, table
+        self._every, self._is_mine = TIDY_EVERY if every is None else every, is_mine
+        # Stream and thread are two writers: their instants and commits come one after the other.
+        self.lock = IN_PROCESS if beside and every != 0 else {}
+        self._thread: Thread | None = None
+        self._failed: Exception | None = None
+        self._due: tuple[int, dict[str, str]] | None = None  # since which batch, and what
+        self._written = SMALL_LOG  # bytes since the last table services: unknown, so many
+
+    def weigh(self, commits: Iterable[Commit]) -> Iterator[Commit]:
+        """Yield the commits that are looked at: what they wrote may have made logs grow."""
+        for commit in commits:
+            self._written += 0 if commit.operation in SERVICES else commit.bytes
+            yield commit
+
+    def options(self, batch_id: int) -> dict[str, str]:
+        """Return the options that make a batch run or plan its services.
+
+        Raises:
+            StreamError: The thread has failed.
+        """
+        if not self._every:
+            return {}
+        found = tidy_options(self._spec, batch_id, self._every, self._written)
+        if self.lock:
+            self._check()
+            found = self._in_turn(batch_id, found)
+        service = _service_in(found)
+        if service == INLINE:
+            self._written = 0
+        if not self.lock or not service:
+            return found
+        scheduled = service.replace(".inline", ".schedule.inline")
+        return found | {service: "false", scheduled: "true", CLEAN: "false"}
+
+    def _in_turn(self, batch_id: int, found: dict[str, str]) -> dict[str, str]:
+        """Return what is due now: nothing while the thread is busy, unless that takes too long."""
+        if _service_in(found):
+            since, earlier = self._due or (batch_id, found)
+            self._due = since, min(earlier, found, key=_least)
+        if self._due is None:
+            return found
+        since, due = self._due
+        if self._thread is not None and self._thread.is_alive():
+            if batch_id - since < LATEST:
+                return QUIET
+            print(f"hudilab: {WAITS.format(batch_id)}", file=sys.stderr)
+        self.close()
+        self._due = None
+        return due
+
+    def start(self, services: Mapping[str, str], options: Mapping[str, str]) -> None:
+        """Execute what a committed batch has planned; `services` are what `options` gave it."""
+        if not any(".schedule." in name for name in services):
+            return
+        spare = max(1, self._spark.sparkContext.defaultParallelism - 1)  # cores for the thread
+        self._split_compactions(spare)
+        beside = {CLEAN: "true", "hoodie.clustering.max.parallelism": str(spare)}
+        asked = dict(options) | dict(services) | beside | NEVER
+        self._thread = Thread(target=self._run, args=(asked,), name="services", daemon=True)
+        self._thread.start()
+
+    def _split_compactions(self, spare: int) -> None:
+        """Split each plan of more than `spare` file groups into several, at the next instants."""
+        hudi: Any = self._spark._jvm.org.apache.hudi  # type: ignore[union-attr]
+        meta = Commits(self._spark, self._table).meta()
+        names, timeline = meta.getInstantGenerator(), meta.getActiveTimeline()
+        plus_millis = hudi.common.table.timeline.HoodieInstantTimeGenerator.instantTimePlusMillis
+        for instant in pending(timeline, COMPACTIONS):
+            if timeline.containsInstant(names.getCompactionInflightInstant(instant)):
+                continue  # another program is executing it
+            plan = hudi.common.util.CompactionUtils.getCompactionPlan(meta, instant)
+            operations = plan.getOperations()
+            groups = operations.size()
+            size = max(spare, -(-groups // MOST_PARTS))
+            if groups <= size:
+                continue
+            timeline.deleteCompactionRequested(names.getCompactionRequestedInstant(instant))
+            for number, first in enumerate(range(0, groups, size)):
+                part = hudi.avro.model.HoodieCompactionPlan.newBuilder(plan)
+                part.setOperations(operations.subList(first, min(first + size, groups)))
+                next_instant = names.getCompactionRequestedInstant(plus_millis(instant, number))
+                timeline.saveToCompactionRequested(next_instant, part.build())
+
+    def take_over(self, options: Mapping[str, str]) -> None:
+        """Remove the plans of an earlier driver, which may be alive and executing them."""
+        self._written, self._due = SMALL_LOG, None
+        if not self._every:
+            return
+        meta = Commits(self._spark, self._table).meta()
+        if meta is None or not (found := _plans(meta)):
+            return
+        with write_client(self._spark, self._table, dict(options) | NEVER) as client:
+            for kind, instant in found:
+                if kind == CLUSTERINGS:
+                    client.rollback(instant)
+                else:
+                    self._remove_compaction(client, instant)
+
+    def _remove_compaction(self, client: Any, instant: str) -> None:
+        """Roll back a compaction and remove its plan, which Hudi's rollback leaves."""
+        hudi: Any = self._spark._jvm.org.apache.hudi  # type: ignore[union-attr]
+        config, context = client.getConfig(), client.getEngineContext()
+        table = hudi.table.HoodieSparkTable.create(config, context)
+        names = table.getMetaClient().getInstantGenerator()
+        inflight = names.getCompactionInflightInstant(instant)
+        if table.getActiveTimeline().containsInstant(inflight):
+            storage = table.getMetaClient().getStorage()
+            one_at_a_time = hudi.client.transaction.TransactionManager(config, storage)
+            table.rollbackInflightCompaction(inflight, one_at_a_time)
+        requested = names.getCompactionRequestedInstant(instant)
+        table.getMetaClient().reloadActiveTimeline().deleteCompactionRequested(requested)
+
+    def close(self) -> None:
+        """Wait until the thread has executed its plans.
+
+        Raises:
+            StreamError: The thread has failed.
+        """
+        if self._thread is not None:
+            self._thread.join()
+        self._check()
+
+    def _check(self) -> None:
+        if (failed := self._failed) is not None:
+            self._failed = None
+            raise StreamError(
+                f"the table services beside the stream into {self._table} failed "
+                f"({root_cause(str(failed))}); no batch is lost; fix the cause and start the "
+                "stream again"
+            ) from failed
+
+    def _run(self, options: Mapping[str, str]) -> None:
+        context = self._spark.sparkContext
+        context.setLocalProperty("spark.scheduler.pool", POOL)
+        context.setJobGroup(POOL, f"table services of {self._table}")
+        try:
+            with write_client(self._spark, self._table, options) as client:
+                execute = {COMPACTIONS: client.compact, CLUSTERINGS: client.cluster}
+                for kind, instant in _plans(Commits(self._spark, self._table).meta()):
+                    if self._is_mine():
+                        execute[kind](instant, True)
+                client.clean()
+        except Exception as error:  # noqa: BLE001  whatever it is, the next batch raises it
+            self._failed = error
+
+
+def _service_in(options: Mapping[str, str]) -> str:
+    """Return the option by which a batch runs a service; empty if it runs none."""
+    return next((name for name in (INLINE, CLUSTER) if options.get(name) == "true"), "")
+
+
+def _least(options: Mapping[str, str]) -> int:
+    """Return how large a slice's logs must be to be compacted."""
+    return int(options.get(LEAST_LOGS, 0))
+
+
+def _plans(meta: Any) -> list[tuple[str, str]]:
+    """Return the kind and instant of each plan that is not executed yet, oldest first."""
+    timeline = meta.getActiveTimeline()
+    kinds = (COMPACTIONS, CLUSTERINGS)
+    return [(kind, instant) for kind in kinds for instant in pending(timeline, kind)]

@@ -1,0 +1,240 @@
+"""Read a streaming checkpoint's folder, note who writes with it, and take it back to a batch."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+from hudi_sink.files import delete_file, denied, exists, list_files, read_text, write_text
+from hudi_sink.rules import FENCED, covers
+from hudilab.errors import StreamError
+
+__all__ = ["CheckpointFiles", "Fence", "Owner"]
+
+OWNER = "hudilab-owner"
+# In this order: without its note of being done, a batch is run again, with what was planned.
+FOLDERS = ("commits", "offsets")
+_COMPACT = re.compile(r"\d+\.compact").fullmatch
+
+
+class Owner(NamedTuple):
+    """Who may write with a checkpoint: one run of a query, and the process and machine it is in."""
+
+    run: str
+    process: int
+    host: str
+
+    @classmethod
+    def here(cls, run: str) -> Owner:
+        """Return this process as the owner."""
+        return cls(run, os.getpid(), socket.gethostname())
+
+    def __str__(self) -> str:
+        """Return the text of the owner's note."""
+        return " ".join(map(str, self))
+
+
+class CheckpointFiles:
+    """The files of one checkpoint, read anew by each method. Source: Spark 3.5."""
+
+    def __init__(self, spark: SparkSession, uri: str) -> None:
+        self._spark, self.uri = spark, uri
+        # Of the newest batch that `covers` was asked for: its offsets, and what `entries` returned.
+        self._offsets: dict[int, str] = {}
+        self.read: list[str] = []
+
+    def query(self) -> str | None:
+        """Return the id of the checkpoint's query, None for a new checkpoint.
+
+        Raises:
+            StreamError: The file with the id is damaged.
+        """
+        file = f"{self.uri}/metadata"
+        if not exists(self._spark, file):
+            return None
+        try:
+            return str(json.loads(read_text(self._spark, file))["id"])
+        except (ValueError, KeyError, TypeError):
+            raise StreamError(
+                f"the checkpoint file {file} is damaged; restore it from a backup, or delete the "
+                "table and the checkpoint together and start again"
+            ) from None
+
+    def check_access(self) -> None:
+        """Raise StreamError if the account may not write to an existing checkpoint on a disk."""
+        if found := denied(self.uri, *FOLDERS, "sources", write=True):
+            problem, remedy = found
+            raise StreamError(f"the checkpoint {self.uri} cannot be written: {problem}; {remedy}")
+
+    def batches(self, folder: str) -> list[int]:
+        """Return the numbers in a folder, ascending: `offsets` (planned) or `commits` (done)."""
+        files = list_files(self._spark, f"{self.uri}/{folder}")
+        return sorted(int(file.path) for file in files if file.path.isdecimal())
+
+    def done(self) -> int:
+        """Return the newest batch that is marked as done, or -1."""
+        return max(self.batches("commits"), default=-1)
+
+    def is_planned(self, batch: int) -> bool:
+        """Return whether the checkpoint knows what a batch reads; Spark forgets old ones."""
+        return exists(self._spark, f"{self.uri}/offsets/{batch}")
+
+    def offsets(self, batch: int) -> str:
+        """Return what a batch was planned to read up to; empty if it is not planned.
+
+        Raises:
+            StreamError: The file is damaged.
+        """
+        if not self.is_planned(batch):
+            return ""
+        file = f"{self.uri}/offsets/{batch}"
+        text = read_text(self._spark, file)
+        version, _, rest = text.partition("\n")
+        # A version, a line of JSON, and a line for each source.
+        if not version.startswith("v") or not rest.startswith("{") or "\n" not in rest:
+            raise StreamError(
+                f"the checkpoint file {file} is damaged; delete the files numbered {batch} and "
+                f"higher in {self.uri}/commits and {self.uri}/offsets, and start again: their "
+                "batches are planned again, and skipped if the table has them"
+            )
+        return text
+
+    def covers(self, batch: int) -> str:
+        """Return the digest of what a planned batch reads; keep its offsets for the next batch."""
+        texts = {-1: ""} | self._offsets
+        for number in (batch - 1, batch):
+            if number not in texts:
+                texts[number] = self.offsets(number)
+        self._offsets = {batch: texts[batch]}
+        before, upto = texts[batch - 1], texts[batch]
+        self.read = self.entries(before, upto)
+        return covers(before, upto, self.read)
+
+    def forget(self) -> None:
+        """Read the offsets anew."""
+        self._offsets = {}
+
+    def entries(self, before: str, upto: str) -> list[str]:
+        """Return what the sources' own logs hold of a batch; empty for sources without such logs.
+
+        The offsets of a source of files are the number of its newest log entry, which alone names
+        the files. Every tenth entry of Spark's logs also holds all earlier ones. `before` and
+        `upto` are the previous batch's offsets and its own, as `offsets` returns them.
+        """
+        earlier = _log_offsets(before)
+        return [
+            text
+            for source, newest in _log_offsets(upto).items()
+            for text in self._log(source, range(earlier.get(source, -1) + 1, newest + 1))
+        ]
+
+    def _log(self, source: int, numbers: range) -> Iterator[str]:
+        """Yield the text of each entry of a source's log, its lines sorted."""
+        log = f"{self.uri}/sources/{source}"
+        names = {file.path for file in list_files(self._spark, log)}
+        compacts = sorted(int(name.removesuffix(".compact")) for name in names if _COMPACT(name))
+        for number in numbers:
+            later = next((compact for compact in compacts if compact >= number), None)
+            if str(number) not in names and later is None:
+                yield f"entry {number} is missing"
+                continue
+            name = str(number) if str(number) in names else f"{later}.compact"
+            lines = read_text(self._spark, f"{log}/{name}").splitlines()[1:]
+            mine = (line for line in lines if json.loads(line)["batchId"] == number)
+            yield "\n".join(sorted(mine))
+
+    def later(self, batch: int) -> list[str]:
+        """Return the files of later batches, relative to the folder, in the order of removal."""
+        there = {name: set(self.batches(name)) for name in FOLDERS}
+        newest_first = sorted(set().union(*there.values()), reverse=True)
+        return [
+            f"{name}/{number}"
+            for number in newest_first
+            for name in FOLDERS
+            if number > batch and number in there[name]
+        ]
+
+    def remove(self, files: list[str]) -> None:
+        """Remove files; at any moment the rest is a checkpoint that was set back."""
+        for file in files:
+            delete_file(self._spark, f"{self.uri}/{file}")
+
+    def owner(self) -> str:
+        """Return the text of the note of the owner, which must be there."""
+        return read_text(self._spark, self.owner_file())
+
+    def noted(self) -> Owner | None:
+        """Return the noted owner; None without a note, or from one without process and machine."""
+        if not exists(self._spark, self.owner_file()):
+            return None
+        parts = self.owner().split(" ")
+        return Owner(parts[0], int(parts[1]), parts[2]) if len(parts) == 3 else None
+
+    def take(self, owner: Owner) -> str:
+        """Note the owner; from now on no earlier owner can commit. Return the note's text."""
+        write_text(self._spark, self.owner_file(), str(owner))
+        return str(owner)
+
+    def owner_file(self) -> str:
+        """Return the URI of the note of the owner."""
+        return f"{self.uri}/{OWNER}"
+
+
+class Fence:
+    """Tells the driver that owns a checkpoint from those that it has replaced.
+
+    A driver that takes over notes itself as the owner, then rolls back what others were writing.
+    """
+
+    def __init__(self, files: CheckpointFiles) -> None:
+        self._files, self._owner, self._view = files, "", ""
+        self._condition: Column | None = None  # made once a run: it takes a dozen calls to the JVM
+        self._replaced = FENCED.format(files.uri)
+
+    def take(self, session: SparkSession, run: str) -> None:
+        """Note this process as the owner, in this run of the query; `session` is the query's."""
+        self._owner, self._condition = self._files.take(Owner.here(run)), None
+        self._view = f"hudilab_owner_{run.replace('-', '')}"
+        session.read.text(self._files.owner_file()).createOrReplaceTempView(self._view)
+
+    def is_mine(self) -> bool:
+        """Return whether this process still owns the checkpoint."""
+        return self._files.owner() == self._owner
+
+    def check(self) -> None:
+        """Raise StreamError if this process does not own the checkpoint any more."""
+        if not self.is_mine():
+            raise StreamError(self._replaced)
+
+    def explain(self, cause: Exception) -> None:
+        """Raise StreamError from an error that another driver's work may have caused."""
+        noted = self._files.noted()
+        if noted is not None and str(noted) != self._owner:
+            raise StreamError(self._replaced) from cause
+
+    def condition(self) -> Column:
+        """Return a condition that is true for the owner, else an error.
+
+        Spark evaluates it on the driver when it reads the rows.
+        """
+        if self._condition is None:
+            mine = F.expr(f"(SELECT value FROM {self._view})") == F.lit(self._owner)
+            replaced = F.raise_error(F.lit(self._replaced))
+            self._condition = F.when(mine, F.lit(True)).otherwise(replaced)
+        return self._condition
+
+
+def _log_offsets(offsets: str) -> dict[int, int]:
+    """Return the newest log entry of each source whose offset is only that."""
+    found = {}
+    for source, line in enumerate(offsets.splitlines()[2:]):
+        if match := re.fullmatch(r'\{"logOffset":(\d+)\}', line):
+            found[source] = int(match[1])
+    return found

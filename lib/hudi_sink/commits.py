@@ -1,0 +1,325 @@
+"""Read a table's commits through Hudi's own reader; roll back the writes of a dead driver."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping, Set
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from hudi_sink.clock import LONGEST, NOTICE, latest, refusal, seconds_behind
+from hudi_sink.files import delete_tree, denied, exists, file_size, java_class, list_files
+from hudi_sink.rules import Commit, Stamp
+from hudilab.errors import StreamError, TableError, root_cause
+from hudilab.formats import BATCH, COVERS, PROPERTIES, QUERY, SHARED, SOURCE
+from hudilab.paths import local_path
+
+__all__ = ["SERVICES", "Commits", "Slice", "completed"]
+
+SERVICES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
+_GENERATOR = "org.apache.hudi.common.table.timeline.HoodieInstantTimeGenerator"
+_INTERRUPTED = re.compile(r"\b(ClosedByInterrupt|Interrupted|InterruptedIO)Exception\b")
+PATIENCE = 600.0  # seconds to wait for the writes of other drivers that are still alive
+
+
+class Slice(NamedTuple):
+    """A file slice: `bytes` is the size of its base file, 0 without one."""
+
+    partition: str
+    group: str
+    bytes: int
+    logs: int
+
+
+class Commits:
+    """The timeline of one table, read anew by each method. Source: Hudi 1.2."""
+
+    def __init__(self, spark: SparkSession, table: str) -> None:
+        self._spark, self._table = spark, table
+        self._jvm: Any = spark._jvm
+        self._jsc: Any = spark._jsc
+
+    def newest_first(self, *, to_write: bool = False) -> Iterator[Commit]:
+        """Yield completed commits, newest first: the active timeline's, then the archived ones.
+
+        With `to_write`, look at the clock first, see `await_clock`.
+
+        Raises:
+            StreamError: A commit's file is empty or damaged.
+        """
+        meta = self.await_clock() if to_write else self.meta()
+        if meta is None:
+            return
+        yield from self._read(completed(meta))
+        # Read only if the active timeline was not enough: the archive may hold years.
+        if exists(self._spark, f"{self._table}/.hoodie/timeline/history/_version_"):
+            archived = meta.getArchivedTimeline()
+            archived.loadCompletedInstantDetailsInMemory()
+            yield from self._read(archived.getCommitsTimeline().filterCompletedInstants())
+
+    def unseen(self, seen: Set[str]) -> list[Commit]:
+        """Return the active commits whose instants are not in `seen`, newest first.
+
+        A commit can appear long after its completion time: a writer with a lock waits in between.
+        """
+        meta = self.meta()
+        return [] if meta is None else list(self._read(completed(meta), seen))
+
+    def instants(self) -> set[str]:
+        """Return the instants of the active commits."""
+        meta = self.meta()
+        instants = [] if meta is None else completed(meta).getInstants()
+        return {str(instant.requestedTime()) for instant in instants}
+
+    def count(self) -> int:
+        """Return how many commits writes made, archived ones too; table services do not count."""
+        return sum(commit.operation not in SERVICES for commit in self.newest_first())
+
+    def roll_back_unfinished(self, options: Mapping[str, str], *, wait: bool) -> None:
+        """Roll back what a dead or replaced driver was writing, so that it can no longer commit.
+
+        With `wait`, other writers may be alive: leave their writes alone until they end or their
+        heartbeats stop. `options` are those of a write.
+
+        Raises:
+            StreamError: Another writer is still alive after 10 minutes.
+        """
+        meta = self.meta()
+        if meta is None or not (unfinished := _unfinished(meta)):
+            return
+        self.await_clock()
+        asked = self._jvm.java.util.HashMap()
+        defaults = self._jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
+        asked.putAll(defaults.getGlobalProps())
+        asked.putAll(dict(options))
+        markers = f"{self._table}/.hoodie/.temp"
+        if not all(exists(self._spark, f"{markers}/{instant}") for instant in unfinished):
+            # Of a commit whose file was lost later: without markers, Hudi would delete no file of
+            # it, and take those of a table's first commit for committed.
+            asked.put("hoodie.rollback.using.markers", "false")
+        ends = time.monotonic() + PATIENCE
+        client = self._jvm.org.apache.hudi.DataSourceUtils.createHoodieClient(
+            self._jsc, "", self._table, options["hoodie.table.name"], asked
+        )
+        with closing(client):
+            while True:
+                client.rollbackFailedWrites(meta)
+                meta = self.meta()
+                if not wait or meta is None or not (left := unfinished & _unfinished(meta)):
+                    return
+                if time.monotonic() > ends:
+                    raise StreamError(
+                        f"another writer has been writing to {self._table} for {PATIENCE:.0f} s "
+                        f"(instant {min(left)}); stop it, then restart this stream"
+                    )
+                time.sleep(1)
+
+    def clear_half_made(self) -> None:
+        """Remove what a driver left that died while creating the table: folders, but no rows.
+
+        Hudi would never write there again.
+
+        Raises:
+            StreamError: The table has files but has lost its `hoodie.properties`.
+        """
+        hoodie = f"{self._table}/.hoodie"
+        if self.is_there() or not exists(self._spark, hoodie):
+            return
+        if [one for one in list_files(self._spark, self._table) if one.path != PROPERTIES]:
+            raise StreamError(
+                f"the table {self._table} has files, but its {PROPERTIES} is missing or empty; "
+                "restore that file from a backup, or delete the table and the checkpoint together"
+            )
+        delete_tree(self._spark, hoodie)
+
+    def is_there(self) -> bool:
+        """Return whether the table has been created completely."""
+        return file_size(self._spark, f"{self._table}/{PROPERTIES}") > 0
+
+    def check_access(self, *, write: bool) -> None:
+        """Raise TableError if the account may not read, or write to, an existing table on a disk.
+
+        Looks at the folders of the table's first level and of its timeline.
+        """
+        local, inside = local_path(self._table), [".hoodie", ".hoodie/timeline"]
+        if write and local is not None and os.access(local, os.R_OK | os.X_OK):
+            inside += [one.name for one in os.scandir(local) if one.is_dir()]
+        if found := denied(self._table, *inside, write=write):
+            verb, (problem, remedy) = "written" if write else "read", found
+            raise TableError(f"the table {self._table} cannot be {verb}: {problem}; {remedy}")
+
+    def check_there(self, command: str) -> None:
+        """Raise TableError if there is no table; `command` is what was to be done with it."""
+        self.check_access(write=False)
+        if not self.is_there():
+            raise TableError(
+                f"no Hudi table at {self._table}: .hoodie/hoodie.properties is missing or empty; "
+                f"give the folder that contains .hoodie: hudilab {command} TABLE"
+            )
+
+    def unfinished(self) -> set[str]:
+        """Return instants of requested or in-flight writes; table services do not count."""
+        meta = self.meta()
+        return set() if meta is None else _unfinished(meta)
+
+    def file_groups(self) -> set[str]:
+        """Return the ids of the file groups that a reader sees now."""
+        return {str(one.getFileId()) for one in self._latest_slices()}
+
+    def slices(self) -> list[Slice]:
+        """Return the file slices that a reader sees now, sorted."""
+        return sorted(_slice(one) for one in self._latest_slices())
+
+    def _latest_slices(self) -> list[Any]:
+        """Return Hudi's own objects for the file slices that a reader sees now."""
+        meta = self.meta()
+        if meta is None:
+            return []
+        hudi = self._jvm.org.apache.hudi
+        if self._table.startswith("file:"):  # a disk lists faster than Spark starts a job
+            context = hudi.common.engine.HoodieLocalEngineContext(meta.getStorageConf())
+        else:
+            context = hudi.client.common.HoodieSparkEngineContext(self._jsc)
+        config = hudi.common.config.HoodieMetadataConfig.newBuilder().enable(False).build()
+        manager = hudi.common.table.view.FileSystemViewManager
+        with closing(manager.createInMemoryFileSystemView(context, meta, config)) as view:
+            view.loadAllPartitions()
+            to_list = self._jvm.java.util.stream.Collectors.toList()
+            partitions = {str(name) for name in view.getPartitionNames()}
+            slices = (view.getLatestFileSlices(name).collect(to_list) for name in partitions)
+            return [one for found in slices for one in found]
+
+    def schema(self) -> str:
+        """Return the table's columns as Spark's JSON, from its newest commit; empty without one."""
+        meta = self.meta()
+        if meta is None:
+            return ""
+        hudi = self._jvm.org.apache.hudi
+        found = hudi.common.table.TableSchemaResolver(meta).getTableSchemaIfPresent(False)
+        if not found.isPresent():
+            return ""
+        convert = hudi.HoodieSchemaConversionUtils.convertHoodieSchemaToStructType
+        return str(convert(found.get()).json())
+
+    def meta(self) -> Any:
+        """Return Hudi's client for the current state of the table, or None without a table."""
+        if not self.is_there():
+            return None
+        utils = java_class(self._jvm, "org.apache.hudi.hadoop.fs.HadoopFSUtils")
+        conf = utils.getStorageConf(self._jsc.hadoopConfiguration())
+        client = java_class(self._jvm, "org.apache.hudi.common.table.HoodieTableMetaClient")
+        return client.builder().setConf(conf).setBasePath(self._table).build()
+
+    def await_clock(self) -> Any:
+        """Return `meta()`; call this before a write, whose instant must be later than all others.
+
+        If the clock is behind the table, wait for 10 seconds at most.
+
+        Raises:
+            TableError: The clock is further behind.
+        """
+        ends = time.monotonic() + LONGEST
+        while (meta := self.meta()) is not None:
+            # As one text: a call into the JVM for each instant would slow down every batch.
+            newest = latest(str(meta.getActiveTimeline().getInstants().toString()))
+            zone = meta.getTableConfig().getTimelineTimezone()
+            generator = java_class(self._jvm, _GENERATOR)
+            # Hudi itself does this in a DataFrame's write only, not in table services.
+            generator.setCommitTimeZone(zone)
+            now = str(generator.formatDateBasedOnTimeZone(self._jvm.java.util.Date()))
+            if not (seconds := seconds_behind(newest, now)):
+                return meta
+            # Another writer whose clock is ahead may commit meanwhile, so there is a limit for all.
+            if time.monotonic() + seconds > ends:
+                raise refusal(self._table, newest, now, str(zone.toString()))
+            if seconds > NOTICE:
+                print(
+                    f"hudilab: the clock is {seconds:.1f} s behind the newest instant of "
+                    f"{self._table}; waiting until it has passed that",
+                    file=sys.stderr,
+                )
+            time.sleep(seconds)
+        return None
+
+    def _read(self, timeline: Any, seen: Set[str] = frozenset()) -> Iterator[Commit]:
+        for instant in timeline.getReverseOrderedInstants().toArray():
+            time_ = str(instant.requestedTime())
+            if time_ in seen:
+                continue
+            try:
+                found = timeline.readCommitMetadata(instant)
+                extra, written = found.getExtraMetadata(), found.getFileIdAndRelativePaths()
+            except Py4JJavaError as error:
+                if _INTERRUPTED.search(str(error)):  # the stream is being stopped
+                    raise
+                raise self._damaged(instant, root_cause(str(error))) from None
+            # A power cut can leave the file of a completed commit empty; Hudi reads that as a
+            # commit of nothing. A real commit has at least its schema, a table service its files.
+            if extra.isEmpty() and written.isEmpty():
+                raise self._damaged(instant, "")
+            query, batch = extra.get(QUERY), extra.get(BATCH)
+            stamp = None
+            if query is not None and batch is not None:
+                source = str(extra.get(SOURCE))
+                stamp = Stamp(str(query), int(batch), str(extra.get(COVERS)), source)
+            # As one text: a call into the JVM for each group would slow down every batch.
+            groups = frozenset(str(written.keySet().toString())[1:-1].split(", ")) - {""}
+            lock = str(extra.get(SHARED) or "")
+            kind, size = str(found.getOperationType()), int(found.fetchTotalBytesWritten())
+            yield Commit(time_, stamp, groups, kind, lock, size)
+
+    def _damaged(self, instant: Any, cause: str) -> StreamError:
+        """Return what is wrong with a commit's file; `cause` is empty if the file is.
+
+        Only the file of the newest write may be deleted: without an older one, Hudi 1.2 refuses
+        every later write ("Found commits after time, please rollback greater commits first").
+        """
+        time_, action = str(instant.requestedTime()), str(instant.getAction())
+        file = f"{self._table}/.hoodie/timeline/{time_}_{instant.getCompletionTime()}.{action}"
+        # On S3 an object is whole or not there, and the cause may be the network's.
+        cut = "EOFException" in cause and self._table.startswith("file:")
+        lost = cut or not cause
+        what = (
+            "is damaged: its file is empty or truncated, as after a power failure, so what it "
+            "wrote is unknown"
+            if lost
+            else f"cannot be read: {cause}"
+        )
+        newest = completed(self.meta()).lastInstant()
+        is_newest = newest.isPresent() and str(newest.get().requestedTime()) == time_
+        remedy = f"do not delete {file}; restore it from a backup, or fix the cause"
+        if lost and is_newest and action in ("commit", "deltacommit"):
+            remedy = f"look at {file}, then restore it from a backup, or delete it, and Hudi rolls "
+            remedy += "the commit back"
+        return StreamError(
+            f"the commit {time_} of {self._table} {what}; {remedy}, and start the stream again"
+        )
+
+
+def _slice(one: Any) -> Slice:
+    base = one.getBaseFile()
+    size = int(base.get().getFileSize()) if base.isPresent() else 0
+    name, group = str(one.getPartitionPath()), str(one.getFileId())
+    return Slice(name, group, size, int(one.getLogFiles().count()))
+
+
+def completed(meta: Any, after: str = "") -> Any:
+    """Return the active timeline of completed commits; with `after`, a time, of those since."""
+    timeline = meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
+    return timeline.findInstantsModifiedAfterByCompletionTime(after) if after else timeline
+
+
+def _unfinished(meta: Any) -> set[str]:
+    """Return instants of requested or in-flight writes; scheduled table services do not count."""
+    timeline = meta.getActiveTimeline().getWriteTimeline().filterInflightsAndRequested()
+    return {
+        str(instant.requestedTime())
+        for instant in timeline.getInstants()
+        if str(instant.getAction()) in ("commit", "deltacommit")
+    }

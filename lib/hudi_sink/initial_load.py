@@ -1,0 +1,87 @@
+"""Write everything in a source as one sorted commit: batch 0 of the stream that follows."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from hudi_sink.rules import Stamp
+from hudilab.errors import StreamError, TableError
+from hudilab.formats import many
+from hudilab.options import CLEAN, INLINE, WRITE
+from hudilab.table import TableSpec
+
+__all__ = ["FirstLoad"]
+
+PARTS = 4  # of Spark's input partitions (128 MB of files) that one task sorts and writes
+KEPT = 100  # characters of a key in a message
+SHOWN = 3  # keys in a message
+STREAM = "hudilab stream NAME, or BatchLedger without first_load=True"
+
+
+class FirstLoad:
+    """How a ledger writes batch 0 with bulk_insert: each key once, sorted, in files of full size.
+
+    Spark sorts outside of memory, so the rows may be more than fit in it.
+    """
+
+    def __init__(self, spec: TableSpec, table: str) -> None:
+        self._spec, self._table = spec, table
+
+    def options(self) -> dict[str, str]:
+        """Return the write options, for a table that later takes the spec's own operation."""
+        # The rows come sorted; Hudi's own sort compares texts, which it first has to make.
+        options = {f"{WRITE}operation": "bulk_insert", "hoodie.bulkinsert.sort.mode": "NONE"}
+        return options | {CLEAN: "false"} | ({INLINE: "false"} if self._spec.logs() else {})
+
+    def check_new(self, done: int, newest: Stamp | None) -> None:
+        """Raise StreamError if the stream has had its first load; `done` is -1 if no batch is."""
+        if done >= 0 or (newest is not None and newest.batch > 0):
+            raise StreamError(
+                f"{self._table} has had its first load; start the stream itself, which "
+                f"continues from there: {STREAM}"
+            )
+
+    def rows(self, rows: DataFrame, batch_id: int) -> DataFrame:
+        """Return the rows sorted by partition and key, in as many parts as make full files.
+
+        Raises:
+            StreamError: It is not batch 0.
+            TableError: The table takes upserts, and keys are there more than once.
+        """
+        if batch_id > 0:
+            raise StreamError(
+                f"batch {batch_id} is not part of the first load of {self._table}, which is batch "
+                f"0 alone; start the stream itself, which continues from there: {STREAM}"
+            )
+        spec = self._spec
+        inputs = int(rows._jdf.rdd().getNumPartitions())
+        parts = max(rows.sparkSession.sparkContext.defaultParallelism, -(-inputs // PARTS))
+        if spec.operation == "upsert":
+            self._check_unique(rows, parts)
+        layout = list(dict.fromkeys([*spec.partition, *spec.record_key]))
+        return rows.repartitionByRange(parts, *layout).sortWithinPartitions(*layout)
+
+    def _check_unique(self, rows: DataFrame, parts: int) -> None:
+        spec = self._spec
+        key = list(dict.fromkeys([*([] if spec.is_global() else spec.partition), *spec.record_key]))
+        # Keys are unique if their hashes are; to sort these takes a third of the time of counting
+        # the keys.
+        hashes = rows.select(F.xxhash64(*key).alias("hash")).repartition(PARTS * parts, "hash")
+        before = F.lag("hash").over(Window.partitionBy("hash").orderBy("hash"))
+        if hashes.select(before.alias("before")).where("before IS NOT NULL").limit(1).count() == 0:
+            return
+        twice = rows.groupBy(*key).count().where("count > 1")
+        first = twice.orderBy(*key).limit(SHOWN).collect()
+        if not first:
+            return
+        shown = [
+            ", ".join(f"{name}={row[name]}" for name in spec.record_key)[:KEPT] for row in first
+        ]
+        count = twice.count()
+        raise TableError(
+            f"{many(count, 'key')} of the first load of {self._table} "
+            f"occur{'s' * (count == 1)} more than once: {'; '.join(shown)}; add columns to the "
+            "record key, or start the stream itself, which keeps the row of each key with the "
+            f"greatest {spec.ordering}: {STREAM}"
+        )

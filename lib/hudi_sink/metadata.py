@@ -1,0 +1,62 @@
+"""Options that keep a table's metadata table, and the indexes in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from hudi_sink.files import exists, read_text
+from hudilab.options import METADATA, STREAMED
+
+__all__ = ["closing_options", "index_options", "table_index_options"]
+
+
+def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[str, str]:
+    """Return the options with which reads and writes keep a table's metadata table and indexes.
+
+    A write without these options deletes the metadata table and every index in it; a read without
+    them uses none. Empty for a table without a metadata table.
+
+    Args:
+        properties: The pairs of `hoodie.properties`.
+        definitions: The text of `.hoodie/.index_defs/index.json`, empty if there is none.
+    """
+    have = properties.get("hoodie.table.metadata.partitions", "").split(",")
+    if have == [""]:
+        return {}
+    indexes = json.loads(definitions or "{}").get("indexDefinitions", {})
+    record = indexes.get("record_index", {}).get("indexOptions", {})
+    scope = "" if record.get("isPartitioned") == "true" else "global."
+    names = {
+        "column_stats": "index.column.stats.enable",
+        "partition_stats": "index.partition.stats.enable",
+        "bloom_filters": "index.bloom.filter.enable",
+        "record_index": f"{scope}record.level.index.enable",
+    }
+    found = {f"hoodie.metadata.{names[one]}": "true" for one in have if one in names}
+    if "record_index" in have:
+        found[STREAMED] = "false"
+    return {METADATA: "true"} | found
+
+
+def closing_options(table: str) -> dict[str, str]:
+    """Return write options with which a metadata table on S3 leaves no connection open.
+
+    Hudi 1.2 never closes the connection with which it reads a log block of the metadata table
+    through s3a, so a stream of upserts uses up s3a's 96 connections in four batches, and hangs.
+    Compacted by each commit, the metadata table has no logs to read. Without effect on a table
+    without a metadata table. Source: tests/services/test_s3.py.
+    """
+    return {"hoodie.metadata.compact.max.delta.commits": "1"} if table.startswith("s3a:") else {}
+
+
+def table_index_options(
+    spark: SparkSession, table: str, properties: Mapping[str, str]
+) -> dict[str, str]:
+    """Return `index_options` of a table with these properties."""
+    found, file = index_options(properties), f"{table}/.hoodie/.index_defs/index.json"
+    if found and exists(spark, file):
+        return index_options(properties, read_text(spark, file))
+    return found

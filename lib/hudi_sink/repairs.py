@@ -1,0 +1,57 @@
+"""Guard a table against what Hudi 1.2 gets wrong: empty indexes, buckets of another index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import SparkSession
+
+from hudi_sink.commits import Commits
+from hudi_sink.files import table_properties
+from hudilab.errors import TableError
+from hudilab.options import ENCODED
+from hudilab.paths import Place
+from hudilab.table import TableSpec
+
+__all__ = ["check_can_index", "foreign_groups", "rewrite_buckets"]
+
+
+def rewrite_buckets(spark: SparkSession, spec: TableSpec, place: Place) -> int:
+    """Rewrite all rows of a bucketed table into file groups of its own index; return their number.
+
+    For a table that SQL wrote to, or that was clustered, without the bucket index: reads stay
+    right, but every upsert fails. Stop its streams first. One commit replaces all files, so readers
+    see either the old ones or the new ones; time travel reaches as far back as before. Source:
+    Hudi 1.2 `insert_overwrite_table`.
+    """
+    Commits(spark, place.table).await_clock()
+    table = spark.read.format("hudi").load(place.table)
+    rows = table.drop(*(name for name in table.columns if name.startswith("_hoodie_")))
+    operation = {"hoodie.datasource.write.operation": "insert_overwrite_table"}
+    encoded = table_properties(spark, place.table).get(ENCODED, "false")
+    options = spec.write_options() | operation | {ENCODED: encoded}
+    rows.write.format("hudi").options(**options).mode("append").save(place.table)
+    return spark.read.format("hudi").load(place.table).count()
+
+
+def check_can_index(spark: SparkSession, table: str) -> None:
+    """Raise TableError if a CREATE INDEX would make an index that gives wrong answers now.
+
+    In Hudi 1.2, an index that is created with no commit since the last CREATE INDEX can be empty,
+    and stays so: queries that use it return no rows, without an error.
+    """
+    meta = Commits(spark, table).await_clock()
+    if meta is None:
+        return
+    newest = meta.getActiveTimeline().filterCompletedInstants().lastInstant()
+    if newest.isPresent() and str(newest.get().getAction()) == "indexing":
+        raise TableError(
+            f"{table} has had no commit since its last CREATE INDEX: Hudi 1.2 would leave the next "
+            "index without entries, and queries on it would return no rows; write a batch, then "
+            "run CREATE INDEX"
+        )
+
+
+def foreign_groups(groups: Iterable[str], buckets: int) -> list[str]:
+    """Return file groups whose names give no bucket of the table: it cannot have made them."""
+    return sorted(name for name in groups if not (name[:8].isdecimal() and int(name[:8]) < buckets))

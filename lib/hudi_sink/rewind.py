@@ -1,0 +1,305 @@
+"""Take a table and the checkpoints of its streams back to a savepoint, together."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from hudi_sink.checkpoints import CheckpointFiles, Owner
+from hudi_sink.commits import Commits
+from hudi_sink.files import list_files, table_properties
+from hudi_sink.metadata import table_index_options
+from hudi_sink.rules import Commit
+from hudi_sink.services import write_client
+from hudilab.errors import TableError
+from hudilab.formats import many
+from hudilab.paths import checkpoint_of_table
+
+__all__ = ["Rewind"]
+
+ALIVE = 60.0  # seconds for which a writer's last heartbeat may tell that it is alive
+NONE = "None"  # the query of a checkpoint that is not there
+RUN = "rewind"  # how the note of the owner begins that a rewind leaves
+
+
+class Rewind:
+    """Takes a table back to a savepoint with Hudi's restore, and its checkpoints with it.
+
+    After a restore alone the ledger refuses the stream, because the checkpoint says that more
+    batches are done. So the rewind also removes the later batches from the checkpoint, newest
+    first, and the stream writes them again. Before the restore, the rewind makes itself the owner
+    of each checkpoint, so that a stream that is still running can no longer commit. If it is killed
+    at any moment, running it again completes it.
+
+    Args:
+        to: The instant of a commit with a savepoint.
+        checkpoints: Those of all streams that have written since; the default is the one that
+            belongs to the table's place.
+        stopped: The caller knows that no writer is running.
+
+    Raises:
+        TableError: There is no such table or savepoint, or checkpoints and table do not belong
+            together; raised before anything is written.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        table: str,
+        to: str,
+        *,
+        checkpoints: Sequence[str] = (),
+        stopped: bool = False,
+    ) -> None:
+        self._spark, self._table, self._to, self._stopped = spark, table, to, stopped
+        self._commits = Commits(spark, table)
+        self._commits.check_there("rewind")
+        self._again = " ".join(
+            (f"hudilab rewind {table} --to {to}", *(f"--checkpoint {one}" for one in checkpoints))
+        )
+        self._refuse_without_savepoint()
+        self._refuse_other_restore()
+        found = dict.fromkeys(checkpoints or [checkpoint_of_table(table)])
+        self._checkpoints = [CheckpointFiles(spark, uri) for uri in found]
+        self._queries = self._by_query()
+        # The newest batch of each query that the table has at the savepoint; -1 for none.
+        self._kept = self._batches_kept()
+        self._refuse_forgotten_batches()
+
+    def preview(self) -> list[str]:
+        """Return a line for the table and one for each checkpoint; writes nothing."""
+        later = self._later()
+        numbers = sorted({one.stamp.batch for one in later if one.stamp})
+        strangers = sum(one.stamp is None for one in later)
+        others = f" and {many(strangers, 'commit')} that no stream wrote" if strangers else ""
+        lines = [
+            f"table: {many(len(later), 'commit')} after {self._to}, with {_span(numbers)}{others}"
+        ]
+        for query, files in self._queries.items():
+            found = many(len(files.later(self._kept[query])), "file")
+            lines.append(f"checkpoint {files.uri}: {found} of later batches; {self._next(query)}")
+        return lines
+
+    def check_safe(self) -> None:
+        """Refuse while a writer may be alive, or if account or clock do not allow a write."""
+        self._commits.check_access(write=True)
+        for files in self._checkpoints:
+            files.check_access()
+        self._commits.await_clock()
+        running = {str(query.id) for query in self._spark.streams.active}
+        for query, files in self._queries.items():
+            if query in running:
+                raise TableError(
+                    f"the stream of {files.uri} is running in this session; stop it, then: "
+                    f"{self._again}"
+                )
+        self._refuse_heartbeat()
+        if self._stopped:
+            return
+        for files in self._checkpoints:
+            self._refuse_owner(files)
+
+    def run(self) -> list[str]:
+        """Take the table back, then each checkpoint; return a line for each.
+
+        Raises:
+            TableError: A writer may be alive, or account or clock do not allow a write.
+        """
+        self.check_safe()
+        lines = [self.restore_table()]
+        self._kept = self._batches_kept()
+        for query, files in self._queries.items():
+            later = files.later(self._kept[query])
+            files.remove(later)
+            removed = many(len(later), "file")
+            lines.append(f"checkpoint {files.uri}: {removed} removed; {self._next(query)}")
+        return lines
+
+    def restore_table(self) -> str:
+        """Fence off every earlier driver and restore the table; return a line of what was done.
+
+        Half of a rewind: its streams are refused until `run` completes.
+        """
+        for files in self._checkpoints:
+            files.take(Owner.here(f"{RUN}-{self._to}"))
+        options = table_index_options(
+            self._spark, self._table, table_properties(self._spark, self._table)
+        )
+        before = len(self._later())
+        with write_client(self._spark, self._table, options) as client:
+            # The first of two may only complete a restore that was cut off.
+            for _ in range(2):
+                if self._unfinished_restores() or self._later() or self._open_writes():
+                    client.restoreToSavepoint(self._to)
+        return f"table: restored to {self._to}, {many(before, 'commit')} taken back"
+
+    def _by_query(self) -> dict[str, CheckpointFiles]:
+        found: dict[str, CheckpointFiles] = {}
+        for files in self._checkpoints:
+            query = str(files.query())
+            # Two that are not there have no query either, and are refused by name.
+            if (other := found.setdefault(query, files)) is not files and query != NONE:
+                raise TableError(
+                    f"the checkpoints {other.uri} and {files.uri} both have the query {query}: one "
+                    "is a copy of the other, and the stream uses only one; give that one: hudilab "
+                    f"rewind {self._table} --to {self._to} --checkpoint URI"
+                )
+        return found
+
+    def _next(self, query: str) -> str:
+        return f"the next batch is {self._kept[query] + 1}"
+
+    def _timeline(self) -> Any:
+        return self._commits.meta().getActiveTimeline()
+
+    def _later(self) -> list[Commit]:
+        """Return the completed commits after the savepoint, newest first."""
+        commits = self._commits.newest_first()
+        return list(takewhile(lambda commit: commit.instant > self._to, commits))
+
+    def _open_writes(self) -> list[str]:
+        return sorted(one for one in self._commits.unfinished() if one > self._to)
+
+    def _unfinished_restores(self) -> list[Any]:
+        return list(
+            self._timeline().getRestoreTimeline().filterInflightsAndRequested().getInstants()
+        )
+
+    def _refuse_without_savepoint(self) -> None:
+        done = self._timeline().getSavePointTimeline().filterCompletedInstants()
+        savepoints = [str(one.requestedTime()) for one in done.getInstants()]
+        if self._to in savepoints:
+            return
+        there = f"its savepoints are {', '.join(savepoints)}" if savepoints else "it has none"
+        if any(commit.instant == self._to for commit in self._commits.newest_first()):
+            table = "'" + self._table.replace("\\", "\\\\").replace("'", "\\'") + "'"
+            raise TableError(
+                f"the commit {self._to} of {self._table} has no savepoint, so cleaning may have "
+                f"deleted its files ({there}); make one while they are there: "
+                f"CALL create_savepoint(path => {table}, commit_time => '{self._to}')"
+            )
+        raise TableError(
+            f"{self._table} has no commit {self._to!r}, and only a savepoint can be returned to: "
+            f"{there}; take one of them, or look at the timeline: hudilab inspect {self._table}"
+        )
+
+    def _refuse_other_restore(self) -> None:
+        utils = self._spark._jvm.org.apache.hudi.table.action.restore.RestoreUtils  # type: ignore[union-attr]
+        for instant in self._unfinished_restores():
+            if (other := _restores_to(utils, self._commits.meta(), instant)) not in ("", self._to):
+                raise TableError(
+                    f"a rewind of {self._table} to {other} was cut off; complete that one first: "
+                    f"hudilab rewind {self._table} --to {other} --stopped"
+                )
+
+    def _batches_kept(self) -> dict[str, int]:
+        kept, later = dict.fromkeys(self._queries, -1), dict[str, int]()
+        known = set[str]()
+        for commit in self._commits.newest_first():
+            if commit.stamp is None:
+                continue
+            query = commit.stamp.query
+            if commit.instant > self._to:
+                later[query] = later.get(query, 0) + 1
+            elif kept.get(query) == -1:
+                kept[query] = commit.stamp.batch
+            known.add(query)
+            if set(self._queries) <= known and -1 not in kept.values():
+                break
+        self._refuse_other_checkpoints(known)
+        for query in sorted(set(later) - set(self._queries)):
+            given = ", ".join(one.uri for one in self._checkpoints)
+            raise TableError(
+                f"{many(later[query], 'commit')} after {self._to} "
+                f"{'is' if later[query] == 1 else 'are'} of the stream {query}, whose checkpoint "
+                f"is not {given}; give the checkpoints of all streams: {self._again} "
+                "--checkpoint URI"
+            )
+        return kept
+
+    def _refuse_other_checkpoints(self, known: set[str]) -> None:
+        for query, files in self._queries.items():
+            if query == NONE:
+                raise TableError(
+                    f"there is no checkpoint at {files.uri}; give the one of the table's stream: "
+                    f"hudilab rewind {self._table} --to {self._to} --checkpoint URI"
+                )
+            # After a restore to before its first batch, only the note of the rewind knows it.
+            owner = files.noted()
+            ours = owner is not None and owner.run == f"{RUN}-{self._to}"
+            if query not in known and not ours:
+                raise TableError(
+                    f"the checkpoint {files.uri} belongs to another table: {self._table} has no "
+                    f"commit of its stream {query}; give the one of the table's stream: hudilab "
+                    f"rewind {self._table} --to {self._to} --checkpoint URI"
+                )
+
+    def _refuse_forgotten_batches(self) -> None:
+        for query, files in self._queries.items():
+            if (batch := self._kept[query]) >= 0 and not files.is_planned(batch):
+                oldest = min(files.batches("offsets"), default=None)
+                raise TableError(
+                    f"the checkpoint {files.uri} does not know batch {batch}, the newest one at "
+                    f"{self._to}: Spark keeps the last 100 (spark.sql.streaming.minBatchesToRetain)"
+                    f", and the oldest there is {oldest}; choose a later savepoint: hudilab "
+                    f"inspect {self._table}"
+                )
+
+    def _refuse_heartbeat(self) -> None:
+        now = time.time()
+        beats = list_files(self._spark, f"{self._table}/.hoodie/.heartbeat")
+        ages = {one.path: now - one.modified_ms / 1000 for one in beats}
+        for instant in self._open_writes():
+            if (age := ages.get(instant)) is not None and age < ALIVE:
+                raise TableError(
+                    f"a writer is alive: its write {instant} to {self._table} had a heartbeat less "
+                    f"than {ALIVE:.0f} s ago; stop it, wait for a minute, then: {self._again}"
+                )
+
+    def _refuse_owner(self, files: CheckpointFiles) -> None:
+        """Refuse unless the process that wrote last with this checkpoint is known to be gone."""
+        owner = files.noted()
+        if owner is None or owner.host != socket.gethostname():
+            where = f" on {owner.host}" if owner else ""
+            raise TableError(
+                f"the stream of {files.uri} may be running{where}; make sure that it is not, and "
+                f"add --stopped: {self._again} --stopped"
+            )
+        if owner.process != Owner.here("").process and _is_running(owner.process):
+            raise TableError(
+                f"process {owner.process} on this machine, which has written with {files.uri}, is "
+                f"alive; end it, or only its stream and add --stopped: {self._again} --stopped"
+            )
+
+
+def _restores_to(utils: Any, meta: Any, instant: Any) -> str:
+    """Return the savepoint of a restore that was cut off; empty if it was not planned yet."""
+    try:
+        return str(utils.getRestorePlan(meta, instant).getSavepointToRestoreTimestamp())
+    except Py4JJavaError as error:
+        if "EOFException" not in str(error):  # its file is not empty
+            raise
+        return ""
+
+
+def _is_running(process: int) -> bool:
+    import psutil  # here: a deployed job has no psutil, and never asks
+
+    try:
+        return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _span(numbers: list[int]) -> str:
+    if not numbers:
+        return "no batch"
+    if len(numbers) == 1:
+        return f"batch {numbers[0]}"
+    return f"batches {numbers[0]} to {numbers[-1]}"

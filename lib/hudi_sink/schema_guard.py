@@ -1,0 +1,122 @@
+"""Does the spec of a stream still fit the table? Asked at its start, and for every batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import cache, partial
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from hudi_sink.commits import SERVICES, Commits
+from hudi_sink.drift import check_drift
+from hudi_sink.files import table_properties
+from hudi_sink.metadata import table_index_options
+from hudi_sink.repairs import foreign_groups
+from hudi_sink.rows import newest_rows, row_problem, storable
+from hudi_sink.rules import Commit
+from hudi_sink.storable import check_storable
+from hudilab.errors import TableError
+from hudilab.options import COMMIT_TIME, ENCODED, MERGER
+from hudilab.table import ANY, TableSpec
+
+__all__ = ["TableFit"]
+
+
+class TableFit:
+    """Compares a spec with its table, which SQL and other streams may change in the meantime.
+
+    Attributes:
+        kept: Write options that preserve the table's indexes, and how it names its partitions.
+        encodes: Whether partition values are encoded in its paths.
+        by_arrival: Of rows with one key, the last stays, not the greatest.
+    """
+
+    def __init__(
+        self, spark: SparkSession, spec: TableSpec, table: str, commits: Commits, *, fills: bool
+    ) -> None:
+        self._spark, self._spec, self._table, self._commits = spark, spec, table, commits
+        self._fills = fills
+        self._columns = ""  # of the newest batch that the table takes
+        # Each takes dozens of calls to the JVM: made once, not for each batch.
+        self._storable = cache(partial(storable, spec, table))
+        self._problem = cache(partial(row_problem, spec))
+        self._texts: tuple[str, ...] = ()  # columns of the key that are strings
+        self.kept: dict[str, str] = {}
+        self.by_arrival, self.encodes = False, True
+
+    def check(self) -> None:
+        """Raise TableError if the existing table differs from the spec."""
+        if not self._commits.is_there():
+            return
+        differences = self._spec.conflicts(table_properties(self._spark, self._table))
+        if differences:
+            raise TableError(
+                f"the existing table {self._table} differs from its TableSpec: "
+                f"{'; '.join(differences)}; use the table's own settings, or another table.name or "
+                "run_id"
+            )
+
+    def check_groups(self, groups: Iterable[str]) -> None:
+        """Raise TableError if the table has file groups that belong to none of its buckets."""
+        if self._spec.buckets is None:
+            return
+        wrong = foreign_groups(groups, self._spec.buckets)
+        if wrong and (wrong := foreign_groups(self._commits.file_groups(), self._spec.buckets)):
+            raise TableError(
+                f"{len(wrong)} file groups of {self._table} ({wrong[0]}, ...) belong to no "
+                "bucket: SQL or clustering wrote them without the table's bucket index, and every "
+                "later upsert would fail; rewrite the table's files, then start again: from "
+                "hudi_sink.repairs import rewrite_buckets; "
+                "rewrite_buckets(spark, spec, place)"
+            )
+
+    def follow(self, others: Iterable[Commit]) -> None:
+        """Note the table's indexes and order; refuse file groups of other writers' commits."""
+        self.check_groups({group for commit in others for group in commit.groups})
+        self.kept, self.encodes = {}, True
+        self.by_arrival = self._spec.merge_mode == COMMIT_TIME
+        if not self._commits.is_there():
+            return
+        properties = table_properties(self._spark, self._table)
+        self.by_arrival = properties.get("hoodie.record.merge.mode") == COMMIT_TIME
+        self.encodes = properties.get(ENCODED) == "true"
+        self.kept = table_index_options(self._spark, self._table, properties)
+        if self._spec.partition:
+            self.kept |= {ENCODED: str(self.encodes).lower()}
+
+    def check_columns(self, batch: DataFrame, others: Iterable[Commit]) -> None:
+        """Refuse columns that cannot be stored, or do not fit the table, if either has changed."""
+        columns = str(batch._jdf.schema().json())
+        if columns != self._columns:
+            spec = self._spec
+            named = {"record_key": spec.record_key, "partition": spec.partition}
+            named |= {"ordering": (spec.ordering,)}
+            in_avro = MERGER not in spec.write_options() and not spec.buckets
+            merges_avro = spec.operation == "upsert" and in_avro
+            check_storable(self._table, columns, named, merges_avro=merges_avro)
+            kinds = {one["name"]: one["type"] for one in json.loads(columns)["fields"]}
+            self._texts = tuple(name for name in spec.record_key if kinds[name] == "string")
+        written = any(commit.operation not in SERVICES for commit in others)
+        if (columns != self._columns or written) and self._spec.schema != ANY:
+            schema, policy = self._commits.schema(), self._spec.schema
+            check_drift(self._table, schema, columns, policy, fills=self._fills)
+        self._columns = columns
+
+    def rows(self, batch: DataFrame, *, combine: bool) -> DataFrame:
+        """Return the rows to write, one of each key if asked; one that cannot be stored raises."""
+        rows = batch.where(self._storable(**self._facts()))
+        return newest_rows(rows, self._spec, by_arrival=self.by_arrival) if combine else rows
+
+    def problem(self) -> Column:
+        """Return a column that says of each row why it cannot be stored; NULL if it can."""
+        return self._problem(**self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what decides which rows can be stored, see `storable`."""
+        return {"encoded": self.encodes, "by_arrival": self.by_arrival, "texts": self._texts}
+
+    def forget_columns(self) -> None:
+        """Compare the next batch's columns in any case."""
+        self._columns = ""

@@ -1,0 +1,289 @@
+"""Run Hudi's table services on a table from outside its stream, and only when that is safe."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing
+from itertools import islice
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from hudi_sink.commits import SERVICES, Commits
+from hudi_sink.files import exists, table_properties
+from hudi_sink.locks import sharing_options
+from hudi_sink.metadata import table_index_options
+from hudi_sink.repairs import foreign_groups
+from hudi_sink.rules import Commit
+from hudilab.errors import TableError
+from hudilab.formats import MOST_BUCKETS, SHARED, many
+
+__all__ = ["CLUSTERINGS", "COMPACTIONS", "TableServices", "pending", "write_client"]
+
+MOMENT = 3.0  # seconds in which a writer's heartbeat follows its commit
+COMPACTIONS = "filterPendingCompactionTimeline"
+CLUSTERINGS = "filterPendingReplaceOrClusteringTimeline"
+
+
+def pending(timeline: Any, kind: str) -> list[str]:
+    """Return the instants of plans that are not executed yet, oldest first."""
+    return [str(one.requestedTime()) for one in getattr(timeline, kind)().getInstants()]
+
+
+class TableServices:
+    """The table services of one table; each method runs one and returns a line of what was done.
+
+    A stream of the lab without `shared=True` takes no locks. Two programs that compact or clean
+    such a table at the same time can delete each other's files. So every service is refused if the
+    newest write took no lock, unless its writer is stopped. Beside a stream with `shared=True`
+    a service takes the same lock as the stream, and its heartbeat keeps the stream from running
+    the same plan. A service that is killed leaves a plan: the next run, or the stream, completes
+    it. Source: Hudi 1.2 `hoodie.write.concurrency.mode`.
+
+    Args:
+        stopped: The caller knows that no writer is running.
+        lock: Options of a Hudi lock provider, the same as for the table's streams; see
+            `sharing_options`.
+
+    Raises:
+        TableError: There is no table, or (from each method) the service does not fit the table, or
+            is not safe now; raised before anything is written.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        table: str,
+        *,
+        stopped: bool = False,
+        lock: Mapping[str, str] | None = None,
+    ) -> None:
+        self._spark, self._table, self._stopped = spark, table, stopped
+        self._commits = Commits(spark, table)
+        self._commits.check_there("tidy")
+        properties = table_properties(spark, table)
+        self.table_type = properties["hoodie.table.type"]
+        # No lock file is safe on an object store: services take no lock but the caller's.
+        local = table.startswith("file:")
+        self._locks = sharing_options(table, lock) if local or lock else {}
+        self._kept = table_index_options(spark, table, properties)
+
+    def check(self, *, compact: bool = False, cluster: bool = False) -> None:
+        """Refuse services that do not fit the table."""
+        if compact and self.table_type != "MERGE_ON_READ":
+            raise TableError(
+                f"{self._table} is {self.table_type}: it has no logs to compact; leave out "
+                f"--compact, or merge small files: hudilab tidy {self._table} --cluster"
+            )
+        if cluster and self._is_bucketed():
+            raise TableError(
+                f"{self._table} has a bucket index: clustering gives files names that belong to no "
+                "bucket, and every later upsert fails; its number of files is fixed, and logs are "
+                f"merged by compaction: hudilab tidy {self._table}"
+            )
+
+    def check_safe(self, *services: str) -> None:
+        """Refuse to run beside a writer that takes no lock, or one that updates what is merged.
+
+        And if the account may not write to the table, or the clock is behind it.
+        """
+        self._commits.check_access(write=True)
+        newest = self._newest_write(to_write=True)
+        again = " ".join((f"hudilab tidy {self._table}", *(f"--{name}" for name in services)))
+        if newest is not None and not self._stopped:
+            if not newest.lock:
+                raise TableError(
+                    f"the newest write to {self._table} took no lock, so its writer may be "
+                    "running; stop it and add --stopped, or write with BatchLedger(..., "
+                    f"shared=True): {again} --stopped"
+                )
+            if not self._locks:
+                raise TableError(
+                    f"{self._table} is on an object store and shared, so services need the "
+                    f"writers' lock; give the options of its provider: {again} --lock NAME=VALUE"
+                )
+            if newest.lock not in (self._locks[SHARED], "true"):
+                raise TableError(
+                    f"the writer of {self._table} takes another lock than services would: its "
+                    f"newest write took {newest.lock}, services take {self._locks[SHARED]}; stop "
+                    f"it, then: {again} --stopped"
+                )
+            if "cluster" in services and newest.operation != "BULK_INSERT":
+                raise TableError(
+                    f"the newest write to {self._table} is an {newest.operation.lower()}, and a "
+                    "batch that changes a file fails while clustering merges it; stop the writer, "
+                    f"then: {again} --stopped"
+                )
+        if alone := self._without_heartbeat():
+            raise TableError(
+                f"{self._table} has an unfinished write without a lock, {alone}: its writer is "
+                "running or has died; wait for it, or start it again, which rolls that write "
+                f"back, then: {again}"
+            )
+
+    def compact(self) -> str:
+        """Plan a compaction and execute all plans: merge each slice's logs into a new base file."""
+        self.check(compact=True)
+        self.check_safe("compact")
+        with self._client({"hoodie.compact.inline.max.delta.commits": "1"}) as client:
+            client.scheduleCompaction(self._none())
+            self.check_safe("compact")  # a stream may have started since
+            plans = pending(self._timeline(), COMPACTIONS)
+            for instant in plans:
+                self._execute(client.compact, instant, COMPACTIONS)
+        merged = sum(len(one.groups) for one in self._found(plans))
+        return f"compact: {many(merged, 'file slice')} merged, {many(len(plans), 'plan')}"
+
+    def cluster(self) -> str:
+        """Plan a clustering and execute all plans: merge each partition's small files."""
+        self.check(cluster=True)
+        self.check_safe("cluster")
+        before = len(self._commits.slices())
+        often = {f"hoodie.clustering.{kind}.max.commits": "1" for kind in ("inline", "async")}
+        with self._client(often) as client:
+            client.scheduleClustering(self._none())
+            self.check_safe("cluster")
+            plans = pending(self._timeline(), CLUSTERINGS)
+            for instant in plans:
+                self._execute(client.cluster, instant, CLUSTERINGS)
+        made = sum(len(one.groups) for one in self._found(plans))
+        after = len(self._commits.slices())
+        return (
+            f"cluster: {many(made, 'file')} written, {many(len(plans), 'plan')}, file groups "
+            f"{before:,} -> {after:,}"
+        )
+
+    def clean(self, retain: int) -> str:
+        """Delete files that only readers of commits older than the newest `retain` need."""
+        self.check_safe("clean")
+        with self._client(self._retaining(retain)) as client:
+            done = client.clean()
+        files = 0 if done is None else int(done.getTotalFilesDeleted())
+        return f"clean: {many(files, 'file')} deleted, the newest {many(retain, 'commit')} kept"
+
+    def archive(self) -> str:
+        """Move old instants from the active timeline to the archived one."""
+        self.check_safe("archive")
+        before = self._active()
+        with self._client({}) as client:
+            client.archive()
+        return f"archive: {many(max(0, before - self._active()), 'instant')} archived"
+
+    def preview(self, service: str, retain: int) -> str:
+        """Return a line of what a service would do now; writes nothing."""
+        if service == "compact":
+            logged = sum(one.logs > 0 for one in self._commits.slices())
+            plans = len(pending(self._timeline(), COMPACTIONS))
+            return f"compact: {many(logged, 'file slice')} with logs, {many(plans, 'plan')} open"
+        if service == "cluster":
+            small = self._small()
+            return f"cluster: {many(sum(small), 'small file')} in {many(len(small), 'partition')}"
+        if service == "clean":
+            with self._client(self._retaining(retain)) as client:
+                files = self._to_clean(client)
+            return f"clean: {many(files, 'file')} older than the newest {many(retain, 'commit')}"
+        with self._client({}) as client:
+            config = client.getConfig()
+            least, most = config.getMinCommitsToKeep(), config.getMaxCommitsToKeep()
+        return (
+            f"archive: {many(self._active(), 'instant')} active, down to {least} commits when "
+            f"there are more than {most}"
+        )
+
+    def _client(self, options: Mapping[str, str]) -> AbstractContextManager[Any]:
+        asked = self._kept | self._locks | self._rules() | dict(options)
+        return write_client(self._spark, self._table, asked)
+
+    def _rules(self) -> dict[str, str]:
+        """Return options that keep a service from rolling back a write that takes no lock."""
+        newest = self._newest_write()
+        shared = newest is not None and newest.lock and self._locks
+        return {} if shared else {"hoodie.clean.failed.writes.policy": "NEVER"}
+
+    def _retaining(self, retain: int) -> dict[str, str]:
+        # Hudi looks for files to delete only every so many commits, which conf/ sets to 20.
+        return {"hoodie.clean.max.commits": "1", "hoodie.clean.commits.retained": str(retain)}
+
+    def _none(self) -> Any:
+        jvm: Any = self._spark._jvm
+        return jvm.org.apache.hudi.common.util.Option.empty()
+
+    def _timeline(self) -> Any:
+        return self._commits.meta().getActiveTimeline()
+
+    def _execute(self, run: Callable[[str, bool], Any], instant: str, kind: str) -> None:
+        """Execute a plan, unless the stream has executed it meanwhile."""
+        try:
+            run(instant, True)
+        except Py4JJavaError as error:
+            if instant not in pending(self._timeline(), kind):
+                return
+            if "due to heartbeat by concurrent writer" not in str(error):
+                raise
+            raise TableError(
+                f"another program is executing the plan {instant} of {self._table}, or was killed "
+                f"while it did; wait a minute, then: hudilab tidy {self._table}"
+            ) from None
+
+    def _active(self) -> int:
+        return int(self._timeline().filterCompletedInstants().countInstants())
+
+    def _found(self, wanted: list[str]) -> list[Commit]:
+        found = (one for one in self._commits.newest_first() if one.instant in wanted)
+        return list(islice(found, len(wanted)))  # reads no further
+
+    def _newest_write(self, *, to_write: bool = False) -> Commit | None:
+        commits = self._commits.newest_first(to_write=to_write)
+        return next((one for one in commits if one.operation not in SERVICES), None)
+
+    def _without_heartbeat(self) -> str:
+        """Return the first unfinished write whose writer keeps no heartbeat; empty if none."""
+        ends = time.monotonic() + MOMENT
+        while True:
+            beats = f"{self._table}/.hoodie/.heartbeat"
+            open_ = sorted(self._commits.unfinished())
+            alone = [one for one in open_ if not exists(self._spark, f"{beats}/{one}")]
+            if not alone or time.monotonic() > ends:
+                return alone[0] if alone else ""
+            time.sleep(0.5)
+
+    def _is_bucketed(self) -> bool:
+        newest = self._newest_write()
+        if newest is not None and newest.stamp and "buckets" in json.loads(newest.stamp.source):
+            return True
+        # The index is not a property of the table, but bucket 7's file group is 00000007-...
+        groups = self._commits.file_groups()
+        return bool(groups) and not foreign_groups(groups, MOST_BUCKETS)
+
+    def _small(self) -> list[int]:
+        """Return the number of small files of each partition that has several."""
+        with self._client({}) as client:
+            limit = int(client.getConfig().getClusteringSmallFileLimit())
+        found: dict[str, int] = {}
+        for one in self._commits.slices():
+            found[one.partition] = found.get(one.partition, 0) + (0 < one.bytes < limit)
+        return [count for count in found.values() if count > 1]
+
+    def _to_clean(self, client: Any) -> int:
+        hudi: Any = self._spark._jvm.org.apache.hudi  # type: ignore[union-attr]
+        config, context = client.getConfig(), client.getEngineContext()
+        table = hudi.table.HoodieSparkTable.create(config, context)
+        planner = hudi.table.action.clean.CleanPlanner(context, table, config)
+        earliest = planner.getEarliestCommitToRetain()
+        partitions = planner.getPartitionPathsToClean(earliest)
+        return sum(planner.getDeletePaths(one, earliest).getRight().size() for one in partitions)
+
+
+def write_client(
+    spark: SparkSession, table: str, options: Mapping[str, str]
+) -> AbstractContextManager[Any]:
+    """Open Hudi's write client of a table, with the options of the session's settings."""
+    jvm: Any = spark._jvm
+    given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(dict(options))
+    client = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient(
+        spark._jsparkSession, table, given, jvm.scala.Option.apply(None)
+    )
+    return closing(client)

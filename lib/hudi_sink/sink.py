@@ -1,0 +1,300 @@
+"""Write each micro-batch of a stream to a Hudi table exactly once: the commit holds its number."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from hudi_sink.async_services import StreamServices
+from hudi_sink.checkpoints import CheckpointFiles, Fence
+from hudi_sink.commits import Commits
+from hudi_sink.drift import FILLS
+from hudi_sink.initial_load import FirstLoad
+from hudi_sink.locks import is_conflict, lock_held, services_failed, sharing_options
+from hudi_sink.metadata import closing_options
+from hudi_sink.quarantine import Quarantine
+from hudi_sink.rows import COMBINE, check_files, check_sources, refused_row
+from hudi_sink.rules import Checkpoint, Rules, Stamp
+from hudi_sink.schema_guard import TableFit
+from hudi_sink.service_schedule import check_tidy
+from hudilab.errors import StreamError, TableError, root_cause
+from hudilab.formats import QUARANTINED, SHARED
+from hudilab.paths import Place
+from hudilab.table import TableSpec
+
+__all__ = ["BatchLedger"]
+
+# What s3a throws after minutes of retries: to ask the same store for the owner takes as long.
+UNREACHABLE = ("AWSClientIOException", "SdkClientException")
+TRIES = 10  # attempts to write a batch that loses to another writer
+
+
+class BatchLedger:
+    """Writes micro-batches exactly once; pass its `write_batch` to `foreachBatch`.
+
+    Whatever is deleted, restored, replayed, recreated or run twice, the table is right or the
+    stream is refused with the reason.
+
+    Structured Streaming replays the batch during which a driver died. So each commit stores the
+    streaming query's id, the batch's number and a digest of the offsets it read, in the same atomic
+    step as the rows (`stamp`), and before each write the newest of these stamps is compared with
+    the checkpoint (`begin`). A replaced driver can no longer commit: the new one records itself as
+    the checkpoint's owner and rolls back what the old one was writing, and each write checks the
+    owner again after Hudi has announced the commit (`fenced`). Source: Hudi 1.2
+    `hoodie.datasource.write.commitmeta.key.prefix`.
+
+    Args:
+        source: Where the rows come from (parameters, or the identity of a topic), or a function
+            that returns it; it is called, and the result compared, for every batch.
+        batches: The length of a bounded stream.
+        shared: Other streams or jobs may write to the table at the same time; set it in all of
+            them. Streams do not tidy a shared table, because Hudi 1.2 loses rows when two
+            writers merge files at the same time: run one separate job for it
+            (`CALL run_clustering`).
+        lock: Options of a Hudi lock provider, for shared tables; the default on a local disk is
+            the table's own lock file.
+        tidy_every: See `upkeep.policy.tidy_options`; not allowed for shared tables.
+        async_services: Execute table services in a thread beside the stream; `close` waits for it.
+        quarantine: Set rows aside that the table cannot store (a null key or ordering value, a
+            partition that would be read back changed) in the table `place.quarantine`, each once,
+            see `Quarantine`; without it, such a row is an error.
+        first_load: Write everything in the source as batch 0, see `FirstLoad`; later runs of the
+            stream leave it out.
+        extra: Further write options, see `TableSpec.write_options`.
+
+    Raises:
+        TableError: The existing table has another key, type or partitioning, or file groups that
+            are not its own; or (in a batch) the table does not take its columns, see
+            `TableSpec.schema`; or the clock is behind the table's newest instant, see
+            `Commits.await_clock`. Raised before anything is written.
+        StreamError: Checkpoint, source and table do not belong together; raised before anything is
+            written.
+    """
+
+    def __init__(  # noqa: PLR0913 - a stream, and what a caller may choose by name
+        self,
+        spark: SparkSession,
+        spec: TableSpec,
+        place: Place,
+        source: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
+        batches: int | None = None,
+        *,
+        shared: bool = False,
+        lock: Mapping[str, str] | None = None,
+        tidy_every: int | None = None,
+        async_services: bool = False,
+        quarantine: bool = False,
+        first_load: bool = False,
+        extra: Mapping[str, str] | None = None,
+    ) -> None:
+        self._spark, self._spec, self._place = spark, spec, place
+        self._first = FirstLoad(spec, place.table) if first_load else None
+        self._options = closing_options(place.table) | spec.write_options(extra)
+        self._checkpoint = CheckpointFiles(spark, place.checkpoint)
+        self._fence = Fence(self._checkpoint)
+        check_tidy(tidy_every, shared=shared)
+        self._ask, self._shared = source, shared
+        upserts = spec.operation == "upsert" and not first_load
+        # A caller who sets compaction options decides when to compact.
+        compacts = upserts and any(name.startswith("hoodie.compact") for name in extra or {})
+        self._services = StreamServices(
+            *(spark, spec, place.table),
+            every=0 if shared or compacts or first_load else tidy_every,
+            beside=async_services,
+            is_mine=self._fence.is_mine,
+        )
+        self._options |= self._services.lock
+        self._combines = upserts and COMBINE not in self._options
+        if self._combines:
+            self._options |= {COMBINE: "false"}
+        self._options |= self._first.options() if self._first else {}
+        self._sharing = sharing_options(place.table, lock) if shared else {}
+        self._quarantine = Quarantine(spark, place, self._sharing) if quarantine else None
+        fills = self._options.get(FILLS) == "true"
+        self._rules = Rules(place.table, place.checkpoint, batches, shared)
+        self._table = Commits(spark, place.table)
+        self._fit = TableFit(spark, spec, place.table, self._table, fills=fills)
+        self._run, self._query = "", ""
+        self._seen: set[str] = set()  # commits whose locks were looked at, of a shared table
+        self._stamp: Stamp | None = None  # of the newest batch; what its commit counts:
+        self._counts: dict[str, str] = {}
+        self._table.check_access(write=True)
+        self._checkpoint.check_access()
+        self._check()
+        self._check_groups()
+
+    def write_batch(self, batch: DataFrame, batch_id: int) -> None:
+        """Write a micro-batch to the table once; pass this method to `foreachBatch`."""
+        try:
+            self._write(batch, batch_id)
+        except Exception as error:  # of Spark, Java or the lab: only explained, and raised again
+            if self._shared and "HoodieLockException" in str(error):
+                raise StreamError(lock_held(self._place.table, self._sharing)) from error
+            raise
+        finally:
+            if self._quarantine is not None:
+                self._quarantine.release()
+
+    def _write(self, batch: DataFrame, batch_id: int) -> None:
+        if not self.begin(batch, batch_id):
+            return
+        services = self._services.options(batch_id)
+        for attempt in count(1):
+            try:
+                rows = self._fit.rows(self._set_aside(batch), combine=self._combines)
+                rows = self._first.rows(rows, batch_id) if self._first else rows
+                options = self._options | services | self.stamp(batch_id)
+                writer = self.fenced(rows).write.format("hudi").options(**options)
+                writer.mode("append").save(self._place.table)
+                self._services.start(services, options)
+                return
+            except Exception as error:  # raised again, unless a shared table has the batch
+                if row := refused_row(self._place.table, str(error)):
+                    raise TableError(row) from error
+                # The other driver's work can stop Hudi before the fence does.
+                if not any(name in str(error) for name in UNREACHABLE):
+                    self._fence.explain(error)
+                if not self._shared:
+                    raise
+                # Two writers that run the same table services after their commits can collide.
+                if not self.begin(batch, batch_id):
+                    print(services_failed(batch_id, root_cause(str(error))), file=sys.stderr)
+                    return
+                if attempt == TRIES or not is_conflict(str(error)):
+                    raise
+                time.sleep(0.1 * attempt)
+
+    def close(self) -> None:
+        """Wait for the table services beside the stream; raise StreamError if they failed."""
+        self._services.close()
+
+    @property
+    def set_aside(self) -> int:
+        """How many rows of the newest batch are in the quarantine."""
+        return int(self._counts.get(QUARANTINED, 0))
+
+    def _set_aside(self, batch: DataFrame) -> DataFrame:
+        """Return the rows that the table can store; the others are in the quarantine, if asked."""
+        if self._quarantine is None or self._stamp is None:
+            return batch
+        rows, count = self._quarantine.put(batch, self._fit.problem(), self._stamp, self.fenced)
+        self._counts = {QUARANTINED: str(count)}
+        return rows
+
+    def begin(self, batch: DataFrame, batch_id: int) -> bool:
+        """Check that the batch may be written, and return whether it still must be.
+
+        Takes over the checkpoint at a run's first batch, and refuses a batch that does not fit
+        checkpoint, source, locks or the table's columns. Returns False if the batch is committed
+        already, or past the last one.
+        """
+        if self._spec.cdc:
+            self._spec.check_columns(batch.dtypes)
+        context = batch.sparkSession.sparkContext
+        run = str(context.getLocalProperty("spark.jobGroup.id"))
+        if run != self._run:
+            query = str(context.getLocalProperty("sql.streaming.queryId"))
+            self._take_over(batch.sparkSession, run, query)
+        else:
+            self._fence.check()
+        commits = self._services.weigh(self._table.newest_first(to_write=True))
+        mine, others = self._rules.find(self._query, commits)
+        self._fit.follow(others)
+        if self._shared:
+            self._check_locks()
+        digest, source = self._checkpoint.covers(batch_id), self._source()
+        self._stamp, self._counts = Stamp(self._query, batch_id, digest, source), {}
+        if self._rules.is_written(batch_id, digest, source, mine):
+            return False
+        check_files(self._spark, self._query, batch_id, self._checkpoint.read)
+        self._fit.check_columns(batch, others)
+        return True
+
+    def stamp(self, batch_id: int) -> dict[str, str]:
+        """Return the write options that make a commit identify its batch.
+
+        They store query, batch, offsets and source in the commit's metadata, preserve the table's
+        indexes, and admit other writers if the table is shared.
+        """
+        if self._stamp is None:
+            raise StreamError(
+                "stamp() was called before begin(); call begin() first, as write_batch does"
+            )
+        noted = self._stamp._replace(batch=batch_id).options() | self._counts
+        return noted | self._fit.kept | self._sharing
+
+    def fenced(self, batch: DataFrame) -> DataFrame:
+        """Return the same rows, unreadable once another driver has taken over the checkpoint.
+
+        Spark evaluates the condition on the driver after Hudi has announced the commit: a driver
+        that takes over later sees the announcement and rolls the commit back.
+        """
+        return batch.where(self._fence.condition())
+
+    def _check(self, running: str | None = None) -> str:
+        """Check that checkpoint, source and table belong together; return the query's id.
+
+        Writes nothing. `running` is the id of the query that asks.
+        """
+        self._fit.check()
+        query = self._checkpoint.query()
+        if running is not None and running != query:
+            raise StreamError(
+                f"the stream does not use the checkpoint {self._place.checkpoint}, so a restart "
+                "would write everything again; "
+                'add .option("checkpointLocation", place.checkpoint) to writeStream'
+            )
+        mine, others = self._rules.find(query, self._table.newest_first(to_write=True))
+        planned = {}
+        if mine is not None and self._checkpoint.is_planned(mine.batch):
+            planned = {mine.batch: self._checkpoint.covers(mine.batch)}
+        checkpoint = Checkpoint(query, self._checkpoint.done(), planned)
+        if self._first:
+            self._first.check_new(checkpoint.done, mine)
+        self._rules.check(checkpoint, self._source(), mine, others)
+        return str(query)
+
+    def _check_groups(self) -> None:
+        """Check the table's file groups: once in a run, because that lists the table.
+
+        Each batch checks those of newer commits.
+        """
+        self._fit.check_groups(self._table.file_groups() if self._spec.buckets else set())
+
+    def _take_over(self, session: SparkSession, run: str, running: str) -> None:
+        """Check everything again and fence off the earlier driver, at a run's first batch."""
+        self._checkpoint.forget()
+        self._fit.forget_columns()
+        if not self._shared:  # another stream may be creating a shared table right now
+            self._table.clear_half_made()
+        check_sources(self._spark, running)
+        self._query = self._check(running)
+        if self._run:  # a later run of this ledger
+            self._check_groups()
+        self._fence.take(session, run)
+        self._fit.follow([])
+        options = self._options | self._fit.kept | self._sharing
+        self._table.roll_back_unfinished(options, wait=self._shared)
+        self._services.take_over(options)
+        if self._quarantine is not None:
+            self._quarantine.take_over()
+        # Check again: what the earlier driver committed until now counts.
+        self._check(running)
+        self._seen = self._table.instants() if self._shared else set()
+        self._run = run
+
+    def _check_locks(self) -> None:
+        """Look at the lock of each commit that has appeared since the last look."""
+        new = self._table.unseen(self._seen)
+        self._seen |= {commit.instant for commit in new}
+        self._rules.check_locks(self._sharing[SHARED], new)
+
+    def _source(self) -> str:
+        source = self._ask() if callable(self._ask) else self._ask
+        return json.dumps(dict(source) | self._spec.fixed(), sort_keys=True)

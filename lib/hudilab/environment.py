@@ -1,0 +1,192 @@
+"""What a process of the lab takes over from the shell's environment, and what it leaves out.
+
+A session, a kernel and a server then start the same way from every shell. Whatever spark-submit or
+a managed Spark (RUNTIME_ENV=AWS) has set is the platform's, and stays.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, MutableMapping
+from pathlib import Path
+
+from hudilab.errors import ConfigError, as_typed
+
+__all__ = [
+    "DROPPED",
+    "JAVA_OPTIONS",
+    "TAKEN",
+    "dropped",
+    "for_java",
+    "ignored",
+    "shadows",
+    "take_over",
+    "take_over_path",
+]
+
+# Options for Java that are meant for the lab.
+JAVA_OPTIONS = "HUDILAB_JAVA_OPTIONS"
+
+# Names, or beginnings of names with a *, and what a process of the lab needs them for.
+TAKEN = {
+    "HUDILAB_*": "the lab's own",
+    "RUNTIME_ENV": "the profile of settings",
+    "IS_LOCAL": "where the warehouse is",
+    "BOOTSTRAP_SERVERS": "the broker",
+    "TOPIC_NAME": "the producer's topic",
+    "MAX_RUN": "the producer's rounds",
+    "KAFKA_PASSWORD*": "the login of a broker",
+    "SPARK_MASTER_URL": "the cluster",
+    "SPARK_MASTER_WEBUI_PORT": "the port of the cluster's web page",
+    "AWS_*": "endpoint, region and keys of S3, as every AWS tool reads them",
+    "JAVA_HOME": "the Java to run on, if it fits",
+    "PATH": "where java is, without JAVA_HOME",
+    "*_proxy": "the way to the jars; servers on this machine are asked directly",
+    "REQUESTS_CA_BUNDLE": "the certificates of a proxy",
+    "PYTHONPATH": "modules of your own; a folder that hides one of the lab's is left out",
+}
+
+# The same form: what could change a result or break a start, and how.
+DROPPED = {
+    "PYSPARK_*": "settings and packages of another Spark, or workers with another Python",
+    "SPARK_*": "home, settings, folders and addresses of another Spark; a Spark elsewhere",
+    "HADOOP_*": "the configuration of a cluster: other file systems, another user",
+    "YARN_*": "the configuration of a cluster",
+    "HIVE_*": "the configuration of another metastore",
+    "HUDI_*": "the defaults of another Hudi",
+    "CLASSPATH": "other jars",
+    "_JAVA_OPTIONS": "options that contradict the lab's, or that this Java doesn't know",
+    "JAVA_TOOL_OPTIONS": "the same; and a locale, with which Hudi writes other file names",
+    "JDK_JAVA_OPTIONS": "the same",
+    "BASH_ENV": "a script that runs before Spark's own, and could set all of these again",
+    "PYTHONOPTIMIZE": "Python would skip each assert, and with it a lesson's checks",
+    "PYTHONHASHSEED": "a word's hash would differ between Python workers",
+    "ARROW_PRE_0_15_IPC_FORMAT": "a format of Arrow that Spark 3.5 refuses",
+}
+# With a cluster these name what its machines have, and how they reach this one.
+_OF_A_CLUSTER = ("PYSPARK_PYTHON", "SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME", "SPARK_PUBLIC_DNS")
+
+
+def dropped(env: Mapping[str, str], runtime: str = "LOCAL") -> list[str]:
+    """Return the variables of `env` that a process of the lab must not see, sorted."""
+    if runtime.upper() == "AWS" or "PYSPARK_GATEWAY_PORT" in env:
+        return []
+    kept = () if runtime.upper() == "LOCAL" else _OF_A_CLUSTER
+    return sorted(
+        name
+        for name in env
+        if _among(name, DROPPED) and not _among(name, TAKEN) and name not in kept
+    )
+
+
+def for_java(env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a Java that the lab starts by itself: a server, or a tool."""
+    env = os.environ if env is None else env
+    gone = dropped({name: text for name, text in env.items() if name != "PYSPARK_GATEWAY_PORT"})
+    return {name: text for name, text in env.items() if name not in gone}
+
+
+def ignored(env: Mapping[str, str], runtime: str = "LOCAL") -> str:
+    """Return one line that names what is left out; empty if that changes nothing."""
+    if env.get("HUDILAB_JAVA"):  # a session set them, in this process or in the one that started it
+        return ""
+    names = [name for name in dropped(env, runtime) if env[name] and not _is_ours(name, env[name])]
+    if not names:
+        return ""
+    one = "it" if len(names) == 1 else "them"
+    return as_typed(
+        f"ignored {', '.join(names)} of this shell, so that results are the same everywhere; unset "
+        f"{one}, or set what you need in the folder that HUDILAB_CONF names (Spark) and in "
+        f"{JAVA_OPTIONS} (Java)"
+    )
+
+
+def take_over(
+    runtime: str = "LOCAL", env: MutableMapping[str, str] = os.environ, *, quiet: bool = False
+) -> None:
+    """Take what the lab doesn't take over out of this process's environment; say so on stderr."""
+    if (line := ignored(env, runtime)) and not quiet:
+        print(f"hudilab: {line}", file=sys.stderr, flush=True)
+    for name in dropped(env, runtime):
+        del env[name]
+
+
+def shadows(folders: str) -> Iterator[tuple[str, str]]:
+    """Yield each folder of a PYTHONPATH that hides a module of the lab, and the module's file.
+
+    That is a module of Python's own library, or of what is installed beside this package.
+    """
+    own = {Path(path).resolve() for path in sys.path if path.endswith("site-packages")}
+    own.add(Path(__file__).resolve().parents[1])
+    known = set(sys.stdlib_module_names).union(*map(_modules, own)) - {"__pycache__"}
+    for folder in filter(None, folders.split(os.pathsep)):
+        if Path(folder).resolve() not in own and (hidden := known & set(found := _modules(folder))):
+            yield folder, found[min(hidden)]
+
+
+def take_over_path(env: MutableMapping[str, str] = os.environ) -> None:
+    """Leave out the folders of PYTHONPATH that hide a module of the lab; say so on stderr.
+
+    For this process and those it starts. Costs nothing if PYTHONPATH is not set.
+
+    Raises:
+        ConfigError: this process has imported one of the hiding modules already.
+    """
+    given = env.get("PYTHONPATH", "")
+    # A worker's and a submitted program's PYTHONPATH is Spark's own.
+    if not given or "SPARK_ENV_LOADED" in env or not (hiding := dict(shadows(given))):
+        return
+    gone = {str(Path(folder).absolute()) for folder in hiding}
+    sys.path[:] = [path for path in sys.path if str(Path(path).absolute()) not in gone]
+    if kept := [folder for folder in given.split(os.pathsep) if folder and folder not in hiding]:
+        env["PYTHONPATH"] = os.pathsep.join(kept)
+    else:
+        del env["PYTHONPATH"]
+    files = set(hiding.values())
+    if late := sorted(files & {getattr(one, "__file__", "") for one in list(sys.modules.values())}):
+        raise ConfigError(
+            f"{late[0]} was imported in place of the lab's own module, because PYTHONPATH names "
+            "its folder; unset PYTHONPATH and start again"
+        )
+    print(
+        f"hudilab: ignored the folders of PYTHONPATH that hide a module of the lab's "
+        f"({', '.join(sorted(files))}); take them out of PYTHONPATH",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _modules(folder: str | Path) -> dict[str, str]:
+    """Return the modules in a folder, each with its file; a folder without __init__ hides none."""
+    found = {}
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return {}
+    for entry in entries:
+        name, _, rest = entry.name.partition(".")
+        if entry.is_dir():
+            init = Path(entry.path, "__init__.py")
+            if init.is_file():
+                found[entry.name] = str(init)
+        elif rest in ("py", "pyc") or rest.endswith("so"):
+            found[name] = entry.path
+    return found
+
+
+def _among(name: str, names: Mapping[str, str]) -> bool:
+    for known in names:
+        start, star, end = known.partition("*")
+        begins_and_ends = name.startswith(start) and name.lower().endswith(end)
+        if name == known or (star and begins_and_ends):
+            return True
+    return False
+
+
+def _is_ours(name: str, value: str) -> bool:
+    """Return whether a variable has the value that the lab gives it, as the lab's image does."""
+    if name == "PYSPARK_PYTHON":
+        return Path(value).parent == Path(sys.executable).parent
+    # Not asked of the module: pyspark may not be installed, or not be imported yet.
+    return name == "SPARK_HOME" and Path(value).parent in map(Path, sys.path)

@@ -1,0 +1,100 @@
+"""Seeded sensor readings: every column is a pure function of the seed and the reading's number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from hudilab.table import TableSpec
+
+__all__ = ["FIRST_SENSOR", "START_MS", "readings_table", "sensor_readings", "sensor_stream"]
+
+FIRST_SENSOR = 10
+START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+STEP_MS = 100
+SLICES = 2  # fixed, not the number of cores: every machine writes the same files
+
+
+def sensor_readings(
+    spark: SparkSession,
+    rows: int,
+    *,
+    sensors: int,
+    seed: int,
+    first: int = 0,
+    slices: int = SLICES,
+) -> DataFrame:
+    """Return readings `first` to `rows` - 1 as a static DataFrame of `slices` partitions.
+
+    Returns:
+        Columns: reading_id BIGINT, sensor_id INT (10, 11, ...), temperature DECIMAL(6,2) 0..100,
+        measurement_time TIMESTAMP with milliseconds (10 readings per second from 2026-01-01 UTC).
+    """
+    return _columns(spark.range(first, rows, 1, slices), F.col("id"), sensors, seed)
+
+
+def sensor_stream(
+    spark: SparkSession,
+    *,
+    rows_per_batch: int,
+    sensors: int,
+    seed: int,
+    rows: int | None = None,
+    first: int = 0,
+) -> DataFrame:
+    """Return the same readings as a stream: micro-batch k holds the same readings in every run.
+
+    Unbounded unless `rows` is given; then batches after the last reading are empty, so that
+    `drain` can detect the end. With a negative `first`, a batch holds what an earlier batch of the
+    stream without it held: readings with a number below 0 are left out. Source: Spark 3.5
+    `rate-micro-batch`.
+    """
+    source = (
+        spark.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", rows_per_batch)
+        .option("numPartitions", SLICES)
+        .load()
+    )
+    number = F.col("value") + first
+    bounded = source if first >= 0 else source.where(number >= 0)
+    bounded = bounded if rows is None else bounded.where(number < rows)
+    return _columns(bounded, number, sensors, seed)
+
+
+def readings_table(**fields: Any) -> TableSpec:
+    """Return the table of notebook 02: readings are appended, each sensor has a partition.
+
+    Args:
+        fields: Fields of TableSpec with other values than there.
+
+    Raises:
+        TableError: These fields make no table.
+    """
+    usual: dict[str, Any] = {
+        "name": "sensor_readings",
+        "record_key": ("sensor_id", "reading_id"),
+        "partition": ("sensor_id",),
+        "ordering": "measurement_time",
+    }
+    return TableSpec(**usual | fields)
+
+
+def _columns(source: DataFrame, number: Column, sensors: int, seed: int) -> DataFrame:
+    def draw(salt: int, size: int) -> Column:
+        """Return a number 0..size-1, independent for each salt."""
+        mixed = F.xxhash64(F.lit(seed).cast("long"), number, F.lit(salt).cast("long"))
+        return F.pmod(mixed, F.lit(size).cast("long"))
+
+    sensor = draw(1, sensors) + FIRST_SENSOR
+    # Each sensor has its own level, 20..80, and reads within 20 of it: 0.00..100.00.
+    level = F.pmod(F.xxhash64(F.lit(seed).cast("long"), sensor), F.lit(6001).cast("long")) + 2000
+    hundredths = level + draw(2, 2001) + draw(3, 2001) - 2000
+    moment = F.timestamp_millis(number * STEP_MS + draw(4, STEP_MS) + START_MS)
+    return source.select(
+        number.alias("reading_id"),
+        sensor.cast("int").alias("sensor_id"),
+        (hundredths.cast("decimal(6,0)") / 100).cast("decimal(6,2)").alias("temperature"),
+        moment.alias("measurement_time"),
+    )

@@ -1,0 +1,264 @@
+"""The groups of `application_properties.json`: which keys each has, and which values they take."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StringConstraints,
+)
+from pydantic_core import PydanticCustomError
+
+from hudilab.metastore import SCHEME, Metastore
+
+__all__ = [
+    "CATALOG",
+    "DEFAULT_TABLE",
+    "FILE",
+    "FOREIGN_GROUPS",
+    "FOREIGN_KEYS",
+    "KAFKA_GROUPS",
+    "KNOWN",
+    "METASTORE_GROUP",
+    "RUN_GROUP",
+    "TABLE_GROUP",
+    "Client",
+    "Consumer",
+    "Entry",
+    "Hive",
+    "PathText",
+    "Producer",
+    "RunOptions",
+    "Table",
+    "Text",
+    "Words",
+    "keys_of",
+    "no_credentials",
+    "servers",
+]
+
+FILE = "application_properties.json"
+TABLE_GROUP = "HudiTable0"
+RUN_GROUP = "spark.run.options"
+METASTORE_GROUP = "metastore"
+KAFKA_GROUPS = ("consumer.config.0", "producer.config.0")
+# The only catalog in which Hudi's SQL works: Spark sets a delegate on the session catalog alone.
+CATALOG = "spark_catalog"
+
+
+def _not_padded(value: str) -> str:
+    if value != value.strip():
+        raise PydanticCustomError("padded", "has leading or trailing whitespace")
+    return value
+
+
+def no_credentials(value: str) -> str:
+    """Return a path or URI as it is; raise PydanticCustomError if it contains credentials."""
+    # No host or bucket contains ':' or '@'; a secret may contain '/', so '@' counts after one too.
+    _, scheme, rest = value.partition("://")
+    host = rest.split("/", 1)[0]
+    named = "@" in rest and (":" in host or "@" in host)
+    if named if scheme else re.match(r"(?!file:)[^/]+:[^/]+@", value):
+        raise PydanticCustomError(
+            "secret", "contains credentials, which belong in the AWS credential chain"
+        )
+    return value
+
+
+Text = Annotated[str, Field(min_length=1), AfterValidator(_not_padded)]
+_Name = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+PathText = Annotated[Text, AfterValidator(no_credentials)]
+
+
+class Table(BaseModel):
+    """Group HudiTable0: the table that the lessons and jobs write, and where it is.
+
+    `catalog.name` can be any: tables have their names in Spark's own catalog.
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+    catalog_name: str = Field(alias="catalog.name", min_length=1)
+    warehouse_path: PathText = Field(alias="warehouse.path")
+    database_name: _Name = Field(alias="database.name")
+    table_name: _Name = Field(alias="table.name")
+    aws_region: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)] = Field(
+        alias="aws.region"
+    )
+
+
+# For settings with Kafka's groups and no HudiTable0: the table of the prices needs a warehouse.
+DEFAULT_TABLE = {
+    "catalog.name": CATALOG,
+    "warehouse.path": "warehouse",
+    "database.name": "lab",
+    "table.name": "sensor_readings",
+    "aws.region": "us-east-1",
+}
+
+
+def servers(value: str) -> str:
+    """Return a list of Kafka servers as it is; raise PydanticCustomError if it is not one."""
+    for server in value.split(","):
+        host, colon, port = server.rpartition(":")
+        named = re.fullmatch(r"[A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\]", host)
+        if not (colon and named and port.isdecimal() and 0 < int(port) < 65536):
+            raise PydanticCustomError("servers", "is not host:port[,host:port...]")
+    return value
+
+
+_Servers = Annotated[Text, AfterValidator(servers)]
+
+
+def _topic(value: str) -> str:
+    if not re.fullmatch(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", value):
+        raise PydanticCustomError(
+            "topic", "is not a valid topic name (letters, digits, '.', '_', '-')"
+        )
+    return value
+
+
+_Topic = Annotated[str, Field(min_length=1), AfterValidator(_topic)]
+
+
+class Client(BaseModel):
+    """Settings of a Kafka client, with Kafka's own names and values; never a password."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    topic_name: _Topic = Field(alias="topic.name")
+    bootstrap_servers: _Servers = Field(alias="bootstrap.servers")
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_SSL"] | None = Field(
+        None, alias="security.protocol"
+    )
+    sasl_username: Text | None = Field(None, alias="sasl.username")
+    ssl_ca_location: Text | None = Field(None, alias="ssl.ca.location")
+    _home: Path | None = PrivateAttr(None)
+
+    @property
+    def home(self) -> Path | None:
+        """The lab's home; None if the group is not part of a `Settings`."""
+        return self._home
+
+    def at(self, home: Path) -> Self:
+        """Return a copy that knows its home."""
+        copy = self.model_copy()
+        copy._home = home
+        return copy
+
+
+class Consumer(Client):
+    """Group consumer.config.0: the topic to read; `table.name` is the SQL view of its rows."""
+
+    table_name: _Name = Field("stocks_in", alias="table.name")
+    startup_mode: Literal["earliest-offset", "latest-offset"] = Field(alias="startup.mode")
+
+
+class Producer(Client):
+    """Group producer.config.0: the topic to write; `table.name` is the Hudi table.
+
+    Unreadable messages go to `dead.letter.topic.name`.
+    """
+
+    table_name: _Name = Field(alias="table.name")
+    dead_letter_topic_name: _Topic = Field("stocks-dead", alias="dead.letter.topic.name")
+
+
+def _inside(value: str) -> str:
+    if value.startswith(("/", "~")) or ".." in value.split("/") or ":" in value:
+        raise PydanticCustomError("inside", "is not a path inside the bundle")
+    return value
+
+
+def _words(value: str) -> str:
+    try:
+        shlex.split(value)
+    except ValueError as error:
+        raise PydanticCustomError(
+            "words", "is not a valid command line ({why})", {"why": str(error).rstrip(".").lower()}
+        ) from None
+    return value
+
+
+Words = Annotated[str, AfterValidator(_words)]
+_Inside = Annotated[Text, AfterValidator(_inside)]
+
+
+class RunOptions(BaseModel):
+    """Group spark.run.options: which script of the bundle starts which job, with which jar.
+
+    `job` is a module of hudilab_jobs, `arguments` its command line, quoted as in a shell.
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    python: _Inside
+    jarfile: _Inside
+    job: _Name
+    arguments: Words = ""
+
+
+def _thrift(value: str) -> str:
+    host = value.removeprefix(SCHEME)
+    try:
+        if host == value or "," in host:
+            raise ValueError
+        servers(host)
+    except (PydanticCustomError, ValueError):
+        raise PydanticCustomError("thrift", "is not thrift://host:port") from None
+    return value
+
+
+class Hive(BaseModel):
+    """Group metastore: a Hive metastore, in which other programs find the tables by name."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    uri: Annotated[Text, AfterValidator(_thrift)]
+    database_name: _Name = Field("default", alias="database.name")
+
+    def target(self) -> Metastore:
+        """Return what the writer takes."""
+        return Metastore(self.uri, self.database_name)
+
+
+class Entry(BaseModel):
+    """An entry of the file's list: a group's name and its keys."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+    name: str = Field(alias="PropertyGroupId", min_length=1)
+    properties: dict[str, Any] = Field(alias="PropertyMap")
+
+
+# The groups that the lab reads. Others may be there, with any keys and texts as values.
+KNOWN: dict[str, type[BaseModel]] = {
+    TABLE_GROUP: Table,
+    "consumer.config.0": Consumer,
+    "producer.config.0": Producer,
+    RUN_GROUP: RunOptions,
+    METASTORE_GROUP: Hive,
+}
+# What settings files of Flink applications hold besides, and what takes its place here.
+FOREIGN_GROUPS = {"kinesis.analytics.flink.run.options": f"use {RUN_GROUP!r}, for a bundle"}
+_CONNECTOR = {
+    "bootstrap.external.servers": "use BOOTSTRAP_SERVERS",
+    "connector": "it is Kafka's",
+    "format": "messages are JSON",
+    "key.fields": "the key is the ticker",
+    "key.format": "messages are JSON",
+    "properties.allow.auto.create.topics": "create the topics first",
+    "properties.group.id": "offsets are in the checkpoint",
+}
+FOREIGN_KEYS = {
+    "consumer.config.0": _CONNECTOR,
+    "producer.config.0": _CONNECTOR | {"startup.mode": "only a consumer has one"},
+}
+
+
+def keys_of(shape: type[BaseModel]) -> list[str]:
+    """Return the keys of a group, as the file spells them."""
+    return [field.alias or name for name, field in shape.model_fields.items()]

@@ -1,0 +1,268 @@
+"""Read `application_properties.json` and the environment into one frozen settings object."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pydantic_core import PydanticCustomError
+
+from hudilab.errors import ConfigError
+from hudilab.groups import (
+    DEFAULT_TABLE,
+    FILE,
+    KAFKA_GROUPS,
+    RUN_GROUP,
+    TABLE_GROUP,
+    Consumer,
+    Hive,
+    Producer,
+    RunOptions,
+    Table,
+    no_credentials,
+    servers,
+)
+from hudilab.paths import Place, locate
+from hudilab.pipelines import PREFIX, Pipeline, TopicPipeline
+from hudilab.settings_file import Groups, read_groups, read_options
+
+__all__ = ["Runtime", "Settings", "load_settings", "project_root", "run_options"]
+
+Runtime = Literal["LOCAL", "DOCKER", "AWS"]
+_RUNTIMES: dict[str, Runtime] = {name: name for name in get_args(Runtime)}
+_BOOLEANS = dict.fromkeys(("true", "1", "yes"), True) | dict.fromkeys(("false", "0", "no"), False)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The lab's settings for one runtime; attributes of type `Path` are absolute.
+
+    Attributes:
+        warehouse_path: As written in the file, or HUDILAB_WAREHOUSE.
+        source: The file to edit: the runtime's own if it exists, else the base file.
+        consumer, producer: Groups of Kafka, if present; BOOTSTRAP_SERVERS overrides their servers.
+        run, metastore: Groups spark.run.options and metastore, if present.
+        pipelines: Groups pipeline.NAME, by NAME.
+        origins: The file that each (group, key) was read from; see `origin`.
+        notice: One line on the groups and keys of the files that mean nothing here, or empty.
+    """
+
+    runtime: Runtime
+    is_local: bool
+    warehouse_path: str
+    database_name: str
+    table_name: str
+    aws_region: str
+    home: Path
+    conf_dir: Path
+    project: Path
+    source: Path
+    consumer: Consumer | None = None
+    producer: Producer | None = None
+    run: RunOptions | None = None
+    metastore: Hive | None = None
+    pipelines: Mapping[str, Pipeline] = field(default_factory=dict)
+    origins: Mapping[tuple[str, str], Path] = field(default_factory=dict, compare=False, repr=False)
+    notice: str = ""
+
+    def origin(self, group: str, key: str) -> Path:
+        """Return the file that a group's key was read from; `source` if no file has the key."""
+        return self.origins.get((group, key), self.source)
+
+    def locate(self, table: str = "", database: str = "", run_id: str = "") -> Place:
+        """Locate a table, the configured one by default; see `paths.locate`. Checks no disk."""
+        return locate(
+            self.warehouse_path,
+            database or self.database_name,
+            table or self.table_name,
+            is_local=self.is_local,
+            home=self.home,
+            run_id=run_id,
+        )
+
+    def conf_file(self, name: str, *, of_runtime: bool = False) -> Path:
+        """Return a file of conf/, or the runtime's own; the project's if the user has none.
+
+        It need not exist. For application_properties.json see `load_settings`.
+        """
+        name = f"{self.runtime.lower()}/{name}" if of_runtime else name
+        own = self.conf_dir / name
+        return own if own.is_file() else self.project / "conf" / name
+
+    @property
+    def spark_defaults(self) -> Path:
+        """The file with the Spark settings that this runtime adds; it need not exist."""
+        return self.conf_file("spark-defaults.conf", of_runtime=True)
+
+    @property
+    def on_cluster(self) -> bool:
+        """Whether the runtime's Spark settings name a standalone cluster, spark://host:port."""
+        file = self.spark_defaults
+        return file.is_file() and read_options(file).get("spark.master", "").startswith("spark://")
+
+    def __post_init__(self) -> None:
+        """Pass the home on to the Kafka groups: the local broker's password is stored there."""
+        for name in ("consumer", "producer"):
+            if (group := getattr(self, name)) is not None:
+                object.__setattr__(self, name, group.at(self.home))
+        pipelines = {
+            name: group.at(self.home) if isinstance(group, TopicPipeline) else group
+            for name, group in self.pipelines.items()
+        }
+        object.__setattr__(self, "pipelines", pipelines)
+
+
+def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Settings:
+    """Load the settings for `runtime` (else RUNTIME_ENV, else LOCAL) from `env` (else os.environ).
+
+    If `<conf>/<runtime in lower case>/application_properties.json` exists, its keys are added to
+    the base file's groups and override theirs. Both are HUDILAB_CONF's own; every other file that
+    is not there is the project's: see `Settings.conf_file`.
+
+    Raises:
+        ConfigError: lists every problem of the environment and the files at once.
+    """
+    env = os.environ if env is None else env
+    project = project_root(env)
+    problems: list[str] = []  # raised as one error
+    given = _Environment(env, problems)
+    warehouse = given.warehouse()
+    chosen, is_local = given.runtime(runtime)
+    if env.get("IS_LOCAL", "") == "" and _on_s3(warehouse):
+        is_local = False
+    home, _ = given.directory("HUDILAB_HOME", project / ".lab")
+    conf, usable = given.directory("HUDILAB_CONF", project / "conf")
+    files = [conf / FILE, conf / chosen.lower() / FILE]
+    files = [file for file in files if _is_there(file)] or files[:1]
+    groups = read_groups(files, project, problems) if usable else Groups({}, {})
+    override = given.servers()
+    if problems:
+        raise ConfigError("; ".join(problems))
+    models = {
+        name: group.model_copy(update=override) if name in KAFKA_GROUPS else group
+        for name, group in groups.models.items()
+    }
+    told = [f"not used: {', '.join(groups.unused)}"] if groups.unused else []
+    if TABLE_GROUP not in models:
+        models[TABLE_GROUP] = Table.model_validate(DEFAULT_TABLE)
+        told.append(f"no group {TABLE_GROUP}: tables go to database lab")
+    table = models.pop(TABLE_GROUP).model_dump(exclude={"catalog_name"})
+    table |= {"warehouse_path": warehouse} if warehouse else {}
+    own = {name: models.pop(name) for name in groups.models if name.startswith(PREFIX)}
+    others: dict[str, Any] = {"run": models.pop(RUN_GROUP, None)}
+    others["pipelines"] = {name.removeprefix(PREFIX): group for name, group in own.items()}
+    others |= {name.partition(".")[0]: group for name, group in models.items()}
+    paths: dict[str, Any] = {"home": home, "conf_dir": conf, "project": project}
+    paths |= {"source": files[-1], "origins": groups.origins}
+    read = " and ".join(str(file) for file in files)
+    paths["notice"] = f"{read}: {'; '.join(told)}" if told else ""
+    return Settings(chosen, is_local, **table, **paths, **others)
+
+
+def project_root(env: Mapping[str, str] | None = None) -> Path:
+    """Return the checkout this package is installed from, else the parent of HUDILAB_CONF.
+
+    Raises:
+        ConfigError: the package is not in a checkout and HUDILAB_CONF is not set.
+    """
+    root = Path(__file__).resolve().parents[2]
+    if (root / "pyproject.toml").is_file():
+        return root
+    if conf := (os.environ if env is None else env).get("HUDILAB_CONF"):
+        return Path(conf).parent
+    raise ConfigError(
+        "hudilab is not installed from a checkout, so it has no conf directory; set HUDILAB_CONF "
+        f"to the directory that contains {FILE}"
+    )
+
+
+def run_options(settings: Settings, otherwise: str = "") -> RunOptions:
+    """Return the settings' group spark.run.options; `otherwise` is added to the error's remedy.
+
+    Raises:
+        ConfigError: the settings do not have the group.
+    """
+    if settings.run is None:
+        raise ConfigError(
+            f"group {RUN_GROUP!r} is missing from {settings.source}; "
+            f"add it with the keys python, jarfile and job{otherwise}"
+        )
+    return settings.run
+
+
+class _Environment:
+    """The environment variables that choose or override settings; collects what is wrong."""
+
+    def __init__(self, env: Mapping[str, str], problems: list[str]) -> None:
+        self._env, self._problems = env, problems
+
+    def warehouse(self) -> str:
+        """Return HUDILAB_WAREHOUSE, which overrides warehouse.path; empty if unset or refused."""
+        name, path = "HUDILAB_WAREHOUSE", self._env.get("HUDILAB_WAREHOUSE", "").strip()
+        try:
+            no_credentials(path)
+        except PydanticCustomError as error:
+            self._problems.append(f"{name} {error.message()}; remove them from it")
+            return ""
+        if path and not (_on_s3(path) or Path(path).is_absolute()):
+            remedy = "set it to s3://<bucket>/<prefix> or an absolute path, or unset it"
+            self._problems.append(f"{name}={path!r} is not a warehouse; {remedy}")
+        elif _on_s3(path) and _BOOLEANS.get(self._env.get("IS_LOCAL", "").strip().lower()):
+            remedy = "unset IS_LOCAL, or set it to false"
+            self._problems.append(f"IS_LOCAL contradicts {name}={path!r}; {remedy}")
+        return path
+
+    def runtime(self, argument: str) -> tuple[Runtime, bool]:
+        """Prefer the argument to RUNTIME_ENV; IS_LOCAL must not contradict the one used."""
+        origin = "parameter runtime" if argument.strip() else "RUNTIME_ENV"
+        asked = argument.strip() or self._env.get("RUNTIME_ENV", "").strip()
+        runtime = _RUNTIMES.get(asked.upper() or "LOCAL")
+        if runtime is None:
+            remedy = f"set it to one of {', '.join(_RUNTIMES)}, or leave it empty"
+            self._problems.append(f"{origin}={asked!r} is not a runtime; {remedy}")
+        word = self._env.get("IS_LOCAL", "")
+        stated = _BOOLEANS.get(word.strip().lower())
+        if word and stated is None:
+            remedy = "set it to true or false, or unset it"
+            self._problems.append(f"IS_LOCAL={word!r} is not a boolean; {remedy}")
+        follows = runtime in (None, "LOCAL")
+        if runtime and asked and stated not in (None, follows):
+            remedy = f"unset IS_LOCAL, or set it to {str(follows).lower()}"
+            self._problems.append(f"IS_LOCAL={word!r} contradicts {origin}={asked!r}; {remedy}")
+        return runtime or "LOCAL", follows if stated is None else stated
+
+    def directory(self, name: str, default: Path) -> tuple[Path, bool]:
+        """Return the directory that a variable names, else `default`, and whether it is usable."""
+        if not self._env.get(name):
+            return default, True
+        path = Path(self._env[name])
+        # A kernel and the command that starts it may have different working directories.
+        if not path.is_absolute():
+            problem = "is a relative path; use an absolute path"
+        elif not path.is_dir() if _is_there(path) else name == "HUDILAB_CONF":
+            problem = "is not a directory; set it to a directory, or unset it"
+        else:
+            return path, True
+        self._problems.append(f"{name}={str(path)!r} {problem}")
+        return path, False
+
+    def servers(self) -> dict[str, str]:
+        """Return BOOTSTRAP_SERVERS, which overrides the file, as a model update, if it is set."""
+        named = self._env.get("BOOTSTRAP_SERVERS", "").strip()
+        try:
+            return {"bootstrap_servers": servers(named)} if named else {}
+        except PydanticCustomError as error:
+            remedy = "fix it, or unset it to use the servers in the settings file"
+            self._problems.append(f"BOOTSTRAP_SERVERS={named!r} {error.message()}; {remedy}")
+            return {}
+
+
+def _on_s3(warehouse: str) -> bool:
+    return warehouse.startswith(("s3://", "s3a://", "s3n://"))
+
+
+def _is_there(path: Path) -> bool:
+    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises where it may not look

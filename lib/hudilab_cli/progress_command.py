@@ -1,0 +1,89 @@
+"""What a learner has solved, as a table; see `hudilab progress --help`."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hudilab.errors import PathError
+from hudilab_lessons.progress import FILE, read, topic
+
+__all__ = ["command", "forget", "named_exercises", "names_in", "table"]
+
+
+def command(
+    reset: Annotated[bool, typer.Option("--reset", help="Forget what was solved.")] = False,
+) -> None:
+    """Show which exercises of the lessons you have solved, and which are open."""
+    from hudilab.settings import load_settings
+
+    settings = load_settings()
+    if reset:
+        print(forget(settings.home / FILE))
+        return
+    for line in table(settings.project / "notebooks", settings.home / FILE):
+        print(line)
+
+
+def table(folder: Path, file: Path) -> Iterator[str]:
+    """Yield a line for each lesson in a folder, with the exercises that are open, and the sum.
+
+    Raises:
+        PathError: There are no lessons, or the file of the progress is damaged.
+    """
+    solved = read(file)
+    lessons = {path.stem: named_exercises(path) for path in sorted(folder.glob("[0-9]*.ipynb"))}
+    if not any(lessons.values()):
+        raise PathError(
+            f"{folder} has no lessons with exercises; run the command of a checkout of the lab, in "
+            "its folder: .venv/bin/hudilab progress"
+        )
+    width = max(map(len, lessons))
+    yield f"{'lesson':<{width}}  solved    open"
+    done = total = 0
+    for lesson, names in lessons.items():
+        open_ones = [name for name in names if name not in solved.get(topic(lesson), ())]
+        count = len(names) - len(open_ones)
+        yield f"{lesson:<{width}}  {count:>2} of {len(names):<4}  {', '.join(open_ones)}".rstrip()
+        done, total = done + count, total + len(names)
+    yield f"{'all':<{width}}  {done:>2} of {total}"
+
+
+def named_exercises(notebook: Path) -> list[str]:
+    """Return the names that a notebook's check cells give to exercises, in order."""
+    cells = json.loads(notebook.read_text("utf-8"))["cells"]
+    checks = [cell for cell in cells if "check" in cell["metadata"].get("tags", ())]
+    return [name for cell in checks for name in names_in("".join(cell["source"]))]
+
+
+def names_in(source: str) -> list[str]:
+    """Return the names that a cell gives to exercises: `Exercise(..., name="...")`."""
+    return [
+        str(word.value.value)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Exercise"
+        for word in node.keywords
+        if word.arg == "name" and isinstance(word.value, ast.Constant)
+    ]
+
+
+def forget(file: Path) -> str:
+    """Delete the file of the progress, whatever is in it; return what was done.
+
+    Raises:
+        PathError: It cannot be deleted.
+    """
+    try:
+        file.unlink()
+    except FileNotFoundError:
+        return f"nothing to forget: there is no {file}"
+    except OSError as error:
+        raise PathError(
+            f"cannot delete {file} ({error.strerror}); delete it yourself: rm '{file}'"
+        ) from None
+    return f"deleted {file}"

@@ -1,0 +1,248 @@
+"""Run jobs with spark-submit, on the settings' runtime: the lab's pipelines or your own file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from zipfile import BadZipFile, ZipFile
+
+from hudilab.environment import take_over
+from hudilab.errors import BundleError, SessionError, WaitError, root_cause
+from hudilab.formats import properties
+from hudilab.groups import Client
+from hudilab.private import private_folder, write_private
+from hudilab.settings import Settings, run_options
+from hudilab.settings_file import read_options
+from hudilab.waiting import wait_for
+from hudilab_jobs.kafka import Access
+from hudilab_spark.conf import needed, session_settings
+from hudilab_spark.conf_folder import conf_folder
+from hudilab_spark.drivers import note_driver
+from hudilab_spark.jars import verify
+from hudilab_spark.jvm import environment
+from hudilab_spark.master import Master, authentication, check_cluster, find_master, own_master
+from hudilab_spark.preflight import check_machine
+
+__all__ = ["Submitted", "find_job", "jar_groups", "master_of", "submit", "submit_and_wait"]
+
+JOBS = Path(__file__).parents[1] / "hudilab_jobs"
+PATIENCE = 90.0  # seconds for a session and its first executor
+BRIEFLY = 15.0  # seconds in which a broken program should fail
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A running job: the application's id, the driver's process id and its log."""
+
+    id: str  # empty if it is not known: without a cluster, or not yet
+    pid: int
+    log: Path
+
+
+def find_job(job: str) -> Path:
+    """Return the file of a job in `hudilab/jobs`, or the Python file that `job` names.
+
+    Raises:
+        SessionError: there is no such job or file.
+    """
+    path = Path(job) if job.endswith(".py") else JOBS / f"{job}.py"
+    if not path.is_file() or path.stem == "__init__":
+        names = sorted(found.stem for found in JOBS.glob("[a-z]*.py"))
+        raise SessionError(
+            f"unknown job {job!r}; give a Python file, or one of: {', '.join(names)}"
+        )
+    return path.resolve()
+
+
+def submit(
+    settings: Settings,
+    job: str,
+    arguments: Sequence[str] = (),
+    bundle: Path | None = None,
+    *,
+    briefly: float = BRIEFLY,
+) -> Submitted:
+    """Start a job in the background, and return once its application has started.
+
+    A job without an application after `PATIENCE` seconds keeps running, and is returned without an
+    id.
+
+    Args:
+        bundle: run this zip's code and jar, not the checkout's; Spark sends them to the executors.
+        briefly: seconds for a Python file of your own without a cluster, instead of `PATIENCE`: it
+            need not have an application.
+
+    Raises:
+        SessionError: there is no such job, no master or no room on the cluster, or the job ends
+            before its application has started.
+        BundleError: `bundle` is not a bundle, or `job` is a file of your own.
+    """
+    command, env = _command(settings, job, arguments, bundle)
+    log = Path(env["HUDILAB_LOG_FILE"])
+    with log.open("ab") as out:
+        driver = subprocess.Popen(
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    patience = briefly if job.endswith(".py") and not settings.on_cluster else PATIENCE
+    with suppress(WaitError):  # the job is still waiting for something; it has not failed
+        wait_for(lambda: _begun(job, log) or driver.poll() is not None, patience, job)
+    if found := _begun(job, log):
+        if found.startswith("app-"):
+            note_driver(settings.home, found, driver.pid, str(log))
+        return Submitted(found, driver.pid, log)
+    if driver.poll() is not None:
+        text = log.read_text(encoding="utf-8", errors="replace")
+        told = re.findall(r"(?m)^hudilab: (.+)$", text)
+        why = told[-1] if told else root_cause(text)
+        raise SessionError(f"{job} exited with code {driver.returncode}: {why}; see the log {log}")
+    return Submitted("", driver.pid, log)
+
+
+def _begun(job: str, log: Path) -> str:
+    """Return the application's id from the log; empty until it is there.
+
+    A job of the lab prints it once executors have registered; in any other program, Spark logs it
+    once the master has accepted the application.
+    """
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    found = re.search(r"(?m)^hudilab: application (\S+) on ", text)
+    if not found and job.endswith(".py"):
+        found = re.search(r"Connected to Spark cluster with app ID (\S+)", text)
+    return found[1] if found else ""
+
+
+def submit_and_wait(
+    settings: Settings, job: str, arguments: Sequence[str] = (), bundle: Path | None = None
+) -> int:
+    """Run a job on this terminal until it ends; return the driver's exit code. Else as `submit`."""
+    command, env = _command(settings, job, arguments, bundle)
+    log, known = Path(env["HUDILAB_LOG_FILE"]), ""
+    # Ctrl-C is for the job, which finishes its batch and ends; this process waits for it.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        driver = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL)
+        while not known and driver.poll() is None:
+            known = _begun(job, log)
+            if known.startswith("app-"):  # for hudilab kill, from another terminal
+                note_driver(settings.home, known, driver.pid, str(log))
+            with suppress(subprocess.TimeoutExpired):
+                driver.wait(0.2)
+        return driver.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def master_of(settings: Settings) -> Master:
+    """Return the master that the settings name, else that of this home's cluster.
+
+    Raises:
+        ServiceError: there is none, or nothing listens at its address.
+    """
+    named = os.environ.get("SPARK_MASTER_URL", "").strip()
+    if settings.on_cluster:
+        named = session_settings(settings, ())["spark.master"]
+    return find_master(named or own_master(settings.home), settings.home)
+
+
+def _command(
+    settings: Settings, job: str, arguments: Sequence[str], bundle: Path | None
+) -> tuple[list[str], dict[str, str]]:
+    """Return the command and its environment, after every check that is possible beforehand."""
+    check_machine(settings)
+    take_over(settings.runtime)
+    file, words = find_job(job), list(arguments)
+    title = file.stem
+    groups = [] if bundle else jar_groups(settings)
+    jars = verify(settings.project / "jars", needed(settings, groups))
+    asked = session_settings(settings, jars)
+    if bundle:
+        if job.endswith(".py"):
+            raise BundleError(
+                f"{job} is not in {bundle}; use a job of the lab, or leave out --bundle"
+            )
+        run, root = run_options(settings), _unpack(bundle, settings.home / "submitted")
+        asked["spark.jars"] = str(root / run.jarfile)
+        file, words = root / run.python, [job, *words]
+    asked["spark.sql.warehouse.dir"] = str(settings.home / "spark-warehouse")
+    if settings.on_cluster:
+        check_cluster(settings, asked)
+    env = _environment(settings, title, asked)
+    if bundle:  # its package does not know the checkout, whose files may stand in for missing ones
+        env["HUDILAB_CONF"] = str(conf_folder(settings))
+    else:
+        path = (str(JOBS.parent), os.environ.get("PYTHONPATH"))
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+    file_of_settings = Path(env["HUDILAB_LOG_FILE"]).with_suffix(".conf")
+    _write_properties(file_of_settings, settings, asked)
+    tool = str(Path(env["SPARK_HOME"], "bin", "spark-submit"))
+    return [tool, "--properties-file", str(file_of_settings), str(file), *words], env
+
+
+def _environment(settings: Settings, title: str, asked: Mapping[str, str]) -> dict[str, str]:
+    """Return the driver's environment, without this session's log file and gateway."""
+    gone = ("HUDILAB_LOG_FILE", "PYSPARK_GATEWAY")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(gone)}
+    env |= environment(settings, title, asked)
+    started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+    logs = private_folder(settings.home / "submitted")
+    return env | {
+        "HUDILAB_LOG_FILE": str(logs / f"{title}-{started}.log"),
+        "HUDILAB_SUBMITTED": "1",
+        "HUDILAB_HOME": str(settings.home),
+        "HUDILAB_CONF": str(settings.conf_dir),
+        "RUNTIME_ENV": settings.runtime,
+    }
+
+
+def _write_properties(file: Path, settings: Settings, asked: Mapping[str, str]) -> None:
+    """Write spark-submit's settings to a file: everyone could read a secret on a command line."""
+    # Given this file, Spark does not read spark-defaults.conf.
+    everything = read_options(settings.conf_file("spark-defaults.conf")) | dict(asked)
+    everything |= authentication(asked.get("spark.master", ""), settings.home)
+    write_private(file, properties(everything))
+
+
+def _unpack(bundle: Path, folder: Path) -> Path:
+    """Unpack the bundle once, into a folder named after its hash, and return that folder."""
+    try:
+        root = folder / f"bundle-{hashlib.sha256(bundle.read_bytes()).hexdigest()[:16]}"
+        if not root.exists():
+            with ZipFile(bundle) as archive:
+                archive.getinfo("MANIFEST.json")
+                half = root.with_name(f".{root.name}.{os.getpid()}")
+                archive.extractall(half)
+            try:
+                half.rename(root)
+            except OSError:
+                shutil.rmtree(half)
+                if not root.exists():  # else another submit was faster, with the same files
+                    raise
+    except (OSError, BadZipFile, KeyError) as error:
+        why = getattr(error, "strerror", None) or "it is a different kind of file"
+        raise BundleError(
+            f"{bundle} is not a bundle ({why}); build one with: make bundle"
+        ) from None
+    return root
+
+
+def jar_groups(settings: Settings) -> list[str]:
+    """Return the jar groups that the pipelines need."""
+    groups = (settings.consumer, settings.producer, *settings.pipelines.values())
+    clients = [one for one in groups if isinstance(one, Client)]
+    iam = any(Access(one.bootstrap_servers).iam for one in clients)
+    avro = any(one.is_avro for one in settings.pipelines.values())
+    return ["core", "kafka", *(["msk"] if iam else []), *(["avro"] if avro else [])]

@@ -1,0 +1,251 @@
+"""What a broker's topics hold, and how far the lab's streams are; see `hudilab topics --help`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hudilab.errors import InspectError, KafkaError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from confluent_kafka import Message
+
+    from hudi_inspect.store import Store
+    from hudilab.settings import Settings
+    from hudilab_jobs.kafka import Access
+
+__all__ = ["Offsets", "client_of", "command", "escaped", "lags", "line_of", "read_offsets"]
+
+Offsets = Mapping[str, Mapping[str, int]]  # topic: partition: next offset to read
+SHOWN = 500  # characters of a key or value, unless the output is JSON
+
+
+def command(
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Show only these topics.")
+    ] = None,
+    tail: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Show the last N messages of one topic.")
+    ] = 0,
+    servers: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Instead of the settings' bootstrap.servers.")
+    ] = "",
+    every: Annotated[bool, typer.Option("--all", help="Include Kafka's own topics.")] = False,
+    run_id: Annotated[
+        str, typer.Option(help="Show the lag of the streams in run-RUN_ID of the warehouse.")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show topics, partitions, offsets, the lag of the lab's streams, and the last messages."""
+    # Imported here: slow to load, and not needed to show the help.
+    from hudilab.settings import load_settings
+    from hudilab_jobs.kafka import check_topics, last_messages, topic_rows
+
+    names = topics or []
+    if tail and len(names) != 1:
+        raise KafkaError(
+            f"--tail shows the messages of one topic, but {len(names)} are named; "
+            f"name one: hudilab topics --tail {tail} TOPIC"
+        )
+    settings = load_settings()
+    client = client_of(settings, servers)
+    client.client_options()  # raises for IAM, which the Python client cannot use
+    if tail:
+        messages = [_as_dict(message) for message in last_messages(client, names[0], tail)]
+        if as_json:
+            print(json.dumps({"servers": client.servers, "topic": names[0], "messages": messages}))
+        else:
+            print("\n".join(map(line_of, messages)) or f"topic {names[0]} has no messages")
+        return
+    found = check_topics(client, names, internal=every or bool(names))
+    rows = topic_rows(client, names or sorted(found))
+    rows["messages"] = rows["end"] - rows["first"] if len(rows) else []
+    if (data := _own_data(settings, client)) is not None:
+        pairs = zip(rows["topic"], rows["partition"], strict=True)
+        rows["bytes"] = [_size(data / f"{topic}-{number}") for topic, number in pairs]
+    try:
+        streams = lags(rows, dict(_read(settings, run_id)))
+    except InspectError as error:
+        streams = []
+        reason = str(error).partition(";")[0]
+        print(f"hudilab: the lag of the streams is not shown: {reason}", file=sys.stderr)
+    if as_json:
+        report = {"servers": client.servers, "topics": rows.to_dict("records"), "streams": streams}
+        print(json.dumps(report))
+        return
+    hidden = "" if every or names else "; --all includes Kafka's own"
+    print(rows.to_string(index=False) if len(rows) else f"no topics at {client.servers}{hidden}")
+    if streams:
+        print(f"\n{_table(streams)}")
+
+
+def client_of(settings: Settings, asked: str = "") -> Access:
+    """Return the access to the settings' servers, or to those asked for, with the login of a job.
+
+    That is the login of the group with these servers, else of the first group.
+
+    Raises:
+        KafkaError: The servers are not host:port, or the login is missing or wrong.
+    """
+    from pydantic_core import PydanticCustomError
+
+    from hudilab.groups import Client, servers
+    from hudilab_jobs.kafka import access
+
+    groups = [settings.consumer, settings.producer, *settings.pipelines.values()]
+    clients = [group for group in groups if isinstance(group, Client)]
+    if not asked:
+        return access(clients[0] if clients else None)
+    try:
+        servers(asked)
+    except PydanticCustomError as error:
+        raise KafkaError(
+            f"--servers {asked!r} {error.message()}; write it as: hudilab topics --servers "
+            "localhost:9092"
+        ) from None
+    named = [client for client in clients if client.bootstrap_servers == asked]
+    plain = Client.model_validate({"topic.name": "any", "bootstrap.servers": asked})
+    client = [*named, *clients, plain.at(settings.home)][0]
+    return access(client.model_copy(update={"bootstrap_servers": asked}))
+
+
+def _read(settings: Settings, run_id: str) -> Iterator[tuple[str, Offsets]]:
+    """Yield each stream of the warehouse, or of a run, with the offsets that it has read."""
+    from hudi_inspect.entries import S3Access
+    from hudi_inspect.store import open_store
+    from hudilab.paths import local_path
+    from hudilab_spark.s3 import endpoint
+
+    folder = settings.locate(run_id=run_id).checkpoint.rsplit("/", 2)[0]
+    local = local_path(folder)
+    if local is None:
+        yield from read_offsets(open_store(folder, S3Access(endpoint(), settings.aws_region)))
+    elif local.is_dir():
+        yield from read_offsets(open_store(str(local)))
+
+
+def read_offsets(store: Store) -> Iterator[tuple[str, Offsets]]:
+    """Yield `database/checkpoint` of each stream that reads topics, and what it has committed.
+
+    A stream without a committed batch has read nothing of the topics that it has planned to read.
+    """
+    numbers: dict[str, dict[str, set[int]]] = {}
+    for entry in store.files():
+        stream, _, rest = entry.path.rpartition("/")
+        stream, _, kind = stream.rpartition("/")
+        if stream.count("/") == 1 and kind in ("commits", "offsets") and rest.isdecimal():
+            numbers.setdefault(stream, {}).setdefault(kind, set()).add(int(rest))
+    for stream, there in sorted(numbers.items()):
+        planned = there.get("offsets", set())
+        done = planned & there.get("commits", set())
+        if not planned:
+            continue
+        text = store.read(f"{stream}/offsets/{max(done or planned)}").decode("utf-8", "replace")
+        offsets = _topics_in(text)
+        if offsets:
+            yield stream, offsets if done else {topic: {} for topic in offsets}
+
+
+def _topics_in(text: str) -> dict[str, Mapping[str, int]]:
+    """Return the offsets in topics of a file of Spark's offset log; it has a line a source."""
+    found: dict[str, Mapping[str, int]] = {}
+    for line in text.splitlines()[2:]:
+        try:
+            source = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(source, dict):
+            found |= {topic: parts for topic, parts in source.items() if isinstance(parts, dict)}
+    return found
+
+
+def lags(rows: pd.DataFrame, streams: Mapping[str, Offsets]) -> list[dict[str, Any]]:
+    """Return a row for each partition that a stream reads: stream, topic, partition, read, lag.
+
+    The lag is None if the stream has read more than the topic has: then it was another topic of
+    this name.
+    """
+    found = []
+    for stream, topics in streams.items():
+        for row in rows.to_dict("records"):
+            if (parts := topics.get(row["topic"])) is None:
+                continue
+            read = parts.get(str(row["partition"]), row["first"])
+            lag = row["end"] - read
+            where = {"topic": row["topic"], "partition": row["partition"]}
+            found.append(
+                {"stream": stream, **where, "read": read, "lag": lag if lag >= 0 else None}
+            )
+    return found
+
+
+def _table(streams: Sequence[Mapping[str, Any]]) -> str:
+    import pandas as pd
+
+    table = pd.DataFrame(streams)
+    # A column of integers with a gap would become one of floats.
+    table["lag"] = ["another topic" if row["lag"] is None else row["lag"] for row in streams]
+    return table.to_string(index=False)
+
+
+def _own_data(settings: Settings, client: Access) -> Path | None:
+    """Return the folder with the topics, if these are the servers of this home's own broker."""
+    from hudilab_cli.servers.kafka import find_broker
+
+    broker = find_broker(settings)
+    if broker is None or broker.bootstrap != client.servers.replace("localhost:", "127.0.0.1:"):
+        return None
+    return broker.log.parent / "data"
+
+
+def _size(partition: Path) -> int:
+    """Return the bytes of a partition's messages, as Kafka counts them: without the indexes."""
+    return sum(file.stat().st_size for file in partition.glob("*.log"))
+
+
+def _as_dict(message: Message) -> dict[str, Any]:
+    """Return a message as JSON has it: text, or None; bytes outside UTF-8 are escaped."""
+    _, milliseconds = message.timestamp()
+    time = datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds >= 0 else None
+    return {
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "timestamp": time and time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "key": _text(message.key()),
+        "value": _text(message.value()),
+        "headers": [[name, _text(value)] for name, value in message.headers() or ()],
+    }
+
+
+def _text(data: bytes | str | None) -> str | None:
+    return data.decode("utf-8", "backslashreplace") if isinstance(data, bytes) else data
+
+
+def line_of(message: Mapping[str, Any]) -> str:
+    """Return a message in one line that is safe to print: where, when, key, value and headers."""
+    words = [
+        f"{message['partition']}:{message['offset']}",
+        message["timestamp"] or "no time",
+        escaped(message["key"]),
+        escaped(message["value"]),
+        *(f"{escaped(name)}={escaped(value)}" for name, value in message["headers"]),
+    ]
+    return "  ".join(words)
+
+
+def escaped(text: str | None) -> str:
+    """Return a text, or null, in one line that a terminal shows and doesn't obey; cut if long."""
+    if text is None:
+        return "null"
+    shown = "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode()
+        for char in text[:SHOWN]
+    )
+    return shown if len(text) <= SHOWN else f"{shown}... ({len(text):,} characters)"

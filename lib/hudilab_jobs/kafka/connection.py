@@ -1,0 +1,213 @@
+"""How clients connect to Kafka: servers, protocol and login, for Spark and the Python client."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hudilab.errors import KafkaError
+from hudilab.groups import Client
+from hudilab_jobs.server_locks import find
+
+__all__ = [
+    "CLIENT",
+    "PLAIN",
+    "SCRAM",
+    "Access",
+    "access",
+    "jaas",
+    "password",
+    "present",
+    "read_access",
+]
+
+Group = TypeVar("Group")
+
+IAM_PORT = "9098"  # Amazon MSK: TLS, and IAM instead of a password
+CLIENT = "client.properties"  # in the folder of the lab's broker: servers and login
+SCRAM, PLAIN = "SCRAM-SHA-512", "PLAIN"
+_LOGIN = "org.apache.kafka.common.security"
+_MODULES = {SCRAM: f"{_LOGIN}.scram.ScramLoginModule", PLAIN: f"{_LOGIN}.plain.PlainLoginModule"}
+_IAM = "software.amazon.msk.auth.iam.IAM"
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a client connects: servers, `security.protocol`, and the credentials that it needs.
+
+    The password never appears in the repr.
+    """
+
+    servers: str
+    protocol: str = "PLAINTEXT"
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    ca: str | None = None
+    mechanism: str = SCRAM
+
+    @property
+    def iam(self) -> bool:
+        """Whether these are the IAM servers of an Amazon MSK cluster: every port is 9098."""
+        ports = {server.rpartition(":")[2] for server in self.servers.split(",")}
+        return ports == {IAM_PORT}
+
+    def spark_options(self) -> dict[str, str]:
+        """Return options for Spark's Kafka source and sink: the client's own, prefixed `kafka.`."""
+        options = {"bootstrap.servers": self.servers}
+        if self.iam:
+            options |= {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "AWS_MSK_IAM",
+                "sasl.jaas.config": f"{_IAM}LoginModule required;",
+                "sasl.client.callback.handler.class": f"{_IAM}ClientCallbackHandler",
+            }
+        elif self.protocol != "PLAINTEXT":
+            options["security.protocol"] = self.protocol
+        if self.password is not None:
+            login = jaas(self.mechanism, self.username or "", self.password)
+            options |= {"sasl.mechanism": self.mechanism, "sasl.jaas.config": login}
+        if self.ca:
+            options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": self.ca}
+        return {f"kafka.{name}": value for name, value in options.items()}
+
+    def client_options(self) -> dict[str, Any]:
+        """Return options for the Python client (librdkafka).
+
+        Raises:
+            KafkaError: the servers are MSK's for IAM.
+        """
+        if self.iam:
+            raise KafkaError(
+                f"{self.servers} requires IAM, which the Python client does not support; use "
+                "Spark's Kafka source and sink, or the cluster's SASL/SCRAM servers"
+            )
+        options: dict[str, Any] = {"bootstrap.servers": self.servers}
+        if self.protocol != "PLAINTEXT":
+            options["security.protocol"] = self.protocol
+        if self.password is not None:
+            options |= {
+                "sasl.mechanism": self.mechanism,
+                "sasl.username": self.username,
+                "sasl.password": self.password,
+            }
+        return options | ({"ssl.ca.location": self.ca} if self.ca else {})
+
+
+def present(group: Group | None) -> Group:
+    """Return the settings' group.
+
+    Raises:
+        KafkaError: the settings have no such group.
+    """
+    if group is None:
+        raise KafkaError(
+            "application_properties.json has no Kafka groups; "
+            "add consumer.config.0 and producer.config.0"
+        )
+    return group
+
+
+def access(group: Client | None, env: Mapping[str, str] | None = None) -> Access:
+    """Return the access that a group of application_properties.json describes.
+
+    The password comes from the environment. If the group names the home's own broker and that is
+    running, user and password come from the broker's folder.
+
+    Raises:
+        KafkaError: settings or password are missing or wrong; never quotes a password.
+    """
+    env = os.environ if env is None else env
+    asked = present(group)
+    protocol = asked.security_protocol or "PLAINTEXT"
+    if protocol == "PLAINTEXT" and (own := _own(asked.home, asked.bootstrap_servers)):
+        return own
+    if protocol != "SASL_SSL":
+        return Access(asked.bootstrap_servers, protocol, ca=asked.ssl_ca_location)
+    if not asked.sasl_username:
+        raise KafkaError(
+            "security.protocol is SASL_SSL, but sasl.username is not set; set sasl.username"
+        )
+    secret = password(env)
+    return Access(
+        asked.bootstrap_servers, protocol, asked.sasl_username, secret, asked.ssl_ca_location
+    )
+
+
+def read_access(folder: Path) -> Access:
+    """Return the access to the broker that keeps its data in this folder.
+
+    Raises:
+        KafkaError: the folder's client.properties is missing or damaged.
+    """
+    file = folder / CLIENT
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    servers = re.search(r"(?m)^bootstrap\.servers=(.+)$", text)
+    login = re.search(r'username="(\w+)" password="(\w+)"', text)
+    if servers is None or login is None:
+        raise KafkaError(
+            f"cannot read servers and login from {file}; restart the broker to rewrite it: "
+            "hudilab services stop kafka && hudilab services start kafka"
+        )
+    return Access(servers[1], "SASL_PLAINTEXT", login[1], login[2], mechanism=PLAIN)
+
+
+def _own(home: Path | None, servers: str) -> Access | None:
+    """Return the access to this home's broker if it is running and these are its servers."""
+    folder = (home or Path()) / "services" / "kafka"
+    if home is None or not (folder / CLIENT).exists():
+        return None
+    own, asked = read_access(folder), servers.replace("localhost:", "127.0.0.1:")
+    # If the home's broker is down, another broker may have taken its port.
+    return replace(own, servers=servers) if asked == own.servers and find(folder) else None
+
+
+def password(env: Mapping[str, str]) -> str:
+    """Return KAFKA_PASSWORD, or the text of the file that KAFKA_PASSWORD_FILE names (mode 0600).
+
+    Raises:
+        KafkaError: neither is set, or the file is unreadable, empty or readable by others.
+    """
+    if word := env.get("KAFKA_PASSWORD"):
+        return word
+    name = env.get("KAFKA_PASSWORD_FILE", "")
+    if not name:
+        raise KafkaError(
+            "security.protocol is SASL_SSL, but no password is set; set KAFKA_PASSWORD, or set "
+            "KAFKA_PASSWORD_FILE to a file of mode 0600"
+        )
+    file = Path(name)
+    try:
+        mode = stat.S_IMODE(file.stat().st_mode)
+        word = file.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise KafkaError(
+            f"KAFKA_PASSWORD_FILE={name} cannot be read ({why}); set it to a readable file"
+        ) from None
+    if mode & 0o077:
+        raise KafkaError(
+            f"KAFKA_PASSWORD_FILE={name} is readable by others (mode {mode:04o}); restrict it with "
+            "chmod 600"
+        )
+    if not word:
+        raise KafkaError(f"KAFKA_PASSWORD_FILE={name} is empty; write the password into it")
+    return word
+
+
+def jaas(mechanism: str, user: str, password: str, more: str = "") -> str:
+    """Return a login in Java's JAAS syntax, for Kafka's `sasl.jaas.config`."""
+    login = f"username={_quoted(user)} password={_quoted(password)}{more}"
+    return f"{_MODULES[mechanism]} required {login};"
+
+
+def _quoted(text: str) -> str:
+    """Quote text for JAAS."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

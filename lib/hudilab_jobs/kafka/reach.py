@@ -1,0 +1,119 @@
+"""Reach a broker, or say why it cannot be reached: certificate, login, protocol or network."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaError as Code
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from hudilab.errors import KafkaError
+from hudilab_jobs.kafka.connection import Access
+
+__all__ = ["connect", "metadata"]
+
+
+def metadata(client: Access, patience: float) -> Any:
+    """Return what the brokers answer to a metadata request within about `patience` seconds.
+
+    Raises:
+        KafkaError: no broker, an untrusted certificate, a refused login or the wrong protocol;
+            names the cause and the remedy.
+    """
+    if client.ca and not Path(client.ca).is_file():
+        raise KafkaError(f"ssl.ca.location {client.ca} is not a file; fix the path")
+    heard: list[Code] = []
+    # The client logs the same errors that it passes to the callback.
+    quiet = {"error_cb": heard.append, "log_level": 0, "reconnect.backoff.max.ms": 500}
+    try:
+        admin = AdminClient(client.client_options() | quiet)
+    except KafkaException as error:
+        raise KafkaError(f"the Kafka client rejected its settings ({error}); fix them") from None
+    ends = time.monotonic() + patience
+    while True:
+        try:
+            return admin.list_topics(timeout=min(1.0, patience))
+        except KafkaException:
+            admin.poll(0)
+        final = [e for e in heard if e.code() in (Code._AUTHENTICATION, Code._SSL)]
+        if final or time.monotonic() > ends:
+            raise KafkaError(_cause(client, final or heard)) from None
+
+
+def connect(servers: str, patience: float) -> None:
+    """Check that one of the servers accepts connections, each within `patience` seconds.
+
+    Raises:
+        KafkaError: none does.
+    """
+    problems = []
+    for server in servers.split(","):
+        host, _, port = server.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), patience):
+                return
+        except OSError as error:
+            problems.append(f"{server}: {error.strerror or error}")
+    raise KafkaError(
+        f"no broker answers ({'; '.join(problems)}); fix bootstrap.servers, or allow access to it "
+        "(network, security group)"
+    )
+
+
+def _cause(client: Access, heard: Sequence[Code]) -> str:
+    # The last error only says that all brokers are down.
+    told = [e for e in heard if e.code() != Code._ALL_BROKERS_DOWN]
+    error = told[-1] if told else None
+    text = error.str() if error else "no answer"
+    said = text.rpartition(f"{client.servers.partition(',')[0]}/bootstrap: ")[2]
+    said = said.partition(" (after ")[0]
+    if error and error.code() == Code._AUTHENTICATION:
+        return (
+            f"{client.servers} rejected user {client.username!r} ({said}); fix sasl.username, or "
+            "the password in KAFKA_PASSWORD"
+        )
+    tls = _speaks_tls(client.servers)
+    if client.protocol.endswith("SSL") and tls is False:
+        return f"{client.servers} does not use TLS; set security.protocol to PLAINTEXT"
+    if client.protocol == "PLAINTEXT" and tls:
+        return f"{client.servers} accepts only TLS; set security.protocol to SASL_SSL or SSL"
+    if client.protocol == "PLAINTEXT" and tls is False:
+        return (
+            f"{client.servers} is not a Kafka broker, or requires a login ({said}); for the lab's "
+            "own broker, set HUDILAB_HOME to its home, for any other, set security.protocol and "
+            "sasl.username"
+        )
+    if error and error.code() == Code._SSL:
+        return (
+            f"the certificate of {client.servers} is not trusted ({said}); "
+            "set ssl.ca.location to the PEM file of the CA that signed it"
+        )
+    return (
+        f"no broker answers at {client.servers} ({said}); "
+        "set BOOTSTRAP_SERVERS, or start a broker with: hudilab services start kafka"
+    )
+
+
+def _speaks_tls(servers: str) -> bool | None:
+    """Return whether the first server answers a TLS handshake; None if nothing listens there.
+
+    Kafka's client cannot tell a broker with a different protocol from one that is down.
+    """
+    host, _, port = servers.partition(",")[0].rpartition(":")
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), 2) as raw:
+            try:
+                context.wrap_socket(raw).close()
+            except OSError:
+                return False
+            return True
+    except OSError:
+        return None

@@ -1,0 +1,260 @@
+"""Check, create and describe topics: their partitions, offsets, lag, identity and last messages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError as Code
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from py4j.protocol import Py4JError
+
+from hudilab.errors import KafkaError, root_cause
+from hudilab_jobs.kafka.connection import Access
+from hudilab_jobs.kafka.reach import connect, metadata
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import SparkSession
+
+__all__ = ["TopicIdentity", "check_topics", "create_topics", "last_messages", "topic_rows"]
+
+PATIENCE = 6.0  # seconds
+AGAIN = "check that the broker is running (hudilab services status kafka), then try again"
+
+
+def check_topics(
+    client: Access, topics: Sequence[str] = (), *, internal: bool = False
+) -> dict[str, int]:
+    """Return the number of partitions of each existing topic; `topics` must be among them.
+
+    For MSK with IAM, only check that a server accepts connections, and return nothing.
+
+    Args:
+        internal: Include Kafka's own topics, whose names start with `__`.
+
+    Raises:
+        KafkaError: no broker, an untrusted certificate, a refused login, the wrong protocol or a
+            missing topic; names the cause and the remedy.
+    """
+    if client.iam:
+        connect(client.servers, PATIENCE)
+        return {}
+    found = {
+        name: len(topic.partitions)
+        for name, topic in metadata(client, PATIENCE).topics.items()
+        if internal or not name.startswith("__")
+    }
+    missing = [repr(name) for name in topics if name not in found]
+    if missing:
+        there = ", ".join(sorted(found)) or "none"
+        raise KafkaError(
+            f"no topic {', '.join(missing)} at {client.servers}; available topics: {there}; create "
+            "it, or fix topic.name"
+        )
+    return found
+
+
+def create_topics(
+    client: Access,
+    topics: Mapping[str, int],
+    *,
+    afresh: bool = False,
+    patience: float = PATIENCE,
+) -> None:
+    """Create the topics (name: partitions) that do not exist; `afresh` deletes the others first.
+
+    Each request is given up after about `patience` seconds.
+
+    Raises:
+        KafkaError: a topic exists with a different number of partitions, or the broker fails.
+    """
+    there = check_topics(client)
+    admin = _admin(client)
+    if afresh and (old := [name for name in topics if name in there]):
+        _done(admin.delete_topics(old, operation_timeout=patience), patience)
+        # Deletion is asynchronous: it is confirmed before the broker itself knows of it.
+        ends = time.monotonic() + patience
+        while set(old) & (there := check_topics(client)).keys():
+            if time.monotonic() > ends:
+                raise KafkaError(f"topics {', '.join(old)} are still being deleted; try again")
+            time.sleep(0.05)
+    for name, partitions in topics.items():
+        if name in there and there[name] != partitions:
+            raise KafkaError(
+                f"topic {name!r} has {there[name]} partitions, expected {partitions}; "
+                "delete it, or use another name"
+            )
+    if new := [NewTopic(n, p, 1) for n, p in topics.items() if n not in there]:
+        _done(admin.create_topics(new, operation_timeout=patience), patience)
+    # Creation is asynchronous too: wait until every partition has a leader that answers.
+    parts = [TopicPartition(name, number) for name, n in topics.items() for number in range(n)]
+    _offsets(admin, dict.fromkeys(parts, OffsetSpec.latest()), patience)
+
+
+def topic_rows(
+    client: Access, topics: Sequence[str], read: Mapping[str, Mapping[str, int]] | None = None
+) -> pd.DataFrame:
+    """Return one row per partition with its offsets: topic, partition, first, end.
+
+    Args:
+        read: What a query has read, as in its progress under `sources[0]["endOffset"]`; adds the
+            columns read and lag.
+    """
+    import pandas as pd  # here: a deployed job has no pandas, and shows no frames
+
+    parts, first, end = _bounds(client, topics)
+    rows = []
+    for part in parts:
+        row = {"topic": part.topic, "partition": part.partition}
+        row |= {"first": first[part], "end": end[part]}
+        if read is not None:
+            at = read.get(part.topic, {}).get(str(part.partition), first[part])
+            row |= {"read": at, "lag": end[part] - at}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def last_messages(client: Access, topic: str, count: int) -> list[Message]:
+    """Return the last `count` messages of a topic, oldest first; commits no offset.
+
+    Fewer if there are not so many, or if a compacted topic has gaps at its end.
+
+    Raises:
+        KafkaError: the topic is missing, or cannot be read.
+    """
+    parts, first, end = _bounds(client, [topic])
+    begins = [
+        TopicPartition(topic, part.partition, max(first[part], end[part] - count))
+        for part in parts
+        if end[part] > first[part]
+    ]
+    own = {"group.id": "hudilab-topics", "enable.auto.commit": False, "enable.partition.eof": True}
+    consumer = Consumer(client.client_options() | own | {"log_level": 0})
+    try:
+        consumer.assign(begins)
+        found = _read_to(consumer, {part.partition: end[part] for part in begins})
+    except KafkaException as error:
+        raise KafkaError(f"cannot read topic {topic!r}: {_said(error)}; {AGAIN}") from None
+    finally:
+        consumer.close()
+    found.sort(key=lambda message: (message.timestamp()[1], message.partition(), message.offset()))
+    return found[-count:]
+
+
+def _read_to(consumer: Consumer, ends: dict[int, int]) -> list[Message]:
+    """Return what an assigned consumer reads before the ends of its partitions."""
+    found, waits_until = [], time.monotonic() + PATIENCE
+    while ends:
+        for message in consumer.consume(100, 0.1):
+            part, at, error = message.partition(), message.offset(), message.error()
+            if error is not None and error.code() != Code._PARTITION_EOF:
+                raise KafkaException(error)
+            if error is None and at < ends.get(part, 0):
+                found.append(message)
+            # The last offset before the end may belong to no message: markers of transactions.
+            if error is not None or at + 1 >= ends.get(part, 0):
+                ends.pop(part, None)
+            waits_until = time.monotonic() + PATIENCE
+        if time.monotonic() > waits_until:
+            raise KafkaException(Code(Code._TIMED_OUT))
+    return found
+
+
+class TopicIdentity:
+    """A topic's identity, whatever address it is reached at: name, cluster id and topic id.
+
+    Call it to get the source of a `BatchLedger`. A topic of the same name on another cluster, or
+    one deleted and recreated, has a different identity: a checkpoint's offsets mean nothing there.
+    It uses the Spark session's Kafka client, which supports IAM too. Once it has had an answer, a
+    call waits up to two minutes while brokers restart, as Spark's own source does.
+
+    Raises:
+        KafkaError: on a call, if the topic cannot be described.
+    """
+
+    def __init__(self, spark: SparkSession, client: Access, topic: str) -> None:
+        self._servers, self._topic = client.servers, topic
+        jvm: Any = spark._jvm
+        self._jvm = jvm
+        options = jvm.java.util.Properties()
+        for name, value in client.spark_options().items():
+            options.put(name.removeprefix("kafka."), value)
+        self._kafka = jvm.org.apache.kafka.clients.admin
+        self._admin = self._kafka.AdminClient.create(options)
+        self._timeout_ms = 30_000
+
+    def __call__(self) -> dict[str, str]:
+        """Return the topic's name, its id and the id of its cluster, as the brokers say now."""
+        names = self._jvm.java.util.Collections.singletonList(self._topic)
+        about_cluster = self._kafka.DescribeClusterOptions().timeoutMs(self._timeout_ms)
+        about_topics = self._kafka.DescribeTopicsOptions().timeoutMs(self._timeout_ms)
+        try:
+            cluster = str(self._admin.describeCluster(about_cluster).clusterId().get())
+            topics = self._admin.describeTopics(names, about_topics)
+            found = topics.allTopicNames().get().get(self._topic)
+        except Py4JError as error:
+            raise KafkaError(
+                f"cannot describe topic {self._topic!r} at {self._servers} "
+                f"({root_cause(str(error))}); fix bootstrap.servers or the topic's name"
+            ) from None
+        self._timeout_ms = 120_000  # as long as a producer tries
+        id_ = str(found.topicId().toString())
+        return {"topic": self._topic, "cluster": cluster, "topic_id": id_}
+
+
+def _bounds(
+    client: Access, topics: Sequence[str]
+) -> tuple[list[TopicPartition], dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Return the topics' partitions with the first offset and the end of each."""
+    there = check_topics(client, topics, internal=True)
+    parts = [TopicPartition(name, number) for name in topics for number in range(there[name])]
+    admin = _admin(client)
+    first, end = (
+        _offsets(admin, dict.fromkeys(parts, which))
+        for which in (OffsetSpec.earliest(), OffsetSpec.latest())
+    )
+    return parts, first, end
+
+
+def _offsets(
+    admin: AdminClient, asked: dict[TopicPartition, Any], patience: float = PATIENCE
+) -> dict[TopicPartition, int]:
+    """List offsets; retry, as a new topic briefly has no leader and the error varies."""
+    ends = time.monotonic() + patience
+    while True:
+        try:
+            futures = admin.list_offsets(asked).items()
+            return {part: future.result(patience).offset for part, future in futures}
+        except (KafkaException, TimeoutError) as error:
+            if time.monotonic() > ends:
+                names = ", ".join(sorted({repr(part.topic) for part in asked}))
+                raise KafkaError(
+                    f"cannot list the offsets of {names}: {_said(error)}; {AGAIN}"
+                ) from None
+            time.sleep(0.1)
+
+
+def _admin(client: Access) -> AdminClient:
+    """Return an admin client that logs nothing: its failures come as errors."""
+    return AdminClient(client.client_options() | {"log_level": 0})
+
+
+def _done(futures: Mapping[str, Any], patience: float = PATIENCE) -> None:
+    for name, future in futures.items():
+        try:
+            future.result(patience * 2)
+        except TimeoutError as error:
+            raise KafkaError(f"topic {name!r}: {_said(error)}; {AGAIN}") from None
+        except KafkaException as error:
+            done = (Code.TOPIC_ALREADY_EXISTS, Code.UNKNOWN_TOPIC_OR_PART)
+            if error.args[0].code() not in done:
+                raise KafkaError(
+                    f"topic {name!r}: {_said(error)}; fix the cause, then start again"
+                ) from None
+
+
+def _said(error: KafkaException | TimeoutError) -> str:
+    return "the request timed out" if isinstance(error, TimeoutError) else str(error.args[0].str())

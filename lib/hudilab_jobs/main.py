@@ -1,0 +1,66 @@
+"""Run the job named by the settings' group `spark.run.options`: the bundle's entry point.
+
+    spark-submit --jars lib/hudilab-dependencies.jar --properties-file conf/spark-defaults.conf \
+        main.py [JOB] [ARGUMENTS of the job]
+
+ARGUMENTS follow the settings' own, and so override them; a JOB replaces the settings' job and
+arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import sysconfig
+from importlib import import_module
+from pathlib import Path
+
+ARCHIVE = "bundle"  # a platform unpacks `--archives hudilab-bundle.zip#bundle` into this folder
+
+
+def use_bundle() -> None:
+    """Make the bundle's own packages and settings available; do nothing in a checkout."""
+    places = [Path(__file__).resolve().parent, Path.cwd() / ARCHIVE]
+    root = next((place for place in places if (place / "MANIFEST.json").is_file()), None)
+    if root is None:
+        return
+    manifest = json.loads((root / "MANIFEST.json").read_text("utf-8"))
+    target = manifest["python"], manifest["platform"]
+    machine = f"{sys.version_info[0]}.{sys.version_info[1]}", sysconfig.get_platform()
+    if target != machine:
+        sys.exit(
+            f"hudilab: the bundle is for Python {target[0]} on {target[1]}, but this is Python "
+            f"{machine[0]} on {machine[1]} ({sys.executable}); set PYSPARK_PYTHON and "
+            "PYSPARK_DRIVER_PYTHON to a matching Python, or rebuild the bundle with this one"
+        )
+    sys.path[:0] = [str(root / "package"), str(root / "package" / "site-packages")]
+    os.environ.setdefault("HUDILAB_CONF", str(root / "conf"))
+
+
+def main() -> None:
+    """Run the job; report an error of the lab in one line, with exit code 1."""
+    use_bundle()
+    import typer
+
+    from hudilab.errors import ParameterError
+    from hudilab.settings import load_settings, run_options
+    from hudilab_jobs import JOBS, one_line
+
+    words = sys.argv[1:]
+    with one_line():
+        settings = load_settings()
+        if words and not words[0].startswith("-"):
+            job, arguments = words[0], words[1:]
+        else:
+            run = run_options(settings, ", or name a job")
+            job, arguments = run.job, shlex.split(run.arguments) + words
+        if job not in JOBS:
+            raise ParameterError(f"unknown job {job!r}; use one of: {', '.join(JOBS)}")
+    sys.argv[1:] = arguments
+    typer.run(import_module(f"hudilab_jobs.{job}").command)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Stream seeded sensor readings into a Hudi table: notebook 02's stream as a program.
+
+Run `python -m hudilab_jobs.sensor_readings`, or the same file with spark-submit; `--help` lists
+the options, which are the notebook's parameters. The job deletes nothing: started again, it resumes
+from its checkpoint, and after its last batch it has nothing left to do. Ctrl-C ends it after the
+current batch. The table holds each reading once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from hudi_sink.commits import Commits
+from hudi_sink.files import exists
+from hudi_sink.hive_sync import Catalog
+from hudi_sink.sink import BatchLedger
+from hudilab.generate import readings_table, sensor_stream
+from hudilab.paths import Place
+from hudilab.settings import load_settings
+from hudilab.sizes import check_sizes
+from hudilab.table import TableSpec
+from hudilab_jobs import AsyncServices, RunId, TableType, as_command
+from hudilab_spark.session import close_session, open_session
+from hudilab_spark.streams import drain, stop_on_signal
+from hudilab_spark.warehouse import catalog_of, prepare
+
+__all__ = ["Options", "command", "run", "write"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Stream seeded sensor readings into a Hudi table, exactly once."""
+
+    rows: Annotated[int, typer.Option(help="Total number of readings.")] = 5_000
+    batches: Annotated[int, typer.Option(help="Number of micro-batches, and so of commits.")] = 5
+    sensors: Annotated[int, typer.Option(help="Number of sensors, and so of partitions.")] = 11
+    seed: Annotated[int, typer.Option(help="The same seed gives the same rows.")] = 42
+    table_type: TableType = "COPY_ON_WRITE"
+    trigger_seconds: Annotated[
+        float,
+        typer.Option(help="Seconds from the start of one micro-batch to the next; 0: no wait."),
+    ] = 0.0
+    async_services: AsyncServices = True
+    run_id: RunId = ""
+    runtime: Annotated[str, typer.Option(help="Runtime for this run; overrides RUNTIME_ENV.")] = ""
+    database: Annotated[
+        str, typer.Option(help="Database; overrides database.name in the settings.")
+    ] = ""
+
+
+def run(options: Options) -> Iterator[str]:
+    """Write the stream to its end; yield the line that notebook 02 prints about the table.
+
+    Raises:
+        LabError: Parameters, settings or checkpoint are wrong (checked before anything is written),
+            or the stream failed.
+    """
+    check_sizes(**_sizes(options), trigger_seconds=options.trigger_seconds)
+    settings = load_settings(options.runtime)
+    place = prepare(settings, run_id=options.run_id, database=options.database)
+    spec = readings_table(name=place.name, table_type=options.table_type)
+    spark = open_session(settings, app="sensor_readings", names=False)
+    try:
+        catalog = catalog_of(spark, settings, spec, place)
+        write(spark, place, spec, options, catalog)
+        catalog.register()
+        line = _summary(spark, place)
+    finally:
+        close_session(spark)
+    yield line
+
+
+def _sizes(options: Options) -> dict[str, int]:
+    return {name: getattr(options, name) for name in ("rows", "batches", "sensors", "seed")}
+
+
+def _summary(spark: SparkSession, place: Place) -> str:
+    if not exists(spark, place.table):
+        return f"hudilab: stopped before the first commit; table={place.table}"
+    table = spark.read.format("hudi").load(place.table)
+    commits = Commits(spark, place.table).count()
+    partitions = table.select("sensor_id").distinct().count()
+    return (
+        f"hudilab: rows={table.count()} commits={commits} partitions={partitions} "
+        f"table={place.table}"
+    )
+
+
+def write(
+    spark: SparkSession,
+    place: Place,
+    spec: TableSpec,
+    options: Options,
+    catalog: Catalog | None = None,
+) -> StreamingQuery:
+    """Run the stream from its checkpoint to its last batch; return its query.
+
+    Raises:
+        StreamError: The stream was refused or failed.
+    """
+    rows, batches = options.rows, options.batches
+    readings = sensor_stream(
+        spark,
+        rows_per_batch=-(-rows // batches),
+        sensors=options.sensors,
+        seed=options.seed,
+        rows=rows,
+    )
+    beside = options.async_services
+    ledger = BatchLedger(spark, spec, place, _sizes(options), batches, async_services=beside)
+    write_batch = catalog.after(ledger.write_batch) if catalog else ledger.write_batch
+    stream = readings.writeStream.foreachBatch(write_batch)
+    stream = stream.option("checkpointLocation", place.checkpoint)
+    stream = stream.trigger(processingTime=f"{options.trigger_seconds} seconds")
+    with stop_on_signal() as signals:
+        query = drain(stream.start(), batches=batches, deadline=math.inf, asked=signals)
+    ledger.close()
+    return query
+
+
+command = as_command(Options, run)
+
+if __name__ == "__main__":
+    typer.run(command)

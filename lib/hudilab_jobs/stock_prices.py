@@ -1,0 +1,172 @@
+"""Stream stock prices from one Kafka topic to another and into a Hudi table.
+
+Run `python -m hudilab_jobs.stock_prices`, or the same file with spark-submit; `--help` lists the
+options. Unreadable messages go to the dead-letter topic. The table holds each price exactly once;
+the topic gets each one at least once. With `--available-now` the job ends by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from hudi_sink.sink import BatchLedger
+from hudilab.errors import KafkaError, StreamError
+from hudilab.groups import Consumer
+from hudilab.paths import Place
+from hudilab.settings import Settings, load_settings
+from hudilab.table import TableSpec
+from hudilab_jobs import AsyncServices, RunId, TableType, as_command
+from hudilab_jobs.kafka import Access, TopicIdentity, access, check_topics, present
+from hudilab_jobs.prices import KEY, ORDERING, outgoing, read_prices
+from hudilab_spark.session import close_session, open_session
+from hudilab_spark.streams import run_until_end, stop_on_signal
+from hudilab_spark.warehouse import catalog_of, prepare
+
+__all__ = ["Options", "command", "run", "table_spec", "write"]
+
+PREVIEW = 5
+TABLE_TYPE = "COPY_ON_WRITE"  # MERGE_ON_READ gains little: benchmarks/README.md, Kafka
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Stream stock prices to a topic and to a Hudi table."""
+
+    available_now: Annotated[
+        bool, typer.Option(help="Process the messages available now, then exit.")
+    ] = False
+    trigger_seconds: Annotated[float, typer.Option(help="Seconds between micro-batches.")] = 1.0
+    rows_per_batch: Annotated[
+        int, typer.Option(help="Maximum number of messages per micro-batch.")
+    ] = 100_000
+    run_id: RunId = ""
+    fail_on_data_loss: Annotated[
+        bool, typer.Option(help="Stop if unread messages have been deleted.")
+    ] = True
+    table_type: TableType = TABLE_TYPE
+    async_services: AsyncServices = True
+
+
+def run(options: Options) -> None:
+    """Run both streams to their end; check everything before anything is written.
+
+    Raises:
+        LabError: A check or a stream failed.
+    """
+    settings = load_settings()
+    consumer, producer = present(settings.consumer), present(settings.producer)
+    reader, writer = access(consumer), access(producer)
+    check_topics(reader, [consumer.topic_name])
+    check_topics(writer, [producer.topic_name, producer.dead_letter_topic_name])
+    place = prepare(settings, run_id=options.run_id, table=producer.table_name)
+    groups = ["core", "kafka", *(["msk"] if reader.iam or writer.iam else [])]
+    spark = open_session(settings, app="stock_prices", groups=groups, names=False)
+    try:
+        write(spark, settings, place, options)
+    finally:
+        close_session(spark)
+
+
+def write(spark: SparkSession, settings: Settings, place: Place, options: Options) -> None:
+    """Run both streams to their end; if one fails, the other runs on.
+
+    Raises:
+        LabError: A stream failed.
+    """
+    consumer, producer = present(settings.consumer), present(settings.producer)
+    reader, writer = access(consumer), access(producer)
+    spec = table_spec(place, options.table_type)
+    _messages(spark, consumer, reader, options).createOrReplaceTempView(consumer.table_name)
+    rows = spark.table(consumer.table_name)
+    topic = TopicIdentity(spark, reader, consumer.topic_name)
+    beside = options.async_services
+    ledger = BatchLedger(spark, spec, place, topic, async_services=beside)
+    catalog = catalog_of(spark, settings, spec, place)
+    write_batch = catalog.after(_previewed(ledger, settings.runtime == "LOCAL"))
+    to_topic = (
+        outgoing(rows, producer.topic_name, producer.dead_letter_topic_name)
+        .writeStream.format("kafka")
+        .options(**writer.spark_options())
+        .option("checkpointLocation", place.checkpoint_of("to_topic"))
+    )
+    to_table = (
+        rows.where("reason IS NULL")
+        .select(*KEY, "price", "topic", "partition", ORDERING)
+        .writeStream.foreachBatch(write_batch)
+        .option("checkpointLocation", place.checkpoint)
+    )
+    trigger: dict[str, Any] = {"processingTime": f"{options.trigger_seconds} seconds"}
+    if options.available_now:
+        trigger = {"availableNow": True}
+    queries = [stream.trigger(**trigger).start() for stream in (to_topic, to_table)]
+    _await_end(queries, consumer.topic_name)
+    ledger.close()
+    catalog.register()
+
+
+def _messages(
+    spark: SparkSession, consumer: Consumer, reader: Access, options: Options
+) -> DataFrame:
+    """Return the topic's messages as a stream of prices, each with the reason if it is broken."""
+    source = (
+        spark.readStream.format("kafka")
+        .options(**reader.spark_options())
+        .option("subscribe", consumer.topic_name)
+        .option("startingOffsets", consumer.startup_mode.removesuffix("-offset"))
+        .option("failOnDataLoss", options.fail_on_data_loss)
+        .option("maxOffsetsPerTrigger", options.rows_per_batch)
+        .load()
+    )
+    return read_prices(source)
+
+
+def _await_end(queries: Sequence[StreamingQuery], topic: str) -> None:
+    """Run the streams to their end; raise KafkaError if unread messages were deleted."""
+    try:
+        with stop_on_signal() as signals:
+            run_until_end(queries, signals)
+    except StreamError as error:
+        loss = re.search(r"OffsetOutOfRange.*?(?=;)|some data may have been missed", str(error))
+        if loss is None:
+            raise
+        raise KafkaError(
+            f"unread messages of topic {topic!r} were deleted ({loss[0]}); keep them "
+            "longer (retention.ms), and resume without them with --no-fail-on-data-loss"
+        ) from None
+
+
+def _previewed(ledger: BatchLedger, is_shown: bool) -> Callable[[DataFrame, int], None]:
+    """Return the ledger's writer, which first shows each batch's first rows if `is_shown`."""
+
+    def write_batch(batch: DataFrame, batch_id: int) -> None:
+        if is_shown:
+            batch.select(*KEY, "price").show(PREVIEW, truncate=False)
+        ledger.write_batch(batch, batch_id)
+
+    return write_batch
+
+
+def table_spec(place: Place, table_type: str = TABLE_TYPE) -> TableSpec:
+    """Return the table of notebook 09: upserts, one file group per ticker."""
+    return TableSpec(
+        name=place.name,
+        record_key=KEY,
+        partition=("ticker",),
+        ordering=ORDERING,
+        table_type=table_type,
+        operation="upsert",
+        buckets=1,
+    )
+
+
+command = as_command(Options, run)
+
+if __name__ == "__main__":
+    typer.run(command)

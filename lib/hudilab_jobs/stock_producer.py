@@ -1,0 +1,78 @@
+"""Send seeded stock prices to a Kafka topic: `python -m hudilab_jobs.stock_producer --help`.
+
+The environment's BOOTSTRAP_SERVERS and TOPIC_NAME override the settings file; its MAX_RUN limits
+the rounds.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from tqdm import tqdm
+
+from hudilab.errors import ConfigError
+from hudilab.settings import load_settings
+from hudilab_jobs import as_command
+from hudilab_jobs.kafka import Sender, access, check_topics, present
+from hudilab_jobs.prices import TICKERS, messages
+from hudilab_spark.streams import stop_on_signal
+
+__all__ = ["Options", "command", "run"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Send rounds of one price for each of 17 tickers: MAX_RUN rounds, or until Ctrl-C."""
+
+    seed: Annotated[int, typer.Option(help="The same seed sends the same prices.")] = 42
+    wait_seconds: Annotated[float, typer.Option(help="Seconds between rounds.")] = 5.0
+
+
+def run(options: Options) -> Iterator[str]:
+    """Send one price per ticker each round; yield a line about the acknowledgements at the end."""
+    settings, rounds = load_settings(), _rounds()
+    consumer = present(settings.consumer)
+    client = access(consumer)
+    topic = os.environ.get("TOPIC_NAME", "").strip() or consumer.topic_name
+    check_topics(client, [topic])
+    number = 0
+    with (
+        stop_on_signal() as signals,
+        Sender(client, topic) as sender,
+        tqdm(total=rounds, unit="round", desc=topic) as bar,
+    ):
+        while not signals and (rounds is None or number < rounds):
+            first = number * len(TICKERS)
+            for message in messages(first + len(TICKERS), seed=options.seed, first=first):
+                sender.send(message)
+            number += 1
+            bar.update()
+            ends = time.monotonic() + options.wait_seconds
+            while not signals and number != rounds and time.monotonic() < ends:
+                time.sleep(min(0.1, options.wait_seconds))
+    sent = sender.sent
+    yield (
+        f"hudilab: rounds={number} sent={sent.given} acknowledged={sent.acknowledged} topic={topic}"
+    )
+
+
+def _rounds() -> int | None:
+    """Return MAX_RUN; None: without end."""
+    word = os.environ.get("MAX_RUN", "").strip()
+    if word and not (word.lstrip("-").isdecimal() and int(word) >= -1 and int(word) != 0):
+        raise ConfigError(
+            f"MAX_RUN={word!r} is not a number of rounds; set it to 1 or more, or to -1 to run "
+            "until Ctrl-C"
+        )
+    return int(word) if word and int(word) > 0 else None
+
+
+command = as_command(Options, run)
+
+if __name__ == "__main__":
+    typer.run(command)

@@ -1,0 +1,154 @@
+"""Exercises that say whether an answer is right, and help more after each wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from numbers import Number
+from typing import Any, ClassVar
+
+from pyspark.sql import DataFrame
+
+from hudilab_lessons import progress
+from hudilab_lessons.frames import columns_of
+
+__all__ = ["Exercise", "Verdict"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether an answer is right; true or false in an `if` or an `assert`."""
+
+    right: bool
+
+    def __bool__(self) -> bool:
+        return self.right
+
+    def _ipython_display_(self) -> None:
+        """Show nothing as the value of a cell: `check` has printed the verdict."""
+
+
+class Exercise:
+    """One exercise: its right answer, a hint for wrong ones, and its name in `hudilab progress`."""
+
+    # The different wrong answers to each exercise in this kernel. They are not an object's own: a
+    # check cell that runs again makes a new object.
+    _wrong: ClassVar[dict[str, dict[Hashable, Any]]] = {}
+    # Whether the newest answer to each exercise is right.
+    _newest: ClassVar[dict[str, bool]] = {}
+
+    def __init__(self, right: Any, hint: str, name: str = "") -> None:
+        """Say what is right.
+
+        Args:
+            right: the right answer, or a function that gets an answer and returns whether it is
+                right. A function that raises says no.
+            hint: one sentence that helps after a second wrong answer.
+            name: unique in the lesson; without one, a right answer is not recorded.
+        """
+        self._right, self._hint, self._name = right, hint, name
+        self._key = name or hint
+
+    def check(self, answer: Any) -> Verdict:
+        """Print and return whether a learner's answer is right; record it if it is.
+
+        After the first wrong answer it says what is wrong with the form, after the second it adds
+        the hint, after the third it points to the solution. Repeating a wrong answer does not count
+        as another try. `None` and `...`, the values in an exercise before you start, are not
+        answers. A list is as good as a tuple.
+        """
+        if answer is None or answer is ...:
+            print("no answer yet; write it in the cell above, run that cell, then this one")
+            self._newest[self._key] = False
+            return Verdict(False)
+        is_right, said = self._judge(answer)
+        print(said if is_right else said + self._help(answer))
+        self._newest[self._key] = is_right
+        if is_right and self._name and (notice := progress.record(self._name)):
+            print(notice)
+        return Verdict(is_right)
+
+    def accepts(self, answer: Any) -> Verdict:
+        """Print and return whether the lesson's own solution is right; records nothing."""
+        is_right, said = self._judge(answer)
+        print(said if is_right else f"{said}: {self._hint}")
+        return Verdict(is_right)
+
+    @classmethod
+    def count_right(cls) -> int:
+        """Return how many exercises this kernel has checked whose newest answer is right."""
+        return sum(cls._newest.values())
+
+    def _judge(self, answer: Any) -> tuple[bool, str]:
+        is_right, problem = self._compare(answer)
+        if is_right:
+            return True, f"right: {_short(answer)}"
+        # After a cell that failed, the check judges an older answer: so it says which.
+        judged = f" (your answer: {_short(repr(answer))})" if _is_plain(answer) else ""
+        return False, f"not yet{judged}{problem}"
+
+    def _help(self, answer: Any) -> str:
+        """Return the help after a wrong answer: more for each new one."""
+        tries = self._wrong.setdefault(self._key, {})
+        # Repeating an answer is not a new try. Answers are kept, so that no two share an id.
+        code = getattr(answer, "__code__", id(answer))
+        tries[repr(answer) if _is_plain(answer) else code] = answer
+        hint = f": {self._hint}" if len(tries) > 1 else ""
+        if len(tries) < 3:
+            return hint
+        joined = f"{hint} The" if hint.endswith("?") else f"{hint}; the"
+        return f"{joined} solution is in the folded cell below"
+
+    def _compare(self, answer: Any) -> tuple[bool, str]:
+        if not callable(self._right):
+            problem = _form(answer, self._right)
+            return not problem and bool(_listed(answer) == _listed(self._right)), problem
+        try:
+            return bool(self._right(answer)), ""
+        except Exception as error:  # noqa: BLE001  a learner's answer can make the check raise anything
+            return False, f", {type(error).__name__}"
+
+
+def _form(answer: Any, right: Any) -> str:
+    """What is wrong with the form of an answer, in words; "" if nothing is."""
+    if isinstance(right, dict) and isinstance(answer, dict):
+        keys = ", ".join(map(repr, right))
+        return "" if answer.keys() == right.keys() else f", the keys should be {keys}"
+    if isinstance(right, list | tuple) and isinstance(answer, list | tuple):
+        short = isinstance(right, tuple) and len(answer) != len(right)
+        return f", it should have {len(right)} values" if short else ""
+    # 1 == True: a number is not an answer to a question for yes or no.
+    for kind in (bool, int, float, str, dict, list | tuple):
+        if isinstance(right, kind):
+            return "" if _is_of(kind, answer) else f", it should be {_article(right)}"
+    return ""
+
+
+def _is_of(kind: Any, answer: Any) -> bool:
+    if kind in (int, float):
+        return isinstance(answer, Number) and not isinstance(answer, bool)
+    return isinstance(answer, kind)
+
+
+def _article(right: Any) -> str:
+    """The type of the right answer with its article: "an int", "a tuple of 2"."""
+    name = type(right).__name__
+    size = f" of {len(right)}" if isinstance(right, tuple) else ""
+    return f"{'an' if name == 'int' else 'a'} {name}{size}"
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _is_plain(answer: Any) -> bool:
+    """Whether an answer prints alike in each run; a frame or a function may not."""
+    return isinstance(answer, str | Number | dict | list | tuple)
+
+
+def _short(answer: Any) -> str:
+    if isinstance(answer, DataFrame):
+        text = columns_of(answer)
+    else:
+        text = getattr(answer, "__name__", None) or str(answer)
+    return text if len(text) <= 80 else f"{text[:77]}..."

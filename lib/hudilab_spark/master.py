@@ -1,0 +1,254 @@
+"""Find a Spark standalone master and check, over HTTP, that it has room for an application."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, build_opener
+
+from hudilab.errors import ServiceError, SessionError
+from hudilab.paths import local_path
+from hudilab.settings import Settings
+
+__all__ = [
+    "ANSWER",
+    "Master",
+    "ask",
+    "authentication",
+    "check_cluster",
+    "check_room",
+    "executor_folders",
+    "find_master",
+    "megabytes",
+    "open_directly",
+    "own_master",
+    "read_address",
+]
+
+PATIENCE = 3.0  # seconds per attempt: a session without a master or room fails within 15
+ANSWER = 30.0  # seconds: for its first answer a web UI loads classes, 15 s on a busy machine
+USUAL_UI_PORT = 8080
+ADDRESS = "address.json"  # in a Spark server's folder: its address
+CONF = "conf"  # in a Spark server's folder: its settings
+WORK = "work"  # in a worker's folder: its executors' output
+_UNITS = {"": 1, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
+# Bypass the environment's proxy: it is for other networks.
+open_directly = build_opener(ProxyHandler({})).open
+
+
+@dataclass(frozen=True)
+class Master:
+    """A master: the URL that drivers connect to (`spark://host:port`), and its web UI's address."""
+
+    url: str
+    ui: str
+
+
+def find_master(url: str, home: Path, env: Mapping[str, str] | None = None) -> Master:
+    """Return the master at `url`; its web UI is on SPARK_MASTER_WEBUI_PORT, as in Spark, else 8080.
+
+    The lab's own cluster keeps its address in `<home>/services/cluster`.
+
+    Raises:
+        ServiceError: `url` is not spark://host:port[,host:port...], nothing listens there, or
+            SPARK_MASTER_WEBUI_PORT is not a port.
+    """
+    env = os.environ if env is None else env
+    for host, port in _addresses(url):
+        try:
+            socket.create_connection((host.strip("[]"), port), PATIENCE).close()
+        except OSError as error:
+            why = error.strerror or "no answer"
+            continue
+        if own := _own(home, host, port):
+            return Master(url, str(own["ui"]))
+        word = env.get("SPARK_MASTER_WEBUI_PORT", "").strip() or str(USUAL_UI_PORT)
+        if not (word.isdecimal() and 0 < int(word) < 65536):
+            raise ServiceError(
+                f"SPARK_MASTER_WEBUI_PORT={word!r} is not a port; "
+                f"set it to the port of the master's web UI, or unset it to use {USUAL_UI_PORT}"
+            )
+        return Master(url, f"http://{host}:{word}")
+    raise ServiceError(
+        f"no Spark master is listening at {url} ({why}); fix SPARK_MASTER_URL, or start a cluster "
+        "with: hudilab services start cluster"
+    )
+
+
+def own_master(home: Path) -> str:
+    """Return the URL of the lab's own cluster.
+
+    Raises:
+        ServiceError: no cluster was started in this home.
+    """
+    url = read_address(_folder(home)).get("url")
+    if url is None:
+        raise ServiceError(
+            "SPARK_MASTER_URL is not set and no cluster has been started here; set it, or start a "
+            "cluster with: hudilab services start cluster"
+        )
+    return str(url)
+
+
+def read_address(folder: Path) -> dict[str, Any]:
+    """Return what a Spark server's address file holds; empty if missing or unreadable."""
+    try:
+        return dict(json.loads((folder / ADDRESS).read_text("utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def authentication(url: str, home: Path) -> dict[str, str]:
+    """Return the settings that the lab's own cluster requires; empty for any other master.
+
+    They include the secret: keep them off command lines, and in files of mode 0600 only.
+    """
+    if not url.startswith("spark://") or not any(_own(home, *one) for one in _addresses(url)):
+        return {}
+    file = _folder(home) / CONF / "spark-defaults.conf"
+    if not file.is_file():
+        return {}
+    lines = [line.split(None, 1) for line in file.read_text("utf-8").splitlines()]
+    return {line[0]: line[1] for line in lines if line[0].startswith("spark.authenticate")}
+
+
+def executor_folders(home: Path, app: str) -> list[Path]:
+    """Return the log folders of an application's executors, by number; own cluster only."""
+    workers = _folder(home).glob("worker-*")
+    found = (one for worker in workers for one in (worker / WORK / app).glob("*"))
+    return sorted(found, key=lambda folder: int(folder.name))
+
+
+def _folder(home: Path) -> Path:
+    return home / "services" / "cluster"
+
+
+def _own(home: Path, host: str, port: int) -> dict[str, Any]:
+    """Return the address of the lab's own cluster if this is it, else an empty dict."""
+    found = read_address(_folder(home))
+    same = str(found.get("url", "")).rpartition(":")[2] == str(port)
+    return found if same and host in ("127.0.0.1", "localhost") else {}
+
+
+def _addresses(url: str) -> Iterator[tuple[str, int]]:
+    """Yield host and port of each master in a URL."""
+    for one in url.removeprefix("spark://").split(","):
+        host, _, port = one.rpartition(":")
+        named = re.fullmatch(r"[A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\]", host)
+        if not (
+            url.startswith("spark://") and named and port.isdecimal() and 0 < int(port) < 65536
+        ):
+            raise ServiceError(
+                f"SPARK_MASTER_URL={url!r} is not spark://host:port; "
+                "fix it, or unset it to use spark.master from the settings"
+            )
+        yield host, int(port)
+
+
+def ask(master: Master) -> dict[str, Any]:
+    """Return the contents of the master's page /json/.
+
+    Raises:
+        ServiceError: the web UI does not answer, or is not this master's.
+    """
+    try:
+        place = urlsplit(master.ui)
+        socket.create_connection((str(place.hostname), place.port or 80), PATIENCE).close()
+        with open_directly(f"{master.ui}/json/", timeout=ANSWER) as answer:
+            said = dict(json.load(answer))
+    except (OSError, ValueError) as error:
+        why = getattr(error, "reason", error)
+        raise ServiceError(
+            f"the web UI of the Spark master {master.url} does not answer at {master.ui} ({why}); "
+            "set SPARK_MASTER_WEBUI_PORT to its port"
+        ) from None
+    known = {port for _, port in _addresses(master.url)}
+    if int(str(said.get("url", "")).rpartition(":")[2] or 0) not in known:
+        raise ServiceError(
+            f"the web UI at {master.ui} belongs to {said.get('url', 'something else')}, not to "
+            f"{master.url}; fix SPARK_MASTER_URL or SPARK_MASTER_WEBUI_PORT"
+        )
+    return said
+
+
+def check_cluster(settings: Settings, asked: Mapping[str, str]) -> Master:
+    """Return the master that `asked` names, after checking that it has room.
+
+    Creates the event log folder if it is on this disk: Spark requires it to exist.
+
+    Raises:
+        SessionError: the master does not answer or has no room.
+    """
+    events = asked.get("spark.eventLog.dir", "")
+    if folder := Path(events) if events.startswith("/") else local_path(events):
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        master = find_master(asked["spark.master"], settings.home)
+        check_room(master, asked)
+    except ServiceError as error:
+        raise SessionError(str(error)) from None
+    return master
+
+
+def check_room(master: Master, conf: Mapping[str, str]) -> None:
+    """Check that some worker has room for an executor; without one, the application would hang.
+
+    Raises:
+        ServiceError: no worker has room; names what is short and which applications hold it.
+    """
+    memory = megabytes(conf.get("spark.executor.memory", "1g"), "spark.executor.memory")
+    cores = int(conf.get("spark.executor.cores", "1"))
+    need = f"an executor with {memory} MB and {cores} cores (spark.executor.memory, .cores)"
+    # A session stopped a moment ago may take a moment to release its resources.
+    ends = time.monotonic() + PATIENCE
+    while True:
+        said = ask(master)
+        workers = [one for one in said["workers"] if one["state"] == "ALIVE"]
+        if any(one["memoryfree"] >= memory and one["coresfree"] >= cores for one in workers):
+            return
+        _refuse_too_small(master, workers, memory, cores, need)
+        if time.monotonic() > ends:
+            break
+        time.sleep(0.2)
+    holders = ", ".join(f"{one['id']} ({one['name']})" for one in said["activeapps"])
+    raise ServiceError(
+        f"no worker of {master.url} has room for {need}, all resources are held by "
+        f"{holders or 'drivers'}; wait, kill an application with: hudilab kill ID, or start the "
+        "cluster with more workers"
+    )
+
+
+def _refuse_too_small(
+    master: Master, workers: list[dict[str, Any]], memory: int, cores: int, need: str
+) -> None:
+    if not workers:
+        raise ServiceError(
+            f"the master {master.url} has no live worker; start one, on this machine with: hudilab "
+            "services start cluster"
+        )
+    if not any(one["memory"] >= memory and one["cores"] >= cores for one in workers):
+        there = ", ".join(f"{one['memory']} MB and {one['cores']} cores" for one in workers)
+        raise ServiceError(
+            f"no worker of {master.url} is large enough for {need}, they have {there}; request "
+            "less in spark-defaults.conf, or start the cluster with more (--memory, --cores)"
+        )
+
+
+def megabytes(text: str, name: str) -> int:
+    """Return the MB of a size in Spark's notation: 512m, 2g; a plain number is MB.
+
+    Raises:
+        ServiceError: `text` is not a size; names the setting `name`.
+    """
+    found = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
+    if not found:
+        raise ServiceError(f"{name}={text!r} is not a memory size; use a value such as 512m or 2g")
+    return int(int(found[1]) * _UNITS[found[2]])

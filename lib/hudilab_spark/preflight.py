@@ -1,0 +1,217 @@
+"""What a machine must have before Java starts on it: each check takes microseconds to milliseconds.
+
+An error here names the cause. Later the same cause shows as a lost connection, a killed Java or a
+half-written table.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import resource
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from hudilab.errors import LabError, PathError, SessionError
+from hudilab.settings import Settings
+
+__all__ = ["check_machine", "has_name", "heap_that_fits", "java_flags", "memory_limit", "problems"]
+
+LOOPBACK = "127.0.0.1"
+# Measured with lesson 02 and 500 rows, Java and the kernel together. More rows need more.
+LEAST = 900  # MB, with the smallest heap
+HEAP = 512  # MB: Spark refuses less
+BESIDE_HEAP = 650  # MB, if there is room
+ADDRESSES = 6_000  # MB of addresses that Java reserves with a heap of 2 GB
+FILES = 400  # open files: Spark alone opens its 250 jars
+DISK = 20  # MB: logs, and a small table
+TEMPORARY = Path("/tmp")  # Java's, whatever TMPDIR says
+
+
+def check_machine(settings: Settings) -> None:
+    """Check that Java and the kernel's own connections can work here; write nothing.
+
+    Raises:
+        PathError: a disk is full.
+        SessionError: `localhost`, memory, open files or the account are not as needed.
+    """
+    for problem in problems(settings.home):
+        raise problem
+    if settings.on_cluster and not has_name():
+        raise SessionError(
+            f"the user id {os.getuid()} has no name on this machine, and Hadoop's login on a "
+            "cluster asks for one; add a line for it to /etc/passwd, or use RUNTIME_ENV=LOCAL"
+        )
+
+
+def problems(home: Path) -> Iterator[LabError]:
+    """Yield what keeps Java from running on this machine, the cheapest check first."""
+    yield from _open_files()
+    yield from _memory()
+    yield from _loopback()
+    yield from _disk(home)
+    yield from _temporary(home)
+
+
+def has_name(uid: int | None = None) -> bool:
+    """Return whether this account has a name; in a container it may only have a number."""
+    try:
+        return bool(pwd.getpwuid(os.getuid() if uid is None else uid).pw_name)
+    except KeyError:
+        return False
+
+
+def java_flags(home: Path) -> list[str]:
+    """Return the options with which Java runs on this machine all the same.
+
+    An account without a name gets one. Temporary files go to the lab's home if /tmp is full, or if
+    nothing in it may be executed: Snappy and Zstandard unpack their native parts there. That folder
+    is made. A JVM that crashes leaves its report among the logs, not in the reader's folder.
+    """
+    flags = [f"-XX:ErrorFile={home / 'logs' / 'java-crash-%p.log'}"]
+    if not has_name():
+        flags += [f"-Duser.name=uid{os.getuid()}", f"-Duser.home={home}"]
+    if sys.platform == "linux" and not _usable(TEMPORARY):
+        (home / "tmp").mkdir(parents=True, exist_ok=True)
+        flags.append(f"-Djava.io.tmpdir={home / 'tmp'}")
+    return flags
+
+
+def heap_that_fits(megabytes: int) -> int:
+    """Return the heap that leaves room for the rest of Java and for the kernel; in MB.
+
+    A heap that cannot grow is collected. One that outgrows the memory ends with a killed Java.
+    """
+    return min(megabytes, max(HEAP, memory_limit()[0] - BESIDE_HEAP))
+
+
+def memory_limit() -> tuple[int, str]:
+    """Return the megabytes that this process and its children may use, and what sets the limit."""
+    found = [(_physical(), "the machine's memory")]
+    found += [(limit, f"the limit in {file}") for file, limit in _control_groups()]
+    return min(found)
+
+
+def _open_files() -> Iterator[LabError]:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard != resource.RLIM_INFINITY and hard < FILES:
+        yield SessionError(
+            f"this shell allows a process {hard} open files, and Spark with Hudi needs {FILES}; "
+            "raise the hard limit (a container: --ulimit nofile=65536; else in "
+            "/etc/security/limits.conf, then log in again), and check with: ulimit -Hn"
+        )
+
+
+def _memory() -> Iterator[LabError]:
+    limit, what = memory_limit()
+    if limit < LEAST:
+        yield SessionError(
+            f"{what} is {limit} MB, and Java and the kernel need {LEAST} MB even with the "
+            "smallest heap; give them 2 GB (a container: --memory 2g), or use a larger machine"
+        )
+    soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if soft != resource.RLIM_INFINITY and soft // 2**20 < ADDRESSES:
+        yield SessionError(
+            f"this shell limits a process to {soft // 2**20} MB of addresses (ulimit -v), and Java "
+            f"reserves {ADDRESSES} MB, most of which it never uses; lift the limit: "
+            "ulimit -v unlimited"
+        )
+
+
+def _physical() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+
+
+def _control_groups(
+    proc: Path = Path("/proc/self/cgroup"), mounted: Path = Path("/sys/fs/cgroup")
+) -> Iterator[tuple[Path, int]]:
+    """Yield each limit of memory above this process, in MB; Linux only."""
+    try:
+        lines = proc.read_text("utf-8").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, kinds, path = line.split(":", 2)
+        if kinds == "":
+            root, name = mounted, "memory.max"
+        elif "memory" in kinds.split(","):
+            root, name = mounted / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        own = root / path.lstrip("/")
+        for folder in (own, *own.parents):
+            if folder.is_relative_to(root):
+                try:
+                    text = (folder / name).read_text("utf-8").strip()
+                except OSError:
+                    continue  # in a container, only the root's file may be there
+                if text.isdecimal():
+                    yield folder / name, int(text) // 2**20
+
+
+def _loopback() -> Iterator[LabError]:
+    try:
+        address = socket.gethostbyname("localhost")
+    except OSError:
+        address = ""
+    if not address.startswith("127."):
+        wrong = f"resolves to {address}" if address else "does not resolve to an IPv4 address"
+        yield SessionError(
+            f"localhost {wrong}, and Spark's processes find each other by this name; add this line "
+            f"to /etc/hosts: {LOOPBACK} localhost"
+        )
+        return
+    try:
+        with socket.create_server((LOOPBACK, 0)) as server:
+            socket.create_connection(server.getsockname(), 2).close()
+    except OSError as error:
+        yield SessionError(
+            f"this process cannot connect to a port of its own at {LOOPBACK} "
+            f"({error.strerror or 'no answer'}); bring the loopback interface up (ip link set lo "
+            "up), or let the firewall pass it"
+        )
+
+
+def _disk(home: Path) -> Iterator[LabError]:
+    disk = shutil.disk_usage(_deepest(home))
+    free = disk.free // 2**20
+    if disk.total and free < DISK:
+        yield PathError(
+            f"the disk of the lab's home {home} has {free} MB free, and a session needs {DISK} MB "
+            "or more; free space, or set HUDILAB_HOME to a folder on another disk"
+        )
+
+
+def _temporary(home: Path) -> Iterator[LabError]:
+    try:
+        with tempfile.TemporaryFile() as file:
+            file.write(bytes(2**16))
+    except OSError as error:
+        yield PathError(
+            f"no temporary file can be written ({error.strerror}: {TEMPORARY}); free space there, "
+            "or set TMPDIR to another folder"
+        )
+    if sys.platform == "linux" and not (_usable(TEMPORARY) or _executable(home)):
+        yield PathError(
+            f"neither {TEMPORARY} nor the disk of the lab's home {home} lets a program's native "
+            "parts run (noexec, or full); set HUDILAB_HOME to a folder on a disk without noexec"
+        )
+
+
+def _usable(folder: Path) -> bool:
+    """Return whether native parts can be unpacked in a folder and then run."""
+    room = shutil.disk_usage(folder).free // 2**20 >= DISK if folder.is_dir() else False
+    return room and os.access(folder, os.W_OK | os.X_OK) and _executable(folder)
+
+
+def _executable(folder: Path) -> bool:
+    return not os.statvfs(_deepest(folder)).f_flag & os.ST_NOEXEC
+
+
+def _deepest(folder: Path) -> Path:
+    """Return the deepest folder that is there, and that this account may look into."""
+    return next(path for path in (folder, *folder.parents) if os.path.isdir(path))  # noqa: PTH112

@@ -1,0 +1,225 @@
+"""The only place that builds a SparkSession: verified local jars, quiet, on loopback when local."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any, cast
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from hudilab.environment import JAVA_OPTIONS, take_over
+from hudilab.errors import JavaError, SessionError
+from hudilab.settings import Settings
+from hudilab.settings_file import read_options
+from hudilab_spark.conf import MEMORY, SECRET, catalog_settings, needed, overlay, session_settings
+from hudilab_spark.hadoop_defaults import drop_unread_defaults
+from hudilab_spark.jars import verify
+from hudilab_spark.java import complaint
+from hudilab_spark.jvm import environment, java_end, log_file, note_end, output_to
+from hudilab_spark.master import authentication, check_cluster
+from hudilab_spark.preflight import check_machine, has_name, memory_limit
+from hudilab_spark.registration import await_executor, create_session
+from hudilab_spark.runs import spark_openers
+from hudilab_spark.submitted import submitted_session
+from hudilab_spark.warehouse import make_home
+
+__all__ = ["close_session", "describe", "open_session"]
+
+
+def open_session(
+    settings: Settings,
+    app: str = "hudilab",
+    groups: Sequence[str] = ("core",),
+    *,
+    names: bool = True,
+) -> SparkSession:
+    """Return a session with Hudi on its class path; reuse a live one if its settings match.
+
+    Never downloads: jars come from `jars/`, verified against `jars.lock`. Leaves out what this
+    shell sets for another Spark or Java, and prints nothing but one line that names it. Under
+    spark-submit, its class path and settings are checked instead. With `names`, SQL uses the
+    settings' metastore, if any; a job must not depend on it.
+
+    Raises:
+        JavaError: no suitable Java was found, or it does not start.
+        JarError: a jar is missing or altered.
+        PathError: the home cannot be written, or its disk is full.
+        SessionError: a live session has different static settings, its JVM has ended, this machine
+            lacks what Java needs, or the cluster or the metastore does not answer, or the cluster
+            has no room.
+    """
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return submitted_session(settings, app, names=names)
+    jars = verify(settings.project / "jars", needed(settings, groups))
+    asked = session_settings(settings, jars) | (catalog_settings(settings) if names else {})
+    if end := java_end():
+        raise SessionError(f"this kernel has no Spark any more: {end}")
+    if SparkSession.getActiveSession() is not None:
+        # createDataFrame in a foreachBatch makes the stream's clone of the session the active one.
+        active = SparkSession.builder.getOrCreate()
+        _refuse_other(active, settings, asked)
+        return active
+    make_home(settings.home)
+    if SparkContext._gateway is None:
+        check_machine(settings)
+        take_over(settings.runtime)
+        if (heap := asked.get(MEMORY)) != overlay(settings).get(MEMORY):
+            limit, what = memory_limit()
+            print(f"hudilab: {what} is {limit} MB, so {MEMORY} is {heap} here", file=sys.stderr)
+        (settings.home / "logs").mkdir(parents=True, exist_ok=True)
+        os.environ |= environment(settings, app, asked)
+    if settings.on_cluster:
+        check_cluster(settings, asked)
+    with output_to(log_file()), _explained_end():
+        session = _start(settings, app, asked)
+    _refuse_other(session, settings, asked)
+    await_executor(session, settings)
+    _check_class_path(session, jars)
+    # With the metadata table on, Hudi 1.2 compares that table's schema by identity. If the first
+    # thing a new JVM does is compact it (every tenth commit), a different schema object is cached
+    # and the commit fails with "Index 7 out of bounds". Loading this class caches the right one.
+    jvm: Any = session._jvm
+    jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload")
+    drop_unread_defaults(session, s3=any(jar.name.startswith("hadoop-aws") for jar in jars))
+    return session
+
+
+def close_session(spark: SparkSession) -> None:
+    """Stop a session, unless its JVM has ended: the error that says so is the one to report."""
+    if java_end() is None:
+        spark.stop()
+
+
+def _start(settings: Settings, app: str, asked: Mapping[str, str]) -> SparkSession:
+    """Create a session in this process's JVM; start the JVM if there is none."""
+    # Keep managed tables and the default database out of the kernel's working directory.
+    asked = {**asked, "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse")}
+    asked |= authentication(asked.get("spark.master", ""), settings.home)
+    # Set in any case: a JVM that ran a local session before keeps that session's value.
+    common = read_options(settings.conf_file("spark-defaults.conf"))
+    asked.setdefault("spark.authenticate", common.get("spark.authenticate", "false"))
+    # The JVM's command line is public: secrets follow over the Py4J bridge once the JVM runs.
+    public = SparkConf(loadDefaults=False)
+    public.setAll([(key, value) for key, value in asked.items() if not SECRET.search(key)])
+    if SparkContext._gateway is None:
+        _launch(public)
+        # A kernel that shuts down waits for its children, 2.5 s for one that ended but is not
+        # waited for.
+        jvm = cast(Any, SparkContext._gateway).proc
+        Thread(target=note_end, args=(jvm,), name="hudilab-jvm", daemon=True).start()
+        if not has_name():
+            _give_a_name()
+    if secret := asked.get("spark.authenticate.secret"):
+        # Spark looks here first, and would find the secret that an earlier local session generated.
+        hadoop = cast(Any, SparkContext._jvm).org.apache.hadoop
+        credentials = hadoop.security.Credentials()
+        credentials.addSecretKey(hadoop.io.Text("sparkCookie"), bytearray(secret, "utf-8"))
+        hadoop.security.UserGroupInformation.getCurrentUser().addCredentials(credentials)
+    builder = SparkSession.builder.appName(app)
+    for key, value in asked.items():
+        builder = builder.config(key, value)
+    return create_session(builder, settings)
+
+
+@contextmanager
+def _explained_end() -> Iterator[None]:
+    """Turn the errors of a connection to a JVM that has ended into one that says how it ended."""
+    try:
+        yield
+    except (Py4JError, ConnectionError):
+        if (end := java_end(patience=2)) is None:
+            raise
+        raise SessionError(f"Spark did not start; {end}") from None
+
+
+def _launch(conf: SparkConf) -> None:
+    """Start the JVM.
+
+    Raises:
+        JavaError: it ended at once; the text has its own last words.
+    """
+    before = log_file().stat().st_size  # descriptors 1 and 2 are open on it
+    try:
+        SparkContext._ensure_initialized(conf=conf)
+    except PySparkRuntimeError as error:
+        if error.getErrorClass() != "JAVA_GATEWAY_EXITED":
+            raise
+        with log_file().open("rb") as log:
+            log.seek(before)
+            words = complaint(log.read().decode("utf-8", "replace"))
+        options = " and ".join([JAVA_OPTIONS] * bool(os.environ.get(JAVA_OPTIONS)) + ["conf/"])
+        raise JavaError(
+            f"Java did not start: {words} (log: {log_file()}); fix the option in {options} if it "
+            "is the cause, else check this machine: hudilab doctor"
+        ) from None
+
+
+def _give_a_name() -> None:
+    """Log this account in to Hadoop under a name that stands for its number.
+
+    Hadoop asks the system for the name, and would fail without one.
+    """
+    users = cast(Any, SparkContext._jvm).org.apache.hadoop.security.UserGroupInformation
+    users.setLoginUser(users.createRemoteUser(f"uid{os.getuid()}"))
+
+
+def _check_class_path(spark: SparkSession, jars: Sequence[Path]) -> None:
+    """Stop the session if its JVM was started without some of the jars.
+
+    A JVM that outlived an earlier session keeps the class path it was started with.
+    """
+    jvm: Any = spark._jvm
+    loaded = str(jvm.java.lang.System.getProperty("java.class.path")).split(os.pathsep)
+    if late := [jar.name for jar in jars if str(jar) not in loaded]:
+        spark.stop()
+        raise SessionError(
+            f"this kernel's JVM was started without {', '.join(late)}; restart the kernel"
+        )
+
+
+def _refuse_other(spark: SparkSession, settings: Settings, asked: Mapping[str, str]) -> None:
+    """Stop if a setting of conf/ is not in force, in a live session or in one of an older JVM."""
+    conf = spark.sparkContext.getConf()
+    wanted = read_options(settings.conf_file("spark-defaults.conf")) | dict(asked)
+    for key, value in sorted(wanted.items()):
+        if SECRET.search(key):  # must not appear in the error message
+            continue
+        live = conf.get(key)
+        # Spark prepends options of its own.
+        added = key.endswith("extraJavaOptions") and str(live).endswith(value)
+        if live != value and not added:
+            running = f"a Spark session is already running with {key}={live}, not {value}"
+            if files := spark_openers():
+                raise SessionError(
+                    f"{running}; IPython's start-up files may have opened it: take Spark out of "
+                    f"{', '.join(map(str, files))}, and restart the kernel"
+                )
+            raise SessionError(
+                f"{running}; stop it with spark.stop(), or restart the kernel if the class path "
+                "differs"
+            )
+
+
+def describe(spark: SparkSession) -> str:
+    """Return what is actually running, one line each: Spark, Java, the loaded Hudi jar, UI, log."""
+    jvm: Any = spark._jvm
+    hudi = jvm.java.lang.Class.forName("org.apache.hudi.common.table.HoodieTableMetaClient")
+    jar = Path(hudi.getProtectionDomain().getCodeSource().getLocation().getPath())
+    java = jvm.java.lang.System.getProperty("java.version")
+    return "\n".join(
+        (
+            f"Spark {spark.version} on {spark.sparkContext.master}",
+            f"Java  {java}, {os.environ['HUDILAB_JAVA']}",
+            f"Hudi  {jar.name}",
+            f"UI    {spark.sparkContext.uiWebUrl}",
+            f"log   {log_file()}",
+        )
+    )

@@ -1,0 +1,222 @@
+"""Run a bounded stream to its end, read its progress, and name the cause if it fails."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql.streaming.query import StreamingQuery
+from tqdm import tqdm
+
+from hudilab.errors import StreamError, is_full, root_cause
+from hudilab_spark.jvm import java_end
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["batches_done", "drain", "progress_rows", "run_until_end", "stop_on_signal", "until_end"]
+
+
+def drain(
+    query: StreamingQuery,
+    *,
+    batches: int | None = None,
+    deadline: float,
+    asked: Sequence[int] = (),
+) -> StreamingQuery:
+    """Wait until micro-batch number `batches` (from 1) is committed, then stop the query.
+
+    Without `batches`, wait until the query ends by itself, as it does with the trigger
+    `availableNow`. Shows a progress bar. An interrupt stops the query too. The next start resumes
+    from the checkpoint.
+
+    Args:
+        deadline: In seconds.
+        asked: Signals received so far (see `stop_on_signal`); one stops the query after its current
+            batch, without an error.
+
+    Raises:
+        StreamError: The query or its JVM ended early (the message gives the cause), or the deadline
+            passed.
+    """
+    with _explained_java_end():
+        try:
+            _await_batch(query, batches, deadline, asked)
+        finally:
+            # Also when a cell is interrupted: a query left running would compete with the next one.
+            query.stop()
+    return query
+
+
+def _await_batch(
+    query: StreamingQuery, batches: int | None, deadline: float, asked: Sequence[int]
+) -> None:
+    ends = time.monotonic() + deadline
+    with tqdm(total=batches, unit="batch", desc="stream") as bar:
+        while True:
+            done = batches_done(query)
+            done = done if batches is None else min(done, batches)
+            if done > bar.n:  # each refresh adds to the cell's output
+                bar.update(done - bar.n)
+            if batches is not None and done >= batches:
+                return
+            if asked:
+                _stop(query)
+                return
+            if not query.isActive:
+                if batches is None and query.exception() is None:
+                    return
+                raise StreamError(_end(query, done, batches))
+            if time.monotonic() > ends:
+                raise StreamError(
+                    f"only {_of(done, batches)} finished within {deadline:g} s; raise the deadline "
+                    "and start again: the stream resumes from its checkpoint"
+                )
+            time.sleep(0.05)
+
+
+def run_until_end(queries: Sequence[StreamingQuery], asked: Sequence[int] = ()) -> None:
+    """Wait until all queries have ended by themselves, as `until_end` does."""
+    for _ in until_end(queries, asked):
+        pass
+
+
+def until_end(
+    queries: Sequence[StreamingQuery], asked: Sequence[int] = ()
+) -> Generator[None, None, None]:
+    """Yield now and then until all queries have ended by themselves, and once more after that.
+
+    One that fails leaves the others running; the failure is printed to stderr when it happens. A
+    signal in `asked` (see `stop_on_signal`) stops each query after its current batch.
+
+    Raises:
+        StreamError: A query failed (raised at the end, with each cause), or the JVM ended.
+    """
+    failed: dict[StreamingQuery, str] = {}
+    with _explained_java_end():
+        try:
+            while any(query.isActive for query in queries):
+                for query in queries:
+                    if asked and query.isActive:
+                        _stop(query)
+                failed |= _report_failures(queries, failed)
+                yield
+                time.sleep(0.1)
+        finally:
+            for query in queries:
+                query.stop()
+        failed |= _report_failures(queries, failed)
+        yield
+    if failed:
+        raise StreamError("; ".join(failed.values()))
+
+
+@contextmanager
+def _explained_java_end() -> Iterator[None]:
+    """Turn the errors of a connection without a JVM into one that says how the JVM ended."""
+    try:
+        yield
+    except (Py4JError, ConnectionError):
+        if (end := java_end(patience=10)) is None:
+            raise
+        raise StreamError(
+            f"the stream ended: {end}: the stream resumes from its checkpoint"
+        ) from None
+
+
+def _report_failures(
+    queries: Sequence[StreamingQuery], known: Mapping[StreamingQuery, str]
+) -> dict[StreamingQuery, str]:
+    found = {}
+    for query in queries:
+        if query not in known and not query.isActive and query.exception():
+            found[query] = _end(query, batches_done(query), None)
+            if any(other.isActive for other in queries):
+                print(f"hudilab: {found[query]}; the other stream keeps running", file=sys.stderr)
+    return found
+
+
+@contextmanager
+def stop_on_signal() -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM in a list instead of ending the program; restore handlers on exit.
+
+    Enter it after opening the session, because Spark installs its own handler with the session.
+    """
+    asked: list[int] = []
+    before = {
+        number: signal.signal(number, lambda got, _: asked.append(got))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(query: StreamingQuery) -> None:
+    """Stop after the current batch; the next one may be cut off at its start, and is redone."""
+    done, patience = batches_done(query), time.monotonic() + 60
+    while query.isActive and query.status["isTriggerActive"] and batches_done(query) == done:
+        if time.monotonic() > patience:
+            break
+        time.sleep(0.05)
+    query.stop()
+
+
+def batches_done(query: StreamingQuery) -> int:
+    """Return how many batches the query has committed, according to its last progress."""
+    last = query.lastProgress
+    if last is None:
+        return 0
+    # Spark also reports that there was nothing to do, with the number of the batch to come.
+    return int(last["batchId"]) + ("addBatch" in last["durationMs"])
+
+
+def _of(done: int, batches: int | None) -> str:
+    return f"{done} batches" if batches is None else f"{done} of {batches} batches"
+
+
+def _end(query: StreamingQuery, done: int, batches: int | None) -> str:
+    failure = query.exception()
+    why = "it was stopped" if failure is None else root_cause(str(failure))
+    if why.startswith("[INTERNAL_ERROR]"):  # Spark's words for whatever a source threw
+        why = root_cause(_deepest(query))
+    full = "make room on the disks of the table, its checkpoint and Spark's temporary files"
+    remedy = full if is_full(why) else "fix the cause"
+    return (
+        f"the stream ended after {_of(done, batches)}: {why}; "
+        f"{remedy} and start again: the stream resumes from its checkpoint"
+    )
+
+
+def _deepest(query: StreamingQuery) -> str:
+    """Return the deepest cause of a query's failure, in Java's words."""
+    thrown = query._jsq.exception().get()
+    while (cause := thrown.getCause()) is not None:
+        thrown = cause
+    return str(thrown.toString())
+
+
+def progress_rows(query: StreamingQuery) -> pd.DataFrame:
+    """Return one row per micro-batch from the query's own progress.
+
+    Returns:
+        Columns: batch, rows, input_rate and processed_rate (rows per second; the input rate of a
+        first batch is unknown), and the phases of Spark 3.5 `durationMs` in ms (addBatch is the
+        write; triggerExecution is the whole).
+    """
+    import pandas as pd  # here: a deployed job has no pandas and shows no frames
+
+    rows: list[dict[str, Any]] = []
+    for progress in query.recentProgress:
+        head = {"batch": progress["batchId"], "rows": progress["numInputRows"]}
+        head["input_rate"] = progress.get("inputRowsPerSecond", 0.0)
+        head["processed_rate"] = progress.get("processedRowsPerSecond", 0.0)
+        rows.append(head | dict(progress["durationMs"]))
+    return pd.DataFrame(rows).fillna(0)

@@ -1,0 +1,255 @@
+"""Prepare, check and reset the places of tables, on disk or S3; give a table a name in SQL."""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import os
+import re
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from hudi_sink.files import delete_tree, exists, table_properties
+from hudi_sink.hive_sync import Catalog
+from hudilab.errors import PathError, TableError
+from hudilab.formats import PROPERTIES
+from hudilab.paths import Place, local_path, rewrite_scheme
+from hudilab.private import private_folder
+from hudilab.settings import Settings
+from hudilab.table import TableSpec
+from hudilab_spark.s3 import check_warehouse, endpoint
+
+__all__ = [
+    "LESSONS",
+    "catalog_of",
+    "check_place",
+    "check_writable",
+    "make_home",
+    "prepare",
+    "register",
+    "reset",
+    "sql_path",
+    "table_uri",
+]
+
+# Neither SQL nor Hudi's catalog takes a path of these for another one.
+_LITERAL = re.compile(r"[\w/.:-]*")
+LESSONS = "lessons"  # the database that notebooks may write to and delete from
+
+
+def reset(spark: SparkSession, settings: Settings, *places: Place, quiet: bool = False) -> None:
+    """Delete a lesson's own tables with their checkpoints; first stop the session's streams.
+
+    Prints the folder and the names of what it deleted, unless `quiet`. Only tables of the database
+    `lessons` are deleted, and none in a warehouse that is not the learner's (RUNTIME_ENV=AWS, or
+    Amazon's S3): there an existing table is an error.
+
+    Raises:
+        TableError: A table may not be deleted; nothing has been.
+    """
+    for place in places:
+        if place.database != LESSONS:
+            raise TableError(
+                f"{place.table} was not deleted: it is not a lesson's table; "
+                f'lessons use prepare(settings, database="{LESSONS}")'
+            )
+    for query in spark.streams.active:
+        query.stop()
+    folders = [uri for place in places for uri in (place.table, place.quarantine, place.checkpoint)]
+    there = [uri for uri in folders if exists(spark, uri)]
+    if there and (settings.runtime == "AWS" or not (settings.is_local or endpoint())):
+        raise TableError(
+            f"{there[0]} already exists, and lessons delete nothing in a warehouse on AWS; use a "
+            "new run_id: -p run_id NAME"
+        )
+    gone = [uri for uri in folders if delete_tree(spark, uri)]
+    if quiet:
+        return
+    deleted = [one.name for one in places if {one.table, one.checkpoint} & set(gone)]
+    names = ", ".join(deleted) or "nothing, no table of this lesson is there"
+    print(f"reset in {places[0].table.rpartition('/')[0]}: {names}")
+
+
+def table_uri(table: str, settings: Settings, command: str) -> str:
+    """Return the URI of the table that a command was given as a path or URI.
+
+    Raises:
+        TableError: It is not the place of a table, or it is on S3 without its settings.
+        S3Error: The warehouse on S3 is not writable.
+    """
+    try:
+        uri = rewrite_scheme(table, Path.cwd())
+    except PathError:
+        raise TableError(
+            f"{table!r} is not the place of a table; give a path, or a file:// or s3:// URI: "
+            f"hudilab {command} TABLE"
+        ) from None
+    if local_path(uri) is None:
+        if settings.is_local:
+            raise TableError(
+                f"{uri} is on S3, but IS_LOCAL is true; use the settings of that warehouse: "
+                f"IS_LOCAL=false hudilab {command} {uri}"
+            )
+        check_warehouse(uri.rpartition("/")[0], settings)  # its probe stays out of the table
+    return uri
+
+
+def register(spark: SparkSession, spec: TableSpec, place: Place, name: str) -> str:
+    """Give a table a name in SQL, along with the index of its spec; return the statement.
+
+    The name must be free, or that of an external table: dropping one deletes no files.
+
+    Raises:
+        TableError: There is no table, it differs from its spec, the name is taken, or `sql_path`
+            cannot give a path to SQL.
+    """
+    location = sql_path(spark, place.table)
+    if not exists(spark, f"{place.table}/{PROPERTIES}"):
+        raise TableError(f"there is no table at {place.table}; write to it first, then register it")
+    differences = spec.conflicts(table_properties(spark, place.table))
+    if differences:
+        raise TableError(
+            f"the existing table {place.table} differs from its TableSpec: "
+            f"{'; '.join(differences)}; register it with the spec that its stream has"
+        )
+    if spark.catalog.tableExists(name):
+        if spark.catalog.getTable(name).tableType != "EXTERNAL":
+            raise TableError(
+                f"the name {name} belongs to a view or to a table that owns its files; "
+                "use another name"
+            )
+        spark.sql(f"DROP TABLE {name}")
+    properties = ", ".join(f"'{key}' = '{value}'" for key, value in spec.sql_properties().items())
+    statement = f"CREATE TABLE {name} USING hudi TBLPROPERTIES ({properties}) LOCATION '{location}'"
+    spark.sql(statement)
+    return statement
+
+
+def sql_path(spark: SparkSession, uri: str) -> str:
+    """Return a table's URI for the text of an SQL statement: `LOCATION '...'`, `path => '...'`.
+
+    SQL would end its text at an apostrophe, and Hudi's catalog looks for a table with a blank in
+    its path at `%20`. So a URI with such characters is replaced: the result leads to the same
+    folder, through a link of this process that is removed at its end.
+
+    Raises:
+        TableError: The URI has such characters, and is on S3 or will be in a metastore, which
+            outlives the link.
+    """
+    if _LITERAL.fullmatch(uri):
+        return uri
+    path, lasting = local_path(uri), spark.conf.get("spark.sql.catalogImplementation") == "hive"
+    if path is not None and not lasting:
+        unsafe = next(one for one in (path, *path.parents) if not _LITERAL.fullmatch(one.name))
+        link = f"file://{_link_to(unsafe) / path.relative_to(unsafe)}"
+        if _LITERAL.fullmatch(link):  # not if TMPDIR has such characters too
+            return link
+    raise TableError(
+        f"Hudi cannot give a name to {uri}, because its path has blanks or special characters; "
+        "move the warehouse to a path without them"
+    )
+
+
+@cache
+def _link_to(folder: Path) -> Path:
+    """Return a link to a folder, there or not, in a folder that goes with this process."""
+    made = Path(tempfile.mkdtemp(prefix="hudilab-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)  # the link, not what it leads to
+    (made / "linked").symlink_to(folder)
+    return made / "linked"
+
+
+def catalog_of(spark: SparkSession, settings: Settings, spec: TableSpec, place: Place) -> Catalog:
+    """Return what registers a table with the settings' metastore; without one it does nothing."""
+    group = settings.metastore
+    return Catalog(spark, spec, place, None if group is None else group.target())
+
+
+def prepare(
+    settings: Settings,
+    *,
+    run_id: str = "",
+    table: str = "",
+    database: str = "",
+    quiet: bool = False,
+) -> Place:
+    """Locate a table of this run (by default the configured one); print what was rewritten.
+
+    A `run_id` gives the run a root of its own below the warehouse. `quiet` prints nothing.
+
+    Raises:
+        PathError: A local warehouse is not writable; raised before anything is written.
+        S3Error: A warehouse on S3 is not writable; raised before anything is written.
+    """
+    place = settings.locate(table, database, run_id)
+    for notice in () if quiet else (settings.notice, *place.notices):
+        if notice:
+            print(notice)
+    check_place(place, settings)
+    return place
+
+
+def check_place(place: Place, settings: Settings) -> None:
+    """Raise PathError or S3Error if the place is not writable; leave nothing behind."""
+    check_writable(place, settings.home)
+    if local_path(place.warehouse) is None:
+        check_warehouse(place.warehouse, settings)
+
+
+def check_writable(place: Place, home: Path | None = None) -> None:
+    """Check that the table and its checkpoint can be created on this disk; S3 is not checked.
+
+    Leaves nothing behind: it opens an unnamed file in the deepest existing directory. Permission
+    bits would not do: root passes them even on a read-only file system. The error names the lab's
+    home if that is what cannot be written.
+
+    Raises:
+        PathError: the table or the checkpoint cannot be created.
+    """
+    for uri in (place.table, place.checkpoint):
+        path = local_path(uri)
+        if path is None:
+            return
+        deepest = next(p for p in (path, *path.parents) if os.path.lexists(p))
+        of_home = home and path.is_relative_to(home) and home.is_relative_to(deepest)
+        try:
+            if deepest.is_dir():
+                tempfile.TemporaryFile(dir=deepest).close()
+                continue
+        except OSError as error:
+            if home and of_home:
+                raise _no_home(home, error) from None
+            raise PathError(
+                f"warehouse.path: cannot write to {deepest} ({error.strerror}); "
+                "make it writable, or set warehouse.path to a writable directory"
+            ) from None
+        if home and of_home:
+            raise _no_home(home, FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)))
+        raise PathError(
+            f"warehouse.path: {deepest} exists but is not a directory; move it, or set "
+            "warehouse.path to another directory"
+        )
+
+
+def make_home(home: Path) -> None:
+    """Create the lab's home, the folder for everything it writes.
+
+    Raises:
+        PathError: the folder cannot be written.
+    """
+    try:
+        private_folder(home)
+        tempfile.TemporaryFile(dir=home).close()
+    except OSError as error:
+        raise _no_home(home, error) from None
+
+
+def _no_home(home: Path, error: OSError) -> PathError:
+    return PathError(
+        f"cannot write to the lab's home {home} ({error.strerror}); "
+        "make it writable, or set HUDILAB_HOME to a writable folder"
+    )

@@ -1,0 +1,128 @@
+"""Tables that Hudi makes in all its ways, and the lab does not: right, or said to be unknown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from running import start_program
+from spark.programs import foreign
+from spark.programs.foreign import HFILE, TABLES, Steps, said
+
+from hudi_inspect import Inspection, inspect
+from hudilab.errors import InspectError
+from hudilab.settings import project_root
+from hudilab_spark.fetch import fetch
+
+pytestmark = pytest.mark.deep
+OLDER = ("hudi_0_15", "hudi_1_0", "hudi_1_1")
+# What older releases make, too; the others ask for options or procedures that came later.
+ITS_TABLES = (
+    "simple key",
+    "complex key",
+    "no key",
+    "no partition, MOR",
+    "three levels, hive, encoded",
+    "bootstrapped, metadata only, and written",
+    "avro logs",
+    "clustered",
+    "overwritten table",
+    "all deleted, MOR",
+    "archived",
+    "archived, MOR",
+    "consistent hashing",
+)
+
+
+def unlike(path: Path, theirs: dict[str, Any]) -> list[str]:
+    """What `inspect` says otherwise than Spark; unknown is like anything."""
+    found = inspect(str(path))
+    table = found.report.table
+    mine = {
+        "partitions": table.partitions,
+        "slices": sorted(
+            [s.partition, s.group, s.base_bytes, len(s.logs), s.log_bytes]
+            for s in found.facts.latest()
+        ),
+        "commits": _written(found),
+        "timeline": sorted([one.time, one.action, one.state] for one in found.events),
+    }
+    if table.rows is not None:
+        mine["rows"] = table.rows
+    by_partition = {one.path: one.rows for one in found.partitions if one.rows is not None}
+    if theirs["by_partition"]:
+        theirs["by_partition"] |= {
+            path: 0 for path in by_partition if path not in theirs["by_partition"]
+        }
+        mine["by_partition"] = theirs["by_partition"] | by_partition
+    wrong = [
+        f"{what}: {value}, but Spark says {theirs[what]}"
+        for what, value in mine.items()
+        if what in theirs and value != theirs[what]
+    ]
+    try:
+        counted = inspect(str(path), count=True).report.table.rows
+    except InspectError as error:
+        print(f"hudi-rs: {error}")
+    else:
+        if counted != theirs["rows"]:
+            wrong.append(f"counted: {counted}, but Spark says {theirs['rows']}")
+    str(found), found.to_json(), found.to_html()
+    return wrong
+
+
+def _written(found: Inspection) -> dict[str, int | None]:
+    return {
+        one.time: found.instant(one).rows_written
+        for one in found.events
+        if found.facts.commit_of(one) is not None
+    }
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_right_or_unknown(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    table = Steps(spark, tmp_path, TABLES[name])
+    assert unlike(table.path, said(table)) == []
+
+
+def test_base_files_that_spark_does_not_read(spark: SparkSession, tmp_path: Path) -> None:
+    table = inspect(str(Steps(spark, tmp_path, HFILE).path)).report.table
+    assert (table.rows, table.partitions) == (90, 3)
+
+
+@pytest.mark.parametrize("release", OLDER)
+def test_tables_of_older_releases(tmp_path: Path, release: str) -> None:
+    (jar,) = fetch(project_root() / "jars", [release], say=lambda line: None)
+    running = start_program(foreign.__file__, str(jar), str(tmp_path), *ITS_TABLES, env={})
+    out, err = running.communicate(timeout=1200)
+    assert running.returncode == 0, err[-3000:]
+    found = json.loads(out.splitlines()[-1])
+    unmade = {name: theirs["error"] for name, theirs in found.items() if "error" in theirs}
+    wrong = {
+        name: problems
+        for name, theirs in found.items()
+        if name not in unmade and (problems := unlike(tmp_path / name / "t", theirs))
+    }
+    assert wrong == {}
+    assert unmade == {}
+
+
+def test_tables_of_flink(spark: SparkSession, tmp_path: Path) -> None:
+    """Flink 1.17 with Hudi 0.14: appends, and the original's upserts into MERGE_ON_READ."""
+    fetch(project_root() / "jars", ["flink"], say=lambda line: None)
+    peer = project_root() / "benchmarks" / "flink_peer.py"
+    few = ("--rows", "5000", "--heartbeat-batches", "5")
+    running = start_program(str(peer), "--home", str(tmp_path), *few, env={})
+    _, err = running.communicate(timeout=900)
+    assert running.returncode == 0, err[-3000:]
+    tables = sorted(path.parent for path in tmp_path.glob("*/.hoodie"))
+    assert {"append", "original"} <= {path.name for path in tables}
+    for path in tables:
+        read = spark.read.format("hudi").load(f"file://{path}")
+        found, counted = (inspect(str(path), count=count).report.table for count in (False, True))
+        partitions = read.select("_hoodie_partition_path").distinct().count()
+        assert (counted.rows, found.partitions) == (read.count(), partitions), path.name
+        assert found.rows in (None, counted.rows), path.name

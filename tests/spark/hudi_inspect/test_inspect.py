@@ -1,0 +1,315 @@
+"""`hudilab inspect` says of tables that Spark wrote what Spark says of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.errors import IllegalArgumentException
+from pyspark.sql import SparkSession
+from spark.programs.looked_at import BUCKETS, DELTAS, OPERATION, Made, made, raw, same
+
+from hudi_inspect import Inspection, inspect
+from hudi_sink import BatchLedger
+from hudilab import Place, sensor_stream
+from hudilab.generate import readings_table
+from hudilab_spark import drain
+
+CLEAN = {"hoodie.clean.max.commits": "1", "hoodie.clean.commits.retained": "2"}
+ARCHIVE = {"hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "6"} | CLEAN
+
+
+def _of(version: int) -> dict[str, str]:
+    return {"hoodie.write.table.version": str(version), "hoodie.write.auto.upgrade": "false"}
+
+
+def failing(table: Made, stuck_after: float = 1.0) -> list[str]:
+    report = inspect(str(table.path), stuck_after=stuck_after).report
+    return [finding.check for finding in report.health if not finding.ok]
+
+
+@pytest.mark.deep
+def test_copy_on_write_in_an_odd_place_and_half_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = made(spark, tmp_path / "Ware house 'ü' \"q\" %20")
+    for first in (0, 100):
+        table.write(first, first + 150)
+    table.write(0, 30, **{OPERATION: "delete"})
+    table.write(230, 260)
+    table.last_commit().unlink()  # a driver that died just before its commit
+    found = same(table)
+    assert found.report.table.rows == 220
+    newest = found.report.instants[1]
+    assert (newest.operation, newest.rows_deleted) == ("DELETE", 30)
+    assert [(one.action, one.state) for one in found.report.pending] == [("commit", "INFLIGHT")]
+    assert failing(table, stuck_after=0.0) == ["dead writer"]
+    table.write(300, 360)
+    assert [one.action for one in same(table).report.instants[:2]] == ["commit", "rollback"]
+    assert failing(table, stuck_after=0.0) == []
+
+
+@pytest.mark.deep
+def test_merge_on_read_before_and_after_a_compaction(spark: SparkSession, tmp_path: Path) -> None:
+    table = made(spark, tmp_path / "t", BUCKETS, mor=True)
+    for first in (0, 50, 100):
+        table.write(first, first + 100)
+    assert same(table).report.table.index == "BUCKET"
+    table.compact("schedule")
+    table.write(0, 100)
+    found = same(table, planned=True)
+    assert [one.action for one in found.report.pending] == ["compaction"]
+    assert failing(table, stuck_after=0.0) == ["services"]
+    table.compact("execute")
+    assert same(table).report.pending == ()
+
+
+def test_a_stream_of_the_lab_is_known_by_its_query(spark: SparkSession, tmp_path: Path) -> None:
+    root = f"file://{tmp_path}"
+    place = Place(root, f"{root}/table", f"{root}/checkpoint", "d", "t", ())
+    spec = readings_table()
+    ledger = BatchLedger(spark, spec, place, {"rows": 60}, 3)
+    rows = sensor_stream(spark, rows_per_batch=20, sensors=3, seed=1, rows=60)
+    stream = rows.writeStream.foreachBatch(ledger.write_batch)
+    drain(stream.option("checkpointLocation", place.checkpoint).start(), batches=3, deadline=60)
+    query = json.loads((tmp_path / "checkpoint" / "metadata").read_text())["id"]
+    report = inspect(place.table).report
+    assert [(one.query, one.last_batch) for one in report.writers] == [(query, 2)]
+    assert report.table.rows == 60
+    assert report.table.uri == place.table
+
+
+# -- each of these takes seconds; together, minutes -------------------------------------------
+
+deep = pytest.mark.deep
+
+
+@deep
+@pytest.mark.parametrize("mor", [False, True])
+def test_without_partitions(spark: SparkSession, tmp_path: Path, mor: bool) -> None:
+    table = made(spark, tmp_path / "t", mor=mor, flat=True)
+    for first in (0, 50, 100):
+        table.write(first, first + 100)
+    table.write(0, 30, **{OPERATION: "delete"})
+    assert same(table).report.table.partition == ()
+
+
+@deep
+def test_clustering_and_cleaning(spark: SparkSession, tmp_path: Path) -> None:
+    table = made(spark, tmp_path / "t", operation="bulk_insert")
+    for first in (0, 60, 120, 180):
+        table.write(first, first + 60)
+    table.call("run_clustering", order="temperature")
+    before = same(table)
+    assert len(before.facts.slices) > len(before.facts.latest()) == 3
+    assert len(before.facts.slices) == len(table.call("show_fsview_all", limit=1_000_000))
+    table.write(240, 300)
+    table.call("run_clean", options="hoodie.clean.max.commits=1", retain_commits=1)
+    after = same(table)
+    assert len(after.facts.slices) == len(after.facts.latest())
+
+
+@deep
+@pytest.mark.parametrize(
+    ("options", "lost"),
+    [
+        ("hoodie.clean.max.commits=1,hoodie.clean.commits.retained=3", None),
+        (
+            "hoodie.clean.max.commits=1,hoodie.clean.policy=KEEP_LATEST_FILE_VERSIONS,"
+            "hoodie.clean.fileversions.retained=2",
+            0,
+        ),
+    ],
+)
+def test_reach_is_what_queries_reach(
+    spark: SparkSession, tmp_path: Path, options: str, lost: int | None
+) -> None:
+    """At the oldest time travel all rows are there, and one commit earlier they are not."""
+    table = made(spark, tmp_path / "t")
+    for _ in range(8):
+        table.write(0, 100)
+    table.call("run_clean", options=options)
+    found = same(table)
+    oldest = raw(found.report.reach.oldest_time_travel or "")
+    assert table.read(**{"as.of.instant": oldest}).count() == 100
+    times = [one.time for one in found.facts.events if one.action == "commit"]
+    earlier = times[times.index(oldest) - 1]
+    if lost is None:
+        with pytest.raises(
+            IllegalArgumentException, match="Cleaner cleaned up the timestamp of interest"
+        ):
+            table.read(**{"as.of.instant": earlier}).count()
+    else:
+        assert table.read(**{"as.of.instant": earlier}).count() == lost
+    begin = raw(found.report.reach.oldest_incremental or "")
+    query = {
+        "hoodie.datasource.query.type": "incremental",
+        "hoodie.datasource.read.begin.instanttime": begin,
+    }
+    second = times[times.index(oldest) + 1]
+    end = {"hoodie.datasource.read.end.instanttime": _completed(found, oldest)}
+    changed = table.read(**query, **end)
+    assert {row[0] for row in changed.select("_hoodie_commit_time").distinct().collect()} == {
+        oldest
+    }
+    assert changed.count() == 100
+    assert second > oldest
+
+
+def _completed(found: Inspection, instant: str) -> str:
+    (event,) = (event for event in found.facts.events if event.time == instant)
+    assert event.completed is not None
+    return event.completed
+
+
+@deep
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("mor", [False, True])
+def test_an_archived_timeline(spark: SparkSession, tmp_path: Path, version: int, mor: bool) -> None:
+    services = {"hoodie.compact.inline": "true", DELTAS: "3"} | BUCKETS if mor else {}
+    table = made(spark, tmp_path / "t", ARCHIVE | services | _of(version), mor=mor)
+    table.write(0, 100)
+    table.write(0, 30, **{OPERATION: "delete"})
+    if not mor:
+        table.write(0, 100, **{OPERATION: "insert_overwrite"})
+    for _ in range(14):
+        table.write(0, 100)
+    found = same(table)
+    assert found.facts.has_history
+    archived = inspect(str(table.path), archived=True)
+    assert len(archived.events) > len(found.events) + 10
+    done = {one.operation: one.rows_deleted for one in archived.report.instants if one.archived}
+    assert done["DELETE"] == 30
+    assert ("COMPACT" if mor else "INSERT_OVERWRITE") in done
+
+
+@deep
+def test_savepoint_and_restore(spark: SparkSession, tmp_path: Path) -> None:
+    table = made(spark, tmp_path / "t")
+    for first in (0, 50, 100):
+        table.write(first, first + 100)
+    second = sorted(row.commit_time for row in table.call("show_commits", limit=10))[1]
+    table.call("create_savepoint", commit_time=second)
+    assert "savepoint" in [one.action for one in same(table).report.instants]
+    table.call("rollback_to_savepoint", instant_time=second)
+    assert same(table).report.table.rows == 150
+    table.write(500, 600)
+    assert same(table).report.table.rows == 250
+
+
+@deep
+def test_a_half_written_delta_commit(spark: SparkSession, tmp_path: Path) -> None:
+    table = made(spark, tmp_path / "t", BUCKETS, mor=True)
+    for first in (0, 50, 100):
+        table.write(first, first + 100)
+    table.last_commit().unlink()
+    assert len(same(table).report.pending) == 1
+    table.write(300, 360)
+    assert "rollback" in [one.action for one in same(table).report.instants]
+
+
+@deep
+@pytest.mark.parametrize("mor", [False, True])
+def test_a_metadata_table_with_an_index(spark: SparkSession, tmp_path: Path, mor: bool) -> None:
+    metadata = "hoodie.metadata."
+    options = {f"{metadata}enable": "true", f"{metadata}index.column.stats.enable": "true"}
+    if not mor:
+        options["hoodie.index.type"] = "GLOBAL_RECORD_LEVEL_INDEX"
+        options[f"{metadata}global.record.level.index.enable"] = "true"
+    table = made(spark, tmp_path / "t", options | (BUCKETS if mor else {}), mor=mor)
+    for first in (0, 50, 100):
+        table.write(first, first + 100)
+    assert same(table).report.table.index == ("BUCKET" if mor else "RECORD_INDEX")
+    # The table about the table is a Hudi table, too.
+    inner = inspect(str(table.path / ".hoodie" / "metadata"))
+    assert inner.report.table.type == "MERGE_ON_READ"
+
+
+@deep
+def test_overwritten_and_dropped_partitions(spark: SparkSession, tmp_path: Path) -> None:
+    table = made(spark, tmp_path / "t")
+    for _ in range(2):
+        table.write(0, 200)
+    table.write(0, 30, **{OPERATION: "insert_overwrite"})
+    same(table)
+    drop = {"hoodie.datasource.write.partitions.to.delete": "sensor_id=11"}
+    table.write(0, 1, **{OPERATION: "delete_partition"}, **drop)
+    assert same(table).report.table.partitions == 2
+
+
+@deep
+def test_change_data_capture_and_log_compaction(spark: SparkSession, tmp_path: Path) -> None:
+    captured = made(spark, tmp_path / "cdc", {"hoodie.table.cdc.enabled": "true"})
+    for first in (0, 50, 100):
+        captured.write(first, first + 100)
+    assert same(captured).report.table.rows == 200
+    log = "hoodie.log.compaction."
+    options = {f"{log}inline": "true", f"{log}enable": "true", f"{log}blocks.threshold": "2"}
+    logged = made(spark, tmp_path / "logs", BUCKETS | options, mor=True)
+    for _ in range(6):
+        logged.write(0, 100)
+    same(logged)
+
+
+@deep
+@pytest.mark.parametrize("version", [6, 8])
+@pytest.mark.parametrize("mor", [False, True])
+def test_tables_of_older_versions(
+    spark: SparkSession, tmp_path: Path, version: int, mor: bool
+) -> None:
+    table = made(spark, tmp_path / "t", _of(version) | (BUCKETS if mor else {}), mor=mor)
+    for first in (0, 50, 100, 150):
+        table.write(first, first + 100)
+    assert same(table).report.table.version == version
+    if mor:
+        table.write(0, 50, **{"hoodie.compact.inline": "true", DELTAS: "1"})
+        table.write(0, 50)
+    else:
+        table.call("run_clustering", order="temperature")
+        for _ in range(3):
+            table.write(0, 100, **CLEAN)
+    same(table)
+
+
+@deep
+def test_an_upgraded_table_has_one_archive(spark: SparkSession, tmp_path: Path) -> None:
+    table = made(spark, tmp_path / "t", ARCHIVE | _of(6))
+    for _ in range(9):
+        table.write(0, 100)
+    found = same(table)
+    assert found.facts.unread in (".hoodie/archived", ".hoodie/history")
+    assert len(found.report.notes) == 1
+    timeline = table.call("show_timeline", limit=100_000, showArchived=True)
+    before = {row.instant_time for row in timeline}
+    assert len(before) > len(found.events)
+    new = {"hoodie.write.table.version": "9", "hoodie.write.auto.upgrade": "true"}
+    table.write(0, 100, **new)
+    after = inspect(str(table.path), archived=True)
+    assert after.report.table.version == 9
+    assert before < {event.time for event in after.events}
+    same(table)
+
+
+@deep
+def test_five_hundred_commits(spark: SparkSession, tmp_path: Path) -> None:
+    from inspect_speed import synthesise
+
+    model = made(spark, tmp_path / "model", operation="bulk_insert")
+    model.write(0, 300)
+    table = Made(spark, tmp_path / "t", model.options)
+    rows = synthesise(model.path, table.path, commits=500)
+    found = same(table)
+    its = found.report.table
+    assert (its.rows, its.files, len(found.events)) == (rows, 10_000, 500)
+
+
+@deep
+def test_five_hundred_commits_that_spark_wrote(spark: SparkSession, tmp_path: Path) -> None:
+    table = made(spark, tmp_path / "t", operation="bulk_insert")
+    for number in range(500):
+        table.write(number * 4, number * 4 + 4)
+    found = same(table)
+    assert found.report.table.rows == 2000
+    assert found.facts.has_history
+    assert len(inspect(str(table.path), archived=True).events) >= 500

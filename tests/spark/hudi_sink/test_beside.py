@@ -1,0 +1,239 @@
+"""Table services beside a stream: exact, one plan at a time, and none of a replaced driver's."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kills import rows_once
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from refusals import assert_refusal
+from running import folder, kill, start_program, wait_while_running
+
+from hudi_sink import async_services as beside
+from hudi_sink import service_schedule as policy
+from hudi_sink.async_services import StreamServices
+from hudi_sink.commits import SERVICES, Commits
+from hudi_sink.services import CLUSTERINGS, COMPACTIONS, pending, write_client
+from hudi_sink.sink import BatchLedger
+from hudilab.errors import StreamError
+from hudilab.generate import readings_table, sensor_readings, sensor_stream
+from hudilab.paths import Place, locate
+from hudilab.table import TableSpec
+from hudilab_spark.streams import drain
+
+APPENDS = readings_table(operation="bulk_insert")
+LOGS = readings_table(table_type="MERGE_ON_READ", operation="upsert", buckets=1)
+SPECS = {"appends": APPENDS, "upserts": LOGS}
+SIZES = {"sensors": 3, "seed": 5}
+ROWS, KEYS, EVERY = 40, 60, 3
+QUIET = {"hoodie.compact.inline": "false", "hoodie.clean.automatic": "false"}
+PROGRAM = str(Path(__file__).parents[1] / "programs" / "beside.py")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compact what few rows have logged; in the same batches of each run, as `stream` says."""
+    monkeypatch.setattr(policy, "COMPACT_EVERY", EVERY)
+    monkeypatch.setattr(policy, "SMALL_LOG", 0)
+    monkeypatch.setattr(beside, "LATEST", 0)
+
+
+def stream(
+    spark: SparkSession, spec: TableSpec, place: Place, last: int, batches: int, every: int = EVERY
+) -> None:
+    """Write batches until the last one, then wait for the services."""
+    policy.COMPACT_EVERY = every
+    rows = sensor_stream(spark, rows_per_batch=ROWS, rows=ROWS * batches, **SIZES)
+    if spec.operation == "upsert":
+        rows = rows.withColumn("reading_id", F.col("reading_id") % KEYS)
+    ledger = BatchLedger(
+        *(spark, spec, place, SIZES, batches), tidy_every=every, async_services=True
+    )
+    query = rows.writeStream.foreachBatch(ledger.write_batch)
+    query = query.option("checkpointLocation", place.checkpoint)
+    drain(query.start(), batches=last, deadline=300)
+    ledger.close()
+
+
+def expected(spark: SparkSession, spec: TableSpec, batches: int) -> DataFrame:
+    rows = sensor_readings(spark, ROWS * batches, **SIZES)
+    if spec.operation != "upsert":
+        return rows
+    rows = rows.withColumn("reading_id", F.col("reading_id") % KEYS)
+    last = F.max_by(F.struct(*rows.columns), "measurement_time").alias("last")
+    return rows.groupBy("sensor_id", "reading_id").agg(last).select("last.*")
+
+
+def assert_exact(spark: SparkSession, spec: TableSpec, place: Place, batches: int) -> None:
+    wanted = expected(spark, spec, batches)
+    table = spark.read.format("hudi").load(place.table).select(wanted.columns)
+    assert (wanted.exceptAll(table).count(), table.exceptAll(wanted).count()) == (0, 0)
+    assert rows_once(folder(place.table)) == wanted.count()
+    assert Commits(spark, place.table).count() == batches
+
+
+def plans(spark: SparkSession, place: Place) -> list[str]:
+    timeline = Commits(spark, place.table).meta().getActiveTimeline()
+    return [one for kind in (COMPACTIONS, CLUSTERINGS) for one in pending(timeline, kind)]
+
+
+def services_of(spark: SparkSession, place: Place) -> int:
+    return sum(one.operation in SERVICES for one in Commits(spark, place.table).newest_first())
+
+
+def parts(spark: SparkSession, kind: str) -> int:
+    """The compactions of one plan: each leaves the stream a core."""
+    cores = max(1, spark.sparkContext.defaultParallelism - 1)
+    return -(-SIZES["sensors"] // cores) if kind == "upserts" else 1
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", ["upserts", "appends"])
+def test_plans_are_executed_beside_the_batches(
+    spark: SparkSession, place: Place, kind: str
+) -> None:
+    stream(spark, SPECS[kind], place, 10, 10)
+    assert_exact(spark, SPECS[kind], place, 10)
+    assert services_of(spark, place) == 3 * parts(spark, kind)
+    assert plans(spark, place) == []
+
+
+def plan(spark: SparkSession, spec: TableSpec, place: Place) -> None:
+    """Leave a plan, as a driver does that dies before it is executed."""
+    options = spec.write_options() | {
+        "hoodie.compact.inline.max.delta.commits": "1",
+        "hoodie.clustering.inline.max.commits": "1",
+        "hoodie.clustering.async.max.commits": "1",
+    }
+    jvm: Any = spark._jvm
+    with write_client(spark, place.table, options) as client:
+        nothing = jvm.org.apache.hudi.common.util.Option.empty()
+        if spec.operation == "upsert":
+            client.scheduleCompaction(nothing)
+        else:
+            client.scheduleClustering(nothing)
+    assert len(plans(spark, place)) == 1
+    policy.COMPACT_EVERY = EVERY
+
+
+@pytest.mark.parametrize("kind", ["appends", pytest.param("upserts", marks=pytest.mark.deep)])
+def test_a_driver_removes_the_plan_of_the_one_before(
+    spark: SparkSession, place: Place, kind: str
+) -> None:
+    stream(spark, SPECS[kind], place, 2, 9, every=100)
+    plan(spark, SPECS[kind], place)
+    (left,) = plans(spark, place)
+    stream(spark, SPECS[kind], place, 9, 9)
+    assert_exact(spark, SPECS[kind], place, 9)
+    assert plans(spark, place) == []
+    done = {one.instant for one in Commits(spark, place.table).newest_first()}
+    assert left not in done
+    assert services_of(spark, place) > 0
+
+
+def test_a_service_that_fails_stops_the_stream(spark: SparkSession, place: Place) -> None:
+    stream(spark, LOGS, place, 2, 9, every=100)
+    plan(spark, LOGS, place)
+    for log in folder(place.table).rglob(".*.log.*"):
+        log.unlink()
+    services = StreamServices(
+        *(spark, LOGS, place.table), every=EVERY, beside=True, is_mine=lambda: True
+    )
+    services.start(services.options(EVERY - 1), LOGS.write_options())
+    with pytest.raises(StreamError) as caught:
+        services.close()
+    what = f"the table services beside the stream into {place.table} failed"
+    remedy = "no batch is lost; fix the cause and start the stream again"
+    assert_refusal(str(caught.value), what, "FileNotFoundException", remedy=remedy)
+    services.close()  # it is said once
+
+
+def planned(spark: SparkSession, place: Place) -> tuple[StreamServices, dict[str, str]]:
+    """Services of a table that has a plan, and what a batch is told that plans one more."""
+    stream(spark, LOGS, place, 2, 9, every=100)
+    plan(spark, LOGS, place)
+    services = StreamServices(
+        *(spark, LOGS, place.table), every=EVERY, beside=True, is_mine=lambda: True
+    )
+    asked = services.options(EVERY - 1)
+    assert asked["hoodie.compact.schedule.inline"] == "true"
+    assert asked["hoodie.compact.inline"] == asked["hoodie.clean.automatic"] == "false"
+    return services, asked
+
+
+def test_the_last_batch_that_may_plan_waits_for_the_plan_before(
+    spark: SparkSession, place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    services, asked = planned(spark, place)
+    assert services.options(EVERY) == QUIET
+    services.start(asked, LOGS.write_options())
+    assert services.options(2 * EVERY - 1) == asked
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == (
+        f"hudilab: batch {2 * EVERY - 1} waits for the table services that an earlier batch has "
+        "planned"
+    )
+    assert plans(spark, place) == []
+
+
+def test_what_is_due_while_the_thread_is_busy_is_planned_after_it(
+    spark: SparkSession,
+    place: Place,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    services, asked = planned(spark, place)
+    monkeypatch.setattr(beside, "LATEST", 40)
+    everything, grown = 199, 200  # of policy.COMPACT_ALL_EVERY, and of EVERY
+    monkeypatch.setattr(policy, "SMALL_LOG", 1)
+    services.start(asked, LOGS.write_options())
+    assert services.options(everything) == QUIET
+    assert list(services.weigh(Commits(spark, place.table).newest_first()))
+    assert services.options(grown) == QUIET
+    services.close()
+    late = services.options(grown + 1)
+    assert late["hoodie.compact.schedule.inline"] == "true"
+    assert late["hoodie.compaction.logfile.size.threshold"] == "0"  # it compacts all slices
+    assert services.options(grown + 2) == QUIET
+    assert "waits" not in capsys.readouterr().err
+
+
+@pytest.mark.deep
+@pytest.mark.kills
+def test_a_replaced_driver_cannot_complete_its_compaction(
+    spark: SparkSession, place: Place
+) -> None:
+    """It hangs in the middle, is replaced, and goes on when the other has compacted the table."""
+    env = {"HUDILAB_HOME": str(folder(place.warehouse).parent)}
+    old = start_program(PROGRAM, place.warehouse, env=env)
+    timeline = folder(place.table) / ".hoodie" / "timeline"
+    try:
+        wait_while_running(
+            old, lambda: any(timeline.glob("*.compaction.inflight")), 300, "no compaction"
+        )
+        os.killpg(old.pid, signal.SIGSTOP)
+        hung = plans(spark, place)
+        assert hung
+        new = start_program(PROGRAM, place.warehouse, env=env)
+        said = new.communicate(timeout=600)[1]
+        assert new.returncode == 0, said[-3000:]
+        rows = rows_once(folder(place.table))
+        os.killpg(old.pid, signal.SIGCONT)
+        said = old.communicate(timeout=300)[1]
+        assert old.returncode != 0
+        assert "another driver has taken over the checkpoint" in said
+        done = {one.instant for one in Commits(spark, place.table).newest_first()}
+        assert not done.intersection(hung)
+        assert rows_once(folder(place.table)) == rows
+    finally:
+        kill(old)

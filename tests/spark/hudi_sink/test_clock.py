@@ -1,0 +1,234 @@
+"""A clock that was ahead and is set right: nothing is written whose rows no reader would see."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from clocks import instants, set_ahead
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from refusals import assert_refusal
+
+from hudi_sink import commits
+from hudi_sink.commits import Commits
+from hudi_sink.repairs import check_can_index, rewrite_buckets
+from hudi_sink.rewind import Rewind
+from hudi_sink.services import TableServices
+from hudi_sink.sink import BatchLedger
+from hudilab.errors import StreamError, TableError
+from hudilab.generate import readings_table, sensor_readings, sensor_stream
+from hudilab.paths import Place, locate
+from hudilab.table import TableSpec
+from hudilab_lessons.faults import compare
+from hudilab_spark.streams import drain
+
+SIZES = {"sensors": 2, "seed": 1}
+PER_BATCH, BATCHES, WRITTEN = 20, 4, 2
+ROWS = BATCHES * PER_BATCH
+SPECS = {
+    kind: readings_table(operation="upsert", table_type=kind, buckets=1)
+    for kind in ("COPY_ON_WRITE", "MERGE_ON_READ")
+}
+HOUR = 3600.0
+Write = Callable[[DataFrame, int], None]
+
+
+def at(home: Path) -> Place:
+    return locate("warehouse", "lab", "readings", is_local=True, home=home)
+
+
+def ledger_of(
+    spark: SparkSession, spec: TableSpec, place: Place, *, shared: bool = False, load: bool = False
+) -> BatchLedger:
+    source = {"rows": ROWS, **SIZES}
+    return BatchLedger(spark, spec, place, source, BATCHES, shared=shared, first_load=load)
+
+
+def start(spark: SparkSession, place: Place, write: Write, *, once: bool = False) -> StreamingQuery:
+    """The stream; `once`: this source then delivers one batch and ends."""
+    readings = sensor_stream(spark, rows_per_batch=PER_BATCH, rows=ROWS, **SIZES)
+    stream = readings.writeStream.foreachBatch(write).option("checkpointLocation", place.checkpoint)
+    return (stream.trigger(availableNow=True) if once else stream).start()
+
+
+def finish(spark: SparkSession, spec: TableSpec, place: Place) -> None:
+    """Write the rest, and look for each row."""
+    write = ledger_of(spark, spec, place).write_batch
+    drain(start(spark, place, write), batches=BATCHES, deadline=120)
+    exact = {"rows": ROWS, "lost": 0, "twice": 0}
+    assert compare(sensor_readings(spark, ROWS, **SIZES), place.table) == exact
+
+
+def clock_ahead(table: str, seconds: float) -> None:
+    """Rename all instants, so that the newest is `seconds` later than now."""
+    newest = datetime.strptime(max(instants(table)), "%Y%m%d%H%M%S%f")
+    now = datetime.now(UTC).replace(tzinfo=None)
+    set_ahead(table, seconds + (now - newest).total_seconds())
+
+
+def files(home: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(home)): file.read_bytes() for file in home.rglob("*") if file.is_file()
+    }
+
+
+def assert_behind(text: str, table: str) -> None:
+    assert_refusal(
+        text.partition("; fix the cause")[0],
+        f"the clock is behind the table {table}",
+        remedy=f"start again after {shown(max(instants(table)))}",
+    )
+
+
+def shown(instant: str) -> str:
+    return datetime.strptime(instant, "%Y%m%d%H%M%S%f").isoformat(" ", "milliseconds")
+
+
+@pytest.fixture(scope="module", params=SPECS)
+def written(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[TableSpec, Path]:
+    """Two of four batches, and a savepoint at the first."""
+    spec, home = SPECS[request.param], tmp_path_factory.mktemp("written")
+    place = at(home)
+    for _ in range(WRITTEN):
+        write = ledger_of(spark, spec, place).write_batch
+        drain(start(spark, place, write, once=True), deadline=120)
+    first = min(instants(place.table))
+    where = f"path => '{place.table}', commit_time => '{first}'"
+    spark.sql(f"CALL create_savepoint({where})").collect()
+    return spec, home
+
+
+@pytest.fixture
+def spec(written: tuple[TableSpec, Path]) -> TableSpec:
+    return written[0]
+
+
+@pytest.fixture
+def place(written: tuple[TableSpec, Path], tmp_path: Path) -> Place:
+    shutil.copytree(written[1], tmp_path, dirs_exist_ok=True)
+    return at(tmp_path)
+
+
+def test_every_write_is_refused_before_it_changes_anything(
+    spark: SparkSession, spec: TableSpec, place: Place, tmp_path: Path
+) -> None:
+    set_ahead(place.table, HOUR)
+    before, first = files(tmp_path), min(instants(place.table))
+    tidy = TableServices(spark, place.table, stopped=True)
+    rewind = Rewind(spark, place.table, first, stopped=True)
+    writes: dict[str, Callable[[], object]] = {
+        "stream": lambda: ledger_of(spark, spec, place),
+        "shared stream": lambda: ledger_of(spark, spec, place, shared=True),
+        "load": lambda: ledger_of(spark, spec, place, load=True),
+        "clean": lambda: tidy.clean(1),
+        "archive": tidy.archive,
+        "tidy --dry-run": lambda: tidy.check_safe("clean"),
+        "rewind": rewind.run,
+        "rewrite": lambda: rewrite_buckets(spark, spec, place),
+        "index": lambda: check_can_index(spark, place.table),
+    }
+    if spec.logs():
+        writes["compact"] = tidy.compact
+    for name, write in writes.items():
+        with pytest.raises(TableError) as caught:
+            write()
+        assert_behind(str(caught.value), place.table)
+        assert files(tmp_path) == before, name
+    set_ahead(place.table, -HOUR)
+    finish(spark, spec, place)
+
+
+def test_the_clock_is_set_back_while_a_stream_runs(
+    spark: SparkSession, spec: TableSpec, place: Place
+) -> None:
+    ledger = ledger_of(spark, spec, place)
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        if batch_id == WRITTEN + 1:
+            set_ahead(place.table, HOUR)
+        ledger.write_batch(batch, batch_id)
+
+    with pytest.raises(StreamError) as caught:
+        drain(start(spark, place, write), batches=BATCHES, deadline=120)
+    assert f"the clock is behind the table {place.table}: the newest" in str(caught.value)
+    assert Commits(spark, place.table).count() == WRITTEN + 1
+    set_ahead(place.table, -HOUR)
+    finish(spark, spec, place)
+
+
+def test_a_load_that_died_while_the_clock_was_ahead(spark: SparkSession, tmp_path: Path) -> None:
+    """Its instant is only requested and in flight."""
+    spec, place = SPECS["MERGE_ON_READ"], at(tmp_path)
+    write = ledger_of(spark, spec, place, load=True).write_batch
+
+    def write_badly(batch: DataFrame, batch_id: int) -> None:
+        fails = F.when(F.col("reading_id") == 7, F.raise_error(F.lit("no power")))
+        write(batch.withColumn("temperature", fails.otherwise(F.col("temperature"))), batch_id)
+
+    with pytest.raises(StreamError, match="no power"):
+        drain(start(spark, place, write_badly, once=True), deadline=120)
+    set_ahead(place.table, HOUR)
+    assert Commits(spark, place.table).unfinished()
+    before = files(tmp_path)
+    with pytest.raises(TableError) as caught:
+        ledger_of(spark, spec, place, load=True)
+    assert_behind(str(caught.value), place.table)
+    assert files(tmp_path) == before
+    set_ahead(place.table, -HOUR)
+    finish(spark, spec, place)
+
+
+def test_a_write_waits_for_seconds(
+    spark: SparkSession,
+    spec: TableSpec,
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(commits, "NOTICE", 0.0)
+    clock_ahead(place.table, 4)
+    newest = max(instants(place.table))
+    write = ledger_of(spark, spec, place).write_batch
+    assert re.search(
+        r"^hudilab: the clock is [1-5]\.\d s behind the newest instant of "
+        rf"{re.escape(place.table)}; waiting until it has passed that$",
+        capsys.readouterr().err,
+        re.MULTILINE,
+    )
+    drain(start(spark, place, write, once=True), deadline=120)
+    assert len({one for one in instants(place.table) if one > newest}) == 2
+    finish(spark, spec, place)
+
+
+def test_instants_in_local_time(spark: SparkSession, tmp_path: Path) -> None:
+    """Tokyo is nine hours ahead: only a table whose instants are local has later ones."""
+    zones, places = spark._jvm.java.util.TimeZone, {}  # type: ignore[union-attr]
+    home = zones.getDefault()
+    for zone in ("UTC", "LOCAL"):
+        places[zone] = at(tmp_path / zone)
+        rows = sensor_readings(spark, PER_BATCH, **SIZES)
+        options = SPECS["COPY_ON_WRITE"].write_options() | {"hoodie.table.timeline.timezone": zone}
+        rows.write.format("hudi").options(**options).mode("append").save(places[zone].table)
+    tables = {zone: Commits(spark, place.table) for zone, place in places.items()}
+    zones.setDefault(zones.getTimeZone("Asia/Tokyo"))
+    try:
+        assert all(table.await_clock() for table in tables.values())
+        set_ahead(places["LOCAL"].table, 9 * HOUR)
+        assert all(table.await_clock() for table in tables.values())
+        set_ahead(places["LOCAL"].table, HOUR)
+        with pytest.raises(TableError, match=r"\(LOCAL time\)"):
+            tables["LOCAL"].await_clock()
+        set_ahead(places["LOCAL"].table, -HOUR)
+    finally:
+        zones.setDefault(home)
+    assert tables["UTC"].await_clock()
+    with pytest.raises(TableError, match=r"\(LOCAL time\)"):
+        tables["LOCAL"].await_clock()

@@ -1,0 +1,259 @@
+"""Rows and columns as people have them: a table holds them as they are, or the batch is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kills import read_batches
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from hudi_sink.commits import Commits
+from hudi_sink.files import exists, table_properties
+from hudi_sink.sink import BatchLedger
+from hudilab.errors import StreamError
+from hudilab.options import ENCODED
+from hudilab.paths import Place, local_path, locate
+from hudilab.table import TableSpec
+from hudilab_spark.streams import drain
+
+COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
+UPSERT = TableSpec("own", ("id",), ("city",), "moment", operation="upsert", buckets=1)
+APPEND = replace(UPSERT, operation="bulk_insert", buckets=None)
+SPECS = [
+    pytest.param(
+        replace(spec, table_type=kind),
+        id=f"{spec.operation} {kind}",
+        # One of each kind and operation is quick enough for every run.
+        marks=[] if (spec is UPSERT) == (kind == MOR) else pytest.mark.deep,
+    )
+    for spec in (UPSERT, APPEND)
+    for kind in (COW, MOR)
+]
+# Spark's partition discovery, URIs and Hudi each have their own idea of some of these.
+CITIES = (
+    *("a/b", "a b", "Zürich", "x=y", "%41", "é#?", "..", "a:b", "x&y", "2024-01-01 02:03:04"),
+    *("100%", "日本", "'", '"', "a\\b", "{}", "[1]", "+", "~", "a,b", "__HIVE", "A", "a", None),
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return locate("warehouse", "lab", "own", is_local=True, home=tmp_path)
+
+
+def run(
+    spark: SparkSession,
+    spec: TableSpec,
+    place: Place,
+    rows: DataFrame,
+    ledger: BatchLedger | None = None,
+) -> None:
+    """Write the rows as the next batch of a stream, which reads them from a file."""
+    inbox = f"{place.checkpoint}-inbox"
+    rows.coalesce(1).write.mode("append").parquet(inbox)
+    ledger = ledger or BatchLedger(spark, spec, place, {"inbox": "own"})
+    arrived = spark.readStream.schema(rows.schema).parquet(inbox)
+    stream = arrived.writeStream.foreachBatch(ledger.write_batch)
+    stream = stream.option("checkpointLocation", place.checkpoint).trigger(availableNow=True)
+    drain(stream.start(), deadline=120)
+
+
+def cities(spark: SparkSession, moment: int = 1) -> DataFrame:
+    rows = [(number, city, moment) for number, city in enumerate(CITIES)]
+    return spark.createDataFrame(rows, "id BIGINT, city STRING, moment BIGINT")
+
+
+def refused(spark: SparkSession, spec: TableSpec, place: Place, rows: DataFrame) -> str:
+    with pytest.raises(StreamError) as caught:
+        run(spark, spec, place, rows)
+    assert list(Commits(spark, place.table).newest_first()) == []
+    assert spark.range(1).count() == 1  # Java lives
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_any_text_can_be_a_partition(spark: SparkSession, place: Place, spec: TableSpec) -> None:
+    run(spark, spec, place, cities(spark))
+    run(spark, spec, place, cities(spark, moment=2))
+    expected = [(number, city) for number, city in enumerate(CITIES)]
+    if spec.operation != "upsert":
+        expected = sorted(expected * 2)
+    table = spark.read.format("hudi").load(place.table)
+    assert sorted((row.id, row.city) for row in table.collect()) == expected
+    for city in CITIES:
+        found = table.where(F.col("city").eqNullSafe(F.lit(city))).count()
+        assert found == len(expected) // len(CITIES), city
+    path = local_path(place.table)
+    assert path is not None
+    seen = [row for batch in read_batches(path) for row in batch.to_pylist()]
+    assert sorted((row["id"], row["city"]) for row in seen) == expected
+
+
+@pytest.mark.deep
+def test_a_table_that_does_not_encode_partitions_stays_so(
+    spark: SparkSession, place: Place
+) -> None:
+    rows = spark.createDataFrame([(1, "a b", 1)], "id BIGINT, city STRING, moment BIGINT")
+    options = UPSERT.write_options() | {ENCODED: "false"}
+    rows.write.format("hudi").options(**options).mode("append").save(place.table)
+    ledger = BatchLedger(spark, UPSERT, place, {"inbox": "own"}, shared=True)
+    schema = "id BIGINT, city STRING, moment BIGINT"
+    run(spark, UPSERT, place, spark.createDataFrame([(1, "a b", 2)], schema), ledger)
+    with pytest.raises(StreamError, match="which this table does not encode") as caught:
+        run(spark, UPSERT, place, spark.createDataFrame([(1, "%41", 3)], schema), ledger)
+    assert "the row with id=1: the partition column city contains % or :" in str(caught.value)
+    assert table_properties(spark, place.table).get(ENCODED, "false") == "false"
+    (row,) = spark.read.format("hudi").load(place.table).collect()
+    assert (row.city, row.moment) == ("a b", 2)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("column", ["id", "moment", "city"])
+def test_a_row_that_cannot_be_stored_is_named(
+    spark: SparkSession, place: Place, spec: TableSpec, column: str
+) -> None:
+    values = {"id": "BIGINT", "city": "STRING", "moment": "BIGINT"}
+    good: dict[str, object] = {"id": 7, "city": "Oslo", "moment": 1}
+    bad = good | {column: "" if column == "city" else None}
+    rows = spark.createDataFrame(
+        [tuple(row.values()) for row in (good, bad)],
+        ", ".join(f"{name} {kind}" for name, kind in values.items()),
+    )
+    if column == "moment" and spec.operation != "upsert":
+        run(spark, spec, place, rows)  # nothing compares it
+        return
+    text = refused(spark, spec, place, rows)
+    key = "NULL" if column == "id" else "7"
+    problems = {
+        "id": "the record key (id) is null",
+        "moment": "the ordering column moment is null",
+        "city": "the partition column city is empty",
+    }
+    assert f"{place.table} cannot store the row with id={key}: {problems[column]}" in text
+    remedies = {
+        "id": '.where("id IS NOT NULL")',
+        "moment": '.where("moment IS NOT NULL")',
+        "city": """.withColumn("city", F.expr("nullif(city, '')"))""",
+    }
+    assert remedies[column] in text
+
+
+KEYS = TableSpec("own", ("a", "b"), (), "moment", operation="upsert", buckets=1)
+APPENDED = replace(KEYS, operation="bulk_insert", buckets=None)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("spec", "part_may_lack"),
+    [
+        (KEYS, False),
+        (replace(KEYS, partition=("p",)), True),
+        (replace(KEYS, table_type=MOR), True),
+        (replace(APPENDED, table_type=MOR, operation="insert"), False),
+        (APPENDED, False),
+        (replace(APPENDED, partition=("p",)), True),
+    ],
+)
+def test_keys_that_lack_a_column(
+    spark: SparkSession, tmp_path: Path, spec: TableSpec, part_may_lack: bool
+) -> None:
+    """Hudi takes them or not, by type and partition; the lab says so before anything is stored."""
+    for number, (a, b) in enumerate([("x", None), ("x", ""), (None, "x"), (None, ""), ("", "")]):
+        place = locate(f"w{number}", "lab", "own", is_local=True, home=tmp_path)
+        rows = spark.createDataFrame([(a, b, "p", 1)], "a STRING, b STRING, p STRING, moment INT")
+        if part_may_lack and "x" in (a, b):
+            run(spark, spec, place, rows)
+            (row,) = spark.read.format("hudi").load(place.table).collect()
+            assert (row.a, row.b) == (a, b)
+            continue
+        text = refused(spark, spec, place, rows)
+        assert "the record key (a, b)" in text
+        assert "is null or empty; fix the row, or leave it out" in text
+
+
+@pytest.mark.parametrize("kind", [MOR, pytest.param(COW, marks=pytest.mark.deep)])
+def test_arrays_with_nulls(spark: SparkSession, place: Place, kind: str) -> None:
+    spec = TableSpec("own", ("id",), (), "moment", operation="upsert", buckets=1, table_type=kind)
+    kept: dict[int, object] = {}
+    extra = {"hoodie.compact.inline.max.delta.commits": "2"}  # compacts each second batch
+    ledger = BatchLedger(spark, spec, place, {"inbox": "own"}, extra=extra)
+    for moment in range(1, 5):
+        values: list[list[int | None] | None] = [[1, None, moment], None, [], [None]]
+        made = [(moment + number, value, moment) for number, value in enumerate(values)]
+        kept |= {number: value for number, value, _ in made}
+        rows = spark.createDataFrame(made, "id BIGINT, a ARRAY<INT>, moment BIGINT")
+        run(spark, spec, place, rows, ledger)
+    assert {row.id: row.a for row in spark.read.format("hudi").load(place.table).collect()} == kept
+    path = local_path(place.table)
+    assert path is not None
+    seen = [row for batch in read_batches(path) for row in batch.to_pylist()]
+    assert {row["id"]: row["a"] for row in seen} == kept
+
+
+DECIMALS = [([Decimal("1.5"), None],), None]
+DECIMALS_TYPE = "id BIGINT, a ARRAY<STRUCT<x: ARRAY<DECIMAL(9, 1)>>>, moment BIGINT"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("kind", "operation", "index"),
+    [
+        (COW, "insert", None),
+        (MOR, "insert", None),
+        (COW, "upsert", "BUCKET"),
+        (MOR, "upsert", "BUCKET"),
+        (COW, "upsert", "SIMPLE"),
+    ],
+)
+def test_decimals_in_arrays_in_structs_in_arrays(
+    spark: SparkSession, place: Place, kind: str, operation: str, index: str | None
+) -> None:
+    buckets = 1 if index == "BUCKET" else None
+    spec = TableSpec("own", ("id",), (), "moment", kind, operation, buckets, index=index)
+    for number in range(3):
+        run(spark, spec, place, spark.createDataFrame([(number, DECIMALS, 1)], DECIMALS_TYPE))
+    rows = spark.read.format("hudi").load(place.table).collect()
+    assert [row.a for row in rows] == [DECIMALS] * 3
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("kind", "index"), [(MOR, "SIMPLE"), (COW, "GLOBAL_SIMPLE"), (COW, "RECORD_LEVEL_INDEX")]
+)
+def test_such_decimals_are_refused_where_hudi_merges_avro(
+    spark: SparkSession, place: Place, kind: str, index: str
+) -> None:
+    spec = TableSpec("own", ("id",), (), "moment", kind, "upsert", index=index)
+    batch = spark.createDataFrame([(1, DECIMALS, 1)], DECIMALS_TYPE)
+    with pytest.raises(StreamError, match=r"column a is of type [^;]*; make the decimal a double"):
+        run(spark, spec, place, batch)
+    assert not exists(spark, place.table)
+
+
+@pytest.fixture
+def lists_of_old(spark: SparkSession) -> Iterator[None]:
+    """Parquet's old lists, which cannot hold nulls: a record that no table can be given."""
+    jsc: Any = spark._jsc
+    conf = jsc.hadoopConfiguration()
+    name = "parquet.avro.write-old-list-structure"
+    before = conf.get(name)
+    conf.set(name, "true")
+    yield
+    conf.set(name, before)
+
+
+@pytest.mark.usefixtures("lists_of_old")
+def test_a_record_that_hudi_cannot_write_is_named(spark: SparkSession, place: Place) -> None:
+    spec = replace(UPSERT, table_type=MOR)
+    made = [(7, "Oslo", [1, None], 1), (8, "Oslo", [1], 1)]
+    rows = spark.createDataFrame(made, "id BIGINT, city STRING, a ARRAY<INT>, moment BIGINT")
+    text = refused(spark, spec, place, rows)
+    assert f"{place.table} cannot store the row with the key 7: " in text
+    assert "Array contains a null element" in text
+    assert "fix the row, or leave it out, and start again" in text

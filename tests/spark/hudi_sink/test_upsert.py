@@ -1,0 +1,272 @@
+"""Upserts as TableSpec sets them: one row a key, the newest by its own time, for both indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hudi import HudiTableBuilder
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from hudi_sink.rows import newest_rows
+from hudi_sink.service_schedule import tidy_options
+from hudi_sink.sink import BatchLedger
+from hudilab.generate import readings_table, sensor_readings, sensor_stream
+from hudilab.paths import Place, local_path, locate
+from hudilab.table import TableSpec
+from hudilab_lessons.timeline import instants
+from hudilab_spark.streams import drain
+
+SCHEMA = "reading_id bigint, sensor_id int, temperature decimal(6,2), measurement_time timestamp"
+Reading = tuple[int, int, str, int]
+
+
+def write(spark: SparkSession, spec: TableSpec, table: Path, rows: list[Reading]) -> None:
+    values = [
+        (number, sensor, Decimal(text), datetime(2026, 1, 1, 0, 0, second))
+        for number, sensor, text, second in rows
+    ]
+    writer = spark.createDataFrame(values, SCHEMA).write.format("hudi")
+    writer.options(**spec.write_options()).mode("append").save(str(table))
+
+
+def read(spark: SparkSession, table: Path) -> list[tuple[int, int, str]]:
+    rows = spark.read.format("hudi").load(str(table)).orderBy("sensor_id", "reading_id")
+    return [(row.reading_id, row.sensor_id, str(row.temperature)) for row in rows.collect()]
+
+
+def read_elsewhere(table: Path) -> list[tuple[int, int, str]]:
+    """The same by hudi-rs, which shares no code with Spark."""
+    batches = HudiTableBuilder.from_base_uri(str(table)).build().read()
+    rows = pa.Table.from_batches(batches).to_pylist()
+    found = [(row["reading_id"], row["sensor_id"], str(row["temperature"])) for row in rows]
+    return sorted(found, key=lambda row: (row[1], row[0]))
+
+
+@pytest.mark.parametrize(
+    ("table_type", "buckets"),
+    [
+        ("COPY_ON_WRITE", None),
+        ("MERGE_ON_READ", 2),
+        pytest.param("COPY_ON_WRITE", 2, marks=pytest.mark.deep),
+        pytest.param("MERGE_ON_READ", None, marks=pytest.mark.deep),
+    ],
+)
+def test_the_newest_reading_of_a_key_stays(
+    spark: SparkSession, tmp_path: Path, table_type: str, buckets: int | None
+) -> None:
+    spec = readings_table(table_type=table_type, operation="upsert", buckets=buckets)
+    table = tmp_path / "readings"
+    first = [(1, 10, "1.00", 5), (2, 10, "2.00", 5), (3, 11, "3.00", 5)]
+    write(spark, spec, table, [*first, (1, 10, "1.50", 7), (1, 10, "1.25", 6)])  # thrice in a batch
+    assert read(spark, table) == [(1, 10, "1.50"), (2, 10, "2.00"), (3, 11, "3.00")]
+    newer, late = (2, 10, "2.50", 9), (3, 11, "0.00", 1)
+    write(spark, spec, table, [newer, late, (4, 11, "4.00", 5)])
+    assert read(spark, table) == [
+        (1, 10, "1.50"),
+        (2, 10, "2.50"),
+        (3, 11, "3.00"),
+        (4, 11, "4.00"),
+    ]
+    assert read_elsewhere(table) == read(spark, table)
+    if buckets:
+        groups = {path.name.split("-")[0] for path in table.glob("sensor_id=*/*.parquet")}
+        assert groups <= {"00000000", "00000001"}
+
+
+# Batches of a stream: number, sensor, temperature, second, deleted.
+Change = tuple[int, int, str | None, int, bool]
+BATCHES: list[list[Change]] = [
+    [(n, 10 + n % 2, f"{n}.00", 5, False) for n in range(6)],
+    [
+        (0, 10, "0.30", 7, False),  # the newest of its batch is not the last one
+        (0, 10, "0.20", 6, False),
+        (0, 10, "0.10", 9, False),
+        (0, 10, "0.40", 8, False),
+        (1, 11, "1.10", 9, False),  # equal times: the last one
+        (1, 11, "1.20", 9, False),
+        (2, 10, "2.90", 4, False),  # all of them are late
+        (2, 10, "2.80", 3, False),
+        (3, 11, "3.10", 7, False),  # deleted, and not written again
+        (3, 11, None, 8, True),
+        (4, 10, None, 7, True),  # deleted, and written again
+        (4, 10, "4.10", 8, False),
+        (7, 11, "7.00", 6, False),  # a new key, twice
+        (7, 11, "7.10", 7, False),
+        (3, 10, "3.33", 5, False),  # a key is a key of its partition
+    ],
+]
+LEFT = [
+    (0, 10, "0.10"),
+    (2, 10, "2.00"),
+    (3, 10, "3.33"),
+    (4, 10, "4.10"),
+    (1, 11, "1.20"),
+    (5, 11, "5.00"),
+    (7, 11, "7.10"),
+]
+
+
+def stream(
+    spark: SparkSession, place: Place, batches: int, spec: TableSpec, extra: Mapping[str, str]
+) -> None:
+    """Write BATCHES, then single changes of key 5 up to so many batches."""
+    ledger = BatchLedger(spark, spec, place, {"batches": "a list"}, batches, extra=extra)
+
+    def write_batch(batch: DataFrame, number: int) -> None:
+        changes = BATCHES[number] if number < 2 else [(5, 11, "5.00", 5 + number, False)]
+        values = [
+            (key, sensor, text and Decimal(text), datetime(2026, 1, 1, 0, 0, second), deleted)
+            for key, sensor, text, second, deleted in changes
+        ]
+        schema = f"{SCHEMA}, _hoodie_is_deleted boolean"
+        rows = batch.sparkSession.createDataFrame(values, schema).coalesce(1)
+        ledger.write_batch(rows, number)
+
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    writer = source.writeStream.foreachBatch(write_batch)
+    query = writer.option("checkpointLocation", place.checkpoint).start()
+    drain(query, batches=batches, deadline=180)
+
+
+@pytest.mark.parametrize("combined", ["", "true"])
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_a_stream_keeps_one_row_of_each_key(
+    spark: SparkSession, tmp_path: Path, table_type: str, combined: str
+) -> None:
+    """The ledger's way and Hudi's leave the same rows, except where Hudi leaves it to chance."""
+    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    spec = readings_table(table_type=table_type, operation="upsert", buckets=2)
+    extra = {"hoodie.combine.before.upsert": combined} if combined else {}
+    stream(spark, place, 2, spec, extra)
+    table = local_path(place.table)
+    assert table is not None
+    found = read(spark, table)
+    chance = {(1, 11, "1.10"), (1, 11, "1.20")} if combined else set()
+    assert [row for row in found if row not in chance] == [row for row in LEFT if row not in chance]
+    assert len(found) == len(LEFT)
+    # hudi-rs counts what Spark counts, too: no duplicate is hidden in a log.
+    assert read_elsewhere(table) == found
+
+
+@pytest.mark.parametrize(
+    ("fields", "left"),
+    [
+        ({"merge_mode": "COMMIT_TIME_ORDERING"}, [(1, 10, "3.00", 1), (1, 11, "4.00", 1)]),
+        pytest.param(
+            *({"index": "GLOBAL_SIMPLE", "record_key": ("reading_id",)}, [(1, 10, "2.00", 9)]),
+            marks=pytest.mark.deep,
+        ),
+    ],
+)
+def test_the_newest_is_what_the_table_says(
+    spark: SparkSession, tmp_path: Path, fields: dict[str, Any], left: list[Reading]
+) -> None:
+    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    spec = readings_table(operation="upsert", **fields)
+    ledger = BatchLedger(spark, spec, place, {})
+    changes = [(1, 10, "1.00", 5), (1, 10, "2.00", 9), (1, 10, "3.00", 1), (1, 11, "4.00", 1)]
+
+    def write_batch(batch: DataFrame, number: int) -> None:
+        values = [
+            (*one[:2], Decimal(one[2]), datetime(2026, 1, 1, 0, 0, one[3])) for one in changes
+        ]
+        ledger.write_batch(batch.sparkSession.createDataFrame(values, SCHEMA).coalesce(1), number)
+
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    writer = source.writeStream.foreachBatch(write_batch)
+    query = writer.option("checkpointLocation", place.checkpoint).start()
+    drain(query, batches=2, deadline=180)
+    table = local_path(place.table)
+    assert table is not None
+    assert read(spark, table) == [one[:3] for one in left]
+
+
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_a_partition_goes_to_no_more_tasks_than_it_has_buckets(
+    spark: SparkSession, buckets: int
+) -> None:
+    """Hudi reads the timeline once for each partition of each task."""
+    spec = readings_table(operation="upsert", buckets=buckets)
+    one = sensor_readings(spark, 400, sensors=4, seed=1)
+    # As in a stream, nothing joins small tasks.
+    settings = {"spark.sql.shuffle.partitions": "16", "spark.sql.adaptive.enabled": "false"}
+    before = {key: str(spark.conf.get(key)) for key in settings}
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        left = newest_rows(one.unionByName(one), spec, by_arrival=False)
+        plan: Any = left._jdf.queryExecution()
+        assert str(plan.executedPlan()).count("Exchange") == 1
+        found = left.withColumn("task", F.spark_partition_id())
+        tasks = found.groupBy("sensor_id").agg(F.countDistinct("task").alias("tasks")).collect()
+        assert left.columns == one.columns
+        assert left.exceptAll(one).count() == one.exceptAll(left).count() == 0
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
+    # Two buckets can meet in one task.
+    assert max(row.tasks for row in tasks) == buckets
+
+
+@pytest.mark.deep
+def test_small_logs_are_not_compacted_at_each_tenth_batch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    spec = readings_table(table_type="MERGE_ON_READ", operation="upsert", buckets=1)
+    stream(spark, place, 11, spec, {})
+    table = local_path(place.table)
+    assert table is not None
+    actions = list(instants(spark, place.table)["action"])
+    assert actions.count("deltacommit") == 11
+    assert "commit" not in actions
+    assert read(spark, table) == LEFT
+
+
+@pytest.mark.deep
+def test_small_logs_are_compacted_up_to_a_bound(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    table = local_path(place.table)
+    assert table is not None
+    spec = readings_table(table_type="MERGE_ON_READ", operation="upsert", buckets=1)
+    rows = sensor_readings(spark, 60_000, sensors=2, seed=3)
+
+    def compacted(batch_id: int) -> int:
+        before = set(table.rglob("*.parquet"))
+        options = spec.write_options() | tidy_options(spec, batch_id, written=0)
+        rows.write.format("hudi").options(**options).mode("append").save(place.table)
+        return len(set(table.rglob("*.parquet")) - before)
+
+    compacted(0)
+    assert compacted(48) == 0
+    monkeypatch.setattr("hudi_sink.service_schedule.SMALL_COMPACTION", 1)
+    assert compacted(49) == 1, "the two slices have more than 1 MB to read and write"
+    assert compacted(199) == 2, "the two-hundredth batch has no bound"
+    monkeypatch.undo()
+    assert compacted(249) == 2
+    assert spark.read.format("hudi").load(place.table).count() == 60_000
+
+
+@pytest.mark.deep
+def test_large_logs_are_compacted_as_often_as_they_grow(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    spec = readings_table(table_type="MERGE_ON_READ", operation="upsert", buckets=1)
+    ledger = BatchLedger(spark, spec, place, {}, 20)
+    rows = sensor_stream(spark, rows_per_batch=5_000, rows=100_000, sensors=1, seed=3)
+    writer = rows.writeStream.foreachBatch(ledger.write_batch)
+    query = writer.option("checkpointLocation", place.checkpoint).start()
+    drain(query, batches=20, deadline=300)
+    found = list(instants(spark, place.table)["action"])
+    assert found.count("commit") == 2, "compactions at the tenth and twentieth batch"
+    assert spark.read.format("hudi").load(place.table).count() == 100_000

@@ -1,0 +1,45 @@
+"""The sensor job with the settings file of the Flink application that it re-implements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyarrow import parquet
+from pyspark.sql import SparkSession
+from running import start_program
+
+from hudilab.generate import sensor_readings
+
+FLINK = Path(__file__).parents[2] / "unit" / "samples" / "flink" / "hudi"
+
+
+def test_the_unchanged_file_fills_its_table(tmp_path: Path, spark: SparkSession) -> None:
+    """Its folder is all of HUDILAB_CONF: settings of Spark, Hudi and the log are the project's."""
+    log = tmp_path / "of the job.log"
+    program = start_program(
+        *("-m", "hudilab_jobs.sensor_readings", "--rows", "220", "--batches", "2"),
+        env={
+            "HUDILAB_CONF": str(FLINK),
+            "HUDILAB_HOME": str(tmp_path),
+            "HUDILAB_LOG_FILE": str(log),
+            "IS_LOCAL": "true",
+        },
+        cwd="/",
+    )
+    out, err = program.communicate(timeout=240)
+    assert program.returncode == 0, err
+    home = f"file://{tmp_path}/warehouse"
+    table = f"{home}/my_database/my_table"
+    notice, local, line = out.splitlines()
+    assert notice.startswith(f"{FLINK}/application_properties.json: not used: catalog.name (")
+    assert local == f"IS_LOCAL is true: warehouse.path is ignored, the warehouse is {home}"
+    assert line == f"hudilab: rows=220 commits=2 partitions=11 table={table}"
+    expected = sensor_readings(spark, 220, sensors=11, seed=42)
+    found = spark.read.format("hudi").load(table).select(expected.columns)
+    assert expected.exceptAll(found).count() == found.exceptAll(expected).count() == 0
+    file = next((tmp_path / "warehouse" / "my_database" / "my_table").rglob("*.parquet"))
+    # Of conf/hudi-defaults.conf; Hudi's own default is GZIP.
+    assert parquet.ParquetFile(file).metadata.row_group(0).column(0).compression == "SNAPPY"
+    told = log.read_text()
+    assert " WARN " in told  # as conf/log4j2.properties has it
+    assert "Fair Scheduler configuration file not found" not in told

@@ -1,0 +1,253 @@
+"""A folder of CSV files that another program wrote becomes a table, or is refused in words."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from refusals import refused
+from unit.hudilab.settings_files import group, load, write
+
+from hudi_sink.files import exists
+from hudilab.errors import ConfigError, StreamError, TableError
+from hudilab.settings import load_settings
+from hudilab_jobs.pipelines.preview import preview
+from hudilab_jobs.pipelines.running import Running, checked, find_group, table_of
+
+SCHEMA = "Station STRING, Day DATE, `Temp C` DOUBLE, seen TIMESTAMP"
+SELECT = "SELECT Station AS station, Day AS day, `Temp C` AS celsius, seen FROM source"
+ROWS = [
+    ("EWR", "2013-01-01", "-3.5", "2013-01-01T06:00:00Z"),
+    ("JFK, New York", "2013-01-01", "NA", "2013-01-01T06:00:00Z"),
+    ("EWR", "2013-01-02", "0.25", "2013-01-02T06:00:00Z"),
+]
+LEDGER = "BatchLedger without first_load=True"
+LATER = [("EWR", "2013-01-01", "-4", "2013-01-03T00:00:00Z"), ("", "2013-01-04", "1", ROWS[0][3])]
+
+
+class Own:
+    """Someone's folder, and a group that describes it."""
+
+    def __init__(self, spark: SparkSession, home: Path, **changes: str | None) -> None:
+        self.spark, self.home, self.folder = spark, home, home / "my data"
+        self.folder.mkdir()
+        named = {name.replace("_", "."): value for name, value in changes.items()}
+        properties = {
+            "source.format": "csv",
+            "source.path": str(self.folder),
+            "source.options": "header=true nullValue=NA",
+            "source.schema": SCHEMA,
+            "select": SELECT,
+            "table.name": "weather",
+            "record.key": "station, day",
+            "ordering": "seen",
+        } | named
+        self.file = write(
+            home / "conf",
+            [group(), group("pipeline.own", {key: one for key, one in properties.items() if one})],
+        )
+
+    def put(self, name: str, rows: Sequence[Sequence[str]]) -> None:
+        with (self.folder / name).open("w", newline="") as file:
+            csv.writer(file).writerows([("Station", "Day", "Temp C", "seen"), *rows])
+
+    def pipeline(self) -> Running:
+        settings = load(self.home / "conf", HUDILAB_HOME=str(self.home))
+        table = table_of(settings, find_group(settings, "own"))
+        return checked(self.spark, settings, "own", *table)
+
+    def check(self) -> list[str]:
+        return [line for text in preview(self.pipeline()) for line in text.splitlines()]
+
+    def run(self, *, first_load: bool = False) -> list[dict[str, Any]]:
+        """Write what is there; return what is said of each batch."""
+        lines = self.pipeline().write(None, as_json=True, first_load=first_load)
+        *batches, last = [json.loads(line) for line in lines]
+        assert last == {
+            "table": last["table"],
+            "rows": len(self.rows()),
+            "commits": last["commits"],
+        }
+        return batches
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        rows = self.spark.read.format("hudi").load(self.pipeline().place.table)
+        return sorted(
+            tuple(row) for row in rows.selectExpr("station", "string(day)", "celsius").collect()
+        )
+
+
+def test_files_become_a_table_and_later_ones_update_it(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = Own(spark, tmp_path, quarantine="true")
+    own.put("a.csv", ROWS)
+    shown = own.check()
+    assert shown[1] == "sample: 3 rows of a.csv, stored as"
+    assert any("JFK, New York" in line for line in shown)
+    assert shown[-1].endswith("; nothing was written")
+    assert not (tmp_path / "warehouse").exists()
+    (told,) = own.run()
+    assert told.pop("rows_per_second") > 0
+    assert told == {"batch": 0, "rows": 3, "set_aside": 0, "files_behind": 0}
+    first = [("EWR", "2013-01-01", -3.5), ("EWR", "2013-01-02", 0.25)]
+    assert own.rows() == [*first, ("JFK, New York", "2013-01-01", None)]
+    own.put("b.csv", LATER)
+    (told,) = own.run()
+    assert (told["batch"], told["rows"], told["set_aside"], told["files_behind"]) == (1, 2, 1, 0)
+    assert ("EWR", "2013-01-01", -4.0) in own.rows()
+    assert len(own.rows()) == 3  # of a key without a station there is no row
+    assert "batch 1: 1 row set aside in" in capsys.readouterr().err
+
+
+@pytest.mark.deep
+def test_the_stream_continues_from_a_first_load(spark: SparkSession, tmp_path: Path) -> None:
+    own = Own(spark, tmp_path)
+    own.put("a.csv", [*ROWS, ("EWR", *LATER[0][1:])])
+    table = own.pipeline().place.table
+    twice = f"1 key of the first load of {table} occurs more than once: station=EWR, day=2013-01-01"
+    with pytest.raises(StreamError, match=re.escape(f"{twice}; add columns to the record key, or")):
+        own.run(first_load=True)
+    own.put("a.csv", ROWS)
+    (told,) = own.run(first_load=True)
+    assert (told["batch"], told["files_behind"]) == (0, 0)
+    own.put("b.csv", LATER[:1])
+    (told,) = own.run()
+    assert (told["batch"], told["files_behind"]) == (1, 0)
+    first = [("EWR", "2013-01-01", -4.0), ("EWR", "2013-01-02", 0.25)]
+    assert own.rows() == [*first, ("JFK, New York", "2013-01-01", None)]
+    remedy = "; start the stream itself, which continues from there: hudilab stream NAME, or "
+    with refused(StreamError, table, "has had its first load", remedy=f"{remedy}{LEDGER}"):
+        own.run(first_load=True)
+
+
+@pytest.mark.deep
+def test_the_changes_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    """A table that plain Spark writes, without the lab."""
+    cities = tmp_path / "cities"
+    visit = "city AS station, DATE '2013-01-01' AS day, degrees AS celsius, commit_time AS seen"
+    csv_only = {"source_schema": None, "source_options": None}
+    own = Own(
+        spark,
+        tmp_path,
+        source_format="hudi",
+        source_path=str(cities),
+        select=f"SELECT {visit} FROM source",
+        **csv_only,
+    )
+    remedy = "; name another folder"
+    refusal(own, f"there is no Hudi table in file://{cities}", remedy=remedy, key="source.path")
+    options = {
+        "hoodie.table.name": "cities",
+        "hoodie.datasource.write.recordkey.field": "city",
+        "hoodie.table.ordering.fields": "degrees",
+    }
+
+    def commit(*rows: tuple[str, float]) -> None:
+        made = spark.createDataFrame(rows, "city STRING, degrees DOUBLE")
+        made.write.format("hudi").options(**options).mode("append").save(str(cities))
+
+    commit(("Bergen", 8.0), ("Oslo", -3.5))
+    assert own.check()[0] == f"source: table of 1 commit, file://{cities}"
+    (told,) = own.run()
+    assert (told["rows"], told["commits_behind"]) == (2, 0)
+    commit(("Oslo", 1.5))
+    (told,) = own.run()
+    assert (told["batch"], told["rows"], told["commits_behind"]) == (1, 1, 0)
+    assert own.rows() == [("Bergen", "2013-01-01", 8.0), ("Oslo", "2013-01-01", 1.5)]
+
+
+def refusal(own: Own, *failed: str, remedy: str, key: str) -> None:
+    where = (str(own.file), "group 'pipeline.own'", f"key {key!r}")
+    with refused(ConfigError, *where, *failed, remedy=remedy):
+        own.check()
+    assert not exists(own.spark, f"file://{own.home}/warehouse")
+
+
+def test_a_folder_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
+    own = Own(spark, tmp_path)
+    own.folder.rmdir()
+    remedy = "; create it, or name another"
+    refusal(own, f"there is no folder file://{own.folder}", remedy=remedy, key="source.path")
+
+
+def test_a_schema_that_is_missing_is_read_and_shown(spark: SparkSession, tmp_path: Path) -> None:
+    own = Own(spark, tmp_path, source_schema=None)
+    refusal(own, "has no file", remedy='"source.schema": "id BIGINT, ..."', key="source.schema")
+    own.put("a.csv", ROWS)
+    schema = "Station STRING,Day DATE,`Temp C` DOUBLE,seen TIMESTAMP"
+    refusal(own, "(a.csv)", remedy=f'; add "source.schema": "{schema}"', key="source.schema")
+
+
+def test_a_file_that_does_not_fit_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    own = Own(spark, tmp_path)
+    own.put("a.csv", ROWS)
+    own.put("b.csv", [("EWR", "today", "warm", "now")])
+    os.utime(own.folder / "a.csv", (1, 1))
+    remedy = "; fix the key, source.schema, source.options or the file"
+    refusal(own, "b.csv", "cannot be read as csv", remedy=remedy, key="source.format")
+    with pytest.raises(StreamError, match="resumes from its checkpoint"):
+        own.run()
+
+
+def test_a_query_that_fails(spark: SparkSession, tmp_path: Path) -> None:
+    own = Own(spark, tmp_path, select="SELECT nothing FROM source")
+    own.put("a.csv", ROWS)
+    remedy = "; fix the query; it reads the view source"
+    refusal(own, "nothing", remedy=remedy, key="select")
+
+
+def test_a_key_that_the_files_lack(spark: SparkSession, tmp_path: Path) -> None:
+    own = Own(spark, tmp_path, record_key="station, hour")
+    own.put("a.csv", ROWS)
+    remedy = "; correct the batch or the TableSpec, and start again"
+    with refused(TableError, "record_key names hour", remedy=remedy):
+        own.check()
+
+
+def test_rows_that_the_table_refuses_are_counted(spark: SparkSession, tmp_path: Path) -> None:
+    own = Own(spark, tmp_path, record_key="station")
+    own.put("a.csv", [*ROWS, ("NA", *ROWS[0][1:])])
+    assert (
+        "1 row of the sample would be refused: the record key (station) is null or empty"
+        in "\n".join(own.check())
+    )
+
+
+@pytest.mark.deep
+def test_the_command(spark: SparkSession, tmp_path: Path) -> None:
+    own = Own(spark, tmp_path)
+    own.put("a.csv", ROWS)
+    conf = load_settings().conf_dir
+    for file in ("spark-defaults.conf", "hudi-defaults.conf", "local/spark-defaults.conf"):
+        (tmp_path / "conf" / file).parent.mkdir(exist_ok=True)
+        shutil.copy(conf / file, tmp_path / "conf" / file)
+    env = {"HUDILAB_HOME": str(tmp_path), "HUDILAB_CONF": str(tmp_path / "conf")}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "hudilab_jobs.stream", *words],
+            env=os.environ | env,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+
+    missing = run("other")
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert "there is no group 'pipeline.other'" in missing.stderr
+    for _ in range(2):
+        done = run("own", "--available-now")
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert "hudilab: rows=3 commits=1 table=file://" in done.stdout

@@ -1,0 +1,94 @@
+"""The JVM ends in the middle of a stream: what the program is told, and that nothing is lost."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from running import start_program
+
+TESTS = Path(__file__).resolve().parents[2]
+
+PROGRAM = """
+import os, signal, sys
+from spark.programs.driver import spec
+from hudi_sink import BatchLedger
+from hudilab import load_settings
+from hudilab_spark import drain, open_session
+from hudilab.errors import SessionError, StreamError
+from hudilab.generate import sensor_readings, sensor_stream
+from hudilab_spark.warehouse import prepare
+from hudilab_spark.streams import run_until_end
+
+end, wait = sys.argv[1:]
+settings = load_settings()
+place = prepare(settings)
+spark = open_session(settings)
+ledger = BatchLedger(spark, spec("bulk_insert"), place, {"seed": 1})
+
+def write(batch, number):
+    ledger.write_batch(batch, number)
+    if end == "memory" and number == 1:
+        # Two gigabytes in one task: more than the heap has.
+        batch.sparkSession.range(1).selectExpr("repeat('x', int(id + 2000000000)) x").collect()
+    if end == "signal" and number == 1:
+        pid = spark._jvm.java.lang.ProcessHandle.current().pid()
+        os.kill(pid, signal.SIGKILL)
+
+readings = sensor_stream(spark, rows_per_batch=10, sensors=2, seed=1, rows=40)
+query = readings.writeStream.foreachBatch(write).option("checkpointLocation", place.checkpoint)
+query = query.start()
+try:
+    if wait == "drain":
+        drain(query, batches=4, deadline=120)
+    else:
+        run_until_end([query])
+except StreamError as error:
+    print("StreamError:", error)
+    try:
+        open_session(settings)
+    except SessionError as error:
+        print("SessionError:", error)
+    sys.exit()
+rows = sensor_readings(spark, 40, sensors=2, seed=1)
+table = spark.read.format("hudi").load(place.table).select(rows.columns)
+print("different rows:", rows.exceptAll(table).count() + table.exceptAll(rows).count())
+"""
+
+
+def run(home: Path, end: str, wait: str) -> str:
+    log = home / "logs" / "program.log"  # else the one of this process's session
+    log.parent.mkdir(exist_ok=True)
+    env = {"HUDILAB_HOME": str(home), "HUDILAB_LOG_FILE": str(log), "PYTHONPATH": str(TESTS)}
+    program = start_program("-c", PROGRAM, end, wait, env=env)
+    out, err = program.communicate(timeout=180)
+    assert program.returncode == 0, err[-3000:]
+    return out
+
+
+@pytest.mark.parametrize(
+    ("end", "wait", "how"),
+    [
+        pytest.param("memory", "drain", "Java ran out of memory", marks=pytest.mark.deep),
+        pytest.param(
+            "signal",
+            "run_until_end",
+            "Java was killed, as happens if no memory is left",
+            marks=pytest.mark.deep,
+        ),
+    ],
+)
+def test_a_stream_says_how_java_ended(tmp_path: Path, end: str, wait: str, how: str) -> None:
+    told = run(tmp_path, end, wait).splitlines()
+    remedy = "raise" if end == "memory" else "free memory or lower"
+    log = re.escape(f"{tmp_path}/logs/program.log")
+    settings = r"\S+/conf/local/spark-defaults\.conf"
+    reason = (
+        f"{how}, see the log {log}; {remedy} spark.driver.memory in {settings}, or use smaller "
+        "batches, and restart the kernel or the job"
+    )
+    ended = f"StreamError: the stream ended: {reason}: the stream resumes from its checkpoint"
+    assert re.fullmatch(ended, told[0])
+    assert re.fullmatch(f"SessionError: this kernel has no Spark any more: {reason}", told[1])
+    assert run(tmp_path, "none", "drain") == "different rows: 0\n"

@@ -1,0 +1,52 @@
+"""What the tests of `inspect` share."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.handmade import HandMade
+
+from hudi_inspect import Inspection, inspect
+from hudilab.errors import InspectError
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+A, B = "aaaaaaaa-0000-0000-0000-000000000000-0", "bbbbbbbb-0000-0000-0000-000000000000-0"
+
+
+def look(table: HandMade, **options: Any) -> Inspection:
+    return inspect(str(table.root), now=NOW, **options)
+
+
+def refusal(table: HandMade | Path | str, **options: Any) -> str:
+    place = str(table.root if isinstance(table, HandMade) else table)
+    with pytest.raises(InspectError) as caught:
+        inspect(place, now=NOW, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def mor(tmp_path: Path, version: int = 9) -> HandMade:
+    return HandMade(tmp_path / "mor", version=version, table__type="MERGE_ON_READ")
+
+
+def line(found: Inspection, check: str) -> str:
+    return next(one.line() for one in found.report.health if one.check == check)
+
+
+def write(table: HandMade, *queries: str) -> None:
+    for i, query in enumerate(queries):
+        extra = {"hudilab.query_id": query, "hudilab.batch_id": str(i)}
+        table.commit(10 + i, 10 + i, {A: 5}, extra=extra)
+
+
+def archive_a_commit(table: HandMade) -> None:
+    """Archive a commit that wrote four rows into a file of B, which is there."""
+    path = table.base(1, B)
+    stat = {"fileId": B, "path": path, "numWrites": 4} | dict.fromkeys(
+        ("numUpdateWrites", "numDeletes", "numInserts", "totalWriteBytes"), 0
+    )
+    record = {"partitionToWriteStats": {"sensor_id=10": [stat]}, "operationType": "INSERT"}
+    table.archive((1, 2, "commit", record))

@@ -1,0 +1,136 @@
+"""The command `hudilab inspect`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from unit.handmade import HandMade, at
+from unit.hudi_inspect.tables import A, look, write
+
+from hudilab_cli import cli
+
+
+def hudilab(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["hudilab", "inspect", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    return int(caught.value.code or 0)
+
+
+def test_check_is_an_exit_code(
+    table: HandMade, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(table, "a", "b")
+    assert hudilab(monkeypatch, str(table.root), "--check") == 0
+    assert [text[:4] for text in capsys.readouterr().out.splitlines()] == ["ok  "] * 7
+    write(table, "a", "b", "a")
+    assert hudilab(monkeypatch, str(table.root), "--check") == 1
+    assert capsys.readouterr().out.count("FAIL two writers") == 1
+    assert hudilab(monkeypatch, str(table.root)) == 0
+    assert "FAIL two writers" in capsys.readouterr().out
+
+
+def test_a_refusal_is_one_line_and_exit_code_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert hudilab(monkeypatch, str(tmp_path / "none")) == 1
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
+    assert shown.err.startswith(f"hudilab: {tmp_path}/none does not exist; ")
+
+
+def test_json_has_the_partition_and_the_instant_that_were_asked_for(
+    table: HandMade, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table.commit(10, 12, {A: 5})
+    place = str(table.root)
+    assert hudilab(monkeypatch, place, "--json", "--partition", "sensor_id=10") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert list(answer) == [
+        "table",
+        "instants",
+        "pending",
+        "writers",
+        "reach",
+        "health",
+        "partition",
+        "notes",
+    ]
+    assert answer["partition"]["slices"][0]["group"] == A
+    assert hudilab(monkeypatch, place, "--instant", at(10)) == 0
+    assert json.loads(capsys.readouterr().out)["commit"]["operationType"] == "INSERT"
+
+
+def test_html_goes_anywhere_but_into_the_table(
+    table: HandMade, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table.commit(10, 12, {A: 5})
+    place, ends = str(table.root), "hudilab inspect TABLE --html FILE"
+    inside, nowhere = table.root / "page.html", table.root.parent / "none" / "page.html"
+    assert hudilab(monkeypatch, place, "--html", str(inside)) == 1
+    assert capsys.readouterr().err == (
+        f"hudilab: --html {inside} is inside the table's folder; choose a file outside it: {ends}\n"
+    )
+    assert hudilab(monkeypatch, place, "--html", str(nowhere)) == 1
+    assert capsys.readouterr().err == (
+        f"hudilab: cannot write {nowhere}: No such file or directory; choose another file: {ends}\n"
+    )
+    page = table.root.parent / "page.html"
+    assert hudilab(monkeypatch, place, "--html", str(page)) == 0
+    assert page.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_the_command_loads_neither_a_jvm_nor_pandas(table: HandMade) -> None:
+    table.commit(10, 12, {A: 5})
+    script = (
+        "import sys; sys.argv = ['hudilab', 'inspect', sys.argv[1]]\n"
+        "from hudilab_cli.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'pandas', 'numpy', 'pyspark', 'py4j', 'pyarrow', 'hudi', 'boto3', 'matplotlib'}\n"
+        "print(sorted(heavy & sys.modules.keys()))\n"
+    )
+    command = [sys.executable, "-c", script, str(table.root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_text(
+    table: HandMade, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(table, "a")
+    shutil.rmtree(table.root / "sensor_id=10")
+    table.base(10, A)
+    assert hudilab(monkeypatch, str(table.root)) == 0
+    lines = [text.rstrip() for text in capsys.readouterr().out.splitlines()]
+    assert lines[:12] == [
+        "table           readings, COPY_ON_WRITE, version 9",
+        f"location        file://{table.root}",
+        "key             sensor_id, reading_id; for duplicate keys, the last write wins",
+        "partitioned by  sensor_id",
+        "index           not recorded in the table; metadata table: off",
+        "services        no archive",
+        "rows            5",
+        "size            100 B in 1 file, 1 file group",
+        "reach           time travel back to 2026-01-01T00:00:10.000Z, "
+        "incremental from 2026-01-01T00:00:10.000Z",
+        "written by      stream a, last batch 0 at 2026-01-01T00:00:10.000Z",
+        "",
+        "Instants, newest first (1 of 1)",
+    ]
+
+
+def test_a_narrow_terminal_shows_whole_columns(table: HandMade) -> None:
+    from hudi_inspect.text import text
+
+    table.commit(10, 12, {A: 5_000_000})
+    for partition in ("", "sensor_id=10"):
+        shown = text(look(table, partition=partition), width=80, color=False)
+        assert max(len(row) for row in shown.splitlines() if "file://" not in row) <= 80
+        assert f"{at(10)}  commit" in shown or f"{at(10)} commit" in shown
+        assert "5,000,000" in shown

@@ -1,0 +1,160 @@
+"""Each line of health says what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from unit.handmade import HandMade, at
+from unit.hudi_inspect.tables import NOW, A, B, line, look, mor, write
+
+from hudi_inspect import Inspection
+
+
+def test_small_files(table: HandMade) -> None:
+    table.commit(10, 12, {f"{i:08x}-x": 1 for i in range(100)}, size=1)
+    assert line(look(table), "small files").startswith("ok ")
+    table.commit(20, 22, {"one-more": 1}, size=1)
+    assert line(look(table), "small files") == (
+        "FAIL small files    101 base files under 100 MiB, 100 fewer if merged (fails at 100); "
+        "CALL run_clustering(table => 'readings')"
+    )
+
+
+def test_small_files_of_a_bucketed_table(table: HandMade) -> None:
+    table.commit(10, 12, {f"{i:08}-x": 1 for i in range(101)}, size=1)
+    assert look(table).report.table.index == "BUCKET"
+    assert line(look(table), "small files").endswith(
+        "; lower hoodie.bucket.index.num.buckets and rewrite the table with "
+        "hoodie.datasource.write.operation=insert_overwrite_table"
+    )
+
+
+@pytest.mark.parametrize("group", ["12345678-0000-0000-0000-000000000000-0", "00010000-x", "a-0"])
+def test_a_random_id_that_begins_with_digits_is_no_bucket(table: HandMade, group: str) -> None:
+    table.commit(10, 12, {group: 1})
+    assert look(table).report.table.index is None
+    table.commit(20, 22, {f"{i:x}-{group}": 1 for i in range(101)}, size=1)
+    assert "run_clustering" in line(look(table), "small files")
+
+
+@pytest.mark.parametrize(("source", "index"), [({"buckets": 4}, "BUCKET"), ({"topic": "x"}, None)])
+def test_the_labs_stamp_knows_the_index(
+    table: HandMade, source: dict[str, object], index: str | None
+) -> None:
+    stamp = {"hudilab.source": json.dumps(source)}
+    table.commit(10, 12, {"00000003-0000-0000-0000-000000000000-0": 1}, extra=stamp)
+    table.commit(20, 22, {A: 1})  # another program's, without a stamp
+    assert look(table).report.table.index == index
+
+
+def test_compaction_is_behind(tmp_path: Path) -> None:
+    table = mor(tmp_path)
+    table.commit(10, 12, {A: 5}, action="deltacommit")
+    for i in range(10):
+        table.commit(20 + i, 20 + i, {A: 1}, action="deltacommit", logs=True)
+    assert line(look(table), "compaction").startswith("FAIL")
+    assert line(look(table), "compaction") == (
+        "FAIL compaction     11 delta commits since the last compaction, logs are 10.0 times the "
+        "size of the base files; CALL run_compaction(op => 'scheduleAndExecute', "
+        "table => 'readings', options => 'hoodie.compact.inline.max.delta.commits=1')"
+    )
+    table.commit(40, 41, {A: 6}, started="compaction", operation="COMPACT")
+    assert line(look(table), "compaction") == (
+        "ok   compaction     0 delta commits since the last compaction, logs are 0.0 times the "
+        "size of the base files"
+    )
+
+
+def test_a_dead_writer(table: HandMade) -> None:
+    table.commit(10, 12, {A: 5})
+    table.commit(20, None, {B: 5})
+    alive = (
+        "ok   dead writer    1 pending write, still active",
+        f"FAIL dead writer    1 stuck write, oldest: commit {at(20)} (INFLIGHT), pending since "
+        "2026-01-01T00:00:20.000Z; restart its writer, and the next write rolls it back; if "
+        "hoodie.clean.failed.writes.policy=LAZY, run a clean instead: "
+        "CALL run_clean(table => 'readings')",
+    )
+    files = [*table.timeline.iterdir(), *table.root.glob("sensor_id=10/*")]
+
+    def age(seconds: float) -> Inspection:
+        for file in files:
+            os.utime(file, (NOW.timestamp() - seconds,) * 2)
+        return look(table)
+
+    assert line(age(599), "dead writer") == alive[0]
+    assert line(age(601), "dead writer") == alive[1]
+    assert line(look(table, stuck_after=602), "dead writer") == alive[0]
+    # It still writes a file, or its heartbeat.
+    beat = table.meta / ".heartbeat" / at(20)
+    beat.parent.mkdir()
+    beat.touch()
+    os.utime(beat, (NOW.timestamp() - 10,) * 2)
+    assert line(look(table), "dead writer") == alive[0]
+    beat.unlink()
+    os.utime(table.root / "sensor_id=10" / f"{B}_0-1-1_{at(20)}.parquet", (NOW.timestamp(),) * 2)
+    assert line(look(table), "dead writer") == alive[0]
+
+
+def test_a_service_that_waits(tmp_path: Path) -> None:
+    table = mor(tmp_path)
+    table.commit(10, 12, {A: 5}, action="deltacommit")
+    table.compaction(20, A)
+    for file in table.timeline.iterdir():
+        os.utime(file, (NOW.timestamp() - 601,) * 2)
+    assert line(look(table), "services") == (
+        "FAIL services       stuck: 1 compaction, oldest pending since "
+        "2026-01-01T00:00:20.000Z; CALL run_compaction(op => 'execute', table => 'readings')"
+    )
+    assert line(look(table, stuck_after=700), "services") == (
+        "ok   services       1 pending table service, not stuck"
+    )
+
+
+def test_no_cleaner(table: HandMade) -> None:
+    for i in range(42):
+        table.commit(10 + i, 10 + i, {A: 5})
+    assert line(look(table), "cleaner") == (
+        "ok   cleaner        41 superseded slices (4.0 KiB), the oldest superseded 40 commits ago"
+    )
+    table.commit(60, 61, {A: 5})
+    assert line(look(table), "cleaner") == (
+        "FAIL cleaner        42 superseded slices (4.1 KiB), the oldest superseded 41 commits "
+        "ago; CALL run_clean(table => 'readings', options => 'hoodie.clean.max.commits=1'), and "
+        "set hoodie.clean.automatic=true in the writer"
+    )
+
+
+def test_no_archive(table: HandMade) -> None:
+    for i in range(100):
+        table.commit(10 + i, 10 + i)
+    assert line(look(table), "archive").startswith("ok ")
+    table.commit(200, 201)
+    assert line(look(table), "archive") == (
+        "FAIL archive        101 completed instants on the active timeline; CALL archive_commits("
+        "table => 'readings'), and set hoodie.archive.automatic=true in the writer"
+    )
+
+
+def test_two_writers_without_a_lock(table: HandMade) -> None:
+    write(table, "a", "b", "a")
+    assert line(look(table), "two writers") == (
+        "FAIL two writers    2 streams alternate commits, apparently without a lock (no "
+        ".hoodie/.heartbeat); set "
+        "hoodie.write.concurrency.mode=optimistic_concurrency_control and a "
+        "hoodie.write.lock.provider in each writer; in the lab: BatchLedger(..., shared=True)"
+    )
+    (table.meta / ".heartbeat").mkdir()
+    assert line(look(table), "two writers") == (
+        "ok   two writers    2 streams wrote to the table, with a lock"
+    )
+
+
+def test_one_writer_after_the_other_needs_no_lock(table: HandMade) -> None:
+    write(table, "a", "a", "b", "b")
+    assert line(look(table), "two writers") == (
+        "ok   two writers    2 streams wrote to the table, one after the other"
+    )

@@ -1,0 +1,93 @@
+"""Archived instants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import parquet
+from unit.handmade import HandMade, at
+from unit.hudi_inspect.tables import A, B, archive_a_commit, look, refusal
+
+from hudi_inspect.history import History
+from hudi_inspect.store import open_store
+from hudi_inspect.timeline import parse_commit, parse_content
+
+
+def test_archived_instants_and_the_rows_of_their_files(table: HandMade) -> None:
+    archive_a_commit(table)
+    table.commit(10, 12, {A: 5})
+    plain, archived = look(table), look(table, archived=True)
+    assert (plain.report.table.rows, archived.report.table.rows) == (9, 9)
+    assert [one.archived for one in plain.report.instants] == [False]
+    assert [
+        (one.archived, one.completed, one.operation, one.rows_written)
+        for one in archived.report.instants
+    ] == [
+        (False, "2026-01-01T00:00:12.000Z", "INSERT", 5),
+        (True, "2026-01-01T00:00:02.000Z", "INSERT", 4),
+    ]
+    assert plain.report.reach.oldest_time_travel == "2026-01-01T00:00:01.000Z"
+    assert archived.content(at(1))["commit"]["operationType"] == "INSERT"
+    assert f'"t":"{at(1)}"' in plain.to_html()
+    assert "services        archive\n" in str(plain)
+
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "hudi"  # as Hudi 1.2 wrote them
+
+
+def test_hudis_clean_plan_and_archive_are_understood() -> None:
+    clean = parse_content((SAMPLES / "v9.clean").read_bytes(), "clean")
+    assert clean["earliestCommitToRetain"] == "20261122090107744"
+    plan = parse_content((SAMPLES / "v9.compaction.requested").read_bytes(), "plan")
+    assert {one["partitionPath"] for one in plan["operations"]} == {
+        f"sensor_id={sensor}" for sensor in (10, 11, 12)
+    }
+    archive = History(open_store(str(SAMPLES)), "history", True)
+    events = archive.events()
+    assert [one.action for one in events] == ["commit"] * 10
+    found = archive.contents([one.time for one in events])
+    rows = [sum(s.writes for s in parse_commit(found[one.time]).stats) for one in events]
+    assert rows == [100] * 10
+
+
+def test_a_damaged_archive(table: HandMade) -> None:
+    history = table.archive((1, 2, "commit", None))
+    file = next(history.glob("*.parquet"))
+    file.write_bytes(b"PAR1")
+    assert refusal(table, archived=True) == (
+        f"the archived timeline's file file://{file} is damaged; do not delete it; restore it from "
+        "a backup if it is damaged, then try again: hudilab inspect TABLE"
+    )
+    (history / "manifest_1").write_text("{")
+    assert refusal(table, archived=True) == (
+        f"the archived timeline file://{history} is damaged: its manifest cannot be read; "
+        "restore the folder from a backup, then try again: hudilab inspect TABLE"
+    )
+
+
+def test_an_archive_of_version_6_is_not_read_and_the_report_says_so(tmp_path: Path) -> None:
+    table = HandMade(tmp_path / "t", version=6, archivelog__folder="history")
+    table.commit(10, 12, {A: 5})
+    assert look(table, archived=True).report.notes == ()
+    assert "services        no archive\n" in str(look(table))
+    table.archive((1, 2, "commit", None))
+    file = table.root / table.base(1, B)  # an archived instant wrote it
+    parquet.write_table(pa.table({"a": [1, 2, 3, 4]}), file)
+    found = look(table)
+    assert (found.report.table.rows, found.report.table.files) == (9, 2)
+    assert found.report.reach.oldest_time_travel == "2026-01-01T00:00:10.000Z"
+    note = (
+        "the archive .hoodie/history is not read, because the table has version 6: its instants "
+        "are missing here, and queries may reach further back; list its commits with "
+        "CALL show_archived_commits(table => 'readings')"
+    )
+    assert found.report.as_dict()["notes"] == [note]
+    assert "services        archive not read\n" in str(found)
+    assert note in " ".join(str(found).split())
+    assert note.replace("'", "&#x27;").replace(">", "&gt;") in found.to_html()
+    assert refusal(table, archived=True) == (
+        f"cannot read the archived timeline file://{table.meta}/history: inspect reads archives "
+        "from table version 8 on, this is version 6; omit --archived, or let Hudi list them: "
+        "CALL show_archived_commits(table => 'readings')"
+    )

@@ -1,0 +1,37 @@
+"""The page, also in a notebook."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from unit.handmade import HandMade
+from unit.hudi_inspect.tables import A, look
+
+
+def test_a_notebook_shows_the_page_and_nothing_beside_it(table: HandMade) -> None:
+    source = f"from hudi_inspect import inspect\ninspect({str(table.root)!r})"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    NotebookClient(notebook, kernel_name="python3", timeout=60).execute()
+    (output,) = notebook.cells[0].outputs
+    assert sorted(output.data) == ["text/html", "text/plain"]
+    assert output.data["text/html"].startswith("<iframe srcdoc=")
+    assert output.data["text/plain"].startswith("table ")
+
+
+def test_the_page_needs_no_network_and_no_text_breaks_it(tmp_path: Path) -> None:
+    table = HandMade(tmp_path / "</script><b>{{data}}")
+    table.commit(10, 12, {A: 5}, extra={"note": "</script><script>alert(1)</script><!-- {{name}}"})
+    page = look(table).to_html()
+    assert page.count("<script") == page.count("</script>") == 2
+    assert not re.search(
+        r"""(?:src|href)=|url\((?!#)|@import|https?://(?!www\.w3\.org/2000/svg)""", page
+    )
+    data = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
+    assert data is not None
+    events = json.loads(data[1])["events"]
+    assert events[0]["m"]["note"] == "</script><script>alert(1)</script><!-- {{name}}"
+    assert look(table)._repr_html_().startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')

@@ -1,0 +1,71 @@
+"""What is no table, or a table that cannot be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from unit.handmade import HandMade
+from unit.hudi_inspect.tables import refusal
+
+
+def test_no_table(tmp_path: Path) -> None:
+    ends = "give the folder that contains .hoodie: hudilab inspect TABLE"
+    assert refusal(tmp_path) == (
+        f"file://{tmp_path} is not a Hudi table: it has no .hoodie/hoodie.properties; {ends}"
+    )
+    assert refusal(tmp_path / "none") == (
+        f"{tmp_path}/none does not exist; give the table's folder: hudilab inspect TABLE"
+    )
+    (tmp_path / "file").write_text("")
+    assert refusal(tmp_path / "file") == (
+        f"{tmp_path}/file is a file; give the table's folder: hudilab inspect TABLE"
+    )
+    assert refusal("gs://bucket/table") == (
+        "cannot read gs:// URIs; give a path, or a file://, s3:// or s3a:// URI: "
+        "hudilab inspect TABLE"
+    )
+    assert refusal("s3://") == "s3:// has no bucket name; write it as s3://BUCKET/PATH/TO/TABLE"
+
+
+def test_a_parent_of_tables(tmp_path: Path) -> None:
+    for name in ("lab/b", "lab/a", "deep/er/still/c"):
+        HandMade(tmp_path / name)
+    assert refusal(tmp_path) == (
+        f"file://{tmp_path} is not a table but contains 2: {tmp_path}/lab/a, {tmp_path}/lab/b; "
+        f"choose one: hudilab inspect '{tmp_path}/lab/a'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "is empty"),
+        ("hoodie.table.name=x\n", "lacks hoodie.table.type, hoodie.table.version"),
+        ("\x00\x01", "lacks hoodie.table.name, hoodie.table.type, hoodie.table.version"),
+        (
+            "hoodie.table.name=x\nhoodie.table.type=COPY_ON_WRITE\nhoodie.table.version=new\n",
+            "lacks a valid version",
+        ),
+    ],
+)
+def test_damaged_properties(table: HandMade, text: str, what: str) -> None:
+    file = table.meta / "hoodie.properties"
+    file.write_text(text)
+    assert refusal(table) == (
+        f"file://{file} {what}; compare it with its backup, if there is one (ls -l '{file}.backup')"
+        f", and restore it from there: cp '{file}.backup' '{file}'"
+    )
+
+
+def test_another_version(tmp_path: Path) -> None:
+    newer = HandMade(tmp_path / "newer", version=10)
+    assert refusal(newer) == (
+        f"file://{newer.root} has table version 10, but inspect supports no version newer than 9; "
+        "use the Hudi release that wrote it: CALL show_timeline(table => 'NAME')"
+    )
+    older = HandMade(tmp_path / "older", version=5)
+    assert refusal(older) == (
+        f"file://{older.root} has table version 5, but inspect supports no version older than 6; "
+        "upgrade the table: CALL upgrade_table(table => 'NAME', to_version => 'SIX')"
+    )

@@ -1,0 +1,69 @@
+"""The number of rows, from commits, footers or hudi-rs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from unit.handmade import HandMade
+from unit.hudi_inspect.tables import A, B, look, refusal
+
+from hudi_inspect.parquet import FOOTER
+from hudi_inspect.rows import count_snapshot
+from hudi_inspect.store import DiskStore
+from hudilab.errors import InspectError
+
+
+def test_a_log_of_changes_does_not_hide_the_rows(table: HandMade) -> None:
+    table.commit(10, 12, {A: 5})
+    log = table.root / table.log(10, A)
+    log.rename(f"{log}.cdc")
+    report = look(table).report
+    assert (report.table.rows, report.table.files) == (5, 2)
+
+
+def test_a_data_file_whose_rows_nobody_tells(table: HandMade) -> None:
+    table.commit(10, 12, {A: 5})
+    path = table.base(1, B)  # older than the timeline, so committed, and no commit says its rows
+    assert refusal(table) == (
+        f"the data file file://{table.root}/{path} is not a whole Parquet file; look at it first "
+        f"(ls -l '{table.root}/{path}'), then restore it from a backup, or return to a savepoint, "
+        "which removes all later commits: "
+        "CALL rollback_to_savepoint(table => 'NAME', instant_time => 'T')"
+    )
+
+
+def test_an_encrypted_footer_is_not_a_damaged_one(table: HandMade) -> None:
+    table.commit(10, 12, {A: 5})
+    (table.root / table.base(1, B)).write_bytes(b"PARE" + bytes(99) + b"PARE")
+    assert (look(table).report.table.files, look(table).report.table.rows) == (2, None)
+
+
+def test_rows_that_only_a_footer_has(table: HandMade) -> None:
+    table.commit(10, 12, {A: 5})
+    for group, columns in ((B, 3), ("c" + B[1:], 4000)):  # a small footer, and one of many reads
+        file = table.root / table.base(1, group)
+        parquet.write_table(pa.table({f"column {i}": [i] * 7 for i in range(columns)}), file)
+    assert file.stat().st_size > FOOTER
+    assert look(table).report.table.rows == 5 + 7 + 7
+
+
+@pytest.mark.parametrize("kind", ["lance", "orc", "hfile"])
+def test_the_rows_of_other_formats_are_those_of_their_commits(table: HandMade, kind: str) -> None:
+    table.kind = kind
+    table.commit(10, 12, {A: 5})
+    table.commit(20, 22, {A: 6, B: 4})
+    assert (look(table).report.table.files, look(table).report.table.rows) == (2, 10)
+    table.base(1, "c" + B[1:])  # older than the timeline, so committed, and no commit says its rows
+    assert (look(table).report.table.files, look(table).report.table.rows) == (3, None)
+
+
+def test_a_table_that_hudi_rs_cannot_count(tmp_path: Path) -> None:
+    uri = f"file://{tmp_path}"
+    with pytest.raises(InspectError) as caught:
+        count_snapshot(DiskStore(tmp_path), 0)
+    said = str(caught.value)
+    assert said.startswith(f"hudi-rs cannot count the rows of {uri}: ")
+    assert said.endswith(f"; omit --count: hudilab inspect '{uri}'")

@@ -1,0 +1,129 @@
+"""Which files form the slices that a reader sees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from unit.handmade import COMMIT, COUNTS, HandMade, at, avro
+from unit.hudi_inspect.tables import A, B, look, mor, refusal
+
+from hudi_inspect import Inspection
+
+
+def test_files_that_no_completed_commit_wrote_are_not_there(table: HandMade) -> None:
+    table.commit(10, 12, {A: 5})
+    table.commit(20, None, {A: 6, B: 7})  # in flight
+    table.base(15, B)  # what is left of a commit that was rolled back
+    report = look(table).report
+    assert (report.table.rows, report.table.files, report.table.file_groups) == (5, 1, 1)
+    assert [one.state for one in report.pending] == ["INFLIGHT"]
+
+
+def test_replaced_file_groups_are_not_there(table: HandMade) -> None:
+    table.commit(10, 12, {A: 5, B: 7})
+    new = "c" + A[1:]
+    table.commit(
+        20,
+        22,
+        {new: 12},
+        action="replacecommit",
+        started="clustering",
+        operation="CLUSTER",
+        replaced=(A, B),
+    )
+    found = look(table)
+    assert [one.group for one in found.facts.latest()] == [new]
+    assert [one.ended for one in found.facts.slices] == [at(20), at(20), None]
+    assert found.report.table.rows == 12
+    assert [one.action for one in found.report.instants] == ["replacecommit", "commit"]
+
+
+def shape(found: Inspection) -> list[tuple[str, bool, int, bool]]:
+    """Slices: instant, whether there is a base file, number of logs, whether it is the latest."""
+    return [(s.instant, s.base is not None, len(s.logs), s.is_latest) for s in found.slices]
+
+
+def test_a_log_belongs_to_the_slice_that_was_newest_when_it_was_completed(tmp_path: Path) -> None:
+    table = mor(tmp_path)
+    table.commit(10, 12, {A: 5}, action="deltacommit")
+    table.commit(20, 35, {A: 2}, action="deltacommit", logs=True)  # ends after the compaction began
+    table.commit(22, 24, {A: 2}, action="deltacommit", logs=True)
+    table.commit(30, 32, {A: 6}, started="compaction", operation="COMPACT")
+    found = look(table)
+    assert shape(found) == [(at(10), True, 1, False), (at(30), True, 1, True)]
+    assert found.report.table.rows is None
+
+
+def test_logs_without_a_base_file_and_those_before_the_first(tmp_path: Path) -> None:
+    table = mor(tmp_path)
+    table.commit(10, 12, {A: 5, B: 5}, action="deltacommit", logs=True)
+    table.commit(20, 22, {A: 5, B: 5}, action="deltacommit", logs=True)
+    table.commit(30, 32, {A: 5}, started="compaction", operation="COMPACT")
+    table.commit(40, 42, {A: 5}, action="deltacommit", logs=True)
+    assert shape(look(table)) == [
+        (at(10), False, 2, False),
+        (at(30), True, 1, True),
+        (at(10), False, 2, True),
+    ]
+
+
+def test_a_planned_compaction_splits_no_slice_for_a_reader(tmp_path: Path) -> None:
+    table = mor(tmp_path)
+    table.commit(10, 12, {A: 5}, action="deltacommit")
+    table.commit(20, 22, {A: 2}, action="deltacommit", logs=True)
+    table.compaction(30, A)
+    table.commit(40, 42, {A: 2}, action="deltacommit", logs=True)
+    found = look(table)
+    assert shape(found) == [(at(10), True, 2, True)]
+    assert [one.action for one in found.report.pending] == ["compaction"]
+
+
+def test_in_version_6_a_log_is_named_after_its_slice(tmp_path: Path) -> None:
+    table = mor(tmp_path, version=6)
+    table.commit(10, 12, {A: 5}, action="deltacommit")
+    table.log(10, A, number=1)
+    table.log(10, A, number=2)
+    table.commit(30, 32, {A: 6}, action="commit", started="compaction", operation="COMPACT")
+    assert shape(look(table)) == [(at(10), True, 2, False), (at(30), True, 0, True)]
+    assert look(table).report.table.rows == 6
+
+
+def test_other_files_are_no_data(table: HandMade) -> None:
+    table.commit(10, 12, {A: 5})
+    folder = table.root / "sensor_id=10"
+    for name in (
+        ".hoodie_partition_metadata",
+        ".x.parquet.crc",
+        "notes.txt",
+        "_SUCCESS",
+        "a.parquet",
+    ):
+        (folder / name).write_bytes(b"x")
+    assert look(table).report.table.files == 1
+
+
+def test_files_of_another_engine_are_refused(table: HandMade) -> None:
+    """Their names do not follow Hudi's rules, so the table would seem to be empty."""
+    folder = table.root / "sensor_id=10"
+    folder.mkdir()
+    (folder / "part-0.parquet").write_bytes(b"x")
+    path = f"sensor_id=10/part-0.parquet_{at(10)}_hudiext"
+    stat = dict.fromkeys(COUNTS, 1) | {"fileId": "part-0.parquet", "path": path}
+    record = {
+        "partitionToWriteStats": {"sensor_id=10": [stat]},
+        "extraMetadata": {},
+        "operationType": "INSERT_OVERWRITE",
+        "partitionToReplaceFileIds": {},
+    }
+    table.instant(10, 12, "replacecommit", avro(COMMIT, record))
+    assert refusal(table) == (
+        f"file://{table.root} registers data files that Hudi did not write, such as "
+        "sensor_id=10/part-0.parquet, and inspect does not know what they hold; let Hudi list "
+        "them: CALL show_fsview_latest(table => 'NAME')"
+    )
+
+
+def test_partition_columns_of_a_custom_key_generator(table: HandMade) -> None:
+    table.properties["hoodie.table.partition.fields"] = "city:simple,at:timestamp"
+    table.save()
+    assert look(table).report.table.partition == ("city", "at")

@@ -1,0 +1,142 @@
+"""Files on a disk: they are only read, and they can vanish."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from unit.handmade import HandMade, at
+from unit.hudi_inspect.tables import A, look
+
+from hudi_inspect import inspect
+from hudi_inspect.entries import Entry, Vanished
+from hudi_inspect.store import DiskStore
+from hudi_inspect.table import read_facts
+from hudilab.errors import InspectError
+
+
+def test_nothing_is_written(table: HandMade) -> None:
+    table.commit(10, 12, {A: 5})
+
+    def state() -> list[tuple[str, int, int]]:
+        found = sorted(table.root.rglob("*"))
+        return [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in found]
+
+    before = state()
+    found = look(table, archived=True)
+    _ = found.report, found.to_html(), str(found), found._repr_html_(), found.content(at(10))
+    assert state() == before
+
+
+def test_a_table_that_changes_is_read_again(table: HandMade) -> None:
+    table.commit(10, 12, {A: 5})
+
+    class Changing(DiskStore):
+        """Lists a commit's file that is gone when it is read, so many times."""
+
+        times = 1
+
+        def files(self) -> list[Entry]:
+            found = super().files()
+            if self.times:
+                self.times -= 1
+                found.append(Entry(f".hoodie/timeline/{at(5)}_{at(6)}.commit", 1, 0.0))
+            return found
+
+    store = Changing(table.root)
+    assert len(read_facts(store).events) == 1
+    store.times = 9
+    with pytest.raises(InspectError) as caught:
+        read_facts(store)
+    assert str(caught.value) == (
+        f"file://{table.root}/.hoodie/timeline/{at(5)}_{at(6)}.commit was deleted during the read: "
+        "the table changed in each of five attempts; try again when fewer writers are running: "
+        "hudilab inspect TABLE"
+    )
+    with pytest.raises(Vanished):
+        store.read("none")
+
+
+def test_a_file_that_vanishes_hides_no_other(table: HandMade) -> None:
+    """A link to nothing is listed and cannot be looked at, like a file that was just deleted."""
+    names = [f"data/{number:02}" for number in range(20)]
+    (table.root / "data").mkdir()
+    for name in names:
+        (table.root / name).touch()
+        (table.root / f"{name}.gone").symlink_to("nowhere")
+    found = [one.path for one in DiskStore(table.root).files() if one.path.startswith("data/")]
+    assert sorted(found) == names
+
+
+@pytest.mark.parametrize("target", ["loop", ".", "..", "../..", "mutual"])
+def test_a_link_that_leads_back_adds_nothing(table: HandMade, target: str) -> None:
+    table.commit(10, 12, {A: 5})
+    link = table.root / "sensor_id=10" / "loop"
+    if target == "mutual":  # two folders, each with a link to the other
+        other = table.root / "sensor_id=11"
+        other.mkdir()
+        (other / "back").symlink_to(link.parent)
+        link.symlink_to(other)
+    else:
+        link.symlink_to(target)
+    (table.meta / "loop").symlink_to("loop")
+    found = [one.path for one in DiskStore(table.root).files() if one.path.endswith(".parquet")]
+    assert len(found) == (2 if target == "mutual" else 1)  # also as sensor_id=11/back/
+    with pytest.raises(InspectError, match=f"choose one: hudilab inspect '{table.root}'"):
+        inspect(str(table.root.parent))  # whose search for tables meets the link, too
+
+
+def test_a_partition_behind_a_link_is_read(table: HandMade, tmp_path: Path) -> None:
+    table.commit(10, 12, {A: 5})
+    (table.root / "sensor_id=10").rename(tmp_path / "elsewhere")
+    (table.root / "sensor_id=10").symlink_to(tmp_path / "elsewhere")
+    assert look(table).report.table.files == 1
+
+
+def test_properties_behind_a_link_to_itself(table: HandMade) -> None:
+    file = table.meta / "hoodie.properties"
+    file.unlink()
+    file.symlink_to(file.name)
+    with pytest.raises(InspectError) as caught:
+        look(table)
+    assert str(caught.value) == (
+        f"cannot read {file} (Too many levels of symbolic links); make it readable, then try "
+        "again: hudilab inspect TABLE"
+    )
+
+
+def test_an_archive_that_changes_after_the_report_is_one_line(table: HandMade) -> None:
+    history = table.archive((1, 2, "commit", {"operationType": "INSERT"}))
+    table.commit(10, 12, {A: 5})
+    found = look(table, archived=True)
+    next(history.glob("*.parquet")).unlink()
+    with pytest.raises(InspectError, match=r"was deleted during the read: .*; try again: hudilab"):
+        found.content(at(1))
+
+
+def test_no_right_to_read(table: HandMade) -> None:
+    """Nobody may read what root closed; a child of root's becomes nobody."""
+    table.commit(10, 12, {A: 5})
+    closed = table.timeline
+    for folder in (table.root, *table.root.parents):
+        if folder.is_relative_to(table.root.parents[3]) and folder.stat().st_uid == os.getuid():
+            folder.chmod(folder.stat().st_mode | 0o055)
+    closed.chmod(0)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.getuid() == 0:
+                os.setuid(65534)
+            inspect(str(table.root))
+            os.write(writer, b"read")
+        except BaseException as error:
+            os.write(writer, str(error).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    closed.chmod(0o755)
+    assert os.read(reader, 4096).decode() == (
+        f"cannot read {closed}: permission denied; ask its owner for read access, or run as a "
+        "user who has it: hudilab inspect TABLE"
+    )

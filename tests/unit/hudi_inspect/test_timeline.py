@@ -1,0 +1,226 @@
+"""Instants follow from the names and contents of timeline files, damaged ones too."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from shlex import quote
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from unit.handmade import HandMade, at
+from unit.hudi_inspect.tables import NOW, A, B, look, mor, refusal
+
+from hudi_inspect.timeline import parse_commit, parse_content
+from hudilab.errors import InspectError
+
+
+def test_version_6_keeps_json_and_completes_when_the_file_was_written(tmp_path: Path) -> None:
+    table = HandMade(tmp_path / "t", version=6)
+    table.commit(10, 12, {A: 5})
+    table.commit(20, None, {B: 5})
+    found = look(table)
+    assert [(one.completed, one.state) for one in found.report.instants] == [
+        (None, "INFLIGHT"),
+        ("2026-01-01T00:00:12.000Z", "COMPLETED"),
+    ]
+    assert (found.report.table.rows, found.report.table.files) == (5, 1)
+
+
+def test_a_savepoint_is_an_instant_of_its_own(table: HandMade) -> None:
+    table.commit(10, 12, {A: 5})
+    table.instant(10, 15, "savepoint")
+    actions = [one.action for one in look(table).report.instants]
+    assert actions == ["savepoint", "commit"]
+    assert look(table).report.table.rows == 5
+
+
+def test_a_zone_that_is_not_utc(table: HandMade, monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    table.properties["hoodie.table.timeline.timezone"] = "LOCAL"
+    table.save()
+    table.commit(7200, 7201, {A: 5})
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        assert look(table).report.instants[0].requested == "2026-01-01T01:00:00.000Z"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "hudi"  # as Hudi 1.2 wrote them
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "files", "written", "updated", "replaced"),
+    [
+        ("v9.deltacommit", "UPSERT", 6, 100, 100, 0),
+        ("v9.replacecommit", "CLUSTER", 3, 240, 0, 24),
+        ("v6.deltacommit", "UPSERT", 6, 50, 50, 0),
+    ],
+)
+def test_what_hudi_wrote_is_understood(
+    name: str, operation: str, files: int, written: int, updated: int, replaced: int
+) -> None:
+    commit = parse_commit(parse_content((SAMPLES / name).read_bytes(), name))
+    assert (commit.operation, len(commit.stats), len(commit.replaced)) == (
+        operation,
+        files,
+        replaced,
+    )
+    assert sum(one.writes for one in commit.stats) == written
+    assert sum(one.updates for one in commit.stats) == updated
+    assert all(one.path.startswith(f"{one.partition}/") and one.bytes for one in commit.stats)
+
+
+def damaged(table: HandMade, change: Callable[[bytes], bytes], name: str = "*_*.*") -> Path:
+    """Change a timeline file, by default the only completed one, long ago; return it."""
+    (file,) = table.timeline.glob(name if table.version > 6 else "*.commit")
+    file.write_bytes(change(file.read_bytes()))
+    os.utime(file, (NOW.timestamp(),) * 2)
+    return file
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize(
+    ("what", "change"),
+    [
+        ("is empty", lambda data: b""),
+        ("holds only zero bytes", lambda data: bytes(len(data))),
+        ("is truncated", lambda data: data[:2]),
+        ("is truncated", lambda data: data[: len(data) // 2]),
+        ("is truncated", lambda data: data[:-1]),
+    ],
+)
+def test_the_newest_commit_may_be_deleted_if_its_file_has_lost_its_content(
+    tmp_path: Path, version: int, what: str, change: Callable[[bytes], bytes]
+) -> None:
+    table = HandMade(tmp_path / "t", version=version)
+    table.commit(10, 12, {A: 5})
+    file = damaged(table, change)
+    assert refusal(table) == (
+        f"the timeline file file://{file} {what}, as after a power failure, so what the instant "
+        f"wrote is unknown; look at it first (ls -l {file}), then stop all writers and restore the "
+        "file from a backup, or delete it, and the next write rolls the instant back: "
+        f"rm {file}"
+    )
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda data: b"\xff\x00", "Error: "),
+        (lambda data: b"[]", "it holds no record"),
+        (lambda data: data.replace(b"INSERT", b"IN\xffERT"), "UnicodeDecodeError: "),
+        (lambda data: data[:300] + bytes(len(data) - 300), "Error: "),
+        (lambda data: data.replace(b"extraMetadata", b'extraM"{adata'), "JSONDecodeError: "),
+    ],
+)
+def test_a_file_that_only_cannot_be_parsed_must_not_be_deleted(
+    tmp_path: Path, version: int, change: Callable[[bytes], bytes], why: str
+) -> None:
+    table = HandMade(tmp_path / "t", version=version)
+    table.commit(10, 12, {A: 5})
+    file = damaged(table, change)
+    assert_kept(refusal(table), file, why)
+
+
+def assert_kept(text: str, file: Path, why: str) -> None:
+    """The error gives the cause, a way to look, and no command that deletes."""
+    assert text.startswith(f"the timeline file file://{file} ")
+    assert text.endswith(
+        f"; look at it first (ls -l {quote(str(file))}), and do not delete it; restore it from a "
+        "backup if it is damaged, then try again: hudilab inspect TABLE"
+    )
+    assert why in text
+    assert "rm " not in text
+
+
+def test_an_older_commit_must_not_be_deleted(table: HandMade) -> None:
+    """Hudi 1.2 then refuses every later write: "please rollback greater commits first"."""
+    table.commit(10, 12, {A: 5})
+    table.commit(20, 22, {A: 5})
+    file = damaged(table, lambda data: b"", f"{at(10)}_*")
+    assert_kept(refusal(table), file, " is empty; ")
+
+
+def test_a_table_services_file_must_not_be_deleted(tmp_path: Path) -> None:
+    table = mor(tmp_path)
+    table.commit(10, 12, {A: 5}, action="deltacommit")
+    table.commit(20, 22, {A: 5}, started="compaction", operation="COMPACT")
+    file = damaged(table, lambda data: b"", f"{at(20)}_*")
+    assert_kept(refusal(table), file, " is empty; ")
+
+
+def test_a_plan_and_an_archive_must_not_be_deleted(tmp_path: Path) -> None:
+    table = mor(tmp_path)
+    table.compaction(10, A)
+    file = damaged(table, lambda data: data[:9], f"{at(10)}.compaction.requested")
+    assert_kept(refusal(table), file, " is truncated; ")
+    file.unlink()
+    stat = {"partitionToWriteStats": {}, "operationType": "INSERT"}
+    history = table.archive((1, 2, "commit", stat))
+    (archive,) = history.glob("*.parquet")
+    rows = parquet.read_table(archive).to_pylist()
+    rows[0]["metadata"] = rows[0]["metadata"][:-1]
+    parquet.write_table(pa.Table.from_pylist(rows), archive)
+    assert_kept(refusal(table, archived=True), history, " is truncated; ")
+
+
+def test_a_codec_that_is_not_known_is_named(table: HandMade) -> None:
+    table.commit(10, 12, {A: 5})
+    file = damaged(table, lambda data: data.replace(b"\x08null", b"\x08lzip", 1))
+    assert_kept(refusal(table), file, "ValueError: Unrecognized codec: lzip")
+
+
+def test_too_little_memory_says_nothing_of_the_file(
+    table: HandMade, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.commit(10, 12, {A: 5})
+
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("fastavro.reader", full)
+    assert refusal(table) == (
+        f"there is not enough memory to read file://{table.root}; end other programs, then try "
+        "again: hudilab inspect TABLE"
+    )
+
+
+@pytest.mark.parametrize("name", ["v9.deltacommit", "v9.replacecommit", "v6.deltacommit"])
+def test_every_prefix_of_a_commit_is_truncated_and_no_change_in_it_is(name: str) -> None:
+    data = (SAMPLES / name).read_bytes()
+    for size in range(1, len(data), 37):
+        text = _refused(data[:size])
+        assert " is truncated, " in text, size
+    for start in range(5, len(data), 37):  # a hole of 16 bytes, as of a lost block
+        changed = data[:start] + bytes(16) + data[start + 16 :]
+        assert len(changed) > len(data) or "rm " not in _refused(changed), start
+
+
+def _refused(data: bytes) -> str:
+    try:
+        parse_content(data, "file:///a", can_redo=True)
+    except InspectError as error:
+        return str(error)
+    return ""
+
+
+def test_a_commit_whose_file_is_just_being_written_is_waited_for(table: HandMade) -> None:
+    table.commit(10, 12, {A: 5})
+    file = next(file for file in table.timeline.glob("*.commit"))
+    data = file.read_bytes()
+    file.write_bytes(b"")
+    later = threading.Timer(0.1, file.write_bytes, [data])
+    later.start()
+    try:
+        assert look(table).report.table.rows == 5
+    finally:
+        later.join()

@@ -1,0 +1,303 @@
+"""Which changes of a batch's columns a table takes, and what every refusal names."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from refusals import assert_refusal, refused
+
+from hudi_sink.drift import check_drift
+from hudi_sink.storable import check_storable
+from hudilab.errors import TableError
+from hudilab.table import TableSpec
+
+HEAD = 'memory://t does not take the batch (schema="{}"), nothing was written: '
+ANYWAY = 'TableSpec.schema="any"'
+
+
+def schema(**columns: Any) -> str:
+    """Spark's JSON; a type in a list is NOT NULL."""
+    fields = [
+        {
+            "name": name,
+            "type": kind[0] if isinstance(kind, list) else kind,
+            "nullable": not isinstance(kind, list),
+            "metadata": {},
+        }
+        for name, kind in columns.items()
+    ]
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+def array(of: Any) -> dict[str, Any]:
+    return {"type": "array", "elementType": of, "containsNull": True}
+
+
+def struct(**fields: Any) -> dict[str, Any]:
+    return dict(json.loads(schema(**fields)))
+
+
+def refusal(table: str, batch: str, policy: str = "evolve", **more: Any) -> str:
+    with pytest.raises(TableError) as caught:
+        check_drift("memory://t", table, batch, policy, **more)
+    assert str(caught.value).startswith(HEAD.format(policy))
+    return str(caught.value).removeprefix(HEAD.format(policy))
+
+
+OLD = schema(id="long", v="integer")
+
+
+@pytest.mark.parametrize(
+    ("table", "batch"),
+    [
+        ("integer", "integer"),
+        # The column grows.
+        ("integer", "long"),
+        ("integer", "double"),
+        ("float", "double"),
+        ("decimal(6,2)", "decimal(10,2)"),
+        # The column stays as it is and holds each value.
+        ("long", "integer"),
+        ("integer", "short"),
+        ("double", "float"),
+        ("decimal(10,2)", "decimal(6,2)"),
+        ("decimal(12,2)", "integer"),
+        ("string", "integer"),
+        ("string", "decimal(6,2)"),
+        (array("integer"), array("integer")),
+        (struct(a="integer"), struct(a="integer", b="string")),
+    ],
+)
+def test_what_is_taken(table: Any, batch: Any) -> None:
+    check_drift("memory://t", schema(id="long", v=table), schema(v=batch, id="long"), "evolve")
+
+
+@pytest.mark.parametrize(
+    ("table", "batch", "types"),
+    [
+        ("integer", "string", ("int", "string")),
+        ("integer", "float", ("int", "float")),
+        ("long", "double", ("bigint", "double")),
+        ("long", "timestamp", ("bigint", "timestamp")),
+        ("long", "decimal(20,0)", ("bigint", "decimal(20,0)")),
+        # Hudi converts these values, and some of them become others.
+        ("decimal(6,2)", "long", ("decimal(6,2)", "bigint")),
+        ("decimal(6,2)", "double", ("decimal(6,2)", "double")),
+        ("decimal(6,2)", "decimal(6,4)", ("decimal(6,2)", "decimal(6,4)")),
+        ("decimal(6,2)", "string", ("decimal(6,2)", "string")),
+        ("double", "long", ("double", "bigint")),
+    ],
+)
+def test_types_that_are_refused(table: str, batch: str, types: tuple[str, str]) -> None:
+    old, new = schema(id="long", v=table), schema(id="long", v=batch)
+    cast = f'batch = batch.withColumn("v", F.col("v").cast("{types[0]}"))'
+    assert_refusal(refusal(old, new), "column v", *types, ANYWAY, remedy=cast)
+    check_drift("memory://t", old, new, "any")
+    check_drift("memory://t", "", new, "evolve")  # there is no table yet
+
+
+def test_a_type_that_no_cast_leads_to() -> None:
+    batch = schema(id="long", v=array("integer"))
+    text = refusal(OLD, batch)
+    assert ANYWAY not in text
+    renamed = 'batch.withColumnRenamed("v", "v_new").withColumn("v", F.lit(None).cast("int"))'
+    assert_refusal(text, "column v", "int", "array<int>", remedy=f": batch = {renamed}")
+
+
+@pytest.mark.parametrize(
+    ("table", "batch", "difference"),
+    [
+        (array("integer"), array("long"), "column v is int in the table and bigint in the batch"),
+        (struct(a="integer"), struct(a="long"), "column v.a is int in the table and bigint in the"),
+        (array("long"), array("integer"), "column v is bigint in the table and int in the batch"),
+    ],
+)
+def test_types_inside_others_stay_as_they_are(table: Any, batch: Any, difference: str) -> None:
+    for policy in ("evolve", "freeze"):
+        assert refusal(schema(v=table), schema(v=batch), policy).startswith(difference)
+
+
+def test_a_new_column_must_be_nullable() -> None:
+    check_drift("memory://t", OLD, schema(id="long", v="integer", unit="string"), "evolve")
+    text = refusal(OLD, schema(id="long", v="integer", unit=["string"]))
+    nullable = 'batch = batch.withColumn("unit", F.when(F.lit(True), F.col("unit")))'
+    assert_refusal(text, "column unit (string)", "new", "NOT NULL", remedy=nullable)
+
+
+def test_a_missing_column() -> None:
+    null = 'batch = batch.withColumn("v", F.lit(None).cast("int"))'
+    assert_refusal(refusal(OLD, schema(id="long")), "column v (int) is missing", remedy=null)
+    check_drift("memory://t", OLD, schema(id="long"), "evolve", fills=True)
+
+
+def test_a_frozen_table_takes_no_change_and_narrower_values() -> None:
+    check_drift("memory://t", OLD, schema(v="short", id="long"), "freeze")
+    text = refusal(OLD, schema(id="long", v="long", unit="string"), "freeze")
+    assert ANYWAY not in text
+    back = 'batch = batch.withColumn("v", F.col("v").cast("int")).drop("unit")'
+    assert_refusal(
+        text, "column v", "int", "bigint", "column unit (string)", "new", remedy=f": {back}"
+    )
+
+
+def test_every_difference_at_once_and_inside_structs() -> None:
+    table = schema(id="long", at=struct(x="integer", y="integer"), tags=array("integer"))
+    batch = schema(id="string", at=struct(x="string"), tags=array("string"))
+    kind = "struct<x:int,y:int>"
+    casts = (
+        '.withColumn("id", F.col("id").cast("bigint"))'
+        f'.withColumn("at", F.col("at").cast("{kind}"))'
+        '.withColumn("tags", F.col("tags").cast("array<int>"))'
+    )
+    differences = (
+        *("column id", "bigint", "string"),
+        *("column at.x", "int", "string"),
+        "column at.y (int) is missing",
+        *("column tags", "int", "string"),
+    )
+    text = refusal(table, batch)
+    assert_refusal(text, *differences, ANYWAY, remedy=f": batch = batch{casts}")
+    assert text.count("column ") == 4
+
+
+def test_the_fields_that_hudi_adds_do_not_count() -> None:
+    table = schema(_hoodie_record_key="string", id="long", v="integer")
+    check_drift("memory://t", table, schema(id="long", v="integer"), "freeze")
+    deletes = schema(id="long", v="integer", _hoodie_is_deleted="boolean")
+    assert "column _hoodie_is_deleted (boolean) is missing" in refusal(deletes, OLD)
+
+
+def test_a_policy_that_does_not_exist() -> None:
+    policies = ("schema='strict'", "evolve", "freeze", "any")
+    with refused(TableError, *policies, remedy="; fix these fields"):
+        TableSpec("t", ("id",), (), "v", schema="strict")
+
+
+NAMED = {"record_key": ("id",), "partition": ("city",), "ordering": ("moment",)}
+GOOD = {"id": "long", "city": "string", "moment": "long"}
+
+
+def unstorable(batch: str) -> str:
+    with pytest.raises(TableError) as caught:
+        check_storable("memory://t", batch, NAMED)
+    text = str(caught.value)
+    assert text.startswith("memory://t cannot store the batch, nothing was written: ")
+    assert text.endswith("; correct the batch or the TableSpec, and start again")
+    return text.partition("nothing was written: ")[2].rpartition("; correct")[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["ü", "日本", "_x", "Sum", "select", "a1", "a٣", "_hoodie_is_deleted"]
+)
+def test_names_that_avro_takes(name: str) -> None:
+    check_storable("memory://t", schema(**GOOD, **{name: "integer"}), NAMED)
+
+
+@pytest.mark.parametrize(
+    ("name", "renamed"),
+    [
+        ("a b", "a_b"),
+        ("dot.ted", "dot_ted"),
+        ("hy-phen", "hy_phen"),
+        ("1st", "_1st"),
+        ("a$b", "a_b"),
+        # Letters and digits in Python, but not in Java.
+        ("m²", "m_"),
+        ("\ua7d6b", "_b"),  # a letter for Python 3.11, not for Java 17
+        ("a½", "a_"),
+        ("x𠀀", "x_"),
+        ("٣a", "_٣a"),
+    ],
+)
+def test_names_that_avro_does_not_take(name: str, renamed: str) -> None:
+    rule = "has a name that Avro does not take (letters, digits and _, not starting with a digit)"
+    told = unstorable(schema(**GOOD, **{name: "integer"}))
+    assert told == f"column {name!r} {rule}; rename it to {renamed}"
+    inner = array(struct(x=struct(**{name: "integer"})))
+    told = unstorable(schema(**GOOD, s=inner))
+    assert told == f"column {f's.x.{name}'!r} {rule}; rename it to {renamed}"
+
+
+@pytest.mark.parametrize("kind", [struct(a="integer"), "decimal(9,2)"])
+def test_a_struct_or_a_decimal_may_not_be_named_as_a_type_of_avro(kind: Any) -> None:
+    told = unstorable(schema(**GOOD, null=kind))
+    assert told.startswith("column null is of type ")
+    assert "has the name of a type of Avro, so later batches would fail for good" in told
+    assert told.endswith("rename it to null_")
+    assert unstorable(schema(**GOOD, s=struct(string=kind))).endswith("rename it to string_")
+    for other in ("integer", array(kind)):
+        check_storable("memory://t", schema(**GOOD, null=other), NAMED)
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("void", "column v is of type void, which Hudi cannot store; cast it to string"),
+        ("interval day", "column v is of type interval day, which Hudi cannot store; cast it"),
+        (array("interval"), "column v is of type interval, which Hudi cannot store; cast it"),
+        (struct(), "column v is a struct without fields, which Hudi cannot store; drop it"),
+        (
+            {"type": "map", "keyType": "integer", "valueType": "long", "valueContainsNull": True},
+            "column v is a map whose keys are no strings; cast it to map<string,bigint>",
+        ),
+        (
+            "short",
+            "column v is of type smallint, which Hudi 1.2 makes an int, or cannot read after a "
+            'bulk_insert; batch = batch.withColumn("v", F.col("v").cast("int"))',
+        ),
+        (array(struct(tinyint="byte")), "column v is of type array<struct<tinyint:tinyint>>"),
+        ({"type": "udt", "pyClass": "lib.Vector"}, "column v is of the type lib.Vector of a lib"),
+        (struct(a="long", A="long"), "fields a and A of v differ only by case; rename one"),
+    ],
+)
+def test_types_that_hudi_does_not_store(kind: Any, problem: str) -> None:
+    assert unstorable(schema(**GOOD, v=kind)).startswith(problem)
+
+
+NESTED = array("decimal(9,1)")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        array(struct(x=NESTED)),
+        array(struct(x=array(NESTED))),
+        array(struct(x=struct(y=NESTED))),
+        array(struct(element="decimal(9,1)")),
+        struct(y=array(struct(x=NESTED))),
+    ],
+)
+def test_a_decimal_that_avro_names_as_the_struct_around_it(kind: Any) -> None:
+    columns = schema(**GOOD, v=kind)
+    check_storable("memory://t", columns, NAMED)
+    what = "column v is of type .*cannot read a decimal of an array within an array of structs"
+    with pytest.raises(TableError, match=f"{what}.*or use buckets; correct"):
+        check_storable("memory://t", columns, NAMED, merges_avro=True)
+
+
+@pytest.mark.parametrize("kind", [NESTED, struct(x=NESTED), array(struct(x="decimal(9,1)"))])
+def test_other_decimals_are_stored(kind: Any) -> None:
+    check_storable("memory://t", schema(**GOOD, v=kind), NAMED, merges_avro=True)
+
+
+def test_columns_that_the_spec_names_and_the_batch_lacks() -> None:
+    assert unstorable(schema(Id="long", city="string", moment="long")) == (
+        'record_key names id, but the batch has Id; batch = batch.withColumnRenamed("Id", "id")'
+    )
+    assert unstorable(schema(id="long", moment="long")) == (
+        "partition names city, which the batch lacks; it has id, moment"
+    )
+
+
+def test_every_problem_is_named() -> None:
+    told = unstorable(schema(id="long", ID="long", moment="long", _hudilab_rank="long"))
+    assert told.split("; ") == [
+        "column _hudilab_rank begins with _hudilab_, which the writer uses itself",
+        "rename it",
+        "columns id and ID differ only by case",
+        "rename one",
+        "partition names city, which the batch lacks",
+        "it has id, ID, moment, _hudilab_rank",
+    ]

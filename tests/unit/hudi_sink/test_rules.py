@@ -1,0 +1,126 @@
+"""Each rule of the ledger by itself; tests/spark provokes the refusals for real."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from hudi_sink.rules import Checkpoint, Commit, Rules, Stamp, covers
+from hudilab.errors import StreamError
+
+MINE, OTHER = "query1", "query2"
+RULES = Rules("<table>", "<checkpoint>", None, shared=False)
+BOUNDED = Rules("<table>", "<checkpoint>", 3, shared=False)
+
+
+def stamp(batch: int, query: str = MINE, digest: str = "d") -> Stamp:
+    return Stamp(query, batch, f"{digest}{batch}", "{}")
+
+
+def commit(batch: int, query: str = MINE) -> Commit:
+    return Commit(f"t{batch}", stamp(batch, query))
+
+
+def checkpoint(done: int, query: str | None = MINE, **planned: str) -> Checkpoint:
+    return Checkpoint(query, done, {int(name[1:]): text for name, text in planned.items()})
+
+
+def test_as_few_commits_are_read_as_it_takes() -> None:
+    def commits() -> Iterator[Commit]:
+        yield Commit("t9", None)
+        yield commit(4)
+        raise AssertionError("read too far")
+
+    mine, newer = RULES.find(MINE, commits())
+    assert (mine, [one.instant for one in newer]) == (stamp(4), ["t9"])
+
+
+@pytest.mark.parametrize("done", [3, 4])
+def test_table_and_checkpoint_fit(done: int) -> None:
+    RULES.check(checkpoint(done, p4="d4"), "{}", stamp(4), [])
+
+
+@pytest.mark.parametrize(("done", "older"), [(2, "checkpoint"), (-1, "checkpoint"), (5, "table")])
+def test_one_of_them_was_set_back(done: int, older: str) -> None:
+    with pytest.raises(
+        StreamError, match=f"^the {older} was restored to an earlier state: <table> has batches up"
+    ):
+        RULES.check(checkpoint(done), "{}", stamp(4), [])
+
+
+@pytest.mark.parametrize("done", [3, 4])
+def test_the_newest_batch_is_another_one(done: int) -> None:
+    with pytest.raises(StreamError, match=r"^batch 4 in <table> has other source offsets"):
+        RULES.check(checkpoint(done, p4="x4"), "{}", stamp(4), [])
+
+
+def test_a_batch_is_skipped_only_if_it_is_the_same() -> None:
+    assert RULES.is_written(5, "d5", "{}", stamp(4)) is False
+    assert RULES.is_written(4, "d4", "{}", stamp(4)) is True
+    assert RULES.is_written(0, "d0", "{}", None) is False
+    for batch, digest, said in (
+        (4, "x4", "^batch 4 in <table> has other source offsets than batch 4 of the"),
+        (
+            6,
+            "d6",
+            "^the table was restored to an earlier state while the stream was running: <table> "
+            "has batches up",
+        ),
+        (3, "d3", "^another driver has taken over the checkpoint <checkpoint>; let that one write"),
+    ):
+        with pytest.raises(StreamError, match=said):
+            RULES.is_written(batch, digest, "{}", stamp(4))
+    with pytest.raises(StreamError, match=r"belongs to a run with \{\}, but this run has other;"):
+        RULES.is_written(5, "d5", "other", stamp(4))
+
+
+def test_a_bounded_stream_ends_when_its_last_batch_is_there() -> None:
+    assert BOUNDED.is_written(3, "d3", "{}", stamp(2)) is True
+    assert BOUNDED.is_written(9, "d9", "{}", stamp(2)) is True
+    with pytest.raises(
+        StreamError,
+        match=r"^the table was restored to an earlier state while the stream was running",
+    ):
+        BOUNDED.is_written(3, "d3", "{}", stamp(1))
+    BOUNDED.check(checkpoint(7), "{}", stamp(2), [])
+
+
+def test_a_bounded_stream_cannot_get_longer_after_its_end() -> None:
+    with pytest.raises(
+        StreamError, match=r"time, pass batches=3 again if an earlier run had that, or delete the"
+    ):
+        Rules("<table>", "<checkpoint>", 9, shared=False).check(checkpoint(7), "{}", stamp(2), [])
+
+
+def test_another_stream_is_refused_unless_the_table_is_shared() -> None:
+    for query, others, said in (
+        (MINE, [commit(0, OTHER)], "was written by a stream whose checkpoint is not at"),
+        (None, [commit(0, OTHER)], "was written by a stream whose checkpoint is not at"),
+        (
+            None,
+            [Commit("t0", None)],
+            "contains rows that no stream wrote, and <checkpoint> is a new",
+        ),
+    ):
+        with pytest.raises(StreamError, match=said):
+            RULES.check(checkpoint(-1, query), "{}", None, others)
+        Rules("<table>", "<checkpoint>", None, shared=True).check(
+            checkpoint(-1, query), "{}", None, others
+        )
+    with pytest.raises(StreamError, match=r"^another stream \(query2\) has written to <table>"):
+        RULES.find(MINE, [commit(7, OTHER), commit(4)])
+
+
+def test_what_a_batch_covers() -> None:
+    first = 'v1\n{"batchTimestampMs":1}\n{"t":{"0":5}}'
+    again = 'v1\n{"batchTimestampMs":2}\n{"t":{"0":5}}'
+    more = 'v1\n{"batchTimestampMs":2}\n{"t":{"0":9}}'
+    assert covers("", first) == covers("", again)
+    assert len({covers("", first), covers("", more), covers(first, more), covers("", "")}) == 4
+
+
+def test_files_that_a_batch_read_count_and_not_only_their_number() -> None:
+    offsets = 'v1\n{"batchTimestampMs":1}\n{"logOffset":0}'
+    digests = {covers("", offsets, entries) for entries in ((), ("a.json",), ("b.json",))}
+    assert len(digests) == 3

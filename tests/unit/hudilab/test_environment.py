@@ -1,0 +1,133 @@
+"""What a process of the lab takes over from the shell: the lists, the notice, and PYTHONPATH."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hudilab.environment import DROPPED, TAKEN, dropped, for_java, ignored, shadows, take_over
+
+FOREIGN = {
+    "PYSPARK_SUBMIT_ARGS": "--packages org.x:y:1 pyspark-shell",
+    "PYSPARK_PYTHON": "/usr/bin/python3.9",
+    "SPARK_HOME": "/opt/spark",
+    "SPARK_REMOTE": "sc://x",
+    "HADOOP_CONF_DIR": "/etc/hadoop",
+    "JAVA_TOOL_OPTIONS": "-Duser.language=ar",
+    "_JAVA_OPTIONS": "-XX:+UseG1GC",
+}
+OURS = {
+    "HUDILAB_HOME": "/x",
+    "RUNTIME_ENV": "LOCAL",
+    "SPARK_MASTER_URL": "spark://a:7077",
+    "AWS_PROFILE": "lab",
+    "JAVA_HOME": "/jdk",
+    "https_proxy": "http://p",
+    "HTTPS_PROXY": "http://p",
+    "PATH": "/bin",
+    "TZ": "Asia/Kathmandu",
+    "HADOOPS": "a word that only begins like another",
+}
+
+
+def test_what_is_foreign_is_left_out_and_the_rest_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    env = FOREIGN | OURS
+    assert dropped(env) == sorted(FOREIGN)
+    assert for_java(env) == OURS
+    take_over("LOCAL", env)
+    assert env == OURS
+    take_over("LOCAL", env)
+    line, *more = capsys.readouterr().err.splitlines()
+    assert not more
+    assert line.startswith(f"hudilab: ignored {', '.join(sorted(FOREIGN))} of this shell")
+    assert line.endswith(
+        "; unset them, or set what you need in the folder that HUDILAB_CONF names (Spark) and in "
+        "HUDILAB_JAVA_OPTIONS (Java)"
+    )
+    assert "org.x" not in line  # a value may be a secret
+
+
+def test_a_cluster_says_which_python_its_machines_have() -> None:
+    env = {"PYSPARK_PYTHON": "/usr/bin/python3.11", "SPARK_PUBLIC_DNS": "host"}
+    assert dropped(env | FOREIGN, "DOCKER") == sorted({*FOREIGN} - {"PYSPARK_PYTHON"})
+    assert dropped(env, "LOCAL") == ["PYSPARK_PYTHON", "SPARK_PUBLIC_DNS"]
+
+
+def test_the_settings_of_a_platform_stay() -> None:
+    assert dropped(FOREIGN, "AWS") == []
+    assert dropped(FOREIGN | {"PYSPARK_GATEWAY_PORT": "1"}) == []
+    # Not those for a server of the lab's, which such a program starts.
+    assert for_java(FOREIGN | {"PYSPARK_GATEWAY_PORT": "1"}) == {"PYSPARK_GATEWAY_PORT": "1"}
+
+
+def test_no_notice_of_what_changes_nothing() -> None:
+    """The lab's image sets these; a program that a session starts inherits the session's."""
+    same = {"PYSPARK_PYTHON": sys.executable, "SPARK_CONF_DIR": ""}
+    assert ignored(same) == ""
+    assert dropped(same) == ["PYSPARK_PYTHON", "SPARK_CONF_DIR"]
+    assert ignored(FOREIGN | {"HUDILAB_JAVA": "Java 17 from PATH"}) == ""
+
+
+def test_each_name_has_a_reason_and_is_in_one_list() -> None:
+    assert not TAKEN.keys() & DROPPED.keys()
+    assert all(reason for reason in (TAKEN | DROPPED).values())
+
+
+def test_a_folder_hides_modules_that_python_would_import(tmp_path: Path) -> None:
+    folders = {name: tmp_path / name for name in ("pandas", "spark", "own", "plain")}
+    for folder in folders.values():
+        folder.mkdir()
+    (folders["pandas"] / "pandas.py").touch()
+    (folders["spark"] / "pyspark").mkdir()
+    (folders["spark"] / "pyspark" / "__init__.py").touch()
+    (folders["own"] / "helpers.py").touch()
+    (folders["plain"] / "pyspark").mkdir()  # without __init__.py, it gives way to the installed one
+    given = os.pathsep.join(map(str, [*folders.values(), tmp_path / "none"]))
+    assert dict(shadows(given)) == {
+        str(folders["pandas"]): str(folders["pandas"] / "pandas.py"),
+        str(folders["spark"]): str(folders["spark"] / "pyspark" / "__init__.py"),
+    }
+
+
+@pytest.mark.parametrize("name", ["typer.py", "pyspark.py", "tomllib.py", "helpers.py"])
+def test_the_command_runs_with_its_own_modules(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("raise RuntimeError('not the lab\\'s')")
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    env = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{kept}"}
+    code = "import os, sys; from hudilab_cli import cli; print(os.environ['PYTHONPATH'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code + "; print(sys.path)"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    path, found = done.stdout.splitlines()
+    if name == "helpers.py":
+        assert (path, done.stderr) == (env["PYTHONPATH"], "")
+    else:
+        assert path == str(kept)
+        assert f"'{tmp_path}'" not in found
+        assert f"({tmp_path / name})" in done.stderr
+        assert done.stderr.endswith("; take them out of PYTHONPATH\n")
+
+
+def test_a_module_that_was_imported_before_is_named(tmp_path: Path) -> None:
+    (tmp_path / "pandas.py").touch()
+    done = subprocess.run(
+        [sys.executable, "-c", "import pandas; from hudilab_lessons import start"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        f"hudilab.errors.ConfigError: {tmp_path / 'pandas.py'} was imported in place of the lab's "
+        "own module, because PYTHONPATH names its folder; unset PYTHONPATH and start again"
+    )

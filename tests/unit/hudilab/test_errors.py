@@ -1,0 +1,79 @@
+"""The family of errors: what a reader sees of one in a cell is its own line."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from hudilab import errors
+from hudilab_cli.runner import NotebookFailed
+
+FAMILY = [getattr(errors, name) for name in errors.__all__ if name[0].isupper()]
+
+
+def test_all_are_the_lab_s() -> None:
+    assert len(FAMILY) == 15
+    assert all(issubclass(one, errors.LabError) and one.__doc__ for one in FAMILY)
+    assert issubclass(NotebookFailed, errors.LabError)
+    # No two kinds in one: `except JarError` must not catch a ConfigError.
+    assert all(one.__mro__[1] is errors.LabError for one in FAMILY if one is not errors.LabError)
+
+
+@pytest.mark.parametrize("one", FAMILY)
+def test_a_cell_shows_one_line(one: type[errors.LabError]) -> None:
+    assert one("a; b")._render_traceback_() == [f"{one.__name__}: a; b"]
+
+
+def test_ipython_shows_that_line_and_no_stack_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    shell = InteractiveShell.instance()
+    try:
+        shell.run_cell("from hudilab.errors import JarError\nraise JarError('no jar; fetch it')")
+        shown = capsys.readouterr()
+    finally:
+        InteractiveShell.clear_instance()
+    assert (shown.out + shown.err).strip() == "JarError: no jar; fetch it"
+
+
+REMEDY = "start one with: hudilab services start kafka && hudilab apps; see hudilab's log"
+
+
+def test_a_command_that_the_shell_finds_is_typed_as_it_is() -> None:
+    assert str(errors.KafkaError(REMEDY)) == REMEDY
+
+
+def test_a_command_that_it_does_not_find_has_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No environment needs to be activated for a remedy; the text of a log is left alone."""
+    monkeypatch.setenv("PATH", os.defpath)
+    monkeypatch.setattr(sys, "prefix", os.path.realpath(sys.prefix))
+    monkeypatch.chdir(tmp_path)
+    tool = shlex.quote(f"{sys.prefix}/bin/hudilab")
+    assert str(errors.KafkaError(REMEDY)) == (
+        f"start one with: {tool} services start kafka && {tool} apps; see hudilab's log"
+    )
+    monkeypatch.chdir(sys.prefix)
+    assert str(errors.KafkaError(REMEDY)).startswith("start one with: bin/hudilab services start")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))  # a platform without the command
+    assert str(errors.KafkaError(REMEDY)) == REMEDY
+
+
+def test_a_remedy_is_typed_where_another_account_may_not_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        monkeypatch.setattr(sys, "prefix", f"{name}/closed/venv")
+        monkeypatch.setenv("PATH", "/usr/bin")
+        Path(name, "closed").mkdir(0o000)
+        user = os.geteuid()
+        try:
+            os.seteuid(user or 65534)
+            assert str(errors.JarError("no jar; run: hudilab jars")) == "no jar; run: hudilab jars"
+        finally:
+            os.seteuid(user)

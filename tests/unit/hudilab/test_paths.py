@@ -1,0 +1,371 @@
+"""Locations: the spelling, the layout, and the exact text of every refusal."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import pytest
+from refusals import refused
+
+from hudilab.errors import PathError
+from hudilab.paths import Place, local_path, locate, rewrite_scheme
+from hudilab_spark.warehouse import check_writable, make_home
+
+HOME = Path("/home/me/lab")
+NO_BUCKET = (
+    "warehouse.path has no valid bucket name (3 to 63 of a-z, 0-9, '.' and '-'); "
+    "write it as s3://<bucket>/<prefix>"
+)
+EMPTY = (
+    "warehouse.path is empty or contains control characters; "
+    "set it to s3://<bucket>/<prefix> or a local path"
+)
+HOST = "warehouse.path has a host in its file URI; write it as file:///<path>"
+ROOT = "warehouse.path is the root directory; set it to a directory below"
+
+
+def unknown(scheme: str) -> str:
+    return (
+        f"warehouse.path has an unknown scheme, '{scheme}'; "
+        "use s3://, s3n://, s3a://, file:// or a local path"
+    )
+
+
+def tree(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("s3://bucket/lab", "s3a://bucket/lab"),
+        ("s3n://bucket/lab/", "s3a://bucket/lab"),
+        ("s3a://bucket", "s3a://bucket"),
+        ("S3://bucket/", "s3a://bucket"),
+        ("s3://my.bucket-1/a b/100%/x?y#z", "s3a://my.bucket-1/a b/100%/x?y#z"),
+        ("/data/lab", "file:///data/lab"),
+        ("/data//lab/", "file:///data/lab"),
+        ("//data/lab", "file:///data/lab"),
+        ("/data/x/../lab", "file:///data/lab"),
+        ("file:/data/lab", "file:///data/lab"),
+        ("file:///data/lab", "file:///data/lab"),
+        ("FILE://localhost/data/lab", "file:///data/lab"),
+        ("/data/my lab", "file:///data/my lab"),
+        ("file:///data/100%25/a%20b", "file:///data/100%25/a%20b"),
+        ("/data/été #1?", "file:///data/été #1?"),
+        ("warehouse", "file:///home/me/lab/warehouse"),
+        ("./a/../warehouse", "file:///home/me/lab/warehouse"),
+        ("file:warehouse", "file:///home/me/lab/warehouse"),
+    ],
+)
+def test_one_spelling_for_each_place(uri: str, expected: str) -> None:
+    assert rewrite_scheme(uri, HOME) == expected
+    assert rewrite_scheme(expected, HOME) == expected
+
+
+def test_a_tilde_is_the_users_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert rewrite_scheme("~/lab") == "file:///home/someone/lab"
+    assert rewrite_scheme("~lab", HOME) == "file:///home/me/lab/~lab"
+
+
+@pytest.mark.parametrize(
+    ("uri", "text"),
+    [
+        ("hdfs://host/x", unknown("hdfs")),
+        ("ftp://me:hidden@host/x", unknown("ftp")),
+        ("gs://b/x", unknown("gs")),
+        ("C:\\lab", unknown("c")),
+        ("s3:///x", NO_BUCKET),
+        ("s3:/bucket/x", NO_BUCKET),
+        ("s3a:bucket/x", NO_BUCKET),
+        ("s3://", NO_BUCKET),
+        ("s3://My_Bucket/x", NO_BUCKET),
+        ("s3://key:hidden@bucket/x", NO_BUCKET),
+        ("s3://ab/x", NO_BUCKET),
+        ("", EMPTY),
+        ("  ", EMPTY),
+        ("/data/a\nb", EMPTY),
+        ("s3://bucket/a\x00b", EMPTY),
+        ("file://data/lab", HOST),
+        ("file://me:hidden@host/lab", HOST),
+        ("/", ROOT),
+        ("file:///", ROOT),
+        ("/a/..", ROOT),
+        ("warehouse", "warehouse.path is a relative path; use an absolute path"),
+        ("file:", "warehouse.path is a relative path; use an absolute path"),
+    ],
+)
+def test_a_bad_warehouse_is_refused(uri: str, text: str) -> None:
+    with pytest.raises(PathError) as caught:
+        rewrite_scheme(uri)
+    assert str(caught.value) == text
+
+
+def test_layout_local() -> None:
+    assert locate("warehouse", "lab", "readings", is_local=True, home=HOME) == Place(
+        warehouse="file:///home/me/lab/warehouse",
+        table="file:///home/me/lab/warehouse/lab/readings",
+        checkpoint="file:///home/me/lab/warehouse/_checkpoints/lab/readings",
+        database="lab",
+        name="readings",
+        notices=(),
+    )
+
+
+def test_layout_on_s3_with_a_run_and_the_rewriting_said_once() -> None:
+    place = locate("s3://bucket/w", "lab", "readings", is_local=False, home=HOME, run_id="r-1.a")
+    assert place == Place(
+        warehouse="s3a://bucket/w",
+        table="s3a://bucket/w/run-r-1.a/lab/readings",
+        checkpoint="s3a://bucket/w/run-r-1.a/_checkpoints/lab/readings",
+        database="lab",
+        name="readings",
+        notices=("s3:// rewritten to s3a://: s3a://bucket/w",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("warehouse", "notices"),
+    [
+        ("s3a://bucket", ()),
+        ("S3A://bucket", ()),
+        ("s3n://bucket", ("s3n:// rewritten to s3a://: s3a://bucket",)),
+    ],
+)
+def test_only_a_rewriting_is_noticed(warehouse: str, notices: tuple[str, ...]) -> None:
+    assert locate(warehouse, "lab", "t", is_local=False, home=HOME).notices == notices
+
+
+def test_local_replaces_an_s3_warehouse_and_says_so() -> None:
+    place = locate("s3://bucket/w", "lab", "t", is_local=True, home=HOME)
+    assert place.table == "file:///home/me/lab/warehouse/lab/t"
+    assert place.notices == (
+        "IS_LOCAL is true: warehouse.path is ignored, the warehouse is "
+        "file:///home/me/lab/warehouse",
+    )
+
+
+@pytest.mark.parametrize("warehouse", ["warehouse", "/data/w", "file:///data/w"])
+def test_a_local_warehouse_is_refused_when_not_local(warehouse: str) -> None:
+    with pytest.raises(PathError) as caught:
+        locate(warehouse, "lab", "t", is_local=False, home=HOME)
+    assert str(caught.value) == (
+        "warehouse.path is a local path but IS_LOCAL is false; "
+        "set warehouse.path to s3://<bucket>/<prefix>, or IS_LOCAL to true"
+    )
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_bad_warehouse_is_refused_whether_local_or_not(is_local: bool) -> None:
+    for warehouse, text in (("hdfs://h/x", unknown("hdfs")), ("file://h/x", HOST)):
+        with pytest.raises(PathError) as caught:
+            locate(warehouse, "lab", "t", is_local=is_local, home=HOME)
+        assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("run_id", ["r", "2026-01-01T00.00", "a_b.c-d", "-x", "x" * 64])
+def test_run_ids_that_are_good(run_id: str) -> None:
+    place = locate("w", "lab", "t", is_local=True, home=HOME, run_id=run_id)
+    assert place.table == f"file:///home/me/lab/w/run-{run_id}/lab/t"
+
+
+@pytest.mark.parametrize(
+    "run_id",
+    [
+        "/",
+        "a/b",
+        "..",
+        "a..b",
+        ".hidden",
+        "_checkpoints",
+        "a b",
+        "a\n",
+        "é",
+        "x" * 65,
+        " ",
+        "a%2fb",
+    ],
+)
+def test_run_ids_that_are_refused(run_id: str) -> None:
+    remedy = "'_', '-' and '.', not starting with '.' or '_', and without '..'"
+    with refused(PathError, f"parameter run_id={run_id!r}", "1 to 64", remedy=remedy):
+        locate("w", "lab", "t", is_local=True, home=HOME, run_id=run_id)
+
+
+def test_no_table_lies_inside_a_table_of_another_run() -> None:
+    names, runs = ("x", "lab", "run", "run_x"), ("", "x", "lab", "run-x", "run_x")
+    places = [
+        locate("w", database, table, is_local=True, home=HOME, run_id=run)
+        for run in runs
+        for database in names
+        for table in names
+    ]
+    folders = {uri for place in places for uri in (place.table, place.checkpoint)}
+    assert len(folders) == 2 * len(places)
+    assert not [
+        folder for folder in folders if any(folder.startswith(f"{other}/") for other in folders)
+    ]
+
+
+def test_a_second_stream_has_a_checkpoint_that_no_table_has() -> None:
+    place = locate("w", "lab", "t", is_local=True, home=HOME, run_id="r")
+    second = place.checkpoint_of("to_topic")
+    assert second == "file:///home/me/lab/w/run-r/_checkpoints/lab/t-to_topic"
+    folder, _, name = second.rpartition("/")
+    assert folder == place.checkpoint.rpartition("/")[0]
+    with pytest.raises(PathError, match=r"table\.name="):
+        locate("w", "lab", name, is_local=True, home=HOME)
+
+
+@pytest.mark.parametrize("stream", ["", "a/b", "..", "a-b", "7up"])
+def test_streams_that_cannot_name_a_checkpoint(stream: str) -> None:
+    with pytest.raises(PathError) as caught:
+        locate("w", "lab", "t", is_local=True, home=HOME).checkpoint_of(stream)
+    assert str(caught.value) == (
+        f"stream={stream!r} is not a valid checkpoint name; use letters, digits and _, not "
+        "starting with a digit"
+    )
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "a/b", "..", "7up", "a\n", "_checkpoints"])
+def test_names_that_are_refused(name: str) -> None:
+    remedy = "use letters, digits and _, not starting with a digit, and not _checkpoints"
+    with pytest.raises(PathError) as caught:
+        locate("w", name, "t", is_local=True, home=HOME)
+    assert str(caught.value) == (f"database.name={name!r} is not a valid name; {remedy}")
+    with pytest.raises(PathError) as caught:
+        locate("w", "lab", name, is_local=True, home=HOME)
+    assert str(caught.value) == f"table.name={name!r} is not a valid name; {remedy}"
+
+
+@pytest.mark.parametrize("folder", ["plain", "a b", "100%", "a%20b", "#1"])
+def test_a_local_uri_names_the_very_directory(tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder / "lab" / "t").mkdir(parents=True)
+    place = locate(str(tmp_path / folder), "lab", "t", is_local=True, home=HOME)
+    path = local_path(place.table)
+    assert path is not None
+    assert path.is_dir()
+    assert local_path("s3a://bucket/lab/t") is None
+
+
+# --- writable
+
+
+@pytest.mark.parametrize("mark", ["[", "{", "*", "?", "\\"])
+@pytest.mark.parametrize("warehouse", ["warehouse", "s3://bucket/pre"])
+def test_a_path_that_spark_takes_for_a_pattern_is_refused(
+    tmp_path: Path, warehouse: str, mark: str
+) -> None:
+    """Two folders `a*` and `ab` would both be read."""
+    local = not warehouse.startswith("s3")
+    named = warehouse if local else f"{warehouse}{mark}x"
+    home = tmp_path / f"a{mark}b" if local else tmp_path
+    with refused(PathError, "contains", mark, remedy="a path without * ? [ \\ {"):
+        locate(named, "db", "t", is_local=local, home=home)
+
+
+def test_writable_says_nothing_and_leaves_nothing(tmp_path: Path) -> None:
+    check_writable(locate(str(tmp_path / "a b" / "w"), "lab", "t", is_local=True, home=HOME))
+    assert tree(tmp_path) == []
+    (tmp_path / "w" / "lab" / "t").mkdir(parents=True)
+    check_writable(locate(str(tmp_path / "w"), "lab", "t", is_local=True, home=HOME))
+    assert tree(tmp_path) == ["w", "w/lab", "w/lab/t"]
+
+
+def test_s3_is_not_looked_at() -> None:
+    check_writable(locate("s3a://bucket", "lab", "t", is_local=False, home=HOME))
+
+
+NO_PLACE = "; make it writable, or set warehouse.path to a writable directory"
+
+
+def test_a_directory_that_takes_no_files_is_refused() -> None:
+    place = locate("/proc/hudilab/w", "lab", "t", is_local=True, home=HOME)
+    with refused(PathError, "warehouse.path", "/proc (No such file or directory)", remedy=NO_PLACE):
+        check_writable(place)
+    assert not os.path.lexists("/proc/hudilab")
+
+
+def test_a_read_only_directory_is_refused() -> None:
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o555)
+    place = locate(str(folder / "w"), "lab", "t", is_local=True, home=HOME)
+    user = os.geteuid()
+    try:
+        # Permission bits stop everybody but root: act as another user for a moment.
+        os.seteuid(user or 65534)
+        denied = f"{folder} (Permission denied)"
+        with refused(PathError, "warehouse.path", denied, remedy=NO_PLACE):
+            check_writable(place)
+    finally:
+        os.seteuid(user)
+        folder.rmdir()
+
+
+NO_HOME = "make it writable, or set HUDILAB_HOME to a writable folder"
+
+
+@pytest.mark.parametrize("part", ["", "a/home"])
+def test_a_home_that_cannot_be_written_is_named(tmp_path: Path, part: str) -> None:
+    """Whoever needs it: a warehouse in it, or the session's log."""
+    (tmp_path / "file").write_text("kept")
+    cases = {tmp_path / "file" / part: "File exists", Path("/proc/hudilab"): "No such file or"}
+    for home, why in cases.items():
+        place = locate("warehouse", "lab", "t", is_local=True, home=home)
+        for check in (partial(check_writable, place, home), partial(make_home, home)):
+            with pytest.raises(PathError) as caught:
+                check()
+            text = str(caught.value)
+            assert text.startswith(f"cannot write to the lab's home {home} ({why}")
+            assert text.endswith(f"); {NO_HOME}")
+    # A warehouse elsewhere is not the home's fault.
+    place = locate("/proc/w", "lab", "t", is_local=True, home=tmp_path)
+    with pytest.raises(PathError, match=r"^warehouse\.path: cannot write to /proc "):
+        check_writable(place, tmp_path)
+
+
+def test_a_read_only_home_is_named() -> None:
+    home = Path(tempfile.mkdtemp())
+    home.chmod(0o555)
+    user = os.geteuid()
+    try:
+        os.seteuid(user or 65534)
+        with pytest.raises(PathError) as caught:
+            make_home(home)
+    finally:
+        os.seteuid(user)
+        home.rmdir()
+    assert (
+        str(caught.value) == f"cannot write to the lab's home {home} (Permission denied); {NO_HOME}"
+    )
+
+
+def test_a_home_is_made_for_its_user_only(tmp_path: Path) -> None:
+    make_home(tmp_path / "a" / "home")
+    for folder in ("a", "a/home"):
+        assert (tmp_path / folder).stat().st_mode & 0o777 == 0o700
+    (tmp_path / "a").chmod(0o755)
+    make_home(tmp_path / "a")  # one that is there stays as it is
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("where", ["w", "w/lab", "w/lab/t", "w/_checkpoints", "w/run-r1"])
+@pytest.mark.parametrize("link", [False, True])
+def test_a_file_in_the_way_is_refused(tmp_path: Path, where: str, link: bool) -> None:
+    file = tmp_path / where
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.symlink_to("nowhere") if link else file.write_text("kept")
+    before = tree(tmp_path)
+    run_id = "r1" if where == "w/run-r1" else ""
+    place = locate(str(tmp_path / "w"), "lab", "t", is_local=True, home=HOME, run_id=run_id)
+    with pytest.raises(PathError) as caught:
+        check_writable(place)
+    assert str(caught.value) == (
+        f"warehouse.path: {file} exists but is not a directory; move it, or set warehouse.path to "
+        "another directory"
+    )
+    assert tree(tmp_path) == before

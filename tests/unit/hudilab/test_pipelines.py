@@ -1,0 +1,103 @@
+"""Groups pipeline.NAME: a folder, a query and a table, each value checked when settings load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from unit.hudilab.settings_files import file_refusal, group, load, write
+
+from hudilab.pipelines import FilePipeline, TablePipeline, TopicPipeline
+from hudilab.table import TableSpec
+
+GROUP = {
+    "source.format": "csv",
+    "source.path": "/data/flights",
+    "source.options": 'header=true sep=";" nullValue=NA',
+    "table.name": "flights",
+    "record.key": "carrier, flight",
+    "ordering": "time_hour",
+}
+
+
+def test_a_group_is_a_source_and_a_table(tmp_path: Path) -> None:
+    write(tmp_path, [group(), group("pipeline.flights", GROUP | {"buckets": "4"})])
+    settings = load(tmp_path)
+    assert list(settings.pipelines) == ["flights"]
+    found = settings.pipelines["flights"]
+    assert isinstance(found, FilePipeline)
+    assert found.options() == {"header": "true", "sep": ";", "nullValue": "NA"}
+    assert TableSpec(name=found.table_name, **found.table()) == TableSpec(
+        "flights", ("carrier", "flight"), (), "time_hour", operation="upsert", buckets=4
+    )
+
+
+def test_a_runtime_overrides_a_key(tmp_path: Path) -> None:
+    write(tmp_path, [group(), group("pipeline.flights", GROUP)])
+    there = {"source.path": "s3://bucket/flights"}
+    write(tmp_path / "docker", [group("pipeline.flights", there)])
+    found = load(tmp_path, "DOCKER").pipelines["flights"]
+    assert isinstance(found, FilePipeline)
+    assert (found.source_path, found.source_format) == ("s3://bucket/flights", "csv")
+
+
+REST = {"table.name": "visits", "record.key": "id", "ordering": "kafka_offset"}
+TOPIC = REST | {
+    "source.format": "kafka",
+    "topic.name": "visits",
+    "bootstrap.servers": "a:9092",
+    "value.format": "avro",
+}
+
+
+def test_the_keys_depend_on_the_format(tmp_path: Path) -> None:
+    """And BOOTSTRAP_SERVERS is for the lessons' topics, not for one's own."""
+    table = REST | {"source.format": "hudi", "source.path": "/data/visits"}
+    write(tmp_path, [group(), group("pipeline.a", TOPIC), group("pipeline.b", table)])
+    settings = load(tmp_path, HUDILAB_HOME=str(tmp_path), BOOTSTRAP_SERVERS="b:9092")
+    topic, table_ = settings.pipelines["a"], settings.pipelines["b"]
+    assert isinstance(topic, TopicPipeline)
+    assert (topic.bootstrap_servers, topic.is_avro, topic.home) == ("a:9092", True, tmp_path)
+    assert isinstance(table_, TablePipeline)
+    assert (table_.source_path, table_.is_avro) == ("/data/visits", False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"source.path": "/data"}, "has an unknown key 'source.path'"),
+        ({"value.format": "xml"}, "key 'value.format' must be 'json', 'avro' or 'avro-confluent'"),
+        ({"bootstrap.servers": "a"}, "key 'bootstrap.servers' is not host:port[,host:port...]"),
+        ({"startup.mode": "now"}, "key 'startup.mode' must be 'earliest-offset' or "),
+    ],
+)
+def test_what_is_wrong_with_a_topic(tmp_path: Path, changes: dict[str, str], text: str) -> None:
+    told = file_refusal(tmp_path, [group(), group("pipeline.a", TOPIC | changes)])
+    assert told.startswith((f"group 'pipeline.a': {text}", f"group 'pipeline.a' {text}"))
+
+
+def test_a_group_without_a_format(tmp_path: Path) -> None:
+    told = file_refusal(tmp_path, [group(), group("pipeline.a", REST | {"topic.name": "a"})])
+    assert told == "group 'pipeline.a' has no key 'source.format'"
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"source.format": "xls"}, "key 'source.format' must be 'csv', 'json', 'parquet', 'orc', "),
+        ({"source.path": "data"}, "key 'source.path' is a relative path; write an absolute one"),
+        ({"source.path": "s3://a:b@c/d"}, "key 'source.path' contains credentials"),
+        ({"source.options": "header"}, "key 'source.options' has header without a value; write"),
+        ({"source.options": 'sep="'}, "key 'source.options' is not a valid command line"),
+        ({"record.key": "a,,b"}, "key 'record.key' is not a list of columns: a, b"),
+        ({"buckets": "0"}, "key 'buckets' is not a whole number of 1 or more, as text"),
+        ({"quarantine": "yes"}, "key 'quarantine' must be 'true' or 'false'"),
+        ({"topic.name": "a"}, "has an unknown key 'topic.name'"),
+        ({"recordkey": "a"}, "has an unknown key 'recordkey' (did you mean 'record.key'?)"),
+    ],
+)
+def test_what_is_wrong_with_a_group(tmp_path: Path, changes: dict[str, str], text: str) -> None:
+    told = file_refusal(tmp_path, [group(), group("pipeline.flights", GROUP | changes)])
+    assert told.startswith(f"group 'pipeline.flights': {text}") or told.startswith(
+        f"group 'pipeline.flights' {text}"
+    )

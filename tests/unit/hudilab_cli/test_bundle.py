@@ -1,0 +1,314 @@
+"""The bundle's parts, on small jars and settings; the real one is in tests/spark."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from refusals import assert_refusal, refused
+
+from hudilab.errors import BundleError, ConfigError, LabError
+from hudilab.settings import Settings, load_settings
+from hudilab_cli import bundle, cli
+from hudilab_cli.bundle import build_bundle
+from hudilab_cli.packages import site_packages
+from hudilab_cli.zips import merge_jars
+from hudilab_spark.jars import wanted
+
+
+def java(version: int, rest: bytes = b"") -> bytes:
+    """The start of a class file for this version of Java."""
+    return b"\xca\xfe\xba\xbe\x00\x00" + (version + 44).to_bytes(2, "big") + rest
+
+
+def jar(path: Path, files: Mapping[str, bytes | str]) -> Path:
+    with ZipFile(path, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return path
+
+
+def content(data: bytes) -> dict[str, bytes]:
+    with ZipFile(io.BytesIO(data)) as archive:
+        return {entry.filename: archive.read(entry) for entry in archive.infolist()}
+
+
+SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
+
+
+def test_jars_are_merged(tmp_path: Path) -> None:
+    one = jar(
+        tmp_path / "one.jar",
+        {
+            "META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\nClass-Path: x.jar\r\n",
+            "META-INF/LICENSE": "one",
+            "META-INF/A.SF": "",
+            "META-INF/A.RSA": "",
+            "META-INF/B.DSA": "",
+            "META-INF/B.EC": "",
+            "META-INF/INDEX.LIST": "",
+            "module-info.class": java(9),
+            "META-INF/versions/9/module-info.class": java(9),
+            "META-INF/versions/11/a/A.class": java(11, b"not switched on"),
+            SERVICE: "# a comment\nz.Last\n\na.Both # why\n",
+            "a/A.class": java(8, b"A"),
+            "a/": "",
+            "a/A.SF": "not a signature",
+        },
+    )
+    two = jar(
+        tmp_path / "two.jar",
+        {
+            "META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\n",
+            "META-INF/LICENSE": "two",
+            SERVICE: "a.Both\nm.Middle",
+            "a/A.class": java(8, b"A"),
+            "b/B.class": java(17, b"B"),
+        },
+    )
+    merged = content(merge_jars([one, two]))
+    assert merged == {
+        "META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\nCreated-By: hudilab\r\n\r\n",
+        "META-INF/licenses/one/META-INF/LICENSE": b"one",
+        "META-INF/licenses/two/META-INF/LICENSE": b"two",
+        SERVICE: b"z.Last\na.Both\nm.Middle\n",
+        "a/A.SF": b"not a signature",
+        "a/A.class": java(8, b"A"),
+        "b/B.class": java(17, b"B"),
+    }
+    assert next(iter(merged)) == "META-INF/MANIFEST.MF"
+
+
+def test_versions_that_a_jar_switches_on_are_kept_up_to_the_platform_s(tmp_path: Path) -> None:
+    one = jar(
+        tmp_path / "one.jar",
+        {
+            "META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\nMulti-Release: true\r\n",
+            "META-INF/versions/17/a/A.class": java(17),
+            "META-INF/versions/21/a/A.class": java(21),
+            "META-INF/versions/11/module-info.class": java(11),
+            "a/A.class": java(8),
+        },
+    )
+    merged = content(merge_jars([one]))
+    assert b"Multi-Release: true\r\n" in merged.pop("META-INF/MANIFEST.MF")
+    assert sorted(merged) == ["META-INF/versions/17/a/A.class", "a/A.class"]
+
+
+@pytest.mark.parametrize("name", ["a/A.class", "reference.conf"])
+def test_two_versions_of_a_file_are_refused(tmp_path: Path, name: str) -> None:
+    one = jar(tmp_path / "one.jar", {name: java(8, b"1")})
+    two = jar(tmp_path / "two.jar", {name: java(8, b"2")})
+    remedy = "; remove one of the two jars from the groups in jars/jars.lock"
+    with refused(BundleError, name, "one.jar", "two.jar", remedy=remedy):
+        merge_jars([one, two])
+
+
+def test_a_class_for_a_later_java_is_refused(tmp_path: Path) -> None:
+    one = jar(tmp_path / "one.jar", {"a/A.class": java(21)})
+    remedy = "; use an older version of the jar in jars/jars.lock"
+    with refused(BundleError, "a/A.class", "one.jar", "Java 21", "17", remedy=remedy):
+        merge_jars([one])
+
+
+# --- what is refused before a file is written
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """The project's settings with a copy of conf/ to change, and a jar in the place of its own."""
+    settings = load_settings(env={})
+    shutil.copytree(settings.conf_dir, tmp_path / "conf")
+    one = jar(tmp_path / "one.jar", {"a/A.class": java(8)})
+    count = len(wanted(settings.project / "jars", bundle.GROUPS))
+    monkeypatch.setattr(bundle, "verify", lambda *_: [tmp_path / f"{n}.jar" for n in range(count)])
+    for number in range(count):
+        shutil.copy(one, tmp_path / f"{number}.jar")
+    return replace(settings, conf_dir=tmp_path / "conf")
+
+
+def change(file: Path, **properties: str | None) -> None:
+    groups = json.loads(file.read_text("utf-8"))
+    for group in groups:
+        if group["PropertyGroupId"] == "spark.run.options":
+            group["PropertyMap"] |= properties
+    groups = [
+        group
+        for group in groups
+        if group["PropertyGroupId"] != "spark.run.options" or None not in properties.values()
+    ]
+    file.write_text(json.dumps(groups), "utf-8")
+
+
+WHERE = "{conf}/application_properties.json: group 'spark.run.options'"
+JOBS = "(available: load, sensor_readings, stock_prices, stream, tidy)"
+
+
+@pytest.mark.parametrize(
+    ("properties", "kind", "failed", "remedy"),
+    [
+        (
+            {"python": "other.py", "jarfile": "lib/x.jar", "job": "copy"},
+            BundleError,
+            (
+                *(WHERE, "key 'python'", "'other.py'", "(available: main.py)"),
+                *(WHERE, "key 'jarfile'", "'lib/x.jar'"),
+                "(available: lib/hudilab-dependencies.jar)",
+                *(WHERE, "key 'job'", "'copy'", JOBS),
+            ),
+            "; fix the settings",
+        ),
+        (
+            {"job": None},
+            ConfigError,
+            (
+                "{conf}/aws/application_properties.json",
+                *("group 'spark.run.options' has no key 'python'", "no key 'jarfile'"),
+            ),
+            "; fix the file",
+        ),
+    ],
+)
+def test_run_options_that_the_bundle_cannot_follow(
+    project: Settings,
+    properties: dict[str, str | None],
+    kind: type[LabError],
+    failed: tuple[str, ...],
+    remedy: str,
+) -> None:
+    change(project.conf_dir / "application_properties.json", **properties)
+    named = [part.format(conf=project.conf_dir) for part in failed]
+    with refused(kind, *named, remedy=remedy):
+        build_bundle(project, project.conf_dir / "out" / "b.zip")
+    assert not (project.conf_dir / "out").exists()
+
+
+def test_the_file_that_a_bad_run_option_comes_from_is_named(project: Settings) -> None:
+    file = project.conf_dir / "docker" / "application_properties.json"
+    file.write_text(
+        json.dumps([{"PropertyGroupId": "spark.run.options", "PropertyMap": {"job": "copy"}}])
+    )
+    named = (f"{file}: group 'spark.run.options'", "key 'job'", "'copy'", JOBS)
+    assert_refusal(refusal(project), *named, remedy="; fix the settings")
+
+
+def refusal(project: Settings) -> str:
+    with pytest.raises(BundleError) as caught:
+        build_bundle(project, project.conf_dir.parent / "b.zip")
+    assert not (project.conf_dir.parent / "b.zip").exists()
+    text = str(caught.value)
+    assert "\n" not in text
+    assert "HIDDEN" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "key"),
+    [
+        ("aws/spark-defaults.conf", "spark.hadoop.fs.s3a.secret.key  HIDDEN", ""),
+        ("aws/spark-defaults.conf", "spark.hadoop.fs.s3a.access.key=HIDDEN", ""),
+        ("spark-defaults.conf", "spark.kafka.sasl.jaas.config x HIDDEN", ""),
+        ("docker/hudi-defaults.conf", "hoodie.deltastreamer.KeyStore.Password:HIDDEN", ""),
+        ("spark-defaults.conf", "spark.driver.defaultJavaOptions -Dpassword=HIDDEN", ""),
+        ("log4j2.properties", "appender.mail.smtpPassword = HIDDEN", ""),
+        ("application_properties.json", "", "sasl.jaas.config"),
+        ("aws/application_properties.json", "", "client.secret"),
+    ],
+)
+def test_a_secret_is_not_bundled(project: Settings, name: str, line: str, key: str) -> None:
+    file = project.conf_dir / name
+    if line:
+        key = re.split("[ =:]", line)[0]
+        file.write_text((file.read_text() if file.is_file() else "") + f"\n{line}\n", "utf-8")
+    else:
+        groups = json.loads(file.read_text())
+        groups.append({"PropertyGroupId": "mine", "PropertyMap": {key: "HIDDEN"}})
+        file.write_text(json.dumps(groups))
+    remedy = "; remove it: credentials come from the platform's role"
+    assert_refusal(refusal(project), f"{file} sets {key}", "secrets", remedy=remedy)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "server.pem",
+        "aws/kafka-password",
+        "x.conf",
+        "kda/spark-defaults.conf",
+        "aws/more/spark-defaults.conf",
+        "docker/application_properties.json.orig",
+    ],
+)
+def test_a_file_that_nobody_expects_is_not_bundled(project: Settings, name: str) -> None:
+    file = project.conf_dir / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("HIDDEN\n")
+    known = "application_properties.json, spark-defaults.conf, hudi-defaults.conf"
+    named = (f"{file} is not one of", f"{known}, log4j2.properties", "conf/docker", "conf/aws")
+    assert_refusal(refusal(project), *named, remedy=f"; move it out of {project.conf_dir}")
+
+
+@pytest.mark.deep
+def test_what_stays_here_may_be_anything(project: Settings) -> None:
+    for name in ("local/key.pem", ".DS_Store", "aws/.kafka-password.swp", ".git/config"):
+        (project.conf_dir / name).parent.mkdir(parents=True, exist_ok=True)
+        (project.conf_dir / name).write_text("HIDDEN")
+    before = {path for path in project.conf_dir.rglob("*") if path.is_file()}
+    build_bundle(project, project.conf_dir.parent / "b.zip")
+    whole = content((project.conf_dir.parent / "b.zip").read_bytes())
+    taken = {project.conf_dir / name[5:] for name in whole if name.startswith("conf/")}
+    assert taken <= before
+    assert len(taken) >= 8
+    assert not any(b"HIDDEN" in data for name, data in whole.items() if name.startswith("conf/"))
+
+
+def test_what_is_a_secret_must_be_known(project: Settings) -> None:
+    file = project.conf_dir / "spark-defaults.conf"
+    file.write_text(file.read_text().replace("spark.redaction.regex", "# "))
+    lacking = f"{file} does not set spark.redaction.regex"
+    assert_refusal(refusal(project), lacking, remedy="; add it")
+    project = replace(project, project=project.conf_dir.parent)
+    shutil.copytree(load_settings(env={}).project / "jars", project.project / "jars")
+    file.unlink()
+    assert_refusal(refusal(project), lacking, remedy="; add it")
+    file.write_text("spark.redaction.regex (?i\n")
+    assert refusal(project).startswith(
+        f"{file}: spark.redaction.regex is not a valid regular expression ("
+    )
+
+
+def test_an_altered_or_missing_package_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with pytest.raises(BundleError, match="package no-such-thing is not installed; run: make"):
+        site_packages(["no-such-thing"])
+    site = tmp_path / "thing-1.dist-info"
+    site.mkdir()
+    (site / "METADATA").write_text("Metadata-Version: 2.1\nName: thing\nVersion: 1\n")
+    (site / "RECORD").write_text("thing.py,sha256=AAAA,3\nthing-1.dist-info/RECORD,,\n")
+    (tmp_path / "thing.py").write_text("1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with refused(BundleError, "thing.py", "package thing", remedy="; run: make clean setup"):
+        site_packages(["thing"])
+
+
+@pytest.mark.deep
+def test_a_place_that_cannot_be_written(
+    project: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HUDILAB_CONF", str(project.conf_dir))
+    out = project.conf_dir / "hudi-defaults.conf" / "b.zip"
+    monkeypatch.setattr(sys, "argv", ["hudilab", "bundle", "--out", str(out)])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 1
+    error = capsys.readouterr().err
+    assert error == f"hudilab: cannot write {out} (File exists); choose another --out\n"

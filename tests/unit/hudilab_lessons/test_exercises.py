@@ -1,0 +1,172 @@
+"""A check of an exercise tells a right answer from a wrong one, and survives any answer."""
+
+from __future__ import annotations
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from hudilab_lessons import progress
+from hudilab_lessons.exercises import Exercise
+
+
+@pytest.fixture(autouse=True)
+def new_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Exercise, "_wrong", {})
+    monkeypatch.setattr(Exercise, "_newest", {})
+
+
+NO_ANSWER = "no answer yet; write it in the cell above, run that cell, then this one"
+CASES = [
+    (7, 7, True, "right: 7"),
+    (7, 7.0, True, "right: 7.0"),
+    (7, 8, False, "not yet (your answer: 8)"),
+    (7, None, False, NO_ANSWER),
+    (7, ..., False, NO_ANSWER),
+    (7, "7", False, "not yet (your answer: '7'), it should be an int"),
+    (1, True, False, "not yet (your answer: True), it should be an int"),
+    (True, 1, False, "not yet (your answer: 1), it should be a bool"),
+    (True, True, True, "right: True"),
+    (0.5, "half", False, "not yet (your answer: 'half'), it should be a float"),
+    ("none", 0, False, "not yet (your answer: 0), it should be a str"),
+    ("none", "all", False, "not yet (your answer: 'all')"),
+    ([1, 2], (1, 2), True, "right: (1, 2)"),
+    ([1, 2], [1], False, "not yet (your answer: [1])"),
+    ([1, 2], {1, 2}, False, "not yet, it should be a list"),
+    ((1, 2), [1, 2], True, "right: [1, 2]"),
+    ((1, 2), [1], False, "not yet (your answer: [1]), it should have 2 values"),
+    ((1, 2), 1, False, "not yet (your answer: 1), it should be a tuple of 2"),
+    ({"a": 1}, {"a": 1}, True, "right: {'a': 1}"),
+    ({"a": 1}, {"a": 2}, False, "not yet (your answer: {'a': 2})"),
+    (
+        {"a": 1, "b": 2},
+        {"A": 1},
+        False,
+        "not yet (your answer: {'A': 1}), the keys should be 'a', 'b'",
+    ),
+    ({"a": 1}, [1], False, "not yet (your answer: [1]), it should be a dict"),
+    (lambda answer: answer > 2, 3, True, "right: 3"),
+    (lambda answer: answer > 2, 2, False, "not yet (your answer: 2)"),
+    (
+        lambda answer: answer > 2,
+        "many",
+        False,
+        "not yet (your answer: 'many'), TypeError",
+    ),
+    (lambda answer: answer == 1, print, False, "not yet"),
+    (lambda answer: len(answer) == 100, "x" * 100, True, f"right: {'x' * 77}..."),
+]
+
+
+@pytest.mark.parametrize(("right", "answer", "accepted", "printed"), CASES)
+def test_an_answer_is_judged_and_the_verdict_printed(
+    right: object,
+    answer: object,
+    accepted: bool,
+    printed: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert bool(Exercise(right, "count them").check(answer)) is accepted
+    assert capsys.readouterr().out == printed + "\n"
+
+
+WRONG = [
+    ([8], "not yet (your answer: 8)"),
+    ([8, 9], "not yet (your answer: 9): count them"),
+    (
+        [8, 9, "7"],
+        "not yet (your answer: '7'), it should be an int: count them; "
+        "the solution is in the folded cell below",
+    ),
+    ([8, 8, 8], "not yet (your answer: 8)"),
+    ([8, 9, 8], "not yet (your answer: 8): count them"),
+    ([8, None, ..., 8], "not yet (your answer: 8)"),
+    ([None, None, None], NO_ANSWER),
+    ([8, 9, 7], "right: 7"),
+    ([8, 7, 9], "not yet (your answer: 9): count them"),
+    ([[8], [8]], "not yet (your answer: [8]), it should be an int"),
+]
+
+
+@pytest.mark.parametrize(("answers", "printed"), WRONG)
+def test_each_other_wrong_answer_brings_more_help(
+    answers: list[object], printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for answer in answers:  # as a cell does that runs again
+        Exercise(7, "count them", name="a number").check(answer)
+    assert capsys.readouterr().out.splitlines()[-1] == printed
+
+
+def test_exercises_do_not_share_their_tries(capsys: pytest.CaptureFixture[str]) -> None:
+    for hint, name in (("one", ""), ("two", ""), ("one", "first"), ("one", "second")):
+        Exercise(7, hint, name).check(8)
+    assert capsys.readouterr().out.splitlines() == ["not yet (your answer: 8)"] * 4
+
+
+def test_a_function_that_was_defined_again_is_the_same_try(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    exercise = Exercise(lambda function: function(1) == 3, "add two")
+    for text in ("lambda x: x", "lambda x: x", "lambda x: x + 1"):
+        exercise.check(eval(text))
+    assert capsys.readouterr().out.splitlines() == ["not yet", "not yet", "not yet: add two"]
+
+
+def test_objects_are_different_tries_and_one_object_is_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    exercise, (one, other) = Exercise(lambda frame: False, "join them"), (object(), object())
+    for answer in (one, one, other):
+        exercise.check(answer)
+    assert capsys.readouterr().out.splitlines() == ["not yet", "not yet", "not yet: join them"]
+
+
+def test_a_solution_counts_for_nobody(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded: list[str] = []
+    monkeypatch.setattr(progress, "record", recorded.append)
+    exercise = Exercise(7, "count them", name="a number")
+    assert [bool(exercise.accepts(answer)) for answer in (7, 8, 9, "7")] == [True, *[False] * 3]
+    exercise.check(8)
+    assert recorded == []
+    assert capsys.readouterr().out.splitlines() == [
+        "right: 7",
+        "not yet (your answer: 8): count them",
+        "not yet (your answer: 9): count them",
+        "not yet (your answer: '7'), it should be an int: count them",
+        "not yet (your answer: 8)",
+    ]
+
+
+def test_right_answers_are_counted_once_and_the_newest_counts() -> None:
+    counts = []
+    for name, answer in (("one", 7), ("one", 7), ("two", 7), ("two", 8), ("one", None)):
+        Exercise(7, "count them", name).check(answer)
+        counts.append(Exercise.count_right())
+    Exercise(7, "count them", "three").accepts(7)
+    assert [*counts, Exercise.count_right()] == [1, 1, 2, 1, 0, 0]
+
+
+def test_a_right_answer_to_a_named_exercise_is_recorded(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded: list[str] = []
+
+    def record(name: str) -> str:
+        recorded.append(name)
+        return "a notice"
+
+    monkeypatch.setattr(progress, "record", record)
+    for name in ("", "a number"):
+        Exercise(7, "count them", name).check(8)
+        Exercise(7, "count them", name).check(7)
+    assert recorded == ["a number"]
+    wrong, right = "not yet (your answer: 8)", "right: 7"
+    assert capsys.readouterr().out.splitlines() == [wrong, right, wrong, right, "a notice"]
+
+
+def test_a_cell_that_ends_in_a_check_shows_what_it_prints_and_no_more() -> None:
+    formatter = InteractiveShell.instance().display_formatter
+    assert formatter is not None
+    verdict = Exercise(7, "count them").check(8)
+    assert formatter.format(verdict) == ({}, {})

@@ -1,0 +1,72 @@
+"""The fault lab's plumbing: what kills, and what races, without Spark."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+from pyspark.errors import PySparkException
+
+from hudilab.errors import WaitError
+from hudilab_lessons.faults import kill_when, race
+
+HANGS = """
+import json, os, subprocess, sys, time
+from pathlib import Path
+job = json.loads(sys.argv[1])
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+kept = [name for name in os.environ if name.startswith(("PYSPARK_", "HUDILAB_LOG_FILE"))]
+Path(job["file"] + ".new").write_text(f"{os.getpid()} {child.pid} {kept}")
+os.rename(job["file"] + ".new", job["file"])
+time.sleep(600)
+"""
+
+
+def test_a_program_is_killed_with_its_children_and_has_a_clean_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    monkeypatch.setenv("HUDILAB_LOG_FILE", "log")
+    file = tmp_path / "there"
+    kill_when(file.exists, HANGS, {"file": str(file)})
+    parent, child, kept = file.read_text().split(" ", 2)
+    assert kept == "[]"
+    assert not psutil.pid_exists(int(parent))
+    gone = [psutil.Process(int(child))] if psutil.pid_exists(int(child)) else []
+    assert psutil.wait_procs(gone, timeout=10)[1] == []
+
+
+def test_a_program_that_is_not_there_when_it_should_be() -> None:
+    with pytest.raises(WaitError) as caught:
+        kill_when(lambda: False, "raise ValueError('no table')", {})
+    assert str(caught.value) == (
+        "the program that was to be killed ended by itself: ValueError: no table; fix it and run "
+        "the cell again"
+    )
+    with pytest.raises(WaitError) as caught:
+        kill_when(lambda: False, "import time; time.sleep(600)", {}, patience=0.0)
+    assert str(caught.value) == (
+        "the program that was to be killed is still not there: no message; fix it and run the cell "
+        "again"
+    )
+
+
+def test_writers_race_and_what_is_refused_is_tried_again() -> None:
+    both, failed = threading.Barrier(2, timeout=10), set[int]()
+
+    def write(number: int) -> None:
+        if number in (0, 2):
+            both.wait()  # hangs unless the writers run at the same time
+        if number == 3 and number not in failed:
+            failed.add(number)
+            raise PySparkException("java.io.IOException: lost")
+
+    found = race(write, each=2, tries=2)
+    assert found["acknowledged"] == [0, 1, 2, 3]
+    assert found["refused"] == ["java.io.IOException: lost"]
+    assert found["seconds"] < 10
+    failed.clear()
+    both.reset()
+    assert race(write, each=2)["acknowledged"] == [0, 1, 2]

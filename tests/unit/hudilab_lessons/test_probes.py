@@ -1,0 +1,41 @@
+"""Files that hold a key, while a writer or a cleaner is at work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from hudi_inspect.entries import Vanished
+from hudi_inspect.store import DiskStore
+from hudilab.errors import InspectError
+from hudilab_lessons.probes import files_holding
+
+
+def test_a_file_that_is_deleted_meanwhile_holds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        parquet.write_table(pa.table({"_hoodie_record_key": [name]}), tmp_path / f"{name}.parquet")
+    read = DiskStore.read
+
+    def while_cleaning(store: DiskStore, path: str, last: int | None = None) -> bytes:
+        (tmp_path / "a.parquet").unlink(missing_ok=True)
+        return read(store, path, last)
+
+    monkeypatch.setattr(DiskStore, "read", while_cleaning)
+    assert files_holding(str(tmp_path), "b") == ["b.parquet"]
+    with pytest.raises(Vanished):
+        DiskStore(tmp_path).read("a.parquet")
+
+
+def test_a_file_that_is_being_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InspectError) as error:
+        files_holding(str(tmp_path), "a")
+    assert str(error.value) == (
+        f"file://{tmp_path}/a.parquet is not a whole Parquet file, so the keys in it are unknown; "
+        "stop the table's writers, and try again"
+    )

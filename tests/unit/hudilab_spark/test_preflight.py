@@ -1,0 +1,147 @@
+"""What a machine must have: real limits of real processes, and files as Linux writes them."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from refusals import refused
+
+from hudilab.errors import SessionError
+from hudilab.settings import load_settings
+from hudilab_spark import preflight
+from hudilab_spark.conf import session_settings
+from hudilab_spark.preflight import (
+    ADDRESSES,
+    FILES,
+    check_machine,
+    has_name,
+    heap_that_fits,
+    java_flags,
+    memory_limit,
+    problems,
+)
+
+SHOW = """
+import sys
+from pathlib import Path
+from hudilab_spark.preflight import problems
+for problem in problems(Path(sys.argv[1])):
+    print(problem)
+"""
+Limit = tuple[int, int]
+
+
+def test_this_machine_is_fine(tmp_path: Path) -> None:
+    assert list(problems(tmp_path / "missing" / "home")) == []
+    assert list(tmp_path.iterdir()) == []
+    assert 0 < memory_limit()[0] < 2**40
+
+
+@pytest.mark.parametrize(
+    ("limits", "found", "remedy"),
+    [
+        (
+            {resource.RLIMIT_NOFILE: (256, 256)},
+            f"256 open files, and Spark with Hudi needs {FILES}; raise the hard limit",
+            "check with: ulimit -Hn",
+        ),
+        # Java raises a soft limit by itself.
+        ({resource.RLIMIT_NOFILE: (256, 4096)}, "", ""),
+        (
+            {resource.RLIMIT_AS: (3 * 2**30, 3 * 2**30)},
+            f"3072 MB of addresses (ulimit -v), and Java reserves {ADDRESSES} MB",
+            "lift the limit: ulimit -v unlimited",
+        ),
+    ],
+)
+def test_a_limit_of_the_shell(
+    tmp_path: Path, limits: dict[int, Limit], found: str, remedy: str
+) -> None:
+    def limit() -> None:
+        for kind, values in limits.items():
+            resource.setrlimit(kind, values)
+
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW, tmp_path],
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found in done.stdout
+    assert done.stdout.strip().endswith(remedy)
+    assert len(done.stdout.splitlines()) == bool(found)
+
+
+@pytest.mark.parametrize(
+    ("line", "file", "text", "limit"),
+    [
+        ("0::/user.slice/me.scope", "user.slice/memory.max", "524288000\n", 500),
+        ("0::/", "memory.max", "max\n", None),
+        ("5:cpu,memory:/docker/1", "memory/docker/1/memory.limit_in_bytes", "1048576000\n", 1000),
+        # In a container the path is that of the machine, and only the root is there.
+        ("5:memory:/docker/1", "memory/memory.limit_in_bytes", "1048576000\n", 1000),
+        ("4:cpu:/docker/1", "cpu/memory.limit_in_bytes", "1048576000\n", None),
+    ],
+)
+def test_limits_of_control_groups(
+    tmp_path: Path, line: str, file: str, text: str, limit: int | None
+) -> None:
+    proc, mounted = tmp_path / "cgroup", tmp_path / "mounted"
+    proc.write_text(f"1:name=systemd:/x\n{line}\n")
+    (mounted / file).parent.mkdir(parents=True)
+    (mounted / file).write_text(text)
+    found = list(preflight._control_groups(proc, mounted))
+    assert found == ([] if limit is None else [(mounted / file, limit)])
+    assert list(preflight._control_groups(tmp_path / "none", mounted)) == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "heap"), [(24_000, 2048), (2698, 2048), (1536, 886), (953, 512), (100, 512)]
+)
+def test_the_heap_leaves_room_for_the_rest(
+    monkeypatch: pytest.MonkeyPatch, limit: int, heap: int
+) -> None:
+    monkeypatch.setattr(preflight, "memory_limit", lambda: (limit, "the machine's memory"))
+    assert heap_that_fits(2048) == heap
+    assert session_settings(load_settings(env={}), ())["spark.driver.memory"] == (
+        "2g" if heap == 2048 else f"{heap}m"
+    )
+
+
+def test_an_account_without_a_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    nobody = next(uid for uid in range(60_000, 65_000) if not has_name(uid))
+    assert has_name(0)
+    monkeypatch.setattr(os, "getuid", lambda: nobody)
+    name, home, *_ = java_flags(tmp_path)[1:]
+    assert (name, home) == (f"-Duser.name=uid{nobody}", f"-Duser.home={tmp_path}")
+    settings = load_settings()
+    check_machine(settings)
+    with refused(SessionError, str(nobody), "/etc/passwd", remedy="or use RUNTIME_ENV=LOCAL"):
+        check_machine(replace(settings, runtime="DOCKER"))
+
+
+def test_a_name_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """/etc/hosts without localhost, or with another machine's address."""
+
+    def answer(address: str) -> Callable[[str], str]:
+        def resolve(name: str) -> str:
+            if not address:
+                raise OSError(-2, "Name or service not known")
+            return address
+
+        return resolve
+
+    for address in ("", "10.1.2.3"):
+        monkeypatch.setattr(socket, "gethostbyname", answer(address))
+        [problem] = preflight._loopback()
+        assert "localhost" in str(problem)
+        assert str(problem).endswith("add this line to /etc/hosts: 127.0.0.1 localhost")
