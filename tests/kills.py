@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-__all__ = ["Killed", "lines", "read_batches", "record", "rows_of", "rows_once"]
-
 
 class Killed(NamedTuple):
     """A stream that was killed again and again, and what was wrong with its table at the end.

@@ -11,8 +11,6 @@ from hudi_inspect.inspection import Inspection, inspect
 from hudi_inspect.options import Options
 from hudilab.errors import InspectError
 
-__all__ = ["Output", "run"]
-
 
 @dataclass(frozen=True)
 class Output:

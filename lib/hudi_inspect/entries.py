@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["DEPTH", "SKIPPED", "Entry", "S3Access", "Vanished"]
-
 # Not needed, and large: among them the metadata table and the markers of running writes.
 SKIPPED = (".hoodie/metadata", ".hoodie/.temp", ".hoodie/.aux", ".hoodie/.schema")
 DEPTH = 3  # levels of folders below the given one that are searched for tables

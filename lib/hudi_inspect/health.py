@@ -12,8 +12,6 @@ from hudi_inspect.table import Facts
 from hudi_inspect.timeline import WRITES
 from hudilab.formats import BATCH, QUERY, many
 
-__all__ = ["batches", "check_health"]
-
 TARGET = 125829120  # bytes; Hudi's default of hoodie.parquet.max.file.size
 MERGEABLE = 100  # files that merging would save
 DELTAS = 10  # delta commits without a compaction

@@ -13,8 +13,6 @@ from hudi_inspect.store import Store
 from hudi_inspect.timeline import moment, parse_content
 from hudilab.errors import InspectError
 
-__all__ = ["History"]
-
 
 class History:
     """The archived timeline of layout 2, read on demand; empty if the table has none."""

@@ -19,8 +19,6 @@ from hudilab.formats import many
 if TYPE_CHECKING:
     from hudi_inspect.inspection import Inspection
 
-__all__ = ["embedded", "page"]
-
 FILES = 20  # per commit
 GROUPS = 30  # per partition
 SLICES = 60  # per file group

@@ -22,8 +22,6 @@ from hudi_inspect.timeline import moment, parse_content
 from hudi_inspect.window import find_reach
 from hudilab.errors import InspectError, not_installed
 
-__all__ = ["Inspection", "inspect"]
-
 
 def inspect(table: str, options: Options | None = None, **fields: Any) -> Inspection:
     """Inspect a Hudi table without a JVM; a notebook shows the result as a page.

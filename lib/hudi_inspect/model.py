@@ -6,22 +6,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-__all__ = [
-    "Commit",
-    "Event",
-    "Health",
-    "Instant",
-    "Partition",
-    "Reach",
-    "Report",
-    "Slice",
-    "Stat",
-    "Table",
-    "Writer",
-    "iso",
-    "size",
-]
-
 
 class Stat(NamedTuple):
     """What one commit wrote into one file; `path` is relative to the table."""

@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 
 from hudi_inspect.entries import S3Access
 
-__all__ = ["Options"]
-
 
 @dataclass(frozen=True)
 class Options:

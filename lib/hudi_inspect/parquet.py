@@ -10,8 +10,6 @@ from array import array
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-__all__ = ["FOOTER", "Damaged", "count_rows", "footer_size", "read_rows"]
-
 FOOTER = 65536  # bytes at the end of a file; they contain most footers
 _END = 8  # bytes after the footer: its size and the magic number
 _MAGIC = b"PAR1"

@@ -7,8 +7,6 @@ from hudi_inspect.store import Store, typed
 from hudilab.errors import InspectError
 from hudilab.formats import PROPERTIES, read_properties
 
-__all__ = ["read_table_properties"]
-
 OLDEST, NEWEST = 6, 9  # table versions
 
 

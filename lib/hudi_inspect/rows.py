@@ -12,8 +12,6 @@ from hudi_inspect.store import Store, typed
 from hudi_inspect.timeline import parse_commit
 from hudilab.errors import InspectError
 
-__all__ = ["count_snapshot", "with_rows"]
-
 FOOTERS = 1000  # most footers to read, for files whose row count no commit gives
 
 

@@ -11,8 +11,6 @@ from hudi_inspect.entries import DEPTH, SKIPPED, Entry, S3Access, Vanished
 from hudilab.errors import InspectError
 from hudilab.formats import PROPERTIES
 
-__all__ = ["CHAIN", "S3Store"]
-
 T = TypeVar("T")
 THREADS = 16
 CHAIN = "AWS_PROFILE and AWS_SHARED_CREDENTIALS_FILE, or AWS_ACCESS_KEY_ID and its secret"

@@ -11,8 +11,6 @@ from hudi_inspect.entries import Entry
 from hudi_inspect.model import Event, Slice
 from hudi_inspect.timeline import WRITES
 
-__all__ = ["DataFile", "View", "build_slices", "parse_file"]
-
 # Parquet, ORC, HFile, Lance: the name says whose a base file is, in whatever format it is.
 _BASE = re.compile(r"(?P<group>[^_]+)_[^_]+_(?P<instant>\d+)\.[A-Za-z]\w*")
 _LOG = re.compile(

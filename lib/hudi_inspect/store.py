@@ -15,8 +15,6 @@ from hudilab.errors import InspectError
 from hudilab.formats import PROPERTIES
 from hudilab.paths import leads_back
 
-__all__ = ["DiskStore", "Store", "open_store", "typed"]
-
 T = TypeVar("T")
 
 

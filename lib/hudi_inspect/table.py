@@ -20,8 +20,6 @@ from hudi_inspect.timeline import WRITES, events_of, parse_commit, parse_content
 from hudilab.errors import InspectError
 from hudilab.formats import MOST_BUCKETS, SOURCE
 
-__all__ = ["Facts", "read_facts"]
-
 SMALL = 104857600  # bytes; Hudi's default of hoodie.parquet.small.file.limit
 _INSTANT = re.compile(r"_(\d{14,20})\.")
 

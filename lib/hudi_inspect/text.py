@@ -18,8 +18,6 @@ from hudilab.formats import many
 if TYPE_CHECKING:
     from hudi_inspect.inspection import Inspection
 
-__all__ = ["about", "duration", "reach", "services", "text", "view"]
-
 INSTANTS, PARTITIONS, SLICES = 15, 10, 40
 WIDE = 116  # characters that fit all columns of the instants
 

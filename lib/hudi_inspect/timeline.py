@@ -20,8 +20,6 @@ from hudi_inspect.model import Commit, Event, Stat
 from hudi_inspect.store import Store, typed
 from hudilab.errors import InspectError
 
-__all__ = ["WRITES", "events_of", "moment", "parse_commit", "parse_content", "read_commits"]
-
 # Actions whose completed file lists what was written.
 WRITES = ("commit", "deltacommit", "replacecommit")
 ACTIONS = (

@@ -9,8 +9,6 @@ from hudi_inspect.model import Event, Reach, iso
 from hudi_inspect.table import Facts
 from hudi_inspect.timeline import WRITES, moment
 
-__all__ = ["find_reach"]
-
 _FILE = re.compile(r"\.?(?P<group>[^_]+)_(?:[^_]+_)?(?P<time>\d{14,})\.")
 
 

@@ -18,8 +18,6 @@ from hudilab.errors import StreamError, root_cause
 from hudilab.options import CLEAN, INLINE
 from hudilab.table import TableSpec
 
-__all__ = ["StreamServices"]
-
 POOL = "services"  # of conf/fairscheduler.xml: the stream's tasks come first
 CLUSTER = "hoodie.clustering.inline"
 # A table with many file groups gets no more commits than this from one plan.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["avro_takes", "renamed", "sql_type"]
-
 # Spark's name in JSON -> the name in SQL.
 _SQL = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 # Letters of Unicode 14, which Python 3.11 knows and Java 17 does not.

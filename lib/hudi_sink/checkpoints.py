@@ -16,8 +16,6 @@ from hudi_sink.files import delete_file, denied, exists, list_files, read_text, 
 from hudi_sink.rules import FENCED, covers
 from hudilab.errors import StreamError
 
-__all__ = ["CheckpointFiles", "Fence", "Owner"]
-
 OWNER = "hudilab-owner"
 # In this order: without its note of being done, a batch is run again, with what was planned.
 FOLDERS = ("commits", "offsets")

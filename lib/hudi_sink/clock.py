@@ -17,8 +17,6 @@ from datetime import datetime
 
 from hudilab.errors import TableError
 
-__all__ = ["LONGEST", "NOTICE", "latest", "refusal", "seconds_behind"]
-
 LONGEST = 10.0  # seconds for which a write waits until the clock has passed the newest instant
 NOTICE = 1.0  # a longer wait is printed
 

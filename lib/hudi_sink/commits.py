@@ -20,8 +20,6 @@ from hudilab.errors import StreamError, TableError, root_cause
 from hudilab.formats import BATCH, COVERS, PROPERTIES, QUERY, SHARED, SOURCE
 from hudilab.paths import local_path
 
-__all__ = ["SERVICES", "Commits", "Slice", "completed"]
-
 SERVICES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
 _GENERATOR = "org.apache.hudi.common.table.timeline.HoodieInstantTimeGenerator"
 _INTERRUPTED = re.compile(r"\b(ClosedByInterrupt|Interrupted|InterruptedIO)Exception\b")

@@ -11,8 +11,6 @@ from hudi_sink.avro_names import sql_type
 from hudilab.errors import TableError
 from hudilab.table import ANY, EVOLVE, FREEZE
 
-__all__ = ["FILLS", "check_drift"]
-
 FILLS = "hoodie.write.set.null.for.missing.columns"
 
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")

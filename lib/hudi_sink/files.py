@@ -22,21 +22,6 @@ from pyspark.sql import SparkSession
 from hudilab.formats import PROPERTIES, read_properties
 from hudilab.paths import leads_back, local_path
 
-__all__ = [
-    "FileInfo",
-    "delete_file",
-    "delete_tree",
-    "denied",
-    "exists",
-    "file_size",
-    "file_system",
-    "java_class",
-    "list_files",
-    "read_text",
-    "table_properties",
-    "write_text",
-]
-
 
 class FileInfo(NamedTuple):
     """A file below a root: path relative to it, size in bytes, modification time in epoch ms."""

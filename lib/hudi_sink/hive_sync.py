@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from hudilab.paths import Place
     from hudilab.table import TableSpec
 
-__all__ = ["Catalog"]
-
 PATIENCE = 10.0  # seconds that a batch waits; a metastore on this machine takes one the first time
 # A tenth of a second or two: spared while partitions and columns stay the same, but not always, as
 # somebody may have dropped the name.

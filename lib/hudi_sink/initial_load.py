@@ -11,8 +11,6 @@ from hudilab.formats import many
 from hudilab.options import CLEAN, INLINE, WRITE
 from hudilab.table import TableSpec
 
-__all__ = ["FirstLoad"]
-
 PARTS = 4  # of Spark's input partitions (128 MB of files) that one task sorts and writes
 KEPT = 100  # characters of a key in a message
 SHOWN = 3  # keys in a message

@@ -12,15 +12,6 @@ from hudilab.errors import TableError
 from hudilab.formats import SHARED
 from hudilab.paths import local_path
 
-__all__ = [
-    "IN_PROCESS",
-    "is_conflict",
-    "lock_held",
-    "lock_name",
-    "services_failed",
-    "sharing_options",
-]
-
 _PROVIDER = "hoodie.write.lock.provider"
 _EXPIRE = "hoodie.write.lock.filesystem.expire"
 _HUDI_LOCKS = "org.apache.hudi.client.transaction.lock."

@@ -10,8 +10,6 @@ from pyspark.sql import SparkSession
 from hudi_sink.files import exists, read_text
 from hudilab.options import METADATA, STREAMED
 
-__all__ = ["closing_options", "index_options", "table_index_options"]
-
 
 def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[str, str]:
     """Return the options with which reads and writes keep a table's metadata table and indexes.

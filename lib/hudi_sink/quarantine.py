@@ -18,8 +18,6 @@ from hudilab.formats import many
 from hudilab.paths import Place
 from hudilab.table import TableSpec
 
-__all__ = ["Quarantine"]
-
 DELETE = {"hoodie.datasource.write.operation": "delete"}
 REASON = "_hudilab_reason"
 

@@ -13,8 +13,6 @@ from hudilab.options import ENCODED
 from hudilab.paths import Place
 from hudilab.table import TableSpec
 
-__all__ = ["check_can_index", "foreign_groups", "rewrite_buckets"]
-
 
 def rewrite_buckets(spark: SparkSession, spec: TableSpec, place: Place) -> int:
     """Rewrite all rows of a bucketed table into file groups of its own index; return their number.

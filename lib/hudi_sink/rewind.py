@@ -21,8 +21,6 @@ from hudilab.errors import TableError
 from hudilab.formats import many
 from hudilab.paths import checkpoint_of_table
 
-__all__ = ["Rewind"]
-
 ALIVE = 60.0  # seconds for which a writer's last heartbeat may tell that it is alive
 NONE = "None"  # the query of a checkpoint that is not there
 RUN = "rewind"  # how the note of the owner begins that a rewind leaves

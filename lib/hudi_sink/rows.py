@@ -18,16 +18,6 @@ from hudilab.errors import StreamError, root_cause
 from hudilab.options import MERGER
 from hudilab.table import TableSpec
 
-__all__ = [
-    "COMBINE",
-    "check_files",
-    "check_sources",
-    "newest_rows",
-    "refused_row",
-    "row_problem",
-    "storable",
-]
-
 COMBINE = "hoodie.combine.before.upsert"  # Hudi's own way, which costs more
 REFUSED_ROW = "hudilab: refused row: "  # begins the error of a row that cannot be stored
 SET_ASIDE = "or pass quarantine=True to BatchLedger, to set such rows aside"

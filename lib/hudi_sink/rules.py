@@ -10,8 +10,6 @@ from typing import NamedTuple
 from hudilab.errors import StreamError
 from hudilab.formats import BATCH, COVERS, PREFIX, QUERY, SOURCE
 
-__all__ = ["Checkpoint", "Commit", "Rules", "Stamp", "covers"]
-
 FENCED = "another driver has taken over the checkpoint {}; let that one write, and stop this one"
 
 

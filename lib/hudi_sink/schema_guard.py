@@ -21,8 +21,6 @@ from hudilab.errors import TableError
 from hudilab.options import COMMIT_TIME, ENCODED, MERGER
 from hudilab.table import ANY, TableSpec
 
-__all__ = ["TableFit"]
-
 
 class TableFit:
     """Compares a spec with its table, which SQL and other streams may change in the meantime.

@@ -6,8 +6,6 @@ from hudilab.errors import TableError
 from hudilab.options import CLEAN, INLINE
 from hudilab.table import TableSpec
 
-__all__ = ["LEAST_LOGS", "QUIET", "SMALL_LOG", "TIDY_EVERY", "check_tidy", "tidy_options"]
-
 TIDY_EVERY = 20  # batches of appends
 COMPACT_EVERY = 10  # batches of upserts
 COMPACT_SMALL_EVERY = 50

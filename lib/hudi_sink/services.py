@@ -21,8 +21,6 @@ from hudi_sink.rules import Commit
 from hudilab.errors import TableError
 from hudilab.formats import MOST_BUCKETS, SHARED, many
 
-__all__ = ["CLUSTERINGS", "COMPACTIONS", "TableServices", "pending", "write_client"]
-
 MOMENT = 3.0  # seconds in which a writer's heartbeat follows its commit
 COMPACTIONS = "filterPendingCompactionTimeline"
 CLUSTERINGS = "filterPendingReplaceOrClusteringTimeline"

@@ -28,8 +28,6 @@ from hudilab.formats import QUARANTINED, SHARED
 from hudilab.paths import Place
 from hudilab.table import TableSpec
 
-__all__ = ["BatchLedger"]
-
 # What s3a throws after minutes of retries: to ask the same store for the owner takes as long.
 UNREACHABLE = ("AWSClientIOException", "SdkClientException")
 TRIES = 10  # attempts to write a batch that loses to another writer

@@ -10,8 +10,6 @@ from typing import Any
 from hudi_sink.avro_names import avro_takes, renamed, sql_type
 from hudilab.errors import TableError
 
-__all__ = ["check_storable"]
-
 OWN = "_hudilab_"  # begins the columns that the writer adds to a batch and drops again
 _SHORT = re.compile(r"\b(?:tinyint|smallint)\b(?!:)")  # a type, not the name of a field
 # Hudi names the Avro type of a struct or a decimal after its column; these names are taken.

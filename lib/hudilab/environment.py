@@ -13,18 +13,6 @@ from pathlib import Path
 
 from hudilab.errors import ConfigError, as_typed
 
-__all__ = [
-    "DROPPED",
-    "JAVA_OPTIONS",
-    "TAKEN",
-    "dropped",
-    "for_java",
-    "ignored",
-    "shadows",
-    "take_over",
-    "take_over_path",
-]
-
 # Options for Java that are meant for the lab.
 JAVA_OPTIONS = "HUDILAB_JAVA_OPTIONS"
 

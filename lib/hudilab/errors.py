@@ -11,27 +11,6 @@ from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 
-__all__ = [
-    "BundleError",
-    "ConfigError",
-    "InspectError",
-    "JarError",
-    "JavaError",
-    "KafkaError",
-    "LabError",
-    "ParameterError",
-    "PathError",
-    "S3Error",
-    "ServiceError",
-    "SessionError",
-    "StreamError",
-    "TableError",
-    "WaitError",
-    "as_typed",
-    "not_installed",
-    "root_cause",
-]
-
 _COMMAND = re.compile(
     r"\bhudilab (?=(?:apps|bundle|deploy|doctor|inspect|jars|kill|load|progress|rewind|run|services"
     r"|stream|submit|tidy|topics)\b)"

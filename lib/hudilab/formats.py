@@ -6,21 +6,6 @@ import re
 import struct
 from collections.abc import Mapping
 
-__all__ = [
-    "BATCH",
-    "COVERS",
-    "MOST_BUCKETS",
-    "PREFIX",
-    "PROPERTIES",
-    "QUARANTINED",
-    "QUERY",
-    "SHARED",
-    "SOURCE",
-    "many",
-    "properties",
-    "read_properties",
-]
-
 PROPERTIES = ".hoodie/hoodie.properties"  # of a table
 # The names under which a commit's metadata holds its stamp.
 PREFIX = "hudilab."

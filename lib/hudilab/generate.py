@@ -9,8 +9,6 @@ from pyspark.sql import functions as F
 
 from hudilab.table import TableSpec
 
-__all__ = ["FIRST_SENSOR", "START_MS", "readings_table", "sensor_readings", "sensor_stream"]
-
 FIRST_SENSOR = 10
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 STEP_MS = 100

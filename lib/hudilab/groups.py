@@ -19,32 +19,6 @@ from pydantic_core import PydanticCustomError
 
 from hudilab.metastore import SCHEME, Metastore
 
-__all__ = [
-    "CATALOG",
-    "DEFAULT_TABLE",
-    "FILE",
-    "FOREIGN_GROUPS",
-    "FOREIGN_KEYS",
-    "KAFKA_GROUPS",
-    "KNOWN",
-    "METASTORE_GROUP",
-    "RUN_GROUP",
-    "TABLE_GROUP",
-    "Client",
-    "Consumer",
-    "Entry",
-    "Hive",
-    "PathText",
-    "Producer",
-    "RunOptions",
-    "Table",
-    "Text",
-    "Words",
-    "keys_of",
-    "no_credentials",
-    "servers",
-]
-
 FILE = "application_properties.json"
 TABLE_GROUP = "HudiTable0"
 RUN_GROUP = "spark.run.options"

@@ -6,8 +6,6 @@ import socket
 import struct
 from typing import NamedTuple
 
-__all__ = ["SCHEME", "Metastore", "trouble"]
-
 SCHEME = "thrift://"
 ANSWER = 3.0  # seconds until a metastore that accepts connections counts as one that hangs
 # One call of Thrift's binary protocol: version 1, type call, name, sequence number, no arguments.

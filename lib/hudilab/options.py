@@ -9,25 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hudilab.table import TableSpec
 
-__all__ = [
-    "CLEAN",
-    "COMMIT_TIME",
-    "ENCODED",
-    "GLOBAL_INDEXES",
-    "INDEX",
-    "INLINE",
-    "LOCAL_INDEXES",
-    "MERGER",
-    "MERGE_MODES",
-    "OPTIONS",
-    "OWNED",
-    "RECORD_INDEXES",
-    "STREAMED",
-    "VALIDATORS",
-    "WRITE",
-    "Option",
-]
-
 COMMIT_TIME = "COMMIT_TIME_ORDERING"
 MERGE_MODES = ("EVENT_TIME_ORDERING", COMMIT_TIME)
 # Local: a key is unique in its partition. Global: in the table.

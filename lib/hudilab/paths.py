@@ -10,16 +10,6 @@ from pathlib import Path
 
 from hudilab.errors import PathError
 
-__all__ = [
-    "Place",
-    "check_run_id",
-    "checkpoint_of_table",
-    "leads_back",
-    "local_path",
-    "locate",
-    "rewrite_scheme",
-]
-
 _S3 = ("s3", "s3n", "s3a")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

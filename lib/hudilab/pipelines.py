@@ -14,8 +14,6 @@ from typing_extensions import override
 from hudilab.groups import Client, PathText, Text, Words
 from hudilab.paths import rewrite_scheme
 
-__all__ = ["PREFIX", "FilePipeline", "Pipeline", "TablePipeline", "TopicPipeline", "shape_of"]
-
 PREFIX = "pipeline."
 FileFormat = Literal["csv", "json", "parquet", "orc", "avro"]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["private_folder", "write_private"]
-
 
 def private_folder(folder: Path) -> Path:
     """Create the folder and its missing parents with mode 0700, and return it.

@@ -29,8 +29,6 @@ from hudilab.paths import Place, locate
 from hudilab.pipelines import PREFIX, Pipeline, TopicPipeline
 from hudilab.settings_file import Groups, read_groups, read_options
 
-__all__ = ["Runtime", "Settings", "load_settings", "project_root", "run_options"]
-
 Runtime = Literal["LOCAL", "DOCKER", "AWS"]
 _RUNTIMES: dict[str, Runtime] = {name: name for name in get_args(Runtime)}
 _BOOLEANS = dict.fromkeys(("true", "1", "yes"), True) | dict.fromkeys(("false", "0", "no"), False)

@@ -29,8 +29,6 @@ from hudilab.groups import (
 )
 from hudilab.pipelines import PREFIX, shape_of
 
-__all__ = ["Groups", "parse", "read_groups", "read_options"]
-
 _ENTRY = TypeAdapter(Entry)
 _OTHER = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))
 _WANTED = {"string_type": "a string", "dict_type": "an object", "model_type": "an object"}

@@ -7,8 +7,6 @@ from typing import Any
 from hudilab.errors import ParameterError
 from hudilab.table import TABLE_TYPES
 
-__all__ = ["TICKERS", "check_sizes"]
-
 TICKERS = 17  # as many as `prices` has
 
 

@@ -20,8 +20,6 @@ from hudilab.options import (
     WRITE,
 )
 
-__all__ = ["ANY", "EVOLVE", "FREEZE", "POLICIES", "TABLE_TYPES", "TableSpec"]
-
 TABLE_TYPES = ("COPY_ON_WRITE", "MERGE_ON_READ")
 EVOLVE, FREEZE, ANY = POLICIES = ("evolve", "freeze", "any")
 _OPERATIONS = ("bulk_insert", "insert", "upsert")

@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 from hudilab.errors import WaitError
 
-__all__ = ["wait_for"]
-
 
 def wait_for(
     condition: Callable[[], object],

@@ -14,8 +14,6 @@ from hudilab_spark.master import ANSWER, Master, ask, authentication, open_direc
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["application_rows", "ids_running", "kill", "worker_rows"]
-
 _RUNNING = ("WAITING", "RUNNING", "SUBMITTED", "RELAUNCHING")
 
 

@@ -27,8 +27,6 @@ from hudilab_jobs import JOBS
 from hudilab_spark.conf_folder import conf_files
 from hudilab_spark.jars import verify, wanted
 
-__all__ = ["JAR", "build_bundle"]
-
 JAR = "lib/hudilab-dependencies.jar"
 PACKAGES = ("hudi_sink", "hudilab", "hudilab_jobs", "hudilab_spark")
 GROUPS = ("core", "kafka", "msk", "avro")

@@ -23,8 +23,6 @@ from hudilab_jobs import JOBS, PIPELINE_JOBS
 from hudilab_jobs.kafka import Access
 from hudilab_jobs.pipelines.running import find_group
 
-__all__ = ["CREDENTIALS", "chosen_job", "job_run", "permissions", "spark_properties", "trust"]
-
 BUNDLE = "hudilab-bundle.zip"
 LOG_GROUP = "/aws/emr-serverless"
 # The bundle fits the Python that built it, in a custom image; EMR 7's own Python is 3.9.

@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["deploy"]
-
 deploy = typer.Typer(
     help="Print JSON: for the AWS CLI an EMR Serverless job run and its role; for Kubernetes.",
     no_args_is_help=True,

@@ -25,8 +25,6 @@ from hudilab_spark.preflight import check_machine, memory_limit
 from hudilab_spark.session import open_session
 from hudilab_spark.warehouse import prepare
 
-__all__ = ["Check", "run_checks", "supported"]
-
 UI_PORT = 4040
 
 

@@ -13,8 +13,6 @@ from hudilab_cli.deploy import CREDENTIALS, chosen_job, spark_properties
 from hudilab_cli.submit import jar_groups
 from hudilab_spark.jars import read_lock
 
-__all__ = ["application"]
-
 LAB = "/opt/hudilab"  # in the image
 USER = 1000  # the image's own
 _IMAGE = re.compile(r"[\w.-]+(:\d+)?(/[\w.-]+)*(:[\w.-]+)?(@sha256:[0-9a-f]{64})?", re.ASCII)

@@ -13,8 +13,6 @@ from packaging.requirements import Requirement
 
 from hudilab.errors import BundleError
 
-__all__ = ["site_packages"]
-
 _NOTES = re.compile(r"\.dist-info/(INSTALLER|RECORD|REQUESTED|direct_url\.json)$")
 # Nine tenths of botocore describe services that no job calls.
 _OTHER_SERVICES = re.compile(r"botocore/data/(?!(s3|sts|sso|sso-oidc|signin)/)[^/]+/")

@@ -11,8 +11,6 @@ from typing import Any
 
 from hudilab.errors import ParameterError
 
-__all__ = ["defaults", "parse", "split_pairs"]
-
 _TYPES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 

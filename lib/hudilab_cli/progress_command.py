@@ -13,8 +13,6 @@ import typer
 from hudilab.errors import PathError
 from hudilab_lessons.progress import FILE, read, topic
 
-__all__ = ["command", "forget", "named_exercises", "names_in", "table"]
-
 
 def command(
     reset: Annotated[bool, typer.Option("--reset", help="Forget what was solved.")] = False,

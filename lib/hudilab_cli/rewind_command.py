@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from hudi_sink.rewind import Rewind
 
-__all__ = ["Options", "command", "run"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Options:

@@ -34,15 +34,6 @@ from hudilab_spark.java import FAST_START
 from hudilab_spark.jvm import ENDED
 from hudilab_spark.preflight import check_machine
 
-__all__ = [
-    "NotebookFailed",
-    "as_html",
-    "copy_notebook",
-    "find_notebook",
-    "jvm_options",
-    "run_notebooks",
-]
-
 TIMEOUT = 3600  # seconds per cell; the lessons' slowest takes a minute
 # Lessons 02 and 03 gain from a fast start up to some 500,000 rows, and lose with two million.
 SMALL = 200_000

@@ -32,8 +32,6 @@ from hudilab_spark.jvm import environment
 from hudilab_spark.master import Master, authentication, check_cluster, find_master, own_master
 from hudilab_spark.preflight import check_machine
 
-__all__ = ["Submitted", "find_job", "jar_groups", "master_of", "submit", "submit_and_wait"]
-
 JOBS = Path(__file__).parents[1] / "hudilab_jobs"
 PATIENCE = 90.0  # seconds for a session and its first executor
 BRIEFLY = 15.0  # seconds in which a broken program should fail

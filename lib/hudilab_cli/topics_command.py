@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from hudilab.settings import Settings
     from hudilab_jobs.kafka import Access
 
-__all__ = ["Offsets", "client_of", "command", "escaped", "lags", "line_of", "read_offsets"]
-
 Offsets = Mapping[str, Mapping[str, int]]  # topic: partition: next offset to read
 SHOWN = 500  # characters of a key or value, unless the output is JSON
 

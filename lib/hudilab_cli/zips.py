@@ -16,8 +16,6 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from hudilab.errors import BundleError
 
-__all__ = ["JAVA", "merge_jars", "write_zip"]
-
 JAVA = 17  # the latest that a class may need
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can store
 _SERVICES = "META-INF/services/"

@@ -19,7 +19,6 @@ from hudilab.errors import LabError, TableError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["JOBS", "PIPELINE_JOBS", "TableTask", "as_command", "one_line", "run_on_table"]
 
 JOBS = ("load", "sensor_readings", "stock_prices", "stream", "tidy")  # those that write to a table
 PIPELINE_JOBS = ("load", "stream")  # whose argument is the name of a group `pipeline.NAME`

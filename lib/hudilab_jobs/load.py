@@ -15,8 +15,6 @@ import typer
 from hudilab_jobs import RunId, as_command
 from hudilab_jobs.stream import AsJson, Name
 
-__all__ = ["Options", "command", "run"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Options:

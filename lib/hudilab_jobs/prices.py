@@ -12,18 +12,6 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-__all__ = [
-    "KEY",
-    "MAX_BYTES",
-    "ORDERING",
-    "TICKERS",
-    "Message",
-    "messages",
-    "outgoing",
-    "prices",
-    "read_prices",
-]
-
 TICKERS = (
     *("AAPL", "ACN", "ADBE", "AMD", "AVGO", "CRM", "CSCO", "IBM", "INTC"),
     *("MA", "MSFT", "NVDA", "ORCL", "PYPL", "QCOM", "TXN", "V"),

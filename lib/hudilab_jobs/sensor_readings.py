@@ -31,8 +31,6 @@ from hudilab_spark.session import close_session, open_session
 from hudilab_spark.streams import drain, stop_on_signal
 from hudilab_spark.warehouse import catalog_of, prepare
 
-__all__ = ["Options", "command", "run", "write"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Options:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import psutil
 
-__all__ = ["LOCK", "STARTING", "find"]
-
 LOCK = "lock"  # a server inherits it locked and keeps it open while it lives
 STARTING = "starting"  # the process that starts a server holds this open too
 

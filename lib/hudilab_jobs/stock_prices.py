@@ -29,8 +29,6 @@ from hudilab_spark.session import close_session, open_session
 from hudilab_spark.streams import run_until_end, stop_on_signal
 from hudilab_spark.warehouse import catalog_of, prepare
 
-__all__ = ["Options", "command", "run", "table_spec", "write"]
-
 PREVIEW = 5
 TABLE_TYPE = "COPY_ON_WRITE"  # MERGE_ON_READ gains little: benchmarks/README.md, Kafka
 

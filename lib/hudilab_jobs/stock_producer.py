@@ -22,8 +22,6 @@ from hudilab_jobs.kafka import Sender, access, check_topics, present
 from hudilab_jobs.prices import TICKERS, messages
 from hudilab_spark.streams import stop_on_signal
 
-__all__ = ["Options", "command", "run"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Options:

@@ -16,8 +16,6 @@ import typer
 
 from hudilab_jobs import RunId, as_command
 
-__all__ = ["Options", "command", "run"]
-
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object a batch.")]
 Name = Annotated[str, typer.Argument(help="Of the group pipeline.NAME in the settings.")]
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from hudi_sink.services import TableServices
 
-__all__ = ["Options", "command", "run"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Options:

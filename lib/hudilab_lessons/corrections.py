@@ -6,8 +6,6 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-__all__ = ["KINDS", "corrected", "flagged", "shifted", "who_won"]
-
 KINDS = ("older", "equal", "newer")  # the time of a correction, compared with the stored one
 _HOTTER = 500  # degrees; no sensor measures as many
 

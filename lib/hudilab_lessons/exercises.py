@@ -12,8 +12,6 @@ from pyspark.sql import DataFrame
 from hudilab_lessons import progress
 from hudilab_lessons.frames import columns_of
 
-__all__ = ["Exercise", "Verdict"]
-
 
 @dataclass(frozen=True)
 class Verdict:

@@ -18,10 +18,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hudi_sink.files import delete_tree, file_system, write_text
+from hudi_sink.files import delete_tree, file_system
 from hudilab.errors import WaitError, root_cause
-
-__all__ = ["VICTIM", "compare", "copy_tree", "kill_when", "race", "write_text"]
 
 # What a session leaves in the environment and a program of its own must not take over.
 SESSION = ("PYSPARK_", "HUDILAB_LOG_FILE")

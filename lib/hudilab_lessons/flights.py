@@ -30,8 +30,6 @@ from hudilab_lessons.faults import SESSION
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["messages", "read", "states", "try_pipeline"]
-
 TABLES = "flights", "airlines", "airports", "planes", "weather"
 ID, MAP = "PropertyGroupId", "PropertyMap"
 SAMPLE = re.compile(r"(?ms)^sample: ([\d,]+) rows?\b.*^the sample has ([\d,]+) keys?\b")

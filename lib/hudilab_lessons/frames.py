@@ -5,8 +5,6 @@ from __future__ import annotations
 from IPython.core.getipython import get_ipython
 from pyspark.sql import DataFrame
 
-__all__ = ["columns_of", "show_streams_as_columns"]
-
 
 def columns_of(frame: DataFrame) -> str:
     """Return names and types of a DataFrame's columns, without a query."""

@@ -27,8 +27,6 @@ from hudilab_spark.s3 import storage_options
 from hudilab_spark.session import describe, open_session
 from hudilab_spark.warehouse import LESSONS, make_home, prepare, reset, sql_path
 
-__all__ = ["Lab", "start"]
-
 
 @dataclass(frozen=True)
 class Lab:

@@ -15,8 +15,6 @@ from hudi_sink.commits import Commits
 from hudi_sink.files import list_files
 from hudilab.errors import InspectError
 
-__all__ = ["files_added", "files_holding", "may_hold", "scanned"]
-
 KEY = "_hoodie_record_key"
 
 

@@ -15,8 +15,6 @@ from pathlib import Path
 from hudilab.errors import LabError, PathError
 from hudilab.private import private_folder, write_private
 
-__all__ = ["FILE", "read", "record", "topic"]
-
 FILE = "progress.json"
 
 

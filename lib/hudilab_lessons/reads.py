@@ -11,8 +11,6 @@ from hudi_inspect.model import iso
 from hudi_inspect.timeline import WRITES
 from hudilab.errors import TableError
 
-__all__ = ["as_of", "changes"]
-
 _INSTANT = re.compile(r"\d{17}")
 
 

@@ -13,8 +13,6 @@ from hudi_inspect.slices import parse_file as parse_path
 from hudi_inspect.timeline import events_of
 from hudi_sink.files import list_files
 
-__all__ = ["DataFile", "Instant", "data_files", "instants", "parse_file", "parse_instants"]
-
 
 class Instant(NamedTuple):
     """An action on the timeline; times are UTC, `completed` is None until it completes."""

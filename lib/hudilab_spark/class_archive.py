@@ -19,19 +19,6 @@ from urllib.parse import quote
 from hudilab.errors import as_typed
 from hudilab_spark.java import Java, complaint, run_quietly, spark_home
 
-__all__ = [
-    "ARCHIVE",
-    "CLASSES",
-    "archive_options",
-    "class_path",
-    "is_shared",
-    "make_archive",
-    "quoted",
-    "recording_options",
-    "with_archive",
-    "write_classes",
-]
-
 # The archive of Spark's and Hudi's classes, in jars/; `hudilab jars core` makes it.
 ARCHIVE = Path("core", "classes.jsa")
 # Every class that a stream, an upsert, a compaction and a query loaded; tools/classes.py lists

@@ -19,8 +19,6 @@ from hudilab_spark.master import megabytes
 from hudilab_spark.preflight import heap_that_fits
 from hudilab_spark.s3 import older_names, spark_settings
 
-__all__ = ["MEMORY", "SECRET", "catalog_settings", "needed", "overlay", "session_settings"]
-
 MEMORY = "spark.driver.memory"
 # Settings with a matching name never go on a command line.
 SECRET = re.compile(r"(?i)secret|password|token|access[.]?key")

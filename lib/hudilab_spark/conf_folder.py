@@ -12,8 +12,6 @@ from hudilab.groups import FILE
 from hudilab.private import private_folder
 from hudilab.settings import Runtime, Settings
 
-__all__ = ["conf_files", "conf_folder"]
-
 
 def conf_files(settings: Settings) -> dict[str, Path]:
     """Return the files of conf/ and of the runtimes' folders in it, by their path within conf/.

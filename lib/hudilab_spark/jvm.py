@@ -20,8 +20,6 @@ from hudilab_spark.java import complaint, find_java, spark_home
 from hudilab_spark.preflight import java_flags
 from hudilab_spark.s3 import older_names
 
-__all__ = ["ENDED", "environment", "java_end", "log_file", "note_end", "output_to"]
-
 ENDED = "hudilab: "  # what begins a line of a JVM's log that says how the JVM ended
 # Exit codes of a JVM, what happened and what helps: Spark's own for an OutOfMemoryError, and signal
 # 9, for which a larger heap would be the opposite of a remedy.

@@ -18,21 +18,6 @@ from hudilab.errors import ServiceError, SessionError
 from hudilab.paths import local_path
 from hudilab.settings import Settings
 
-__all__ = [
-    "ANSWER",
-    "Master",
-    "ask",
-    "authentication",
-    "check_cluster",
-    "check_room",
-    "executor_folders",
-    "find_master",
-    "megabytes",
-    "open_directly",
-    "own_master",
-    "read_address",
-]
-
 PATIENCE = 3.0  # seconds per attempt: a session without a master or room fails within 15
 ANSWER = 30.0  # seconds: for its first answer a web UI loads classes, 15 s on a busy machine
 USUAL_UI_PORT = 8080

@@ -19,8 +19,6 @@ from pathlib import Path
 from hudilab.errors import LabError, PathError, SessionError
 from hudilab.settings import Settings
 
-__all__ = ["check_machine", "has_name", "heap_that_fits", "java_flags", "memory_limit", "problems"]
-
 LOOPBACK = "127.0.0.1"
 # Measured with lesson 02 and 500 rows, Java and the kernel together. More rows need more.
 LEAST = 900  # MB, with the smallest heap

@@ -16,8 +16,6 @@ from hudilab_spark.drivers import note_driver
 from hudilab_spark.java import complaint
 from hudilab_spark.master import executor_folders
 
-__all__ = ["await_executor", "create_session"]
-
 EXECUTOR_PATIENCE = 60.0  # seconds
 EXECUTOR_TRIES = 10
 

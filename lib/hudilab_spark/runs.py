@@ -11,8 +11,6 @@ from pathlib import Path
 from hudilab.errors import ParameterError, SessionError
 from hudilab.private import private_folder
 
-__all__ = ["check_asserts", "hold", "spark_openers"]
-
 _HELD: dict[Path, int] = {}  # open files, locked until this process ends
 
 

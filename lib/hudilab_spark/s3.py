@@ -11,15 +11,6 @@ from typing import Any
 from hudilab.errors import S3Error
 from hudilab.settings import Settings
 
-__all__ = [
-    "CHAIN",
-    "check_warehouse",
-    "endpoint",
-    "older_names",
-    "spark_settings",
-    "storage_options",
-]
-
 PROBE = "_hudilab_preflight"  # engines ignore names that start with '_'
 # The preflight must succeed or fail within seconds; the stream itself is far more patient.
 _HASTE = {"connect_timeout": 2, "read_timeout": 3, "retries": {"total_max_attempts": 2}}

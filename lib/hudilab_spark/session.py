@@ -31,8 +31,6 @@ from hudilab_spark.runs import spark_openers
 from hudilab_spark.submitted import submitted_session
 from hudilab_spark.warehouse import make_home
 
-__all__ = ["close_session", "describe", "open_session"]
-
 
 def open_session(
     settings: Settings,

@@ -19,8 +19,6 @@ from hudilab_spark.jvm import java_end
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["batches_done", "drain", "progress_rows", "run_until_end", "stop_on_signal", "until_end"]
-
 
 def drain(
     query: StreamingQuery,

@@ -17,8 +17,6 @@ from hudilab_spark.hadoop_defaults import drop_unread_defaults
 from hudilab_spark.registration import await_executor, create_session
 from hudilab_spark.s3 import spark_settings
 
-__all__ = ["submitted_session"]
-
 # Without these, writing a table fails, or the result differs from other sessions.
 _NEEDED = (
     "spark.serializer",

@@ -23,19 +23,6 @@ from hudilab.settings import Settings
 from hudilab.table import TableSpec
 from hudilab_spark.s3 import check_warehouse, endpoint
 
-__all__ = [
-    "LESSONS",
-    "catalog_of",
-    "check_place",
-    "check_writable",
-    "make_home",
-    "prepare",
-    "register",
-    "reset",
-    "sql_path",
-    "table_uri",
-]
-
 # Neither SQL nor Hudi's catalog takes a path of these for another one.
 _LITERAL = re.compile(r"[\w/.:-]*")
 LESSONS = "lessons"  # the database that notebooks may write to and delete from

@@ -11,8 +11,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["IMAGES", "ROOT", "Compose", "Engine", "missing"]
-
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = Path(__file__).with_name("images")
 COMPOSE = ROOT / "docker" / "compose.yaml"

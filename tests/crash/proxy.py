@@ -14,8 +14,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["Change", "Proxy", "running_proxy"]
-
 _CHANGES = ("PUT", "POST", "DELETE")
 _HOP_BY_HOP = ("connection", "keep-alive", "transfer-encoding", "content-length")
 

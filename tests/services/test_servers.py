@@ -44,7 +44,11 @@ SMALL = {"cluster": {"workers": 1, "cores": 1, "memory": "512m"}}
 def kind_of(name: services.Name) -> Kind:
     """Return the kind of a server that is registered; its module has one function start_..."""
     module, functions = import_module(f"{services.__name__}.{name}"), services.service(name)
-    (start,) = (getattr(module, one) for one in module.__all__ if one.startswith("start_"))
+    (start,) = (
+        function
+        for text, function in vars(module).items()
+        if text.startswith("start_") and function.__module__ == module.__name__
+    )
     options: dict[str, Any] = dict(SMALL.get(name, {}))
     return Kind(name, partial(start, **options), functions.find, functions.stop, options)
 

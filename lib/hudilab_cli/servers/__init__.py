@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 if TYPE_CHECKING:
     from hudilab_cli.servers.process import Service
 
-__all__ = ["NAMES", "Name", "service"]
 
 Name = Literal["kafka", "s3", "cluster", "history", "metastore"]
 NAMES: tuple[Name, ...] = get_args(Name)

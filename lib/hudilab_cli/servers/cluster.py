@@ -19,10 +19,9 @@ from hudilab.settings import Settings, load_settings
 from hudilab_cli.applications import ids_running, worker_rows
 from hudilab_cli.servers import process, spark
 from hudilab_cli.servers.folder import refuse_second, starting
+from hudilab_jobs import server_locks
 from hudilab_spark.drivers import end_driver, find_driver
 from hudilab_spark.master import ADDRESS, CONF, USUAL_UI_PORT, WORK, Master, megabytes, read_address
-
-__all__ = ["Cluster", "find_cluster", "running_cluster", "start_cluster", "stop_cluster"]
 
 NAME, HOST = "cluster", process.HOST
 USUAL_PORT = 7077
@@ -132,10 +131,10 @@ def running_cluster(
 def find_cluster(settings: Settings) -> Cluster | None:
     """Return the cluster whose master runs in this home, or None."""
     folder = settings.home / "services" / NAME
-    found = process.find(folder)
+    found = server_locks.find(folder)
     if found is None:
         return None
-    about, workers = read_address(folder), map(process.find, _worker_folders(folder))
+    about, workers = read_address(folder), map(server_locks.find, _worker_folders(folder))
     pids, size = tuple(one.pid for one in workers if one), (about["cores"], about["memory"])
     return Cluster(about["url"], about["ui"], found.pid, pids, *size, folder / "master.log")
 
@@ -205,7 +204,7 @@ def _start_workers(settings: Settings, patience: float) -> None:
     started = []
     for number in range(1, about["workers"] + 1):
         mine = folder / f"worker-{number}"
-        if process.find(mine) is None:
+        if server_locks.find(mine) is None:
             program = ["worker.Worker", "--cores", str(about["cores"])]
             program += ["--memory", f"{about['memory']}m", "--work-dir", str(mine / WORK)]
             program += ["--host", HOST, "--port", "0", "--webui-port", "0", about["url"]]

@@ -18,8 +18,6 @@ from hudilab.errors import ServiceError
 from hudilab.private import private_folder
 from hudilab_jobs.server_locks import LOCK, STARTING
 
-__all__ = ["check_disk", "locked", "refuse_second", "starting"]
-
 TURN = 120.0  # seconds to wait for another starter; no server takes this long to start
 DYING = 5.0  # seconds that a killed server may keep its lock after it can no longer be found
 

@@ -14,11 +14,10 @@ from hudilab.private import private_folder
 from hudilab.settings import Settings, load_settings
 from hudilab.settings_file import read_options
 from hudilab_cli.servers import process, spark
+from hudilab_jobs import server_locks
 from hudilab_spark.jars import verify
 from hudilab_spark.master import ADDRESS, open_directly, read_address
 from hudilab_spark.s3 import spark_settings
-
-__all__ = ["History", "find_history", "start_history", "stop_history"]
 
 NAME, HOST = "history", process.HOST
 USUAL_PORT = 18080
@@ -106,7 +105,7 @@ def _write_conf(settings: Settings, folder: Path, events: str, port: int) -> lis
 def find_history(settings: Settings) -> History | None:
     """Return the history server that runs in this home, or None."""
     folder = settings.home / "services" / NAME
-    found = process.find(folder)
+    found = server_locks.find(folder)
     if found is None:
         return None
     about = read_address(folder)

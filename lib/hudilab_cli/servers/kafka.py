@@ -27,12 +27,11 @@ from hudilab.settings import Settings, load_settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.folder import check_disk
 from hudilab_cli.servers.kafka_files import CA, read_ports, write_logging, write_properties
+from hudilab_jobs import server_locks
 from hudilab_jobs.kafka.connection import CLIENT, Access, password, read_access
 from hudilab_jobs.kafka.topics import create_topics
 from hudilab_spark.jars import verify
 from hudilab_spark.java import run_quietly
-
-__all__ = ["Broker", "find_broker", "running_broker", "start_broker", "stop_broker"]
 
 NAME, HOST = "kafka", process.HOST
 USUAL_PORT = 9092
@@ -132,7 +131,7 @@ def find_broker(settings: Settings) -> Broker | None:
         ServiceError: a broker is running, but its settings do not say where it listens.
     """
     folder = settings.home / "services" / NAME
-    found = process.find(folder)
+    found = server_locks.find(folder)
     if found is None:
         return None
     ports, ca = read_ports(folder), folder / CA

@@ -20,8 +20,6 @@ from hudilab.private import write_private
 from hudilab_cli.servers.process import HOST
 from hudilab_jobs.kafka.connection import CLIENT, PLAIN, SCRAM, Access, jaas, read_access
 
-__all__ = ["CA", "read_ports", "write_logging", "write_properties"]
-
 CA = "ca.pem"  # in the broker's folder: the certificate that its clients trust
 USER = "hudilab"
 ONE_NODE = {

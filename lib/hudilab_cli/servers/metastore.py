@@ -14,9 +14,8 @@ from hudilab.settings import Settings, load_settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.folder import check_disk
 from hudilab_cli.servers.spark import LOGGING
+from hudilab_jobs import server_locks
 from hudilab_spark.java import spark_home
-
-__all__ = ["Metastore", "find_metastore", "start_metastore", "stop_metastore"]
 
 NAME, HOST = "metastore", process.HOST
 USUAL_PORT = 9083
@@ -82,7 +81,7 @@ def start_metastore(settings: Settings, *, port: int = 0) -> Metastore:
 def find_metastore(settings: Settings) -> Metastore | None:
     """Return the metastore that runs in this home, or None."""
     folder = settings.home / "services" / NAME
-    found = process.find(folder)
+    found = server_locks.find(folder)
     if found is None:
         return None
     return Metastore(f"{SCHEME}{HOST}:{_last_port(folder)}", found.pid, folder / "metastore.log")

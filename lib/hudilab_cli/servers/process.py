@@ -24,29 +24,6 @@ from hudilab_cli.servers.folder import locked, refuse_second, starting
 from hudilab_jobs.server_locks import find
 from hudilab_spark.java import complaint, find_java
 
-__all__ = [
-    "JVM",
-    "Launched",
-    "PortTaken",
-    "Server",
-    "Service",
-    "choose_port",
-    "find",
-    "free_port",
-    "has_port",
-    "in_use",
-    "java_command",
-    "launch",
-    "port_of",
-    "port_option",
-    "retry",
-    "running",
-    "start",
-    "stop",
-    "wait_until",
-    "why_ended",
-]
-
 HOST = "127.0.0.1"
 PATIENCE = 60.0  # seconds to wait for a server to answer
 # A small heap and a fast start: a lesson's servers share two cores with Spark.

@@ -21,10 +21,9 @@ from hudilab.private import write_private
 from hudilab.settings import Settings, load_settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.folder import check_disk
+from hudilab_jobs import server_locks
 from hudilab_spark.jars import verify
 from hudilab_spark.java import complaint
-
-__all__ = ["BUCKET", "S3Server", "find_s3", "running_s3", "serve", "start_s3", "stop_s3"]
 
 NAME, HOST = "s3", process.HOST
 BUCKET = PROFILE = "hudilab"
@@ -99,7 +98,7 @@ def running_s3(settings: Settings, *, port: int = 0) -> AbstractContextManager[S
 def find_s3(settings: Settings) -> S3Server | None:
     """Return the server that runs on this home's data, or None."""
     folder = settings.home / "services" / NAME
-    found = process.find(folder)
+    found = server_locks.find(folder)
     if found is None:
         return None
     address = f"http://{HOST}:{_last_port(folder)}"

@@ -16,8 +16,6 @@ from hudilab_spark.java import complaint, find_java, spark_home
 from hudilab_spark.master import CONF
 from hudilab_spark.s3 import older_names
 
-__all__ = ["launch", "why", "write_conf"]
-
 # Executors log to stderr, which the worker keeps and shows in its web UI.
 LOGGING = """status = error
 appender.console.type = Console

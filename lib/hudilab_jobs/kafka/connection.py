@@ -14,18 +14,6 @@ from hudilab.errors import KafkaError
 from hudilab.groups import Client
 from hudilab_jobs.server_locks import find
 
-__all__ = [
-    "CLIENT",
-    "PLAIN",
-    "SCRAM",
-    "Access",
-    "access",
-    "jaas",
-    "password",
-    "present",
-    "read_access",
-]
-
 Group = TypeVar("Group")
 
 IAM_PORT = "9098"  # Amazon MSK: TLS, and IAM instead of a password

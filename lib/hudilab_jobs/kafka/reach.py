@@ -16,8 +16,6 @@ from confluent_kafka.admin import AdminClient
 from hudilab.errors import KafkaError
 from hudilab_jobs.kafka.connection import Access
 
-__all__ = ["connect", "metadata"]
-
 
 def metadata(client: Access, patience: float) -> Any:
     """Return what the brokers answer to a metadata request within about `patience` seconds.

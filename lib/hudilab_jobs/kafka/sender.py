@@ -12,8 +12,6 @@ from confluent_kafka import Producer as Client
 from hudilab.errors import KafkaError
 from hudilab_jobs.kafka.connection import Access
 
-__all__ = ["Sender", "Sent", "produce"]
-
 DELIVERY_MS = 30_000
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import SparkSession
 
-__all__ = ["TopicIdentity", "check_topics", "create_topics", "last_messages", "topic_rows"]
-
 PATIENCE = 6.0  # seconds
 AGAIN = "check that the broker is running (hudilab services status kafka), then try again"
 

@@ -16,8 +16,6 @@ from hudilab.paths import Place
 from hudilab.pipelines import TablePipeline
 from hudilab_jobs.pipelines.source import FAILED, Source
 
-__all__ = ["Changes"]
-
 META = ("_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name")
 
 

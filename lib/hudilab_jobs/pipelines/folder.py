@@ -17,8 +17,6 @@ from hudilab.paths import Place
 from hudilab.pipelines import FilePipeline
 from hudilab_jobs.pipelines.source import FAILED, Source
 
-__all__ = ["Folder"]
-
 FILES = 20  # the newest, of which columns are read
 
 

@@ -13,8 +13,6 @@ from hudilab.formats import many
 from hudilab.table import TableSpec
 from hudilab_jobs.pipelines.running import Running
 
-__all__ = ["preview"]
-
 SHOWN = 5  # rows
 
 

@@ -15,8 +15,6 @@ from hudilab.paths import Place
 from hudilab_jobs.pipelines.source import Source
 from hudilab_spark.streams import batches_done
 
-__all__ = ["Reports"]
-
 
 class Reports:
     """Writes batches with a ledger and reports each one once, as text or as JSON."""

@@ -24,8 +24,6 @@ from hudilab_spark.session import close_session, open_session
 from hudilab_spark.streams import stop_on_signal, until_end
 from hudilab_spark.warehouse import catalog_of, prepare
 
-__all__ = ["Running", "checked", "find_group", "jars_of", "opened", "table_of"]
-
 
 class Running(NamedTuple):
     """A pipeline's session, source and table, and the catalog that holds the table's name."""

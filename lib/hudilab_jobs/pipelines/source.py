@@ -15,8 +15,6 @@ from hudilab.paths import Place
 from hudilab.pipelines import PREFIX, Pipeline
 from hudilab.settings import Settings
 
-__all__ = ["FAILED", "SAMPLE", "Source"]
-
 SAMPLE = 1_000  # rows that a check reads
 FAILED = (Py4JError, PySparkException)
 Group = TypeVar("Group", bound=Pipeline)

@@ -19,8 +19,6 @@ from hudilab.pipelines import TopicPipeline
 from hudilab_jobs.kafka import Access, TopicIdentity, access, check_topics
 from hudilab_jobs.pipelines.source import FAILED, SAMPLE, Source
 
-__all__ = ["Topic"]
-
 UNREADABLE = "kafka_value"  # with quarantine: the text of a message that does not fit the schema
 HEADER = 5  # bytes: a zero, and the number of the schema in the registry
 

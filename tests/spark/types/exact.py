@@ -12,8 +12,6 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-__all__ = ["of_arrow", "of_spark"]
-
 
 def of_spark(rows: DataFrame, key: str) -> dict[int, dict[str, Any]]:
     """The rows by the column `key`; each value in the exact form."""

@@ -10,8 +10,6 @@ from pathlib import Path
 from spark.types.tables import FOREIGN, READERS, SPECS, Cell, state
 from spark.types.values import COLUMNS, LATE
 
-__all__ = ["PAGE", "page"]
-
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "types.md"
 FEW = 3  # values that a cell of the page names
 HEADS = ("Spark, snapshot", "Spark, incremental", "hudi-rs", "DuckDB, base files")

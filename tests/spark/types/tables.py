@@ -27,8 +27,6 @@ from hudilab.table import TableSpec
 from hudilab_lessons.reads import changes
 from hudilab_spark.streams import drain
 
-__all__ = ["FOREIGN", "READERS", "SPECS", "Cell", "cells", "state", "write"]
-
 SNAPSHOT, INCREMENTAL, HUDI_RS, DUCKDB = READERS = ("snapshot", "incremental", "hudi-rs", "DuckDB")
 FOREIGN = (HUDI_RS, DUCKDB)
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["COLUMNS", "LATE", "ROWS", "TypeColumn", "frame"]
-
 MB = 1 << 20
 DAY = 86_400_000_000  # microseconds
 TEXTS = {

@@ -14,7 +14,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from hudilab import errors
 from hudilab_cli.runner import NotebookFailed
 
-FAMILY = [getattr(errors, name) for name in errors.__all__ if name[0].isupper()]
+FAMILY = [kind for name, kind in vars(errors).items() if name.endswith("Error")]
 
 
 def test_all_are_the_lab_s() -> None:
