@@ -82,7 +82,7 @@ def run_stale(lessons: list[Path], folder: Path) -> None:
             try:
                 save(golden.executed(path, home), folder / path.name, Path(home))
             except LabError as error:
-                raise LabError(f"{path.name} failed: {error}") from error
+                raise LabError(f"{path.name} failed: {error.problem}", error.remedy) from error
 
 
 def results(path: Path, folder: Path) -> Path:
@@ -188,10 +188,10 @@ def build(source: Path, out: Path) -> None:
     command += ["--keep-going", "-c", str(ROOT / "book"), "-d", str(source.parent / "doctrees")]
     done = subprocess.run([*command, str(source), str(html)], check=False)
     if done.returncode:
-        raise LabError("the book has warnings; fix each line above, and run it again: make book")
+        raise LabError("the book has warnings", "fix each line above, and run it again: make book")
     if problems := list(broken_links(html)):
         print("\n".join(problems), file=sys.stderr)
-        raise LabError(f"the book has {len(problems)} broken links; fix them, then: make book")
+        raise LabError(f"the book has {len(problems)} broken links", "fix them, then: make book")
     shutil.rmtree(out, ignore_errors=True)
     html.rename(out)
 

@@ -55,11 +55,13 @@ def rewrite(path: Path) -> bool:
         try:
             nb = stripped(executed(path, home))
         except LabError as error:
-            raise LabError(f"{path.name} was not rewritten: {error}") from error
+            raise LabError(
+                f"{path.name} was not rewritten: {error.problem}", error.remedy
+            ) from error
     if problems := list(unkept(nb)):
         raise LabError(
-            f"{path.name} was not rewritten: {'; '.join(problems)}; print only facts that are the "
-            "same in every run"
+            f"{path.name} was not rewritten: {'; '.join(problems)}",
+            "print only facts that are the same in every run",
         )
     nbformat.write(nb, path)
     return path.read_bytes() != before
@@ -89,7 +91,7 @@ def executed(path: Path, home: str) -> NotebookNode:
         text = "kernel killed"
         if isinstance(error, CellExecutionError):
             text = f"{error.ename}: {error.evalue}"
-        raise LabError(f"{root_cause(text)}; fix the notebook") from error
+        raise LabError(f"{root_cause(text)}", "fix the notebook") from error
     return nb
 
 

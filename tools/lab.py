@@ -97,8 +97,8 @@ def update(lessons: Path, folder: Path) -> Iterator[str]:
         _replace(notes, json.dumps(made, indent=1).encode())
     except OSError as error:
         raise PathError(
-            f"cannot write {error.filename} ({error.strerror}); "
-            "make it writable, or set HUDILAB_HOME to a writable directory"
+            f"cannot write {error.filename} ({error.strerror})",
+            "make it writable, or set HUDILAB_HOME to a writable directory",
         ) from None
 
 

@@ -44,15 +44,15 @@ def _write(file: Path, found: Inspection) -> None:
     root = found.facts.uri.removeprefix("file://")
     if file.resolve().is_relative_to(Path(root).resolve()):
         raise InspectError(
-            f"--html {file} is inside the table's folder; "
-            "choose a file outside it: hudilab inspect TABLE --html FILE"
+            f"--html {file} is inside the table's folder",
+            "choose a file outside it: hudilab inspect TABLE --html FILE",
         )
     try:
         file.write_text(found.to_html(), encoding="utf-8")
     except OSError as error:
         raise InspectError(
-            f"cannot write {file}: {error.strerror}; "
-            "choose another file: hudilab inspect TABLE --html FILE"
+            f"cannot write {file}: {error.strerror}",
+            "choose another file: hudilab inspect TABLE --html FILE",
         ) from None
     print(f"wrote {file}", file=sys.stderr)
 

@@ -60,8 +60,8 @@ class History:
         except (ValueError, KeyError, TypeError):
             raise InspectError(
                 f"the archived timeline {self._store.uri}/{self.folder} is damaged: its manifest "
-                "cannot be read; restore the folder from a backup, then try again: "
-                "hudilab inspect TABLE"
+                "cannot be read",
+                "restore the folder from a backup, then try again: hudilab inspect TABLE",
             ) from None
 
     def _rows(
@@ -82,6 +82,6 @@ class History:
         except Damaged as error:
             what = f"cannot be read ({error})" if str(error) else "is damaged"
             raise InspectError(
-                f"the archived timeline's file {self._store.uri}/{file} {what}; do not delete it; "
-                "restore it from a backup if it is damaged, then try again: hudilab inspect TABLE"
+                f"the archived timeline's file {self._store.uri}/{file} {what}; do not delete it",
+                "restore it from a backup if it is damaged, then try again: hudilab inspect TABLE",
             ) from None

@@ -42,8 +42,8 @@ def inspect(table: str, options: Options | None = None, **fields: Any) -> Inspec
     if chosen.partition and chosen.partition not in paths:
         near = ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")
         raise InspectError(
-            f"{store.uri} has no partition {chosen.partition!r} (it has {near or 'none'}); choose "
-            f"one: hudilab inspect '{table}' --partition '{paths[0] if paths else ''}'"
+            f"{store.uri} has no partition {chosen.partition!r} (it has {near or 'none'})",
+            f"choose one: hudilab inspect '{table}' --partition '{paths[0] if paths else ''}'",
         )
     if chosen.count:
         with _one_line(store.uri):
@@ -59,18 +59,18 @@ def _one_line(uri: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         module, wanted = not_installed(error)
         raise InspectError(
-            f"reading {uri} needs {module}, which is not installed; install it with: "
-            f"pip install {wanted}"
+            f"reading {uri} needs {module}, which is not installed",
+            f"install it with: pip install {wanted}",
         ) from None
     except MemoryError:
         raise InspectError(
-            f"there is not enough memory to read {uri}; end other programs, then try again: "
-            "hudilab inspect TABLE"
+            f"there is not enough memory to read {uri}",
+            "end other programs, then try again: hudilab inspect TABLE",
         ) from None
     except Vanished as error:
         raise InspectError(
-            f"{uri}/{error} was deleted during the read: the table has changed; try again: "
-            "hudilab inspect TABLE"
+            f"{uri}/{error} was deleted during the read: the table has changed",
+            "try again: hudilab inspect TABLE",
         ) from None
 
 
@@ -163,8 +163,8 @@ class Inspection:
             newest = both[0].time if both else ""
             older = " or, with --archived, an archived one" if facts.archived is None else ""
             raise InspectError(
-                f"{facts.uri} has no instant {time!r}; choose one from its timeline{older}: "
-                f"hudilab inspect TABLE --instant {newest}"
+                f"{facts.uri} has no instant {time!r}",
+                f"choose one from its timeline{older}: hudilab inspect TABLE --instant {newest}",
             )
         found: dict[str, Any] = {"instant": chosen[0].time}
         found |= vars(self.instant(chosen[0]))
@@ -246,8 +246,9 @@ def _begin(since: str, facts: Facts) -> datetime | None:
         found = datetime.fromisoformat(since)
     except ValueError:
         raise InspectError(
-            f"--since {since!r} is not a time; give an instant or an ISO 8601 time: "
-            "hudilab inspect TABLE --since 2026-01-31T12:00:00Z"
+            f"--since {since!r} is not a time",
+            "give an instant or an ISO 8601 time: "
+            "hudilab inspect TABLE --since 2026-01-31T12:00:00Z",
         ) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 

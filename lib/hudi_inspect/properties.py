@@ -37,13 +37,14 @@ def read_table_properties(store: Store) -> tuple[dict[str, str], int]:
     if int(version) > NEWEST:
         raise InspectError(
             f"{store.uri} has table version {version}, but inspect supports no version newer than "
-            f"{NEWEST}; use the Hudi release that wrote it: CALL show_timeline(table => 'NAME')"
+            f"{NEWEST}",
+            "use the Hudi release that wrote it: CALL show_timeline(table => 'NAME')",
         )
     if int(version) < OLDEST:
         raise InspectError(
             f"{store.uri} has table version {version}, but inspect supports no version older than "
-            f"{OLDEST}; upgrade the table: "
-            "CALL upgrade_table(table => 'NAME', to_version => 'SIX')"
+            f"{OLDEST}",
+            "upgrade the table: CALL upgrade_table(table => 'NAME', to_version => 'SIX')",
         )
     return properties, int(version)
 
@@ -52,11 +53,11 @@ def _no_table(store: Store) -> InspectError:
     below = store.tables_below()
     if not below:
         return InspectError(
-            f"{store.uri} is not a Hudi table: it has no {PROPERTIES}; "
-            "give the folder that contains .hoodie: hudilab inspect TABLE"
+            f"{store.uri} is not a Hudi table: it has no {PROPERTIES}",
+            "give the folder that contains .hoodie: hudilab inspect TABLE",
         )
     shown = ", ".join(below[:20]) + (f" and {len(below) - 20} more" if len(below) > 20 else "")
     return InspectError(
-        f"{store.uri} is not a table but contains {len(below)}: {shown}; "
-        f"choose one: hudilab inspect '{below[0]}'"
+        f"{store.uri} is not a table but contains {len(below)}: {shown}",
+        f"choose one: hudilab inspect '{below[0]}'",
     )

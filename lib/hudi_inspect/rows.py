@@ -53,10 +53,11 @@ def _footer_rows(store: Store, path: str) -> int | None:
         return count_rows(tail)
     except Damaged:
         raise InspectError(
-            f"the data file {store.uri}/{path} is not a whole Parquet file; look at it first "
+            f"the data file {store.uri}/{path} is not a whole Parquet file",
+            "look at it first "
             f"({typed(f'{store.uri}/{path}', 'ls')}), then restore it from a backup, or return to "
             "a savepoint, which removes all later commits: "
-            "CALL rollback_to_savepoint(table => 'NAME', instant_time => 'T')"
+            "CALL rollback_to_savepoint(table => 'NAME', instant_time => 'T')",
         ) from None
 
 
@@ -78,6 +79,6 @@ def count_snapshot(store: Store, groups: int) -> int:
     except BaseException as error:  # noqa: BLE001
         why = " ".join(str(error).split())[:200]
         raise InspectError(
-            f"hudi-rs cannot count the rows of {store.uri}: {why}; omit --count: "
-            f"hudilab inspect '{store.uri}'"
+            f"hudi-rs cannot count the rows of {store.uri}: {why}",
+            f"omit --count: hudilab inspect '{store.uri}'",
         ) from None

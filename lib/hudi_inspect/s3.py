@@ -23,7 +23,7 @@ class S3Store:
     def __init__(self, uri: str, access: S3Access) -> None:
         self.uri, self._root = uri.rstrip("/"), uri.partition("://")[2].strip("/")
         if not self._root:
-            raise InspectError(f"{uri} has no bucket name; write it as s3://BUCKET/PATH/TO/TABLE")
+            raise InspectError(f"{uri} has no bucket name", "write it as s3://BUCKET/PATH/TO/TABLE")
         self._bucket, _, path = self._root.partition("/")
         self._prefix = f"{path}/" if path else ""
         self._connect(access)
@@ -36,8 +36,8 @@ class S3Store:
             from botocore.session import Session
         except ImportError:
             raise InspectError(
-                f"cannot read {self.uri}: Python's client for S3 is missing; install it: "
-                "pip install boto3"
+                f"cannot read {self.uri}: Python's client for S3 is missing",
+                "install it: pip install boto3",
             ) from None
         self._errors: tuple[type[Exception], ...] = (BotoCoreError, ClientError)
         self._refused = ClientError
@@ -61,8 +61,8 @@ class S3Store:
             self._region = str(self._client.meta.region_name)
         except ValueError:
             raise InspectError(
-                "AWS_ENDPOINT_URL_S3 is not http(s)://host[:port]; fix it, or unset it to use "
-                "Amazon S3"
+                "AWS_ENDPOINT_URL_S3 is not http(s)://host[:port]",
+                "fix it, or unset it to use Amazon S3",
             ) from None
         except self._errors as error:
             raise self._failed(error) from None

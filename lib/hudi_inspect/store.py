@@ -70,8 +70,8 @@ def open_store(table: str, access: S3Access | None = None) -> Store:
 
         return S3Store(table, access or S3Access())
     raise InspectError(
-        f"cannot read {scheme}:// URIs; "
-        "give a path, or a file://, s3:// or s3a:// URI: hudilab inspect TABLE"
+        f"cannot read {scheme}:// URIs",
+        "give a path, or a file://, s3:// or s3a:// URI: hudilab inspect TABLE",
     )
 
 
@@ -84,7 +84,7 @@ class DiskStore:
         if not self._root.is_dir():
             what = "is a file" if self._root.exists() else "does not exist"
             raise InspectError(
-                f"{self._root} {what}; give the table's folder: hudilab inspect TABLE"
+                f"{self._root} {what}", "give the table's folder: hudilab inspect TABLE"
             )
 
     def files(self) -> list[Entry]:
@@ -159,10 +159,10 @@ def _refused(error: OSError) -> InspectError:
     """Return what the system refused, in one line."""
     if isinstance(error, PermissionError):
         return InspectError(
-            f"cannot read {error.filename}: permission denied; ask its owner for read access, or "
-            "run as a user who has it: hudilab inspect TABLE"
+            f"cannot read {error.filename}: permission denied",
+            "ask its owner for read access, or run as a user who has it: hudilab inspect TABLE",
         )
     return InspectError(
-        f"cannot read {error.filename} ({error.strerror}); make it readable, then try again: "
-        "hudilab inspect TABLE"
+        f"cannot read {error.filename} ({error.strerror})",
+        "make it readable, then try again: hudilab inspect TABLE",
     )

@@ -120,7 +120,8 @@ def read_facts(store: Store, *, archived: bool = False) -> Facts:
             missing = str(error)
     raise InspectError(
         f"{store.uri}/{missing} was deleted during the read: the table changed in each of five "
-        "attempts; try again when fewer writers are running: hudilab inspect TABLE"
+        "attempts",
+        "try again when fewer writers are running: hudilab inspect TABLE",
     )
 
 
@@ -133,8 +134,9 @@ def _read(store: Store, archived: bool) -> Facts:
     if archived and unread:
         raise InspectError(
             f"cannot read the archived timeline {store.uri}/{unread}: inspect reads archives from "
-            f"table version 8 on, this is version {version}; omit --archived, or let Hudi list "
-            f"them: CALL show_archived_commits(table => '{properties['hoodie.table.name']}')"
+            f"table version 8 on, this is version {version}",
+            "omit --archived, or let Hudi list "
+            f"them: CALL show_archived_commits(table => '{properties['hoodie.table.name']}')",
         )
     folder, archive = _timeline(store, properties, layout, entries, is_utc)
     events = events_of(entries, folder, is_utc)
@@ -177,8 +179,8 @@ def _refuse_external(store: Store, commits: Mapping[str, Commit]) -> None:
     if path := next((path for path in stats if path.endswith("_hudiext")), ""):
         raise InspectError(
             f"{store.uri} registers data files that Hudi did not write, such as "
-            f"{path.rsplit('_', 2)[0]}, and inspect does not know what they hold; let Hudi list "
-            "them: CALL show_fsview_latest(table => 'NAME')"
+            f"{path.rsplit('_', 2)[0]}, and inspect does not know what they hold",
+            "let Hudi list them: CALL show_fsview_latest(table => 'NAME')",
         )
 
 

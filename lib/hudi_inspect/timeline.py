@@ -129,12 +129,14 @@ def parse_content(data: bytes, uri: str, *, can_redo: bool = False) -> dict[str,
     if lost and can_redo:
         raise InspectError(
             f"the timeline file {uri} {lost}, as after a power failure, so what the instant wrote "
-            f"is unknown; {look}, then stop all writers and restore the file from a backup, or "
-            f"delete it, and the next write rolls the instant back: {typed(uri, 'rm')}"
+            "is unknown",
+            f"{look}, then stop all writers and restore the file from a backup, or "
+            f"delete it, and the next write rolls the instant back: {typed(uri, 'rm')}",
         )
     raise InspectError(
         f"the timeline file {uri} {lost or f'cannot be read ({why})'}; {look}, and do not delete "
-        "it; restore it from a backup if it is damaged, then try again: hudilab inspect TABLE"
+        "it",
+        "restore it from a backup if it is damaged, then try again: hudilab inspect TABLE",
     )
 
 

@@ -184,8 +184,8 @@ class StreamServices:
             self._failed = None
             raise StreamError(
                 f"the table services beside the stream into {self._table} failed "
-                f"({root_cause(str(failed))}); no batch is lost; fix the cause and start the "
-                "stream again"
+                f"({root_cause(str(failed))}); no batch is lost",
+                "fix the cause and start the stream again",
             ) from failed
 
     def _run(self, options: Mapping[str, str]) -> None:

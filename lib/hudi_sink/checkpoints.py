@@ -61,15 +61,18 @@ class CheckpointFiles:
             return str(json.loads(read_text(self._spark, file))["id"])
         except (ValueError, KeyError, TypeError):
             raise StreamError(
-                f"the checkpoint file {file} is damaged; restore it from a backup, or delete the "
-                "table and the checkpoint together and start again"
+                f"the checkpoint file {file} is damaged",
+                "restore it from a backup, or delete the "
+                "table and the checkpoint together and start again",
             ) from None
 
     def check_access(self) -> None:
         """Raise StreamError if the account may not write to an existing checkpoint on a disk."""
         if found := denied(self.uri, *FOLDERS, "sources", write=True):
             problem, remedy = found
-            raise StreamError(f"the checkpoint {self.uri} cannot be written: {problem}; {remedy}")
+            raise StreamError(
+                f"the checkpoint {self.uri} cannot be written: {problem}", f"{remedy}"
+            )
 
     def batches(self, folder: str) -> list[int]:
         """Return the numbers in a folder, ascending: `offsets` (planned) or `commits` (done)."""
@@ -98,9 +101,10 @@ class CheckpointFiles:
         # A version, a line of JSON, and a line for each source.
         if not version.startswith("v") or not rest.startswith("{") or "\n" not in rest:
             raise StreamError(
-                f"the checkpoint file {file} is damaged; delete the files numbered {batch} and "
+                f"the checkpoint file {file} is damaged",
+                f"delete the files numbered {batch} and "
                 f"higher in {self.uri}/commits and {self.uri}/offsets, and start again: their "
-                "batches are planned again, and skipped if the table has them"
+                "batches are planned again, and skipped if the table has them",
             )
         return text
 

@@ -42,8 +42,8 @@ def refusal(table: str, newest: str, now: str, zone: str) -> TableError:
     shown = _shown(newest)
     return TableError(
         f"the clock is behind the table {table}: the newest instant is {shown}, but the clock "
-        f"shows {_shown(now)} ({zone} time), so no reader would ever see the rows of this write; "
-        f"set the clock if it is wrong, else start again after {shown}"
+        f"shows {_shown(now)} ({zone} time), so no reader would ever see the rows of this write",
+        f"set the clock if it is wrong, else start again after {shown}",
     )
 
 

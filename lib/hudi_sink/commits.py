@@ -114,7 +114,8 @@ class Commits:
                 if time.monotonic() > ends:
                     raise StreamError(
                         f"another writer has been writing to {self._table} for {PATIENCE:.0f} s "
-                        f"(instant {min(left)}); stop it, then restart this stream"
+                        f"(instant {min(left)})",
+                        "stop it, then restart this stream",
                     )
                 time.sleep(1)
 
@@ -131,8 +132,8 @@ class Commits:
             return
         if [one for one in list_files(self._spark, self._table) if one.path != PROPERTIES]:
             raise StreamError(
-                f"the table {self._table} has files, but its {PROPERTIES} is missing or empty; "
-                "restore that file from a backup, or delete the table and the checkpoint together"
+                f"the table {self._table} has files, but its {PROPERTIES} is missing or empty",
+                "restore that file from a backup, or delete the table and the checkpoint together",
             )
         delete_tree(self._spark, hoodie)
 
@@ -150,15 +151,15 @@ class Commits:
             inside += [one.name for one in os.scandir(local) if one.is_dir()]
         if found := denied(self._table, *inside, write=write):
             verb, (problem, remedy) = "written" if write else "read", found
-            raise TableError(f"the table {self._table} cannot be {verb}: {problem}; {remedy}")
+            raise TableError(f"the table {self._table} cannot be {verb}: {problem}", f"{remedy}")
 
     def check_there(self, command: str) -> None:
         """Raise TableError if there is no table; `command` is what was to be done with it."""
         self.check_access(write=False)
         if not self.is_there():
             raise TableError(
-                f"no Hudi table at {self._table}: .hoodie/hoodie.properties is missing or empty; "
-                f"give the folder that contains .hoodie: hudilab {command} TABLE"
+                f"no Hudi table at {self._table}: .hoodie/hoodie.properties is missing or empty",
+                f"give the folder that contains .hoodie: hudilab {command} TABLE",
             )
 
     def unfinished(self) -> set[str]:
@@ -296,7 +297,7 @@ class Commits:
             remedy = f"look at {file}, then restore it from a backup, or delete it, and Hudi rolls "
             remedy += "the commit back"
         return StreamError(
-            f"the commit {time_} of {self._table} {what}; {remedy}, and start the stream again"
+            f"the commit {time_} of {self._table} {what}", f"{remedy}, and start the stream again"
         )
 
 

@@ -54,8 +54,8 @@ def check_drift(place: str, table: str, batch: str, policy: str, *, fills: bool 
     cures = dict.fromkeys(_cure(one.column.partition(".")[0], have, come, policy) for one in found)
     raise TableError(
         f'{place} does not take the batch (schema="{policy}"), nothing was written: '
-        f"{', '.join(one.what for one in found)}; {allow}correct the batch: "
-        f"batch = batch{''.join(cures)}"
+        f"{', '.join(one.what for one in found)}",
+        f"{allow}correct the batch: batch = batch{''.join(cures)}",
     )
 
 

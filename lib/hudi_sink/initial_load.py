@@ -36,8 +36,8 @@ class FirstLoad:
         """Raise StreamError if the stream has had its first load; `done` is -1 if no batch is."""
         if done >= 0 or (newest is not None and newest.batch > 0):
             raise StreamError(
-                f"{self._table} has had its first load; start the stream itself, which "
-                f"continues from there: {STREAM}"
+                f"{self._table} has had its first load",
+                f"start the stream itself, which continues from there: {STREAM}",
             )
 
     def rows(self, rows: DataFrame, batch_id: int) -> DataFrame:
@@ -50,7 +50,8 @@ class FirstLoad:
         if batch_id > 0:
             raise StreamError(
                 f"batch {batch_id} is not part of the first load of {self._table}, which is batch "
-                f"0 alone; start the stream itself, which continues from there: {STREAM}"
+                "0 alone",
+                f"start the stream itself, which continues from there: {STREAM}",
             )
         spec = self._spec
         inputs = int(rows._jdf.rdd().getNumPartitions())
@@ -79,7 +80,8 @@ class FirstLoad:
         count = twice.count()
         raise TableError(
             f"{many(count, 'key')} of the first load of {self._table} "
-            f"occur{'s' * (count == 1)} more than once: {'; '.join(shown)}; add columns to the "
+            f"occur{'s' * (count == 1)} more than once: {'; '.join(shown)}",
+            "add columns to the "
             "record key, or start the stream itself, which keeps the row of each key with the "
-            f"greatest {spec.ordering}: {STREAM}"
+            f"greatest {spec.ordering}: {STREAM}",
         )

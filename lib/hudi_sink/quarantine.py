@@ -53,8 +53,8 @@ class Quarantine:
         if differences := self._spec.conflicts(table_properties(spark, self.table)):
             raise TableError(
                 f"{self.table} is where the quarantine of {place.table} has to be, but is another "
-                f"table: {'; '.join(differences)}; move that table, or give the stream's table "
-                "another name"
+                f"table: {'; '.join(differences)}",
+                "move that table, or give the stream's table another name",
             )
 
     def take_over(self) -> None:

@@ -94,8 +94,8 @@ class Rewind:
         for query, files in self._queries.items():
             if query in running:
                 raise TableError(
-                    f"the stream of {files.uri} is running in this session; stop it, then: "
-                    f"{self._again}"
+                    f"the stream of {files.uri} is running in this session",
+                    f"stop it, then: {self._again}",
                 )
         self._refuse_heartbeat()
         if self._stopped:
@@ -145,8 +145,8 @@ class Rewind:
             if (other := found.setdefault(query, files)) is not files and query != NONE:
                 raise TableError(
                     f"the checkpoints {other.uri} and {files.uri} both have the query {query}: one "
-                    "is a copy of the other, and the stream uses only one; give that one: hudilab "
-                    f"rewind {self._table} --to {self._to} --checkpoint URI"
+                    "is a copy of the other, and the stream uses only one",
+                    f"give that one: hudilab rewind {self._table} --to {self._to} --checkpoint URI",
                 )
         return found
 
@@ -179,12 +179,14 @@ class Rewind:
             table = "'" + self._table.replace("\\", "\\\\").replace("'", "\\'") + "'"
             raise TableError(
                 f"the commit {self._to} of {self._table} has no savepoint, so cleaning may have "
-                f"deleted its files ({there}); make one while they are there: "
-                f"CALL create_savepoint(path => {table}, commit_time => '{self._to}')"
+                f"deleted its files ({there})",
+                "make one while they are there: "
+                f"CALL create_savepoint(path => {table}, commit_time => '{self._to}')",
             )
         raise TableError(
             f"{self._table} has no commit {self._to!r}, and only a savepoint can be returned to: "
-            f"{there}; take one of them, or look at the timeline: hudilab inspect {self._table}"
+            f"{there}",
+            f"take one of them, or look at the timeline: hudilab inspect {self._table}",
         )
 
     def _refuse_other_restore(self) -> None:
@@ -192,8 +194,8 @@ class Rewind:
         for instant in self._unfinished_restores():
             if (other := _restores_to(utils, self._commits.meta(), instant)) not in ("", self._to):
                 raise TableError(
-                    f"a rewind of {self._table} to {other} was cut off; complete that one first: "
-                    f"hudilab rewind {self._table} --to {other} --stopped"
+                    f"a rewind of {self._table} to {other} was cut off",
+                    f"complete that one first: hudilab rewind {self._table} --to {other} --stopped",
                 )
 
     def _batches_kept(self) -> dict[str, int]:
@@ -216,8 +218,8 @@ class Rewind:
             raise TableError(
                 f"{many(later[query], 'commit')} after {self._to} "
                 f"{'is' if later[query] == 1 else 'are'} of the stream {query}, whose checkpoint "
-                f"is not {given}; give the checkpoints of all streams: {self._again} "
-                "--checkpoint URI"
+                f"is not {given}",
+                f"give the checkpoints of all streams: {self._again} --checkpoint URI",
             )
         return kept
 
@@ -225,8 +227,9 @@ class Rewind:
         for query, files in self._queries.items():
             if query == NONE:
                 raise TableError(
-                    f"there is no checkpoint at {files.uri}; give the one of the table's stream: "
-                    f"hudilab rewind {self._table} --to {self._to} --checkpoint URI"
+                    f"there is no checkpoint at {files.uri}",
+                    "give the one of the table's stream: "
+                    f"hudilab rewind {self._table} --to {self._to} --checkpoint URI",
                 )
             # After a restore to before its first batch, only the note of the rewind knows it.
             owner = files.noted()
@@ -234,8 +237,9 @@ class Rewind:
             if query not in known and not ours:
                 raise TableError(
                     f"the checkpoint {files.uri} belongs to another table: {self._table} has no "
-                    f"commit of its stream {query}; give the one of the table's stream: hudilab "
-                    f"rewind {self._table} --to {self._to} --checkpoint URI"
+                    f"commit of its stream {query}",
+                    "give the one of the table's stream: hudilab "
+                    f"rewind {self._table} --to {self._to} --checkpoint URI",
                 )
 
     def _refuse_forgotten_batches(self) -> None:
@@ -245,8 +249,8 @@ class Rewind:
                 raise TableError(
                     f"the checkpoint {files.uri} does not know batch {batch}, the newest one at "
                     f"{self._to}: Spark keeps the last 100 (spark.sql.streaming.minBatchesToRetain)"
-                    f", and the oldest there is {oldest}; choose a later savepoint: hudilab "
-                    f"inspect {self._table}"
+                    f", and the oldest there is {oldest}",
+                    f"choose a later savepoint: hudilab inspect {self._table}",
                 )
 
     def _refuse_heartbeat(self) -> None:
@@ -257,7 +261,8 @@ class Rewind:
             if (age := ages.get(instant)) is not None and age < ALIVE:
                 raise TableError(
                     f"a writer is alive: its write {instant} to {self._table} had a heartbeat less "
-                    f"than {ALIVE:.0f} s ago; stop it, wait for a minute, then: {self._again}"
+                    f"than {ALIVE:.0f} s ago",
+                    f"stop it, wait for a minute, then: {self._again}",
                 )
 
     def _refuse_owner(self, files: CheckpointFiles) -> None:
@@ -266,13 +271,14 @@ class Rewind:
         if owner is None or owner.host != socket.gethostname():
             where = f" on {owner.host}" if owner else ""
             raise TableError(
-                f"the stream of {files.uri} may be running{where}; make sure that it is not, and "
-                f"add --stopped: {self._again} --stopped"
+                f"the stream of {files.uri} may be running{where}",
+                f"make sure that it is not, and add --stopped: {self._again} --stopped",
             )
         if owner.process != Owner.here("").process and _is_running(owner.process):
             raise TableError(
                 f"process {owner.process} on this machine, which has written with {files.uri}, is "
-                f"alive; end it, or only its stream and add --stopped: {self._again} --stopped"
+                "alive",
+                f"end it, or only its stream and add --stopped: {self._again} --stopped",
             )
 
 

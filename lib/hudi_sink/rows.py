@@ -46,8 +46,8 @@ def check_sources(session: SparkSession, query: str) -> None:
     for number in range(sources.size()):
         if (name := str(sources.apply(number).toString())).startswith(FORGETFUL):
             raise StreamError(
-                f"the source {name} cannot read a batch again, so a restart would lose rows; "
-                "write what it sends to files or to Kafka, and read the stream from there"
+                f"the source {name} cannot read a batch again, so a restart would lose rows",
+                "write what it sends to files or to Kafka, and read the stream from there",
             )
 
 
@@ -69,8 +69,9 @@ def check_files(session: SparkSession, query: str, batch: int, entries: Iterable
         others = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
         raise StreamError(
             f"batch {batch} is to read {gone[0]}{others}, which the source has noted and which is "
-            "gone, so its rows would be lost; put each file back under its name, an empty one if "
-            "its rows are lost for good, and start again"
+            "gone, so its rows would be lost",
+            "put each file back under its name, an empty one if "
+            "its rows are lost for good, and start again",
         )
 
 

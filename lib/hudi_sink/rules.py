@@ -141,8 +141,8 @@ class Rules:
         if batch > last:
             raise StreamError(
                 "the table was restored to an earlier state while the stream was running: "
-                f"{self._table} has batches up to {last}, but batch {batch} is next; restore the "
-                f"table, or {self._both}"
+                f"{self._table} has batches up to {last}, but batch {batch} is next",
+                f"restore the table, or {self._both}",
             )
         if batch < last or newest is None:
             raise StreamError(FENCED.format(self._place))
@@ -159,9 +159,10 @@ class Rules:
             if one.lock and one.lock not in (lock, "true"):  # the lab's first locks had no name
                 raise StreamError(
                     f"two writers of {self._table} take different locks, so neither waits for the "
-                    f"other: commit {one.instant} took {one.lock}, this stream takes {lock}; give "
+                    f"other: commit {one.instant} took {one.lock}, this stream takes {lock}",
+                    "give "
                     "both the same lock: leave out lock= on a disk, and elsewhere name a provider "
-                    "that both processes reach"
+                    "that both processes reach",
                 )
 
     def _refuse_gap(self, checkpoint: Checkpoint, mine: Stamp, source: str) -> None:
@@ -176,8 +177,8 @@ class Rules:
             again = f"pass batches={end} again if an earlier run had that, " if shorter else ""
             raise StreamError(
                 f"the {older} was restored to an earlier state: {self._table} has batches up to "
-                f"{mine.batch}, {self._place} up to {done}; restore both from the same point in "
-                f"time, {again}or {self._both}"
+                f"{mine.batch}, {self._place} up to {done}",
+                f"restore both from the same point in time, {again}or {self._both}",
             )
         if checkpoint.planned.get(mine.batch, mine.covers) != mine.covers:
             raise self._set_back(mine.batch)
@@ -185,22 +186,23 @@ class Rules:
     def _other_source(self, mine: Stamp, source: str) -> StreamError:
         return StreamError(
             f"the checkpoint {self._place} belongs to a run with {mine.source}, but this run "
-            f"has {source}; use the same source and parameters, or {self._both}"
+            f"has {source}",
+            f"use the same source and parameters, or {self._both}",
         )
 
     def _set_back(self, batch: int) -> StreamError:
         return StreamError(
             f"batch {batch} in {self._table} has other source offsets than batch {batch} of the "
-            f"checkpoint {self._place}: the checkpoint was restored to an earlier state or copied; "
-            f"restore both from the same point in time, or {self._both}"
+            f"checkpoint {self._place}: the checkpoint was restored to an earlier state or copied",
+            f"restore both from the same point in time, or {self._both}",
         )
 
     def _refuse_newer_streams(self, newer: list[Commit]) -> None:
         strangers = sorted({commit.stamp.query for commit in newer if commit.stamp})
         if strangers and not self._shared:
             raise StreamError(
-                f"another stream ({strangers[0]}) has written to {self._table} since this one did; "
-                "stop one of them, or pass shared=True to the BatchLedger of both"
+                f"another stream ({strangers[0]}) has written to {self._table} since this one did",
+                "stop one of them, or pass shared=True to the BatchLedger of both",
             )
 
     def _refuse_strangers(self, checkpoint: Checkpoint, commits: list[Commit]) -> None:
@@ -208,7 +210,8 @@ class Rules:
         if done >= 0:
             raise StreamError(
                 f"the checkpoint {self._place} belongs to another table or run: {self._table} "
-                f"has none of its {done + 1} batches; use the table it belongs to, or {self._both}"
+                f"has none of its {done + 1} batches",
+                f"use the table it belongs to, or {self._both}",
             )
         if self._shared or not commits:
             return
@@ -216,13 +219,13 @@ class Rules:
             raise StreamError(
                 f"the table {self._table} was written by a stream whose checkpoint is not at "
                 f"{self._place}, so this run would write its rows again; restore that checkpoint, "
-                f"or {self._both}; if both streams write to the table, pass shared=True to the "
-                "BatchLedger of both"
+                f"or {self._both}",
+                "if both streams write to the table, pass shared=True to the BatchLedger of both",
             )
         raise StreamError(
             f"the table {self._table} contains rows that no stream wrote, and {self._place} is a "
-            "new checkpoint; use another table, or pass shared=True to BatchLedger to add to "
-            "these rows"
+            "new checkpoint",
+            "use another table, or pass shared=True to BatchLedger to add to these rows",
         )
 
     def _done(self, checkpoint: Checkpoint) -> int:

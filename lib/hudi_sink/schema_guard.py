@@ -52,8 +52,8 @@ class TableFit:
         if differences:
             raise TableError(
                 f"the existing table {self._table} differs from its TableSpec: "
-                f"{'; '.join(differences)}; use the table's own settings, or another table.name or "
-                "run_id"
+                f"{'; '.join(differences)}",
+                "use the table's own settings, or another table.name or run_id",
             )
 
     def check_groups(self, groups: Iterable[str]) -> None:
@@ -66,8 +66,8 @@ class TableFit:
                 f"{len(wrong)} file groups of {self._table} ({wrong[0]}, ...) belong to no "
                 "bucket: SQL or clustering wrote them without the table's bucket index, and every "
                 "later upsert would fail; rewrite the table's files, then start again: from "
-                "hudi_sink.repairs import rewrite_buckets; "
-                "rewrite_buckets(spark, spec, place)"
+                "hudi_sink.repairs import rewrite_buckets",
+                "rewrite_buckets(spark, spec, place)",
             )
 
     def follow(self, others: Iterable[Commit]) -> None:

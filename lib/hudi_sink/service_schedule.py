@@ -22,8 +22,8 @@ def check_tidy(every: int | None, *, shared: bool) -> None:
     if shared and every is not None:
         raise TableError(
             f"tidy_every={every} is not allowed for a shared table: Hudi loses rows when two "
-            "writers merge files at the same time; leave out tidy_every, and merge files in one "
-            "separate job, with CALL run_clustering"
+            "writers merge files at the same time",
+            "leave out tidy_every, and merge files in one separate job, with CALL run_clustering",
         )
 
 

@@ -73,14 +73,15 @@ class TableServices:
         """Refuse services that do not fit the table."""
         if compact and self.table_type != "MERGE_ON_READ":
             raise TableError(
-                f"{self._table} is {self.table_type}: it has no logs to compact; leave out "
-                f"--compact, or merge small files: hudilab tidy {self._table} --cluster"
+                f"{self._table} is {self.table_type}: it has no logs to compact",
+                f"leave out --compact, or merge small files: hudilab tidy {self._table} --cluster",
             )
         if cluster and self._is_bucketed():
             raise TableError(
                 f"{self._table} has a bucket index: clustering gives files names that belong to no "
-                "bucket, and every later upsert fails; its number of files is fixed, and logs are "
-                f"merged by compaction: hudilab tidy {self._table}"
+                "bucket, and every later upsert fails",
+                "its number of files is fixed, and logs are "
+                f"merged by compaction: hudilab tidy {self._table}",
             )
 
     def check_safe(self, *services: str) -> None:
@@ -94,32 +95,33 @@ class TableServices:
         if newest is not None and not self._stopped:
             if not newest.lock:
                 raise TableError(
-                    f"the newest write to {self._table} took no lock, so its writer may be "
-                    "running; stop it and add --stopped, or write with BatchLedger(..., "
-                    f"shared=True): {again} --stopped"
+                    f"the newest write to {self._table} took no lock, so its writer may be running",
+                    "stop it and add --stopped, or write with BatchLedger(..., "
+                    f"shared=True): {again} --stopped",
                 )
             if not self._locks:
                 raise TableError(
                     f"{self._table} is on an object store and shared, so services need the "
-                    f"writers' lock; give the options of its provider: {again} --lock NAME=VALUE"
+                    "writers' lock",
+                    f"give the options of its provider: {again} --lock NAME=VALUE",
                 )
             if newest.lock not in (self._locks[SHARED], "true"):
                 raise TableError(
                     f"the writer of {self._table} takes another lock than services would: its "
-                    f"newest write took {newest.lock}, services take {self._locks[SHARED]}; stop "
-                    f"it, then: {again} --stopped"
+                    f"newest write took {newest.lock}, services take {self._locks[SHARED]}",
+                    f"stop it, then: {again} --stopped",
                 )
             if "cluster" in services and newest.operation != "BULK_INSERT":
                 raise TableError(
                     f"the newest write to {self._table} is an {newest.operation.lower()}, and a "
-                    "batch that changes a file fails while clustering merges it; stop the writer, "
-                    f"then: {again} --stopped"
+                    "batch that changes a file fails while clustering merges it",
+                    f"stop the writer, then: {again} --stopped",
                 )
         if alone := self._without_heartbeat():
             raise TableError(
                 f"{self._table} has an unfinished write without a lock, {alone}: its writer is "
-                "running or has died; wait for it, or start it again, which rolls that write "
-                f"back, then: {again}"
+                "running or has died",
+                f"wait for it, or start it again, which rolls that write back, then: {again}",
             )
 
     def compact(self) -> str:
@@ -223,7 +225,8 @@ class TableServices:
                 raise
             raise TableError(
                 f"another program is executing the plan {instant} of {self._table}, or was killed "
-                f"while it did; wait a minute, then: hudilab tidy {self._table}"
+                "while it did",
+                f"wait a minute, then: hudilab tidy {self._table}",
             ) from None
 
     def _active(self) -> int:

@@ -222,7 +222,7 @@ class BatchLedger:
         """
         if self._stamp is None:
             raise StreamError(
-                "stamp() was called before begin(); call begin() first, as write_batch does"
+                "stamp() was called before begin()", "call begin() first, as write_batch does"
             )
         noted = self._stamp._replace(batch=batch_id).options() | self._counts
         return noted | self._fit.kept | self._sharing
@@ -245,8 +245,8 @@ class BatchLedger:
         if running is not None and running != query:
             raise StreamError(
                 f"the stream does not use the checkpoint {self._place.checkpoint}, so a restart "
-                "would write everything again; "
-                'add .option("checkpointLocation", place.checkpoint) to writeStream'
+                "would write everything again",
+                'add .option("checkpointLocation", place.checkpoint) to writeStream',
             )
         mine, others = self._rules.find(query, self._table.newest_first(to_write=True))
         planned = {}

@@ -49,8 +49,8 @@ def check_storable(
             )
     if problems:
         raise TableError(
-            f"{place} cannot store the batch, nothing was written: {'; '.join(problems)}; correct "
-            "the batch or the TableSpec, and start again"
+            f"{place} cannot store the batch, nothing was written: {'; '.join(problems)}",
+            "correct the batch or the TableSpec, and start again",
         )
 
 

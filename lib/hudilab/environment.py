@@ -135,7 +135,8 @@ def take_over_path(env: MutableMapping[str, str] = os.environ) -> None:
     if late := sorted(files & {getattr(one, "__file__", "") for one in list(sys.modules.values())}):
         raise ConfigError(
             f"{late[0]} was imported in place of the lab's own module, because PYTHONPATH names "
-            "its folder; unset PYTHONPATH and start again"
+            "its folder",
+            "unset PYTHONPATH and start again",
         )
     print(
         f"hudilab: ignored the folders of PYTHONPATH that hide a module of the lab's "

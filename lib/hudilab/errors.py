@@ -41,11 +41,19 @@ def as_typed(text: str) -> str:
 
 
 class LabError(Exception):
-    """What went wrong, where, and what to do about it, in one line."""
+    """What went wrong and where (`problem`), and what to do about it (`remedy`).
+
+    As text, both in one line. Where one error lists several problems, each has its remedy beside it
+    in `problem`, and `remedy` is empty.
+    """
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(problem, remedy)
+        self.problem, self.remedy = problem, remedy
 
     def __str__(self) -> str:
         """Return the line, with the lab's commands as they must be typed here."""
-        return as_typed(super().__str__())
+        return as_typed("; ".join(filter(None, (self.problem, self.remedy))))
 
     def _render_traceback_(self) -> list[str]:
         # IPython shows these lines instead of a stack trace: the text already says what to do.

@@ -48,8 +48,8 @@ class Place:
         """
         if not _NAME.fullmatch(stream):
             raise PathError(
-                f"stream={stream!r} is not a valid checkpoint name; use letters, digits and _, not "
-                "starting with a digit"
+                f"stream={stream!r} is not a valid checkpoint name",
+                "use letters, digits and _, not starting with a digit",
             )
         return f"{self.checkpoint}-{stream}"
 
@@ -79,16 +79,16 @@ def locate(
         notices.append(f"IS_LOCAL is true: warehouse.path is ignored, the warehouse is {uri}")
     elif not is_local and local_path(uri) is not None:
         raise PathError(
-            "warehouse.path is a local path but IS_LOCAL is false; "
-            "set warehouse.path to s3://<bucket>/<prefix>, or IS_LOCAL to true"
+            "warehouse.path is a local path but IS_LOCAL is false",
+            "set warehouse.path to s3://<bucket>/<prefix>, or IS_LOCAL to true",
         )
     elif not is_local and (scheme := _split(warehouse)[0]) != "s3a":
         notices.append(f"{scheme}:// rewritten to s3a://: {uri}")
     if marks := sorted(_PATTERN & set(uri)):
         raise PathError(
             f"the warehouse {uri} contains {' '.join(marks)}, which makes a path a pattern for "
-            "Spark: it would read other folders, or none; set HUDILAB_HOME or warehouse.path to a "
-            f"path without {' '.join(sorted(_PATTERN))}"
+            "Spark: it would read other folders, or none",
+            f"set HUDILAB_HOME or warehouse.path to a path without {' '.join(sorted(_PATTERN))}",
         )
     _check_names(database, table, run_id)
     root = f"{uri}/{_RUN}{run_id}" if run_id else uri
@@ -113,26 +113,26 @@ def rewrite_scheme(uri: str, home: Path | None = None) -> str:
     scheme, host, path = _split(uri)
     if not uri.strip() or not uri.isprintable():
         raise PathError(
-            "warehouse.path is empty or contains control characters; "
-            "set it to s3://<bucket>/<prefix> or a local path"
+            "warehouse.path is empty or contains control characters",
+            "set it to s3://<bucket>/<prefix> or a local path",
         )
     if scheme not in (*_S3, "file", ""):
         raise PathError(
-            f"warehouse.path has an unknown scheme, {scheme!r}; "
-            "use s3://, s3n://, s3a://, file:// or a local path"
+            f"warehouse.path has an unknown scheme, {scheme!r}",
+            "use s3://, s3n://, s3a://, file:// or a local path",
         )
     if scheme in _S3:
         if not _BUCKET.fullmatch(host):
             raise PathError(
-                "warehouse.path has no valid bucket name (3 to 63 of a-z, 0-9, '.' and '-'); "
-                "write it as s3://<bucket>/<prefix>"
+                "warehouse.path has no valid bucket name (3 to 63 of a-z, 0-9, '.' and '-')",
+                "write it as s3://<bucket>/<prefix>",
             )
         return f"s3a://{host}{path.rstrip('/')}"
     if host not in ("", "localhost"):
-        raise PathError("warehouse.path has a host in its file URI; write it as file:///<path>")
+        raise PathError("warehouse.path has a host in its file URI", "write it as file:///<path>")
     local = Path(path).expanduser() if path.startswith("~/") else Path(path)
     if not local.is_absolute() and home is None:
-        raise PathError("warehouse.path is a relative path; use an absolute path")
+        raise PathError("warehouse.path is a relative path", "use an absolute path")
     return _file_uri(str(home / local if home else local))
 
 
@@ -170,7 +170,7 @@ def _file_uri(path: str) -> str:
     # normpath keeps two leading slashes, which would read as a host; Path has no equivalent.
     path = "/" + os.path.normpath(path).lstrip("/")
     if path == "/":
-        raise PathError("warehouse.path is the root directory; set it to a directory below")
+        raise PathError("warehouse.path is the root directory", "set it to a directory below")
     return f"file://{path}"
 
 
@@ -178,8 +178,8 @@ def _check_names(database: str, table: str, run_id: str) -> None:
     for key, name in (("database.name", database), ("table.name", table)):
         if not _NAME.fullmatch(name) or name == _CHECKPOINTS:
             raise PathError(
-                f"{key}={name!r} is not a valid name; use letters, digits and _, not starting with "
-                f"a digit, and not {_CHECKPOINTS}"
+                f"{key}={name!r} is not a valid name",
+                f"use letters, digits and _, not starting with a digit, and not {_CHECKPOINTS}",
             )
     check_run_id(run_id)
 
@@ -188,6 +188,7 @@ def check_run_id(run_id: str) -> None:
     """Raise PathError for a run_id that cannot name a folder; empty is none."""
     if run_id and not _RUN_ID.fullmatch(run_id):
         raise PathError(
-            f"parameter run_id={run_id!r} is not a valid directory name; use 1 to 64 letters, "
-            "digits, '_', '-' and '.', not starting with '.' or '_', and without '..'"
+            f"parameter run_id={run_id!r} is not a valid directory name",
+            "use 1 to 64 letters, "
+            "digits, '_', '-' and '.', not starting with '.' or '_', and without '..'",
         )

@@ -172,8 +172,8 @@ def project_root(env: Mapping[str, str] | None = None) -> Path:
     if conf := (os.environ if env is None else env).get("HUDILAB_CONF"):
         return Path(conf).parent
     raise ConfigError(
-        "hudilab is not installed from a checkout, so it has no conf directory; set HUDILAB_CONF "
-        f"to the directory that contains {FILE}"
+        "hudilab is not installed from a checkout, so it has no conf directory",
+        f"set HUDILAB_CONF to the directory that contains {FILE}",
     )
 
 
@@ -185,8 +185,8 @@ def run_options(settings: Settings, otherwise: str = "") -> RunOptions:
     """
     if settings.run is None:
         raise ConfigError(
-            f"group {RUN_GROUP!r} is missing from {settings.source}; "
-            f"add it with the keys python, jarfile and job{otherwise}"
+            f"group {RUN_GROUP!r} is missing from {settings.source}",
+            f"add it with the keys python, jarfile and job{otherwise}",
         )
     return settings.run
 

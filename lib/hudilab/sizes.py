@@ -49,5 +49,5 @@ def check_sizes(  # noqa: PLR0913 - a notebook's parameters, by name
         )
     if problems:
         raise ParameterError(
-            f"{'; '.join(problems)}; change it in the parameters cell or with -p NAME VALUE"
+            f"{'; '.join(problems)}", "change it in the parameters cell or with -p NAME VALUE"
         )

@@ -95,7 +95,7 @@ class TableSpec:
         if self.schema not in POLICIES:
             problems.append(f"schema={self.schema!r} is not one of {', '.join(POLICIES)}")
         if problems:
-            raise TableError(f"invalid TableSpec: {'; '.join(problems)}; fix these fields")
+            raise TableError(f"invalid TableSpec: {'; '.join(problems)}", "fix these fields")
 
     def write_options(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the spec's options and `extra`, all text, for `.format("hudi").options(**...)`.
@@ -149,8 +149,9 @@ class TableSpec:
         if lost:
             raise TableError(
                 f"cdc=True loses the values of DECIMAL columns, and {', '.join(lost)} "
-                f"{'is one' if len(lost) == 1 else 'are some'}; store DOUBLE instead: "
-                f'.withColumn("{lost[0]}", F.col("{lost[0]}").cast("double"))'
+                f"{'is one' if len(lost) == 1 else 'are some'}",
+                "store DOUBLE instead: "
+                f'.withColumn("{lost[0]}", F.col("{lost[0]}").cast("double"))',
             )
 
     def _index_problems(self) -> list[str]:

@@ -22,5 +22,5 @@ def wait_for(
     ends = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > ends:
-            raise WaitError(f"timed out after {seconds:g} s waiting for {what}; {remedy}")
+            raise WaitError(f"timed out after {seconds:g} s waiting for {what}", f"{remedy}")
         time.sleep(0.1)

@@ -67,8 +67,8 @@ def kill(master: Master, id: str, home: Path) -> str:
     if state not in _RUNNING:
         what = f"{id} has already ended ({state})" if state else f"no application or driver {id!r}"
         raise ServiceError(
-            f"{what} at {master.url}; running: {', '.join(ids_running(master)) or 'none'}"
-            "; list all with: hudilab apps"
+            f"{what} at {master.url}; running: {', '.join(ids_running(master)) or 'none'}",
+            "list all with: hudilab apps",
         )
     remedy = f"see {master.ui}, and check that spark.ui.killEnabled is not false there"
     if driver := find_driver(home, id):
@@ -76,15 +76,15 @@ def kill(master: Master, id: str, home: Path) -> str:
         remedy = f"its driver's process {driver.pid} is gone; see the master's log"
     elif authentication(master.url, home):
         raise ServiceError(
-            f"{id} was not started from {home}, so its process is unknown; stop it where it was "
-            "started: press Ctrl-C, or call spark.stop() in its notebook"
+            f"{id} was not started from {home}, so its process is unknown",
+            "stop it where it was started: press Ctrl-C, or call spark.stop() in its notebook",
         )
     else:
         _ask_to_end(master, id, remedy)
     try:
         wait_for(lambda: _state(master, id) not in _RUNNING, 10, f"{id} to end", remedy)
     except WaitError as error:
-        raise ServiceError(str(error)) from None
+        raise ServiceError(*error.args) from None
     return _state(master, id)
 
 
@@ -94,7 +94,7 @@ def _ask_to_end(master: Master, id: str, remedy: str) -> None:
     try:
         open_directly(f"{master.ui}/{kind}/kill/", data, timeout=ANSWER).close()
     except OSError as error:
-        raise ServiceError(f"{master.url} did not kill {id} ({error}); {remedy}") from None
+        raise ServiceError(f"{master.url} did not kill {id} ({error})", f"{remedy}") from None
 
 
 def _state(master: Master, id: str) -> str:

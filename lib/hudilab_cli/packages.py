@@ -36,7 +36,7 @@ def site_packages(names: Sequence[str]) -> tuple[dict[str, str], dict[str, bytes
             data = Path(str(file.locate())).read_bytes()
             digest = hashlib.new(file.hash.mode, data).digest()
             if base64.urlsafe_b64encode(digest).decode().rstrip("=") != file.hash.value:
-                raise BundleError(f"{path} of package {name} was altered; run: make clean setup")
+                raise BundleError(f"{path} of package {name} was altered", "run: make clean setup")
             files[path] = data
     return {name: package.version for name, package in sorted(packages.items())}, files
 
@@ -49,7 +49,7 @@ def _with_dependencies(names: Sequence[str]) -> dict[str, Distribution]:
         try:
             package = distribution(name)
         except PackageNotFoundError:
-            raise BundleError(f"package {name} is not installed; run: make setup") from None
+            raise BundleError(f"package {name} is not installed", "run: make setup") from None
         if package.metadata["Name"].lower() in packages:
             continue
         packages[package.metadata["Name"].lower()] = package

@@ -22,25 +22,27 @@ def defaults(notebook: Path) -> dict[str, Any]:
         cells = nbformat.read(notebook, as_version=4).cells
     except OSError as error:
         raise ParameterError(
-            f"cannot read {notebook} ({error.strerror}); make it readable, or name another notebook"
+            f"cannot read {notebook} ({error.strerror})",
+            "make it readable, or name another notebook",
         ) from None
     # A file of JSON that is no notebook fails wherever nbformat misses something first.
     except (AttributeError, LookupError, TypeError, ValueError, nbformat.ValidationError) as error:
         why = str(error).partition("\n")[0][:80]
         raise ParameterError(
-            f"{notebook.name} is not a valid notebook ({why}); fix the file"
+            f"{notebook.name} is not a valid notebook ({why})", "fix the file"
         ) from error
     sources = [cell.source for cell in cells if "parameters" in cell.metadata.get("tags", [])]
     if len(sources) != 1:
         raise ParameterError(
-            f"{notebook.name} has {len(sources)} cells tagged parameters; tag exactly one"
+            f"{notebook.name} has {len(sources)} cells tagged parameters", "tag exactly one"
         )
     try:
         lines = ast.parse(sources[0]).body
     except SyntaxError as error:
         raise ParameterError(
             f"{notebook.name}: line {error.lineno} of the parameters cell is not valid Python "
-            f"({error.msg}); fix the syntax"
+            f"({error.msg})",
+            "fix the syntax",
         ) from error
     found: dict[str, Any] = {}
     for line in lines:
@@ -48,7 +50,8 @@ def defaults(notebook: Path) -> dict[str, Any]:
         if type(value) not in _TYPES:
             raise ParameterError(
                 f"{notebook.name}: line {line.lineno} of the parameters cell is not NAME = number, "
-                "string, True or False; move other code to another cell"
+                "string, True or False",
+                "move other code to another cell",
             )
         found[name] = value
     return found
@@ -69,7 +72,7 @@ def split_pairs(texts: Iterable[str]) -> list[tuple[str, str]]:
     for text in texts:
         name, given, value = text.partition("=")
         if not given:
-            raise ParameterError(f"parameter {name!r} has no value; write it as: -p NAME VALUE")
+            raise ParameterError(f"parameter {name!r} has no value", "write it as: -p NAME VALUE")
         pairs.append((name, value))
     return pairs
 
@@ -90,7 +93,7 @@ def parse(given: Iterable[tuple[str, str]], known: Mapping[str, Any], where: str
                 problems.append(f"{name}={text!r} is not {_TYPES[type(known[name])]}")
     if problems:
         raise ParameterError(
-            f"{where}: {'; '.join(problems)}; available parameters: {', '.join(sorted(known))}"
+            f"{where}: {'; '.join(problems)}", f"available parameters: {', '.join(sorted(known))}"
         )
     return values
 

@@ -38,8 +38,8 @@ def table(folder: Path, file: Path) -> Iterator[str]:
     lessons = {path.stem: named_exercises(path) for path in sorted(folder.glob("[0-9]*.ipynb"))}
     if not any(lessons.values()):
         raise PathError(
-            f"{folder} has no lessons with exercises; run the command of a checkout of the lab, in "
-            "its folder: .venv/bin/hudilab progress"
+            f"{folder} has no lessons with exercises",
+            "run the command of a checkout of the lab, in its folder: .venv/bin/hudilab progress",
         )
     width = max(map(len, lessons))
     yield f"{'lesson':<{width}}  solved    open"
@@ -82,6 +82,6 @@ def forget(file: Path) -> str:
         return f"nothing to forget: there is no {file}"
     except OSError as error:
         raise PathError(
-            f"cannot delete {file} ({error.strerror}); delete it yourself: rm '{file}'"
+            f"cannot delete {file} ({error.strerror})", f"delete it yourself: rm '{file}'"
         ) from None
     return f"deleted {file}"

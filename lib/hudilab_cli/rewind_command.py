@@ -58,8 +58,9 @@ def _checkpoint(text: str) -> str:
         return rewrite_scheme(text, Path.cwd())
     except PathError:
         raise TableError(
-            f"--checkpoint {text!r} is not the place of a checkpoint; give a path, or a file:// or "
-            "s3:// URI: hudilab rewind TABLE --to INSTANT --checkpoint URI"
+            f"--checkpoint {text!r} is not the place of a checkpoint",
+            "give a path, or a file:// or "
+            "s3:// URI: hudilab rewind TABLE --to INSTANT --checkpoint URI",
         ) from None
 
 

@@ -69,7 +69,7 @@ def find_notebook(name: str, project: Path) -> Path:
         if path.suffix == ".ipynb" and path.is_file():
             return path.resolve()
     names = ", ".join(path.stem for path in numbered)
-    raise ParameterError(f"notebook {name!r} does not exist; give a path, or one of: {names}")
+    raise ParameterError(f"notebook {name!r} does not exist", f"give a path, or one of: {names}")
 
 
 def run_notebooks(
@@ -132,22 +132,25 @@ def _room_for(executed: Path) -> Iterator[None]:
         if not is_full(str(error)):
             raise
         raise PathError(
-            f"the executed notebook {executed} cannot be written ({error.strerror}); make room on "
-            "that disk, or set HUDILAB_HOME to a folder on another one, and run it again"
+            f"the executed notebook {executed} cannot be written ({error.strerror})",
+            "make room on "
+            "that disk, or set HUDILAB_HOME to a folder on another one, and run it again",
         ) from None
 
 
 def _make_folders(folder: Path, notebooks: Sequence[Path], settings: Settings) -> None:
     """Create the folder of the executed notebooks and that of the logs."""
     if any(notebook.parent == folder.resolve() for notebook in notebooks):
-        raise ParameterError(f"--out {folder} would overwrite the notebook; choose another folder")
+        raise ParameterError(
+            f"--out {folder} would overwrite the notebook", "choose another folder"
+        )
     for needed in (folder, settings.home / "logs"):
         try:
             private_folder(settings.home)
             needed.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise PathError(
-                f"cannot create {needed}: {error.strerror}; choose another --out or HUDILAB_HOME"
+                f"cannot create {needed}: {error.strerror}", "choose another --out or HUDILAB_HOME"
             ) from None
 
 
@@ -191,7 +194,7 @@ def _alone(executed: Path, settings: Settings) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ParameterError(
-                f"another run is writing {executed}; wait for it, or choose another --out"
+                f"another run is writing {executed}", "wait for it, or choose another --out"
             ) from None
         yield
 
@@ -261,13 +264,13 @@ def _run(
         if is_full(str(error)):
             raise
         raise NotebookFailed(
-            f"{executed.name}: the run stopped: {error}; see the log {log}, and check memory and "
-            "disk with: hudilab doctor"
+            f"{executed.name}: the run stopped: {error}",
+            f"see the log {log}, and check memory and disk with: hudilab doctor",
         ) from error
     except RuntimeError as error:  # nbclient's, while it waits for the kernel
         raise NotebookFailed(
-            f"{executed.name}: the kernel did not start: {_last(log, error)}; see the log {log}, "
-            "and check this machine with: hudilab doctor"
+            f"{executed.name}: the kernel did not start: {_last(log, error)}",
+            f"see the log {log}, and check this machine with: hudilab doctor",
         ) from error
     html = executed.with_suffix(".html")
     html.write_text(as_html(executed, folder), encoding="utf-8")

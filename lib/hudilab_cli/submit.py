@@ -56,7 +56,7 @@ def find_job(job: str) -> Path:
     if not path.is_file() or path.stem == "__init__":
         names = sorted(found.stem for found in JOBS.glob("[a-z]*.py"))
         raise SessionError(
-            f"unknown job {job!r}; give a Python file, or one of: {', '.join(names)}"
+            f"unknown job {job!r}", f"give a Python file, or one of: {', '.join(names)}"
         )
     return path.resolve()
 
@@ -106,7 +106,9 @@ def submit(
         text = log.read_text(encoding="utf-8", errors="replace")
         told = re.findall(r"(?m)^hudilab: (.+)$", text)
         why = told[-1] if told else root_cause(text)
-        raise SessionError(f"{job} exited with code {driver.returncode}: {why}; see the log {log}")
+        raise SessionError(
+            f"{job} exited with code {driver.returncode}: {why}", f"see the log {log}"
+        )
     return Submitted("", driver.pid, log)
 
 
@@ -170,7 +172,7 @@ def _command(
     if bundle:
         if job.endswith(".py"):
             raise BundleError(
-                f"{job} is not in {bundle}; use a job of the lab, or leave out --bundle"
+                f"{job} is not in {bundle}", "use a job of the lab, or leave out --bundle"
             )
         run, root = run_options(settings), _unpack(bundle, settings.home / "submitted")
         asked["spark.jars"] = str(root / run.jarfile)
@@ -232,7 +234,7 @@ def _unpack(bundle: Path, folder: Path) -> Path:
     except (OSError, BadZipFile, KeyError) as error:
         why = getattr(error, "strerror", None) or "it is a different kind of file"
         raise BundleError(
-            f"{bundle} is not a bundle ({why}); build one with: make bundle"
+            f"{bundle} is not a bundle ({why})", "build one with: make bundle"
         ) from None
     return root
 

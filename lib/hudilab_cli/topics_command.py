@@ -49,8 +49,8 @@ def command(
     names = topics or []
     if tail and len(names) != 1:
         raise KafkaError(
-            f"--tail shows the messages of one topic, but {len(names)} are named; "
-            f"name one: hudilab topics --tail {tail} TOPIC"
+            f"--tail shows the messages of one topic, but {len(names)} are named",
+            f"name one: hudilab topics --tail {tail} TOPIC",
         )
     settings = load_settings()
     client = client_of(settings, servers)
@@ -105,8 +105,8 @@ def client_of(settings: Settings, asked: str = "") -> Access:
         servers(asked)
     except PydanticCustomError as error:
         raise KafkaError(
-            f"--servers {asked!r} {error.message()}; write it as: hudilab topics --servers "
-            "localhost:9092"
+            f"--servers {asked!r} {error.message()}",
+            "write it as: hudilab topics --servers localhost:9092",
         ) from None
     named = [client for client in clients if client.bootstrap_servers == asked]
     plain = Client.model_validate({"topic.name": "any", "bootstrap.servers": asked})

@@ -70,8 +70,8 @@ class _Merged:
             first, known = self.first.setdefault(name, (jar, digest))
             if known != digest:
                 raise BundleError(
-                    f"{name} is in {first.name} and, with different contents, in {jar.name}; "
-                    "remove one of the two jars from the groups in jars/jars.lock"
+                    f"{name} is in {first.name} and, with different contents, in {jar.name}",
+                    "remove one of the two jars from the groups in jars/jars.lock",
                 )
             self.where.setdefault(name, (archive, entry))
 
@@ -112,8 +112,8 @@ def _check_class(jar: Path, name: str, data: bytes) -> None:
     java = int.from_bytes(data[6:8], "big") - 44 if name.endswith(".class") else 0
     if java > JAVA:
         raise BundleError(
-            f"{name} in {jar.name} requires Java {java}, but the platform has {JAVA}; use an older "
-            "version of the jar in jars/jars.lock"
+            f"{name} in {jar.name} requires Java {java}, but the platform has {JAVA}",
+            "use an older version of the jar in jars/jars.lock",
         )
 
 

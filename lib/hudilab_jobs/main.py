@@ -57,7 +57,7 @@ def main() -> None:
             run = run_options(settings, ", or name a job")
             job, arguments = run.job, shlex.split(run.arguments) + words
         if job not in JOBS:
-            raise ParameterError(f"unknown job {job!r}; use one of: {', '.join(JOBS)}")
+            raise ParameterError(f"unknown job {job!r}", f"use one of: {', '.join(JOBS)}")
     sys.argv[1:] = arguments
     typer.run(import_module(f"hudilab_jobs.{job}").command)
 

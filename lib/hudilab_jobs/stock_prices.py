@@ -135,8 +135,8 @@ def _await_end(queries: Sequence[StreamingQuery], topic: str) -> None:
         if loss is None:
             raise
         raise KafkaError(
-            f"unread messages of topic {topic!r} were deleted ({loss[0]}); keep them "
-            "longer (retention.ms), and resume without them with --no-fail-on-data-loss"
+            f"unread messages of topic {topic!r} were deleted ({loss[0]})",
+            "keep them longer (retention.ms), and resume without them with --no-fail-on-data-loss",
         ) from None
 
 

@@ -64,8 +64,8 @@ def _rounds() -> int | None:
     word = os.environ.get("MAX_RUN", "").strip()
     if word and not (word.lstrip("-").isdecimal() and int(word) >= -1 and int(word) != 0):
         raise ConfigError(
-            f"MAX_RUN={word!r} is not a number of rounds; set it to 1 or more, or to -1 to run "
-            "until Ctrl-C"
+            f"MAX_RUN={word!r} is not a number of rounds",
+            "set it to 1 or more, or to -1 to run until Ctrl-C",
         )
     return int(word) if word and int(word) > 0 else None
 

@@ -65,8 +65,8 @@ def run(options: Options) -> Iterator[str]:
     """
     if options.retain < 1:
         raise ParameterError(
-            f"--retain {options.retain} is less than 1: the newest commit cannot be cleaned; give "
-            "at least 1: hudilab tidy TABLE --clean --retain 1"
+            f"--retain {options.retain} is less than 1: the newest commit cannot be cleaned",
+            "give at least 1: hudilab tidy TABLE --clean --retain 1",
         )
     lock = dict(_pair(text) for text in options.lock or ())
 
@@ -113,8 +113,8 @@ def _names(uri: str, table_type: str, options: Options) -> list[str]:
     if names := [name for name, is_wanted in wanted.items() if is_wanted]:
         return names
     raise ParameterError(
-        f"nothing to do for {uri}, which is {table_type}; choose services: "
-        f"hudilab tidy {uri} --cluster --clean --archive"
+        f"nothing to do for {uri}, which is {table_type}",
+        f"choose services: hudilab tidy {uri} --cluster --clean --archive",
     )
 
 
@@ -122,8 +122,9 @@ def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise ParameterError(
-            f"--lock {text!r} is not NAME=VALUE; write an option of Hudi's lock provider: "
-            "hudilab tidy TABLE --lock hoodie.write.lock.provider=CLASS"
+            f"--lock {text!r} is not NAME=VALUE",
+            "write an option of Hudi's lock provider: "
+            "hudilab tidy TABLE --lock hoodie.write.lock.provider=CLASS",
         )
     return name, value
 

@@ -122,8 +122,8 @@ def kill_when(
                     errors.seek(0)
                     what = "is still not there" if running.poll() is None else "ended by itself"
                     raise WaitError(
-                        f"the program that was to be killed {what}: {root_cause(errors.read())}; "
-                        "fix it and run the cell again"
+                        f"the program that was to be killed {what}: {root_cause(errors.read())}",
+                        "fix it and run the cell again",
                     )
                 time.sleep(0.1)
         finally:

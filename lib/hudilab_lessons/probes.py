@@ -74,8 +74,8 @@ def _rows(content: bytes, uri: str, path: str) -> Iterator[Mapping[str, Any]]:
         yield from read_rows(content, [KEY], KEY)
     except Damaged:
         raise InspectError(
-            f"{uri}/{path} is not a whole Parquet file, so the keys in it are unknown; stop the "
-            "table's writers, and try again"
+            f"{uri}/{path} is not a whole Parquet file, so the keys in it are unknown",
+            "stop the table's writers, and try again",
         ) from None
 
 

@@ -59,12 +59,12 @@ def read(file: Path) -> dict[str, list[str]]:
         return {}
     except OSError as error:
         raise PathError(
-            f"{file} cannot be read ({error.strerror}); make it readable, or begin again: "
-            "hudilab progress --reset"
+            f"{file} cannot be read ({error.strerror})",
+            "make it readable, or begin again: hudilab progress --reset",
         ) from None
     except (AttributeError, ValueError):
         problem = "is damaged"
-    raise PathError(f"{file} {problem}; delete it and begin again: hudilab progress --reset")
+    raise PathError(f"{file} {problem}", "delete it and begin again: hudilab progress --reset")
 
 
 def topic(lesson: str) -> str:
@@ -85,7 +85,7 @@ def _app() -> str:
 
     session = SparkSession.getActiveSession()
     if session is None:
-        raise LabError("no Spark session is open; run the lesson from its first cell")
+        raise LabError("no Spark session is open", "run the lesson from its first cell")
     return str(session.sparkContext.appName)
 
 

@@ -24,8 +24,8 @@ def as_of(spark: SparkSession, table: str, instant: str) -> DataFrame:
     """
     if first := _lost(table, instant, incremental=False):
         raise TableError(
-            f"{table} cannot be read as of {instant}: cleaning has deleted files of that time; "
-            f"the oldest instant is {first}: as_of(spark, table, {first!r})"
+            f"{table} cannot be read as of {instant}: cleaning has deleted files of that time",
+            f"the oldest instant is {first}: as_of(spark, table, {first!r})",
         )
     return spark.read.format("hudi").option("as.of.instant", instant).load(table)
 
@@ -41,7 +41,8 @@ def changes(spark: SparkSession, table: str, begin: str, end: str = "") -> DataF
     if first := _lost(table, begin, incremental=True):
         raise TableError(
             f"the changes of {table} since {begin} are incomplete: cleaning has deleted files of "
-            f"later commits; read the snapshot, then go on: changes(spark, table, {first!r})"
+            "later commits",
+            f"read the snapshot, then go on: changes(spark, table, {first!r})",
         )
     options = {
         "hoodie.datasource.query.type": "incremental",
@@ -55,8 +56,8 @@ def _lost(table: str, instant: str, *, incremental: bool) -> str:
     """Return the oldest instant that can be read if this one no longer can; else an empty text."""
     if not _INSTANT.fullmatch(instant):
         raise TableError(
-            f"{instant!r} is not an instant: 17 digits, yyyyMMddHHmmssSSS in UTC; take one from "
-            f"the timeline: hudilab inspect {table}"
+            f"{instant!r} is not an instant: 17 digits, yyyyMMddHHmmssSSS in UTC",
+            f"take one from the timeline: hudilab inspect {table}",
         )
     inspection = inspect(table)
     facts, reach = inspection.facts, inspection.report.reach

@@ -42,8 +42,9 @@ def overlay(settings: Settings) -> dict[str, str]:
     file = settings.spark_defaults
     if not file.is_file():
         raise SessionError(
-            f"RUNTIME_ENV={settings.runtime} has no Spark settings: {file} does not exist; create "
-            "it with spark.master and whatever else this runtime needs, or use RUNTIME_ENV=LOCAL"
+            f"RUNTIME_ENV={settings.runtime} has no Spark settings: {file} does not exist",
+            "create "
+            "it with spark.master and whatever else this runtime needs, or use RUNTIME_ENV=LOCAL",
         )
     return read_options(file)
 
@@ -77,8 +78,8 @@ def catalog_settings(settings: Settings) -> dict[str, str]:
     if problem := trouble(uri):
         raise SessionError(
             f"the metastore {uri} of group {METASTORE_GROUP!r} in "
-            f"{settings.origin(METASTORE_GROUP, 'uri')} is not usable: {problem}; start it (on "
-            "this machine: hudilab services start metastore), or remove the group"
+            f"{settings.origin(METASTORE_GROUP, 'uri')} is not usable: {problem}",
+            "start it (on this machine: hudilab services start metastore), or remove the group",
         )
     return {
         "spark.sql.catalogImplementation": "hive",

@@ -49,8 +49,8 @@ def conf_folder(settings: Settings) -> Path:
                 link.unlink(missing_ok=True)
     except OSError as error:
         raise PathError(
-            f"cannot write to {folder} ({error.strerror}); make it writable, or set HUDILAB_HOME "
-            "to a writable folder"
+            f"cannot write to {folder} ({error.strerror})",
+            "make it writable, or set HUDILAB_HOME to a writable folder",
         ) from None
     return folder
 

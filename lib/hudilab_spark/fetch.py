@@ -59,8 +59,8 @@ def repository() -> str:
             url = _CENTRAL.findall(ivy.read(_RESOLVER))[0].decode()
     elif not re.fullmatch(r"(https?://[^\s/?#]+|file:///)[^\s?#]*", url):
         raise JarError(
-            f"{_URL}={url!r} is not the base URL of a Maven repository; set it to "
-            "http(s)://HOST/PATH or file:///PATH, or unset it"
+            f"{_URL}={url!r} is not the base URL of a Maven repository",
+            "set it to http(s)://HOST/PATH or file:///PATH, or unset it",
         )
     return url.rstrip("/")
 
@@ -91,20 +91,22 @@ def _fetch_jar(folder: Path, jar: Jar, base: str) -> Path:
             raise
         raise JarError(
             f"rejected {jar.coordinate} of group {jar.group}: sha256 is {got[1]}, jars.lock "
-            f"expects {jar.sha256}; the server sent a different file: check the mirror or the proxy"
+            f"expects {jar.sha256}",
+            "the server sent a different file: check the mirror or the proxy",
         ) from error
     except (LookupError, RequestException) as error:
         host = urlsplit(base).hostname or base  # without the user and password of a mirror
         raise JarError(
             f"cannot fetch {jar.coordinate} of group {jar.group} from {host}: "
             f"{_cause(error)}; check network, proxy and {_URL}, or copy {jar.file} into {folder} "
-            f"by hand; then run: hudilab jars {jar.group}"
+            "by hand",
+            f"then run: hudilab jars {jar.group}",
         ) from error
     except OSError as error:
         inner = error.__cause__ if isinstance(error.__cause__, OSError) else error
         raise JarError(
-            f"cannot fetch group {jar.group}: {inner.strerror} ({inner.filename}); "
-            "check that path and its permissions"
+            f"cannot fetch group {jar.group}: {inner.strerror} ({inner.filename})",
+            "check that path and its permissions",
         ) from error
 
 

@@ -39,18 +39,20 @@ def read_lock(lock: Path) -> dict[str, list[Jar]]:
         tables = tomllib.loads(lock.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise JarError(f"cannot read {lock} ({reason}); restore it from the repository") from error
+        raise JarError(
+            f"cannot read {lock} ({reason})", "restore it from the repository"
+        ) from error
     groups: dict[str, list[Jar]] = {}
     for group, table in tables.items():
         if not isinstance(table, dict):
             raise JarError(
-                f"{lock}: {group!r} is not in a group; put it below a group line such as [core]"
+                f"{lock}: {group!r} is not in a group", "put it below a group line such as [core]"
             )
         for coordinate, sha256 in table.items():
             if not _COORDINATE.fullmatch(coordinate) or not _SHA256.fullmatch(str(sha256)):
                 shape = '"organisation:name:version[:classifier]" = "<sha256, 64 hex digits>"'
                 raise JarError(
-                    f"{lock}: invalid entry {coordinate!r} in group {group}; write it as {shape}"
+                    f"{lock}: invalid entry {coordinate!r} in group {group}", f"write it as {shape}"
                 )
         groups[group] = [Jar(group, coordinate, sha256) for coordinate, sha256 in table.items()]
     return groups
@@ -65,7 +67,7 @@ def verify(jars_dir: Path, groups: Sequence[str]) -> list[Path]:
     jars = wanted(jars_dir, groups)
     for jar in jars:
         if wrong := problem(jars_dir, jar):
-            raise JarError(f"{wrong}; run: hudilab jars {jar.group}")
+            raise JarError(f"{wrong}", f"run: hudilab jars {jar.group}")
     return [jars_dir / jar.group / jar.file for jar in jars]
 
 
@@ -80,7 +82,7 @@ def wanted(jars_dir: Path, groups: Sequence[str]) -> list[Jar]:
         if group not in lock:
             there = ", ".join(lock) or "none"
             raise JarError(
-                f"no group {group!r} in {jars_dir / 'jars.lock'}; available groups: {there}"
+                f"no group {group!r} in {jars_dir / 'jars.lock'}", f"available groups: {there}"
             )
     return [jar for group in dict.fromkeys(groups) for jar in lock[group]]
 
@@ -109,4 +111,4 @@ def sha256(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise JarError(f"cannot read {path} ({error.strerror}); make it readable") from error
+        raise JarError(f"cannot read {path} ({error.strerror})", "make it readable") from error

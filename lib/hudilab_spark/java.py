@@ -110,7 +110,7 @@ def find_java(env: Mapping[str, str] | None = None, timeout: float = 10) -> Java
         if problems:
             notice += f" ({'; '.join(problems)})"
         return Java(one.home, one.version, one.origin, notice)
-    raise JavaError(f"no suitable Java found ({'; '.join(problems)}); {REMEDY}")
+    raise JavaError(f"no suitable Java found ({'; '.join(problems)})", f"{REMEDY}")
 
 
 def java_home_problem(env: Mapping[str, str] | None = None) -> str | None:
@@ -170,7 +170,7 @@ def spark_home() -> Path:
     """
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise JavaError("pyspark is not installed in this Python; install it with: make setup")
+        raise JavaError("pyspark is not installed in this Python", "install it with: make setup")
     return Path(spec.origin).parent
 
 

@@ -58,13 +58,13 @@ def find_master(url: str, home: Path, env: Mapping[str, str] | None = None) -> M
         word = env.get("SPARK_MASTER_WEBUI_PORT", "").strip() or str(USUAL_UI_PORT)
         if not (word.isdecimal() and 0 < int(word) < 65536):
             raise ServiceError(
-                f"SPARK_MASTER_WEBUI_PORT={word!r} is not a port; "
-                f"set it to the port of the master's web UI, or unset it to use {USUAL_UI_PORT}"
+                f"SPARK_MASTER_WEBUI_PORT={word!r} is not a port",
+                f"set it to the port of the master's web UI, or unset it to use {USUAL_UI_PORT}",
             )
         return Master(url, f"http://{host}:{word}")
     raise ServiceError(
-        f"no Spark master is listening at {url} ({why}); fix SPARK_MASTER_URL, or start a cluster "
-        "with: hudilab services start cluster"
+        f"no Spark master is listening at {url} ({why})",
+        "fix SPARK_MASTER_URL, or start a cluster with: hudilab services start cluster",
     )
 
 
@@ -77,8 +77,8 @@ def own_master(home: Path) -> str:
     url = read_address(_folder(home)).get("url")
     if url is None:
         raise ServiceError(
-            "SPARK_MASTER_URL is not set and no cluster has been started here; set it, or start a "
-            "cluster with: hudilab services start cluster"
+            "SPARK_MASTER_URL is not set and no cluster has been started here",
+            "set it, or start a cluster with: hudilab services start cluster",
         )
     return str(url)
 
@@ -132,8 +132,8 @@ def _addresses(url: str) -> Iterator[tuple[str, int]]:
             url.startswith("spark://") and named and port.isdecimal() and 0 < int(port) < 65536
         ):
             raise ServiceError(
-                f"SPARK_MASTER_URL={url!r} is not spark://host:port; "
-                "fix it, or unset it to use spark.master from the settings"
+                f"SPARK_MASTER_URL={url!r} is not spark://host:port",
+                "fix it, or unset it to use spark.master from the settings",
             )
         yield host, int(port)
 
@@ -152,14 +152,15 @@ def ask(master: Master) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         why = getattr(error, "reason", error)
         raise ServiceError(
-            f"the web UI of the Spark master {master.url} does not answer at {master.ui} ({why}); "
-            "set SPARK_MASTER_WEBUI_PORT to its port"
+            f"the web UI of the Spark master {master.url} does not answer at {master.ui} ({why})",
+            "set SPARK_MASTER_WEBUI_PORT to its port",
         ) from None
     known = {port for _, port in _addresses(master.url)}
     if int(str(said.get("url", "")).rpartition(":")[2] or 0) not in known:
         raise ServiceError(
             f"the web UI at {master.ui} belongs to {said.get('url', 'something else')}, not to "
-            f"{master.url}; fix SPARK_MASTER_URL or SPARK_MASTER_WEBUI_PORT"
+            f"{master.url}",
+            "fix SPARK_MASTER_URL or SPARK_MASTER_WEBUI_PORT",
         )
     return said
 
@@ -179,7 +180,7 @@ def check_cluster(settings: Settings, asked: Mapping[str, str]) -> Master:
         master = find_master(asked["spark.master"], settings.home)
         check_room(master, asked)
     except ServiceError as error:
-        raise SessionError(str(error)) from None
+        raise SessionError(*error.args) from None
     return master
 
 
@@ -206,8 +207,8 @@ def check_room(master: Master, conf: Mapping[str, str]) -> None:
     holders = ", ".join(f"{one['id']} ({one['name']})" for one in said["activeapps"])
     raise ServiceError(
         f"no worker of {master.url} has room for {need}, all resources are held by "
-        f"{holders or 'drivers'}; wait, kill an application with: hudilab kill ID, or start the "
-        "cluster with more workers"
+        f"{holders or 'drivers'}",
+        "wait, kill an application with: hudilab kill ID, or start the cluster with more workers",
     )
 
 
@@ -216,14 +217,15 @@ def _refuse_too_small(
 ) -> None:
     if not workers:
         raise ServiceError(
-            f"the master {master.url} has no live worker; start one, on this machine with: hudilab "
-            "services start cluster"
+            f"the master {master.url} has no live worker",
+            "start one, on this machine with: hudilab services start cluster",
         )
     if not any(one["memory"] >= memory and one["cores"] >= cores for one in workers):
         there = ", ".join(f"{one['memory']} MB and {one['cores']} cores" for one in workers)
         raise ServiceError(
-            f"no worker of {master.url} is large enough for {need}, they have {there}; request "
-            "less in spark-defaults.conf, or start the cluster with more (--memory, --cores)"
+            f"no worker of {master.url} is large enough for {need}, they have {there}",
+            "request "
+            "less in spark-defaults.conf, or start the cluster with more (--memory, --cores)",
         )
 
 
@@ -235,5 +237,7 @@ def megabytes(text: str, name: str) -> int:
     """
     found = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
     if not found:
-        raise ServiceError(f"{name}={text!r} is not a memory size; use a value such as 512m or 2g")
+        raise ServiceError(
+            f"{name}={text!r} is not a memory size", "use a value such as 512m or 2g"
+        )
     return int(int(found[1]) * _UNITS[found[2]])

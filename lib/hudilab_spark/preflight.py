@@ -42,7 +42,8 @@ def check_machine(settings: Settings) -> None:
     if settings.on_cluster and not has_name():
         raise SessionError(
             f"the user id {os.getuid()} has no name on this machine, and Hadoop's login on a "
-            "cluster asks for one; add a line for it to /etc/passwd, or use RUNTIME_ENV=LOCAL"
+            "cluster asks for one",
+            "add a line for it to /etc/passwd, or use RUNTIME_ENV=LOCAL",
         )
 
 
@@ -99,8 +100,8 @@ def _open_files() -> Iterator[LabError]:
     if hard != resource.RLIM_INFINITY and hard < FILES:
         yield SessionError(
             f"this shell allows a process {hard} open files, and Spark with Hudi needs {FILES}; "
-            "raise the hard limit (a container: --ulimit nofile=65536; else in "
-            "/etc/security/limits.conf, then log in again), and check with: ulimit -Hn"
+            "raise the hard limit (a container: --ulimit nofile=65536",
+            "else in /etc/security/limits.conf, then log in again), and check with: ulimit -Hn",
         )
 
 
@@ -109,14 +110,15 @@ def _memory() -> Iterator[LabError]:
     if limit < LEAST:
         yield SessionError(
             f"{what} is {limit} MB, and Java and the kernel need {LEAST} MB even with the "
-            "smallest heap; give them 2 GB (a container: --memory 2g), or use a larger machine"
+            "smallest heap",
+            "give them 2 GB (a container: --memory 2g), or use a larger machine",
         )
     soft = resource.getrlimit(resource.RLIMIT_AS)[0]
     if soft != resource.RLIM_INFINITY and soft // 2**20 < ADDRESSES:
         yield SessionError(
             f"this shell limits a process to {soft // 2**20} MB of addresses (ulimit -v), and Java "
-            f"reserves {ADDRESSES} MB, most of which it never uses; lift the limit: "
-            "ulimit -v unlimited"
+            f"reserves {ADDRESSES} MB, most of which it never uses",
+            "lift the limit: ulimit -v unlimited",
         )
 
 
@@ -159,8 +161,8 @@ def _loopback() -> Iterator[LabError]:
     if not address.startswith("127."):
         wrong = f"resolves to {address}" if address else "does not resolve to an IPv4 address"
         yield SessionError(
-            f"localhost {wrong}, and Spark's processes find each other by this name; add this line "
-            f"to /etc/hosts: {LOOPBACK} localhost"
+            f"localhost {wrong}, and Spark's processes find each other by this name",
+            f"add this line to /etc/hosts: {LOOPBACK} localhost",
         )
         return
     try:
@@ -169,8 +171,8 @@ def _loopback() -> Iterator[LabError]:
     except OSError as error:
         yield SessionError(
             f"this process cannot connect to a port of its own at {LOOPBACK} "
-            f"({error.strerror or 'no answer'}); bring the loopback interface up (ip link set lo "
-            "up), or let the firewall pass it"
+            f"({error.strerror or 'no answer'})",
+            "bring the loopback interface up (ip link set lo up), or let the firewall pass it",
         )
 
 
@@ -180,7 +182,8 @@ def _disk(home: Path) -> Iterator[LabError]:
     if disk.total and free < DISK:
         yield PathError(
             f"the disk of the lab's home {home} has {free} MB free, and a session needs {DISK} MB "
-            "or more; free space, or set HUDILAB_HOME to a folder on another disk"
+            "or more",
+            "free space, or set HUDILAB_HOME to a folder on another disk",
         )
 
 
@@ -190,13 +193,14 @@ def _temporary(home: Path) -> Iterator[LabError]:
             file.write(bytes(2**16))
     except OSError as error:
         yield PathError(
-            f"no temporary file can be written ({error.strerror}: {TEMPORARY}); free space there, "
-            "or set TMPDIR to another folder"
+            f"no temporary file can be written ({error.strerror}: {TEMPORARY})",
+            "free space there, or set TMPDIR to another folder",
         )
     if sys.platform == "linux" and not (_usable(TEMPORARY) or _executable(home)):
         yield PathError(
             f"neither {TEMPORARY} nor the disk of the lab's home {home} lets a program's native "
-            "parts run (noexec, or full); set HUDILAB_HOME to a folder on a disk without noexec"
+            "parts run (noexec, or full)",
+            "set HUDILAB_HOME to a folder on a disk without noexec",
         )
 
 

@@ -40,9 +40,10 @@ def create_session(builder: SparkSession.Builder, settings: Settings) -> SparkSe
         if active := SparkContext._active_spark_context:
             active.stop()
         raise SessionError(
-            f"the Spark master did not accept the application, see the log {log}; if the cluster "
+            f"the Spark master did not accept the application, see the log {log}",
+            "if the cluster "
             "requires a secret, set spark.authenticate true and spark.authenticate.secret in "
-            f"{settings.spark_defaults}"
+            f"{settings.spark_defaults}",
         )
     if log:
         pid = cast(Any, spark._jvm).java.lang.ProcessHandle.current().pid()
@@ -81,6 +82,6 @@ def await_executor(spark: SparkSession, settings: Settings) -> None:
         said = f"the first one failed: {complaint(''.join(words))}; see {first}"
     spark.stop()
     raise SessionError(
-        f"no executor of {app} started at {context.master}; {said}, "
-        f"and fix spark.executor.* in {settings.spark_defaults}"
+        f"no executor of {app} started at {context.master}",
+        f"{said}, and fix spark.executor.* in {settings.spark_defaults}",
     )

@@ -20,8 +20,8 @@ def check_asserts() -> None:
         given = os.environ.get("PYTHONOPTIMIZE")
         cause = f"PYTHONOPTIMIZE={given}" if given else "python -O"
         raise SessionError(
-            f"{cause} makes Python skip each assert, so no lesson would check its results; "
-            "start it without that option: unset PYTHONOPTIMIZE"
+            f"{cause} makes Python skip each assert, so no lesson would check its results",
+            "start it without that option: unset PYTHONOPTIMIZE",
         )
 
 
@@ -46,7 +46,8 @@ def hold(home: Path, lesson: str, folder: str, run_id: str) -> None:
         os.close(lock)
         raise ParameterError(
             f"run_id={run_id!r}: process {other} is running {lesson} with the same tables, in "
-            f"{folder}; wait for it, shut down its kernel, or use another run_id: -p run_id NAME"
+            f"{folder}",
+            "wait for it, shut down its kernel, or use another run_id: -p run_id NAME",
         ) from None
     os.truncate(lock, 0)
     os.write(lock, str(os.getpid()).encode())

@@ -39,7 +39,7 @@ def endpoint() -> str:
             if re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?/?", value):
                 return value.rstrip("/")
             raise S3Error(
-                f"{name} is not http(s)://host[:port]; fix it, or unset it to use Amazon S3"
+                f"{name} is not http(s)://host[:port]", "fix it, or unset it to use Amazon S3"
             )
     return ""
 
@@ -75,7 +75,7 @@ def storage_options(settings: Settings) -> dict[str, str]:
 
     keys = boto3.Session().get_credentials()
     if keys is None:
-        raise S3Error(f"no S3 credentials found; set {CHAIN}")
+        raise S3Error("no S3 credentials found", f"set {CHAIN}")
     frozen = keys.get_frozen_credentials()
     options = {
         "aws_access_key_id": frozen.access_key,
@@ -111,7 +111,7 @@ def check_warehouse(uri: str, settings: Settings) -> None:
     try:
         session = boto3.Session()
         if why := _unknown_to_spark(session.get_credentials()):
-            raise S3Error(f"{where}: {why}; run this in the shell, then start again: {_EXPORT}")
+            raise S3Error(f"{where}: {why}", f"run this in the shell, then start again: {_EXPORT}")
         client: Any = session.client(
             "s3", region_name=region, endpoint_url=url or None, config=config
         )

@@ -135,7 +135,7 @@ def _explained_end() -> Iterator[None]:
     except (Py4JError, ConnectionError):
         if (end := java_end(patience=2)) is None:
             raise
-        raise SessionError(f"Spark did not start; {end}") from None
+        raise SessionError("Spark did not start", f"{end}") from None
 
 
 def _launch(conf: SparkConf) -> None:
@@ -155,8 +155,9 @@ def _launch(conf: SparkConf) -> None:
             words = complaint(log.read().decode("utf-8", "replace"))
         options = " and ".join([JAVA_OPTIONS] * bool(os.environ.get(JAVA_OPTIONS)) + ["conf/"])
         raise JavaError(
-            f"Java did not start: {words} (log: {log_file()}); fix the option in {options} if it "
-            "is the cause, else check this machine: hudilab doctor"
+            f"Java did not start: {words} (log: {log_file()})",
+            f"fix the option in {options} if it "
+            "is the cause, else check this machine: hudilab doctor",
         ) from None
 
 
@@ -179,7 +180,7 @@ def _check_class_path(spark: SparkSession, jars: Sequence[Path]) -> None:
     if late := [jar.name for jar in jars if str(jar) not in loaded]:
         spark.stop()
         raise SessionError(
-            f"this kernel's JVM was started without {', '.join(late)}; restart the kernel"
+            f"this kernel's JVM was started without {', '.join(late)}", "restart the kernel"
         )
 
 
@@ -197,12 +198,13 @@ def _refuse_other(spark: SparkSession, settings: Settings, asked: Mapping[str, s
             running = f"a Spark session is already running with {key}={live}, not {value}"
             if files := spark_openers():
                 raise SessionError(
-                    f"{running}; IPython's start-up files may have opened it: take Spark out of "
-                    f"{', '.join(map(str, files))}, and restart the kernel"
+                    f"{running}",
+                    "IPython's start-up files may have opened it: take Spark out of "
+                    f"{', '.join(map(str, files))}, and restart the kernel",
                 )
             raise SessionError(
-                f"{running}; stop it with spark.stop(), or restart the kernel if the class path "
-                "differs"
+                f"{running}",
+                "stop it with spark.stop(), or restart the kernel if the class path differs",
             )
 
 

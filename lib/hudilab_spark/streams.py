@@ -72,8 +72,8 @@ def _await_batch(
                 raise StreamError(_end(query, done, batches))
             if time.monotonic() > ends:
                 raise StreamError(
-                    f"only {_of(done, batches)} finished within {deadline:g} s; raise the deadline "
-                    "and start again: the stream resumes from its checkpoint"
+                    f"only {_of(done, batches)} finished within {deadline:g} s",
+                    "raise the deadline and start again: the stream resumes from its checkpoint",
                 )
             time.sleep(0.05)
 

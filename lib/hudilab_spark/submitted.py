@@ -44,8 +44,8 @@ def submitted_session(settings: Settings, app: str, *, names: bool) -> SparkSess
     missing = [key for key in _NEEDED if spark.conf.get(key, None) != wanted[key]]
     if missing:
         raise SessionError(
-            f"spark-submit started without the lab's Spark settings ({', '.join(missing)}); "
-            f"pass --properties-file {defaults}, or set SPARK_CONF_DIR to its folder"
+            f"spark-submit started without the lab's Spark settings ({', '.join(missing)})",
+            f"pass --properties-file {defaults}, or set SPARK_CONF_DIR to its folder",
         )
     jvm: Any = spark._jvm
     # Only this class loader sees jars given with --jars.
@@ -54,8 +54,8 @@ def submitted_session(settings: Settings, app: str, *, names: bool) -> SparkSess
         jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload", True, loader)
     except Py4JError:
         raise SessionError(
-            "spark-submit started without Hudi on its class path; "
-            "pass the jars in jars/core with --driver-class-path, or the bundle's jar with --jars"
+            "spark-submit started without Hudi on its class path",
+            "pass the jars in jars/core with --driver-class-path, or the bundle's jar with --jars",
         ) from None
     # Elsewhere, YARN reads its own keys.
     if str(spark.sparkContext.master).startswith(("local", "spark://")):

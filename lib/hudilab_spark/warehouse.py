@@ -41,8 +41,8 @@ def reset(spark: SparkSession, settings: Settings, *places: Place, quiet: bool =
     for place in places:
         if place.database != LESSONS:
             raise TableError(
-                f"{place.table} was not deleted: it is not a lesson's table; "
-                f'lessons use prepare(settings, database="{LESSONS}")'
+                f"{place.table} was not deleted: it is not a lesson's table",
+                f'lessons use prepare(settings, database="{LESSONS}")',
             )
     for query in spark.streams.active:
         query.stop()
@@ -50,8 +50,8 @@ def reset(spark: SparkSession, settings: Settings, *places: Place, quiet: bool =
     there = [uri for uri in folders if exists(spark, uri)]
     if there and (settings.runtime == "AWS" or not (settings.is_local or endpoint())):
         raise TableError(
-            f"{there[0]} already exists, and lessons delete nothing in a warehouse on AWS; use a "
-            "new run_id: -p run_id NAME"
+            f"{there[0]} already exists, and lessons delete nothing in a warehouse on AWS",
+            "use a new run_id: -p run_id NAME",
         )
     gone = [uri for uri in folders if delete_tree(spark, uri)]
     if quiet:
@@ -72,14 +72,14 @@ def table_uri(table: str, settings: Settings, command: str) -> str:
         uri = rewrite_scheme(table, Path.cwd())
     except PathError:
         raise TableError(
-            f"{table!r} is not the place of a table; give a path, or a file:// or s3:// URI: "
-            f"hudilab {command} TABLE"
+            f"{table!r} is not the place of a table",
+            f"give a path, or a file:// or s3:// URI: hudilab {command} TABLE",
         ) from None
     if local_path(uri) is None:
         if settings.is_local:
             raise TableError(
-                f"{uri} is on S3, but IS_LOCAL is true; use the settings of that warehouse: "
-                f"IS_LOCAL=false hudilab {command} {uri}"
+                f"{uri} is on S3, but IS_LOCAL is true",
+                f"use the settings of that warehouse: IS_LOCAL=false hudilab {command} {uri}",
             )
         check_warehouse(uri.rpartition("/")[0], settings)  # its probe stays out of the table
     return uri
@@ -96,18 +96,21 @@ def register(spark: SparkSession, spec: TableSpec, place: Place, name: str) -> s
     """
     location = sql_path(spark, place.table)
     if not exists(spark, f"{place.table}/{PROPERTIES}"):
-        raise TableError(f"there is no table at {place.table}; write to it first, then register it")
+        raise TableError(
+            f"there is no table at {place.table}", "write to it first, then register it"
+        )
     differences = spec.conflicts(table_properties(spark, place.table))
     if differences:
         raise TableError(
             f"the existing table {place.table} differs from its TableSpec: "
-            f"{'; '.join(differences)}; register it with the spec that its stream has"
+            f"{'; '.join(differences)}",
+            "register it with the spec that its stream has",
         )
     if spark.catalog.tableExists(name):
         if spark.catalog.getTable(name).tableType != "EXTERNAL":
             raise TableError(
-                f"the name {name} belongs to a view or to a table that owns its files; "
-                "use another name"
+                f"the name {name} belongs to a view or to a table that owns its files",
+                "use another name",
             )
         spark.sql(f"DROP TABLE {name}")
     properties = ", ".join(f"'{key}' = '{value}'" for key, value in spec.sql_properties().items())
@@ -136,8 +139,8 @@ def sql_path(spark: SparkSession, uri: str) -> str:
         if _LITERAL.fullmatch(link):  # not if TMPDIR has such characters too
             return link
     raise TableError(
-        f"Hudi cannot give a name to {uri}, because its path has blanks or special characters; "
-        "move the warehouse to a path without them"
+        f"Hudi cannot give a name to {uri}, because its path has blanks or special characters",
+        "move the warehouse to a path without them",
     )
 
 
@@ -211,14 +214,14 @@ def check_writable(place: Place, home: Path | None = None) -> None:
             if home and of_home:
                 raise _no_home(home, error) from None
             raise PathError(
-                f"warehouse.path: cannot write to {deepest} ({error.strerror}); "
-                "make it writable, or set warehouse.path to a writable directory"
+                f"warehouse.path: cannot write to {deepest} ({error.strerror})",
+                "make it writable, or set warehouse.path to a writable directory",
             ) from None
         if home and of_home:
             raise _no_home(home, FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)))
         raise PathError(
-            f"warehouse.path: {deepest} exists but is not a directory; move it, or set "
-            "warehouse.path to another directory"
+            f"warehouse.path: {deepest} exists but is not a directory",
+            "move it, or set warehouse.path to another directory",
         )
 
 
@@ -237,6 +240,6 @@ def make_home(home: Path) -> None:
 
 def _no_home(home: Path, error: OSError) -> PathError:
     return PathError(
-        f"cannot write to the lab's home {home} ({error.strerror}); "
-        "make it writable, or set HUDILAB_HOME to a writable folder"
+        f"cannot write to the lab's home {home} ({error.strerror})",
+        "make it writable, or set HUDILAB_HOME to a writable folder",
     )

@@ -104,8 +104,8 @@ def _start(
         same = asked.items() <= read_address(folder).items()
         if not (same and process.has_port(running, port)):
             raise ServiceError(
-                f"{running.describe()} is already running with other settings; stop it with: "
-                f"hudilab services stop {NAME}"
+                f"{running.describe()} is already running with other settings",
+                f"stop it with: hudilab services stop {NAME}",
             )
     try:
         _start_workers(settings, patience)
@@ -115,8 +115,8 @@ def _start(
     if found := find_cluster(settings):
         return found
     raise ServiceError(
-        f"the master exited as soon as it was ready; see {folder}/master.log, then start it again "
-        f"with: hudilab services start {NAME}"
+        "the master exited as soon as it was ready",
+        f"see {folder}/master.log, then start it again with: hudilab services start {NAME}",
     )
 
 
@@ -166,14 +166,15 @@ def _worker_folders(folder: Path) -> list[Path]:
 def _check_size(workers: int, memory: int) -> None:
     if memory < LEAST_MEMORY:
         raise ServiceError(
-            f"{memory} MB per worker is too little for an executor; use --memory {LEAST_MEMORY}m "
-            "or more"
+            f"{memory} MB per worker is too little for an executor",
+            f"use --memory {LEAST_MEMORY}m or more",
         )
     there = psutil.virtual_memory().total // 1024**2
     if workers * memory > there:
         raise ServiceError(
             f"{workers} workers with {memory} MB each need more than the {there} MB of this "
-            "machine; use fewer --workers or less --memory"
+            "machine",
+            "use fewer --workers or less --memory",
         )
 
 

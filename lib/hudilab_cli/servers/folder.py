@@ -32,8 +32,8 @@ def starting(folder: Path, patience: float = TURN) -> Iterator[None]:
     with _opened(folder, STARTING) as turn:
         if not _taken(turn, patience):
             raise ServiceError(
-                f"another program has been starting {folder.name} in {folder} for "
-                f"{patience:.0f} s; stop that program, then start again"
+                f"another program has been starting {folder.name} in {folder} for {patience:.0f} s",
+                "stop that program, then start again",
             )
         yield
 
@@ -55,8 +55,8 @@ def locked(folder: Path) -> Iterator[int]:
     with _opened(folder, STARTING), _opened(folder, LOCK) as lock:
         if not _taken(lock, DYING):
             raise ServiceError(
-                f"{folder.name} is already running in {folder}, but the process is not yours; stop "
-                "it as its owner, or set HUDILAB_HOME to a folder of your own"
+                f"{folder.name} is already running in {folder}, but the process is not yours",
+                "stop it as its owner, or set HUDILAB_HOME to a folder of your own",
             )
         yield lock
 
@@ -72,13 +72,14 @@ def check_disk(folder: Path, what: str, least: int) -> None:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         raise ServiceError(
-            f"cannot use {folder} for {what} ({error.strerror}); set HUDILAB_HOME to a writable "
-            "folder"
+            f"cannot use {folder} for {what} ({error.strerror})",
+            "set HUDILAB_HOME to a writable folder",
         ) from None
     if free < least:
         raise ServiceError(
             f"only {free / 1e6:.0f} MB are free for {what} in {folder}, but {least / 1e6:.0f} MB "
-            "are needed; free space, or set HUDILAB_HOME"
+            "are needed",
+            "free space, or set HUDILAB_HOME",
         )
 
 
@@ -90,8 +91,8 @@ def _opened(folder: Path, name: str) -> Iterator[int]:
         descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise ServiceError(
-            f"cannot use {folder} for a server ({error.strerror}); set HUDILAB_HOME to a writable "
-            "folder"
+            f"cannot use {folder} for a server ({error.strerror})",
+            "set HUDILAB_HOME to a writable folder",
         ) from None
     try:
         yield descriptor

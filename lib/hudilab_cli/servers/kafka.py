@@ -137,8 +137,8 @@ def find_broker(settings: Settings) -> Broker | None:
     ports, ca = read_ports(folder), folder / CA
     if "LAB" not in ports:
         raise ServiceError(
-            f"Kafka is running, but {folder / 'server.properties'} does not name its port; stop it "
-            "with: hudilab services stop kafka"
+            f"Kafka is running, but {folder / 'server.properties'} does not name its port",
+            "stop it with: hudilab services stop kafka",
         )
     address = f"{HOST}:{ports.get('USERS', ports['LAB'])}"
     return Broker(address, found.pid, folder / "kafka.log", ca if "USERS" in ports else None)
@@ -216,8 +216,8 @@ def _add_user(client: Access, user: str, password: str, patience: float = proces
             future.result(patience)
         except (KafkaException, TimeoutError) as error:
             raise ServiceError(
-                f"Kafka did not add user {user!r} ({str(error) or 'no answer'}); "
-                "start it again with the same --user"
+                f"Kafka did not add user {user!r} ({str(error) or 'no answer'})",
+                "start it again with the same --user",
             ) from None
 
 

@@ -96,13 +96,14 @@ def start(
             there = look()
         elif not (has_port(there, port) and fits(there)):
             raise ServiceError(
-                f"{there.describe()} is already running with other settings; stop it with: hudilab "
-                f"services stop {folder.name}"
+                f"{there.describe()} is already running with other settings",
+                f"stop it with: hudilab services stop {folder.name}",
             )
     if there is None:
         raise ServiceError(
-            f"{folder.name} exited as soon as it answered; see the log in {folder}, then start it "
-            f"again with: hudilab services start {folder.name}"
+            f"{folder.name} exited as soon as it answered",
+            f"see the log in {folder}, then start it "
+            f"again with: hudilab services start {folder.name}",
         )
     return there
 
@@ -193,7 +194,7 @@ def wait_until(
             return
         if time.monotonic() > ends:
             logs = ", ".join(str(server.log) for server in started)
-            raise ServiceError(f"{what} within {patience:.0f} s; see {logs}, then start again")
+            raise ServiceError(f"{what} within {patience:.0f} s", f"see {logs}, then start again")
         time.sleep(0.05)
 
 
@@ -256,8 +257,8 @@ def choose_port(port: int, *usual: int) -> int:
     """
     if port and in_use(port):
         raise ServiceError(
-            f"port {port} is in use; choose another with --port, or leave out --port to get a free "
-            "one"
+            f"port {port} is in use",
+            "choose another with --port, or leave out --port to get a free one",
         )
     return port or next((one for one in usual if one and not in_use(one)), 0) or free_port()
 

@@ -159,12 +159,12 @@ def _keys(folder: Path) -> tuple[str, str]:
         return section["aws_access_key_id"], section["aws_secret_access_key"]
     except OSError as error:
         raise ServiceError(
-            f"{file} cannot be read ({error.strerror}); make it readable, then start again"
+            f"{file} cannot be read ({error.strerror})", "make it readable, then start again"
         ) from None
     except (UnicodeDecodeError, ParseError, KeyError):
         raise ServiceError(
-            f"{file} does not contain the keys of profile {PROFILE}; delete it, and the next start "
-            "creates new ones"
+            f"{file} does not contain the keys of profile {PROFILE}",
+            "delete it, and the next start creates new ones",
         ) from None
 
 

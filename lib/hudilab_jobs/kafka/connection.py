@@ -71,8 +71,8 @@ class Access:
         """
         if self.iam:
             raise KafkaError(
-                f"{self.servers} requires IAM, which the Python client does not support; use "
-                "Spark's Kafka source and sink, or the cluster's SASL/SCRAM servers"
+                f"{self.servers} requires IAM, which the Python client does not support",
+                "use Spark's Kafka source and sink, or the cluster's SASL/SCRAM servers",
             )
         options: dict[str, Any] = {"bootstrap.servers": self.servers}
         if self.protocol != "PLAINTEXT":
@@ -94,8 +94,8 @@ def present(group: Group | None) -> Group:
     """
     if group is None:
         raise KafkaError(
-            "application_properties.json has no Kafka groups; "
-            "add consumer.config.0 and producer.config.0"
+            "application_properties.json has no Kafka groups",
+            "add consumer.config.0 and producer.config.0",
         )
     return group
 
@@ -118,7 +118,7 @@ def access(group: Client | None, env: Mapping[str, str] | None = None) -> Access
         return Access(asked.bootstrap_servers, protocol, ca=asked.ssl_ca_location)
     if not asked.sasl_username:
         raise KafkaError(
-            "security.protocol is SASL_SSL, but sasl.username is not set; set sasl.username"
+            "security.protocol is SASL_SSL, but sasl.username is not set", "set sasl.username"
         )
     secret = password(env)
     return Access(
@@ -141,8 +141,9 @@ def read_access(folder: Path) -> Access:
     login = re.search(r'username="(\w+)" password="(\w+)"', text)
     if servers is None or login is None:
         raise KafkaError(
-            f"cannot read servers and login from {file}; restart the broker to rewrite it: "
-            "hudilab services stop kafka && hudilab services start kafka"
+            f"cannot read servers and login from {file}",
+            "restart the broker to rewrite it: "
+            "hudilab services stop kafka && hudilab services start kafka",
         )
     return Access(servers[1], "SASL_PLAINTEXT", login[1], login[2], mechanism=PLAIN)
 
@@ -168,8 +169,8 @@ def password(env: Mapping[str, str]) -> str:
     name = env.get("KAFKA_PASSWORD_FILE", "")
     if not name:
         raise KafkaError(
-            "security.protocol is SASL_SSL, but no password is set; set KAFKA_PASSWORD, or set "
-            "KAFKA_PASSWORD_FILE to a file of mode 0600"
+            "security.protocol is SASL_SSL, but no password is set",
+            "set KAFKA_PASSWORD, or set KAFKA_PASSWORD_FILE to a file of mode 0600",
         )
     file = Path(name)
     try:
@@ -178,15 +179,15 @@ def password(env: Mapping[str, str]) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "not UTF-8 text"
         raise KafkaError(
-            f"KAFKA_PASSWORD_FILE={name} cannot be read ({why}); set it to a readable file"
+            f"KAFKA_PASSWORD_FILE={name} cannot be read ({why})", "set it to a readable file"
         ) from None
     if mode & 0o077:
         raise KafkaError(
-            f"KAFKA_PASSWORD_FILE={name} is readable by others (mode {mode:04o}); restrict it with "
-            "chmod 600"
+            f"KAFKA_PASSWORD_FILE={name} is readable by others (mode {mode:04o})",
+            "restrict it with chmod 600",
         )
     if not word:
-        raise KafkaError(f"KAFKA_PASSWORD_FILE={name} is empty; write the password into it")
+        raise KafkaError(f"KAFKA_PASSWORD_FILE={name} is empty", "write the password into it")
     return word
 
 

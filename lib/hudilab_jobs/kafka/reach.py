@@ -25,14 +25,14 @@ def metadata(client: Access, patience: float) -> Any:
             names the cause and the remedy.
     """
     if client.ca and not Path(client.ca).is_file():
-        raise KafkaError(f"ssl.ca.location {client.ca} is not a file; fix the path")
+        raise KafkaError(f"ssl.ca.location {client.ca} is not a file", "fix the path")
     heard: list[Code] = []
     # The client logs the same errors that it passes to the callback.
     quiet = {"error_cb": heard.append, "log_level": 0, "reconnect.backoff.max.ms": 500}
     try:
         admin = AdminClient(client.client_options() | quiet)
     except KafkaException as error:
-        raise KafkaError(f"the Kafka client rejected its settings ({error}); fix them") from None
+        raise KafkaError(f"the Kafka client rejected its settings ({error})", "fix them") from None
     ends = time.monotonic() + patience
     while True:
         try:
@@ -59,8 +59,8 @@ def connect(servers: str, patience: float) -> None:
         except OSError as error:
             problems.append(f"{server}: {error.strerror or error}")
     raise KafkaError(
-        f"no broker answers ({'; '.join(problems)}); fix bootstrap.servers, or allow access to it "
-        "(network, security group)"
+        f"no broker answers ({'; '.join(problems)})",
+        "fix bootstrap.servers, or allow access to it (network, security group)",
     )
 
 

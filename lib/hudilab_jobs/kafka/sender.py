@@ -79,7 +79,8 @@ class Sender:
             why = self.sent.refused or "no answer"
             raise KafkaError(
                 f"only {self.sent.acknowledged} of {self.sent.given} messages were acknowledged by "
-                f"topic {self._topic!r}: {why}; fix the cause, then send the rest again"
+                f"topic {self._topic!r}: {why}",
+                "fix the cause, then send the rest again",
             )
 
     def _report(self, error: Any, _: Any) -> None:

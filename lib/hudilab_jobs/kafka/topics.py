@@ -49,8 +49,8 @@ def check_topics(
     if missing:
         there = ", ".join(sorted(found)) or "none"
         raise KafkaError(
-            f"no topic {', '.join(missing)} at {client.servers}; available topics: {there}; create "
-            "it, or fix topic.name"
+            f"no topic {', '.join(missing)} at {client.servers}; available topics: {there}",
+            "create it, or fix topic.name",
         )
     return found
 
@@ -77,13 +77,13 @@ def create_topics(
         ends = time.monotonic() + patience
         while set(old) & (there := check_topics(client)).keys():
             if time.monotonic() > ends:
-                raise KafkaError(f"topics {', '.join(old)} are still being deleted; try again")
+                raise KafkaError(f"topics {', '.join(old)} are still being deleted", "try again")
             time.sleep(0.05)
     for name, partitions in topics.items():
         if name in there and there[name] != partitions:
             raise KafkaError(
-                f"topic {name!r} has {there[name]} partitions, expected {partitions}; "
-                "delete it, or use another name"
+                f"topic {name!r} has {there[name]} partitions, expected {partitions}",
+                "delete it, or use another name",
             )
     if new := [NewTopic(n, p, 1) for n, p in topics.items() if n not in there]:
         _done(admin.create_topics(new, operation_timeout=patience), patience)
@@ -135,7 +135,7 @@ def last_messages(client: Access, topic: str, count: int) -> list[Message]:
         consumer.assign(begins)
         found = _read_to(consumer, {part.partition: end[part] for part in begins})
     except KafkaException as error:
-        raise KafkaError(f"cannot read topic {topic!r}: {_said(error)}; {AGAIN}") from None
+        raise KafkaError(f"cannot read topic {topic!r}: {_said(error)}", f"{AGAIN}") from None
     finally:
         consumer.close()
     found.sort(key=lambda message: (message.timestamp()[1], message.partition(), message.offset()))
@@ -196,7 +196,8 @@ class TopicIdentity:
         except Py4JError as error:
             raise KafkaError(
                 f"cannot describe topic {self._topic!r} at {self._servers} "
-                f"({root_cause(str(error))}); fix bootstrap.servers or the topic's name"
+                f"({root_cause(str(error))})",
+                "fix bootstrap.servers or the topic's name",
             ) from None
         self._timeout_ms = 120_000  # as long as a producer tries
         id_ = str(found.topicId().toString())
@@ -230,7 +231,7 @@ def _offsets(
             if time.monotonic() > ends:
                 names = ", ".join(sorted({repr(part.topic) for part in asked}))
                 raise KafkaError(
-                    f"cannot list the offsets of {names}: {_said(error)}; {AGAIN}"
+                    f"cannot list the offsets of {names}: {_said(error)}", f"{AGAIN}"
                 ) from None
             time.sleep(0.1)
 
@@ -245,12 +246,12 @@ def _done(futures: Mapping[str, Any], patience: float = PATIENCE) -> None:
         try:
             future.result(patience * 2)
         except TimeoutError as error:
-            raise KafkaError(f"topic {name!r}: {_said(error)}; {AGAIN}") from None
+            raise KafkaError(f"topic {name!r}: {_said(error)}", f"{AGAIN}") from None
         except KafkaException as error:
             done = (Code.TOPIC_ALREADY_EXISTS, Code.UNKNOWN_TOPIC_OR_PART)
             if error.args[0].code() not in done:
                 raise KafkaError(
-                    f"topic {name!r}: {_said(error)}; fix the cause, then start again"
+                    f"topic {name!r}: {_said(error)}", "fix the cause, then start again"
                 ) from None
 
 

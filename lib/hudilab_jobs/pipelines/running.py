@@ -120,8 +120,8 @@ def find_group(settings: Settings, name: str) -> Pipeline:
         return found
     there = ", ".join(settings.pipelines) or "none"
     raise ConfigError(
-        f"there is no group {PREFIX + name!r} in {settings.source} (pipelines found: {there}); "
-        "add it with the keys source.format, source.path, table.name, record.key and ordering"
+        f"there is no group {PREFIX + name!r} in {settings.source} (pipelines found: {there})",
+        "add it with the keys source.format, source.path, table.name, record.key and ordering",
     )
 
 

@@ -74,7 +74,7 @@ class Source(ABC, Generic[Group]):
 
     def _error(self, key: str, problem: str, remedy: str) -> ConfigError:
         file = self._settings.origin(self._name, key)
-        return ConfigError(f"{file}: group {self._name!r}, key {key!r}: {problem}; {remedy}")
+        return ConfigError(f"{file}: group {self._name!r}, key {key!r}: {problem}", f"{remedy}")
 
     def _held(self, rows: DataFrame) -> DataFrame:
         """Return the first of the rows, read once."""

@@ -16,6 +16,7 @@ from hudilab.settings import load_settings
 from hudilab_cli import applications
 from hudilab_cli.servers import cluster, history, kafka, metastore, process, s3, spark
 from hudilab_cli.servers.folder import starting
+from hudilab_jobs import server_locks
 from hudilab_jobs.kafka import Access
 from hudilab_spark.master import Master
 
@@ -139,7 +140,7 @@ def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
 def test_a_broker_whose_port_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "find", lambda folder: SimpleNamespace(pid=1))
+    monkeypatch.setattr(server_locks, "find", lambda folder: SimpleNamespace(pid=1))
     folder = tmp_path / "services" / "kafka"
     folder.mkdir(parents=True)
     (folder / "server.properties").touch()
