@@ -28,9 +28,9 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_peer import KEY, ORDERING, PARTITIONS, SEED, conf_dir, spread, wait
 
 from hudi_sink.metadata import closing_options
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.generate import sensor_readings, sensor_stream
-from hudilab.paths import Place
+from hudilab.paths import TableLocation
 from hudilab.settings import load_settings
 from hudilab.table import TableSpec
 from hudilab_lessons.plots import SERIES
@@ -51,16 +51,16 @@ class Bench:
         self.steps = defaultdict[str, list[float]](list)
         self.number = 0
 
-    def spec(self, place: Place) -> TableSpec:
+    def spec(self, location: TableLocation) -> TableSpec:
         return TableSpec(
-            name=place.name,
+            name=location.name,
             record_key=KEY,
             partition=("sensor_id",),
             ordering=ORDERING,
             operation="bulk_insert",
         )
 
-    def place(self, name: str) -> Place:
+    def location(self, name: str) -> TableLocation:
         self.number += 1
         return prepare(load_settings(), run_id=f"{name.split(',')[0].split()[0]}_{self.number}")
 
@@ -68,8 +68,8 @@ class Bench:
         """Milliseconds of each counted batch."""
         if "stream" in layer or "ledger" in layer:
             return self._stream(layer)
-        place = self.place(layer)
-        write = self._writer(layer, place)
+        location = self.location(layer)
+        write = self._writer(layer, location)
         # The same rows each time, made before: other numbers in a plan are other code to compile.
         readings = sensor_readings(self.spark, self.rows, sensors=PARTITIONS, seed=SEED)
         rows, found = spread(readings).localCheckpoint(), []
@@ -79,45 +79,45 @@ class Bench:
             found.append((time.perf_counter() - began) * 1000)
         return found[WARM:]
 
-    def _writer(self, layer: str, place: Place) -> Callable[[DataFrame, int], None]:
-        options = closing_options(place.table) | self.spec(place).write_options()
+    def _writer(self, layer: str, location: TableLocation) -> Callable[[DataFrame, int], None]:
+        options = closing_options(location.table) | self.spec(location).write_options()
 
         def parquet(rows: DataFrame, _: int) -> None:
-            rows.write.partitionBy("sensor_id").mode("append").parquet(place.table)
+            rows.write.partitionBy("sensor_id").mode("append").parquet(location.table)
 
         def hudi(rows: DataFrame, _: int) -> None:
-            rows.write.format("hudi").options(**options).mode("append").save(place.table)
+            rows.write.format("hudi").options(**options).mode("append").save(location.table)
 
         return parquet if layer == "parquet" else hudi
 
     def _stream(self, layer: str) -> list[float]:
-        place, total = self.place(layer), WARM + self.batches
+        location, total = self.location(layer), WARM + self.batches
         sizes = {"rows_per_batch": self.rows, "rows": self.rows * total}
         rows = spread(sensor_stream(self.spark, sensors=PARTITIONS, seed=SEED, **sizes))
-        stream = rows.writeStream.option("checkpointLocation", place.checkpoint)
+        stream = rows.writeStream.option("checkpointLocation", location.checkpoint)
         if layer == "parquet stream":
-            path = stream.option("path", place.table)
+            path = stream.option("path", location.table)
             query = path.format("parquet").partitionBy("sensor_id").start()
         elif layer == "hudi stream":
-            query = stream.foreachBatch(self._writer("hudi", place)).start()
+            query = stream.foreachBatch(self._writer("hudi", location)).start()
         else:
-            ledger = BatchLedger(
-                *(self.spark, self.spec(place), place, {"seed": SEED}, total),
+            sink = ExactlyOnceSink(
+                *(self.spark, self.spec(location), location, {"seed": SEED}, total),
                 tidy_every=NEVER if layer == "ledger" else None,
                 async_services=layer == ASYNC,
             )
             steps = self.steps if layer == "ledger" else defaultdict[str, list[float]](list)
-            watch_steps(ledger, steps)
-            query = stream.foreachBatch(ledger.write_batch).start()
+            watch_steps(sink, steps)
+            query = stream.foreachBatch(sink.write_batch).start()
             found = wait(query, total)
-            ledger.close()
+            sink.close()
             return [one["triggerExecution"] for one in found][WARM:]
         return [one["triggerExecution"] for one in wait(query, total)][WARM:]
 
 
-def watch_steps(ledger: BatchLedger, steps: dict[str, list[float]]) -> None:
+def watch_steps(sink: ExactlyOnceSink, steps: dict[str, list[float]]) -> None:
     """Note the milliseconds of each step of the ledger's batches."""
-    inside: Any = ledger
+    inside: Any = sink
 
     def watch(owner: Any, name: str, label: str) -> None:
         whole = getattr(owner, name)
@@ -164,13 +164,13 @@ def picture(found: dict[str, list[float]], title: str, file: Path) -> None:
     """What each layer adds to the one below it, from left to right."""
     middle = {layer: statistics.median(times) for layer, times in found.items()}
     stream = middle["parquet stream"] - middle["parquet"]
-    hudi, ledger = middle["hudi"], middle["ledger"]
+    hudi, sink = middle["hudi"], middle["ledger"]
     parts = {
         "rows into Parquet": middle["parquet"],
         "Hudi's commit": hudi - middle["parquet"],
         "Spark's stream": stream,
         "foreachBatch": middle["hudi stream"] - hudi - stream,
-        "the ledger": ledger - middle["hudi stream"],
+        "the ledger": sink - middle["hudi stream"],
         "services beside, on average": statistics.mean(found[ASYNC])
         - statistics.mean(found["ledger"]),
     }

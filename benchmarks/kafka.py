@@ -21,7 +21,7 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_inspect import inspect
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.settings import Settings, load_settings
 from hudilab_cli.servers.kafka import start_broker, stop_broker
 from hudilab_jobs import stock_prices
@@ -94,14 +94,14 @@ def to_hudi(
     spark: SparkSession, settings: Settings, kafka: Access, topic: str, run: str, limit: int
 ) -> tuple[Any, Any]:
     """The write of notebook 09; the stream's writer, not started, and its place."""
-    place = prepare(settings, run_id=run, table="stock_prices")
-    spec = stock_prices.table_spec(place)
-    ledger = BatchLedger(spark, spec, place, {"topic": topic})
+    location = prepare(settings, run_id=run, table="stock_prices")
+    spec = stock_prices.table_spec(location)
+    sink = ExactlyOnceSink(spark, spec, location, {"topic": topic})
     rows = source(spark, kafka, topic, limit).select(
         *KEY, "price", "partition", "offset", "timestamp"
     )
-    writer = rows.writeStream.foreachBatch(ledger.write_batch)
-    return writer.option("checkpointLocation", place.checkpoint), place
+    writer = rows.writeStream.foreachBatch(sink.write_batch)
+    return writer.option("checkpointLocation", location.checkpoint), location
 
 
 def sinks(
@@ -114,8 +114,8 @@ def sinks(
     for number in range(rounds + 1):  # the first round warms the JVM
         for name in ("hudi", "parquet") if number % 2 else ("parquet", "hudi"):
             if name == "hudi":
-                writer, place = to_hudi(spark, settings, kafka, "rows", f"sink{number}", LIMIT)
-                table = place.table
+                writer, location = to_hudi(spark, settings, kafka, "rows", f"sink{number}", LIMIT)
+                table = location.table
             else:
                 home = settings.home / f"parquet{number}"
                 table = str(home / "table")
@@ -144,7 +144,7 @@ def latency(
     """ms from a message's time in Kafka to the end of the commit that holds it, and of a batch."""
     topic = f"slow-{trigger.replace(' ', '-')}"
     create_topics(kafka, {topic: 3})
-    writer, place = to_hudi(spark, settings, kafka, topic, topic, LIMIT)
+    writer, location = to_hudi(spark, settings, kafka, topic, topic, LIMIT)
     query = writer.trigger(processingTime=trigger).start()
     total = A_SECOND * SECONDS
     began = time.monotonic()
@@ -160,13 +160,13 @@ def latency(
     sender.join()
     query.processAllAvailable()
     query.stop()
-    rows = spark.read.format("hudi").load(place.table)
+    rows = spark.read.format("hudi").load(location.table)
     frame = rows.selectExpr(
         "_hoodie_commit_time AS requested", "unix_millis(timestamp) AS sent"
     ).toPandas()
     ends = {
         event.time: event.completed_at.timestamp() * 1000
-        for event in inspect(place.table, archived=True).events
+        for event in inspect(location.table, archived=True).events
         if event.completed_at is not None
     }
     frame = frame[frame["sent"] > frame["sent"].min() + COLD * 1000]

@@ -22,8 +22,8 @@ from pyspark.sql import functions as F
 from spark_peer import PROJECT, jvm_pid, peak_mb
 from updates_peer import COLUMNS
 
-from hudi_sink import BatchLedger
-from hudilab import Place, TableSpec, load_settings
+from hudi_sink import ExactlyOnceSink
+from hudilab import TableLocation, TableSpec, load_settings
 from hudilab.generate import sensor_readings
 from hudilab_jobs.pipelines.running import opened
 from hudilab_lessons.flights import read, states
@@ -110,11 +110,11 @@ def timed(found: dict[str, Any]) -> Iterator[None]:
     found["seconds"] = time.monotonic() - begun
 
 
-def by_hand(spark: SparkSession, folder: Path, place: Place) -> None:
+def by_hand(spark: SparkSession, folder: Path, location: TableLocation) -> None:
     """The pipeline's batches through a ledger, as a program would write them."""
     partition, ordering, table_type, buckets = LAYOUT["flights"]
     spec = TableSpec(
-        name=place.name,
+        name=location.name,
         record_key=KEY["flights"],
         partition=partition,
         ordering=ordering,
@@ -122,10 +122,10 @@ def by_hand(spark: SparkSession, folder: Path, place: Place) -> None:
         operation="upsert",
         buckets=buckets,
     )
-    ledger = BatchLedger(spark, spec, place, {"folder": str(folder)})
+    sink = ExactlyOnceSink(spark, spec, location, {"folder": str(folder)})
     rows = spark.readStream.schema(FLIGHTS).option("maxFilesPerTrigger", 1)
-    stream = rows.parquet(f"file://{folder}").writeStream.foreachBatch(ledger.write_batch)
-    stream = stream.option("checkpointLocation", place.checkpoint)
+    stream = rows.parquet(f"file://{folder}").writeStream.foreachBatch(sink.write_batch)
+    stream = stream.option("checkpointLocation", location.checkpoint)
     drain(stream.trigger(availableNow=True).start(), deadline=3600)
 
 
@@ -157,20 +157,20 @@ def pipeline(kind: str, folder: Path, *, first_load: bool) -> dict[str, Any]:
         with timed(found):
             lines = running.write(None, as_json=True, first_load=first_load)
             found["batches"] = [json.loads(line) for line in lines]
-        stored = running.spark.read.format("hudi").load(running.place.table)
+        stored = running.spark.read.format("hudi").load(running.location.table)
         return found | measured(running.spark, kind, folder, stored)
 
 
 def program(kind: str, folder: Path, app: str) -> dict[str, Any]:
     """Spark's own write, or the ledger in a program."""
     settings, found = load_settings(), dict[str, Any]()
-    spark, place = open_session(settings, app=app), prepare(settings, table=NAME)
+    spark, location = open_session(settings, app=app), prepare(settings, table=NAME)
     with timed(found):
         if app == "parquet":
-            sorted_parquet(files_of(spark, kind, folder), place.table)
+            sorted_parquet(files_of(spark, kind, folder), location.table)
         else:
-            by_hand(spark, folder, place)
-    stored = spark.read.format("parquet" if app == "parquet" else "hudi").load(place.table)
+            by_hand(spark, folder, location)
+    stored = spark.read.format("parquet" if app == "parquet" else "hudi").load(location.table)
     found |= measured(spark, kind, folder, stored)
     spark.stop()
     return found

@@ -40,11 +40,11 @@ def write(settings: Settings, rows_per_batch: int, batches: int) -> list[int]:
     """Notebook 02's stream; milliseconds of each batch."""
     spark = open_session(settings, app="scale")
     rows = rows_per_batch * batches
-    place = prepare(settings)
-    spec = readings_table(name=place.name)
+    location = prepare(settings)
+    spec = readings_table(name=location.name)
     options = sensor_readings.Options(rows=rows, batches=batches, sensors=SENSORS, seed=SEED)
-    query = sensor_readings.write(spark, place, spec, options)
-    found = spark.read.format("hudi").load(place.table).count()
+    query = sensor_readings.write(spark, location, spec, options)
+    found = spark.read.format("hudi").load(location.table).count()
     if found != rows:
         raise SystemExit(f"the table has {found} rows, not {rows}")
     times = [progress["durationMs"]["triggerExecution"] for progress in query.recentProgress]
@@ -60,11 +60,11 @@ def one_cluster(count: int) -> list[int]:
         return write(settings, BATCH, WARM + COUNTED)
 
 
-def one_place(place: str, commits: int) -> list[int]:
+def one_place(location: str, commits: int) -> list[int]:
     """Batches of ten rows from one JVM to `place`: disk or s3."""
     settings = load_settings()
     with ExitStack() as servers:
-        if place == "s3":
+        if location == "s3":
             servers.enter_context(running_s3(settings)).use()
             settings = replace(settings, is_local=False, warehouse_path="s3://hudilab/scale")
         return write(settings, 10, commits)
@@ -114,18 +114,20 @@ def executors(counts: list[int], rounds: int) -> dict[str, list[float]]:
 
 def commits(places: list[str], count: int) -> dict[str, list[int]]:
     """Milliseconds of each of `count` batches, on disk and on S3."""
-    found = {place: measured("commits", place, count) for place in places}
+    found = {location: measured("commits", location, count) for location in places}
     starts = sorted({10, *range(100, count - WINDOW, 100), count - WINDOW})
-    print(f"| commits | {' | '.join(f'{place}, median ms | mean ms' for place in found)} |")
+    print(f"| commits | {' | '.join(f'{location}, median ms | mean ms' for location in found)} |")
     print("|---|" + "---|" * 2 * len(found))
     for start in starts:
         windows = [times[start : start + WINDOW] for times in found.values()]
         cells = [f"{f(w):.0f}" for w in windows for f in (statistics.median, statistics.mean)]
         print(f"| {start} - {start + WINDOW} | {' | '.join(cells)} |")
-    for place, times in found.items():
+    for location, times in found.items():
         for name, f in (("median", statistics.median), ("mean", statistics.mean)):
             ratio = f(times[-WINDOW:]) / f(times[10 : 10 + WINDOW])
-            print(f"{place}: the last {WINDOW} to commits 10 - {10 + WINDOW}, {name}: {ratio:.2f}")
+            print(
+                f"{location}: the last {WINDOW} to commits 10 - {10 + WINDOW}, {name}: {ratio:.2f}"
+            )
     return found
 
 

@@ -156,15 +156,15 @@ def start(spark: SparkSession, peer: str, rows: DataFrame, home: Path, load: str
 
 def start_lab(spark: SparkSession, peer: str, rows: DataFrame, load: str, batches: int) -> Any:
     """The write path of notebook 02."""
-    from hudi_sink.sink import BatchLedger
+    from hudi_sink.sink import ExactlyOnceSink
     from hudilab.settings import load_settings
     from hudilab.table import TableSpec
     from hudilab_spark.warehouse import prepare
 
-    place = prepare(load_settings(), run_id=load)
+    location = prepare(load_settings(), run_id=load)
     table_type, operation = LAB[peer]
     spec = TableSpec(
-        name=place.name,
+        name=location.name,
         record_key=KEY,
         partition=("sensor_id",),
         ordering=ORDERING,
@@ -172,9 +172,9 @@ def start_lab(spark: SparkSession, peer: str, rows: DataFrame, load: str, batche
         operation=operation,
         buckets=1 if operation == "upsert" else None,
     )
-    ledger = BatchLedger(spark, spec, place, {"seed": SEED, "load": load}, batches)
-    stream = rows.writeStream.foreachBatch(ledger.write_batch)
-    return stream.option("checkpointLocation", place.checkpoint).start()
+    sink = ExactlyOnceSink(spark, spec, location, {"seed": SEED, "load": load}, batches)
+    stream = rows.writeStream.foreachBatch(sink.write_batch)
+    return stream.option("checkpointLocation", location.checkpoint).start()
 
 
 def places(peer: str, home: Path, load: str) -> tuple[Path, Path]:

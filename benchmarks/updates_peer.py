@@ -35,7 +35,7 @@ from spark_peer import (
     wait,
 )
 
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
 from hudilab.settings import load_settings
 from hudilab_spark.warehouse import prepare, sql_path
@@ -115,13 +115,13 @@ def changes(readings: DataFrame, load: Load, skipped: int = 0) -> DataFrame:
     """Turn readings 0, 1, ... into changes of a table: each batch changes a key once."""
     number = F.col("reading_id") - skipped * load.rows
     batch = F.floor(number / load.rows)
-    place = number - batch * load.rows
+    location = number - batch * load.rows
     sensors = PARTITIONS if load.one else 1
     size = load.table // sensors
     first = F.pmod(F.xxhash64(batch), F.lit(size).cast("long"))
-    picked = F.pmod(first + place * STRIDE, F.lit(size).cast("long"))
-    new = batch * (load.rows - load.known) + place - load.known + size
-    key = F.when(place < load.known, picked).otherwise(new)
+    picked = F.pmod(first + location * STRIDE, F.lit(size).cast("long"))
+    new = batch * (load.rows - load.known) + location - load.known + size
+    key = F.when(location < load.known, picked).otherwise(new)
     if load.one:  # the key's last digit follows from its partition, see spread()
         key = key * PARTITIONS + F.pmod(-key, F.lit(PARTITIONS).cast("long"))
     later = F.expr(f"timestampadd(MILLISECOND, {load.table * 100}L, measurement_time)")
@@ -162,10 +162,10 @@ class Peer:
         # The ledger's own options would replace those of the configuration.
         asked = (change.partition("=") for change in changes if change.startswith("hoodie."))
         self.extra = {key: value for key, _, value in asked}
-        self.place = prepare(load_settings(), run_id="updates")
-        self.folder = Path(self.place.table.removeprefix("file://"))
+        self.location = prepare(load_settings(), run_id="updates")
+        self.folder = Path(self.location.table.removeprefix("file://"))
         self.spec = readings_table(
-            name=self.place.name,
+            name=self.location.name,
             table_type=TYPES.get(peer, "COPY_ON_WRITE"),
             operation="upsert",
             buckets=buckets,
@@ -174,15 +174,15 @@ class Peer:
 
     def create(self) -> None:
         """Create the table, and what writes to it."""
-        self.ledger = BatchLedger(
-            *(self.spark, self.spec, self.place, {"seed": SEED}),
+        self.sink = ExactlyOnceSink(
+            *(self.spark, self.spec, self.location, {"seed": SEED}),
             extra=self.extra,
             async_services=self.peer.endswith("async"),
         )
 
     def end(self) -> None:
         """Wait for what runs beside the stream."""
-        self.ledger.close()
+        self.sink.close()
 
     def fill(self, rows: DataFrame, number: int) -> None:
         """Write rows of the table as it is before its first change."""
@@ -190,12 +190,12 @@ class Peer:
 
     def write(self, batch: DataFrame, number: int) -> None:
         """Write a batch of changes; `foreachBatch` calls it."""
-        self.ledger.write_batch(batch, number)
+        self.sink.write_batch(batch, number)
 
     def tidy(self) -> None:
         """Run the table services that make reads fast."""
         if TYPES.get(self.peer) == "MERGE_ON_READ":
-            path = sql_path(self.spark, self.place.table)
+            path = sql_path(self.spark, self.location.table)
             for operation in ("schedule", "execute"):
                 self.spark.sql(
                     f"CALL run_compaction(op => '{operation}', path => '{path}', "
@@ -204,7 +204,7 @@ class Peer:
 
     def read(self) -> DataFrame:
         """The table now."""
-        return self.spark.read.format("hudi").load(self.place.table).select(*COLUMN_NAMES)
+        return self.spark.read.format("hudi").load(self.location.table).select(*COLUMN_NAMES)
 
 
 class Defaults(Peer):
@@ -229,7 +229,7 @@ class Defaults(Peer):
 
     def _save(self, rows: DataFrame, more: dict[str, str]) -> None:
         writer = rows.write.format("hudi").options(**self.options | more)
-        writer.mode("append").save(self.place.table)
+        writer.mode("append").save(self.location.table)
 
 
 class Merge(Peer):
@@ -408,7 +408,7 @@ def stream(peer: Peer, sampler: Sampler) -> tuple[list[dict[str, Any]], int]:
         rows=load.rows * batches,
     )
     changed = changes(readings, load, load.fills).writeStream.foreachBatch(write)
-    query = changed.option("checkpointLocation", peer.place.checkpoint).start()
+    query = changed.option("checkpointLocation", peer.location.checkpoint).start()
     # Spark's own number of rows is misleading: MERGE reads a batch twice.
     found = [batch | {"rows": load.rows} for batch in wait(query, batches, look)]
     # What is left of the services counts, too.

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "jars" / CLASSES
 # What lessons do: an appended stream, an upserted and compacted table, queries, a procedure.
 TRAINING = """
-from hudi_sink import BatchLedger
+from hudi_sink import ExactlyOnceSink
 from hudilab import load_settings, readings_table, sensor_stream
 from hudilab_spark import drain, open_session
 from hudilab_spark.warehouse import prepare, sql_path
@@ -33,13 +33,13 @@ tables = {
     "merged": readings_table(name="merged", table_type="MERGE_ON_READ", **upsert),
 }
 for name, spec in tables.items():
-    place = prepare(settings, table=name)
-    ledger = BatchLedger(spark, spec, place, sizes, 12)
+    location = prepare(settings, table=name)
+    sink = ExactlyOnceSink(spark, spec, location, sizes, 12)
     rows = sensor_stream(spark, rows_per_batch=50, **sizes).writeStream
-    query = rows.foreachBatch(ledger.write_batch).option("checkpointLocation", place.checkpoint)
+    query = rows.foreachBatch(sink.write_batch).option("checkpointLocation", location.checkpoint)
     drain(query.start(), batches=12, deadline=300)
-    print(spark.read.format("hudi").load(place.table).count())
-    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{sql_path(spark, place.table)}'")
+    print(spark.read.format("hudi").load(location.table).count())
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{sql_path(spark, location.table)}'")
     print(spark.sql(f"SELECT sensor_id, count(*) FROM {name} GROUP BY 1 ORDER BY 1").toPandas())
     spark.sql(f"CALL show_commits(table => '{name}')").show()
 """

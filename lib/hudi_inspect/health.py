@@ -205,7 +205,7 @@ def _two_writers(facts: Facts) -> Health:
         False,
         f"{count} streams alternate commits, apparently without a lock (no .hoodie/.heartbeat)",
         "set hoodie.write.concurrency.mode=optimistic_concurrency_control and a "
-        "hoodie.write.lock.provider in each writer; in the lab: BatchLedger(..., shared=True)",
+        "hoodie.write.lock.provider in each writer; in the lab: ExactlyOnceSink(..., shared=True)",
     )
 
 

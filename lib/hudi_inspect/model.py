@@ -137,7 +137,7 @@ class Writer:
 
 
 @dataclass(frozen=True)
-class Reach:
+class QueryWindow:
     """How far back queries can go."""
 
     oldest_time_travel: str | None
@@ -167,7 +167,7 @@ class Report:
     instants: tuple[Instant, ...]
     pending: tuple[Instant, ...]
     writers: tuple[Writer, ...]
-    reach: Reach
+    reach: QueryWindow
     health: tuple[Health, ...]
     notes: tuple[str, ...]  # what the report lacks, and why; mostly empty
 

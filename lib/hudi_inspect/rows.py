@@ -66,9 +66,9 @@ def count_snapshot(store: Store, groups: int) -> int:
     from hudi import HudiReadOptions, HudiTableBuilder
 
     # hudi-rs percent-decodes URIs, but not paths.
-    place = store.uri.removeprefix("file://")
+    location = store.uri.removeprefix("file://")
     try:
-        builder = HudiTableBuilder.from_base_uri(place)
+        builder = HudiTableBuilder.from_base_uri(location)
         table = builder.with_storage_options(store.storage_options()).build()
         if (seen := len(table.get_file_slices())) != groups:
             raise ValueError(f"it sees {seen} of {groups} file groups")

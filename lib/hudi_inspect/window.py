@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
-from hudi_inspect.model import Event, Reach, iso
+from hudi_inspect.model import Event, QueryWindow, iso
 from hudi_inspect.table import Facts
 from hudi_inspect.timeline import WRITES, moment
 
 _FILE = re.compile(r"\.?(?P<group>[^_]+)_(?:[^_]+_)?(?P<time>\d{14,})\.")
 
 
-def find_reach(facts: Facts) -> Reach:
+def find_reach(facts: Facts) -> QueryWindow:
     """Return the oldest times for which queries are complete.
 
     Time travel: the earliest commit that the last clean retained, or the first commit. If cleans
@@ -20,11 +20,11 @@ def find_reach(facts: Facts) -> Reach:
     """
     writes = [event for event in facts.events if event.is_done and event.action in WRITES]
     if not writes:
-        return Reach(None, None)
+        return QueryWindow(None, None)
     oldest = facts.clean_begin or facts.first_commit or writes[0].time
     if facts.cleaned:
         oldest = max(oldest, _after_deleted(facts))
-    return Reach(iso(moment(oldest, facts.is_utc)), _begin(writes, oldest))
+    return QueryWindow(iso(moment(oldest, facts.is_utc)), _begin(writes, oldest))
 
 
 def _begin(writes: list[Event], oldest: str) -> str | None:

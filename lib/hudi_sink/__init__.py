@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hudi_sink.metadata import closing_options
-    from hudi_sink.sink import BatchLedger
+    from hudi_sink.sink import ExactlyOnceSink
 
-__all__ = ["BatchLedger", "closing_options"]
+__all__ = ["ExactlyOnceSink", "closing_options"]
 
-_MODULES = {"BatchLedger": "sink", "closing_options": "metadata"}
+_MODULES = {"ExactlyOnceSink": "sink", "closing_options": "metadata"}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from hudi_sink.files import delete_file, denied, exists, list_files, read_text, write_text
-from hudi_sink.rules import FENCED, covers
+from hudi_sink.rules import FENCED, offsets_digest
 from hudilab.errors import StreamError
 
 OWNER = "hudilab-owner"
@@ -108,7 +108,7 @@ class CheckpointFiles:
             )
         return text
 
-    def covers(self, batch: int) -> str:
+    def offsets_digest(self, batch: int) -> str:
         """Return the digest of what a planned batch reads; keep its offsets for the next batch."""
         texts = {-1: ""} | self._offsets
         for number in (batch - 1, batch):
@@ -117,7 +117,7 @@ class CheckpointFiles:
         self._offsets = {batch: texts[batch]}
         before, upto = texts[batch - 1], texts[batch]
         self.read = self.entries(before, upto)
-        return covers(before, upto, self.read)
+        return offsets_digest(before, upto, self.read)
 
     def forget(self) -> None:
         """Read the offsets anew."""

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from hudi_sink.clock import LONGEST, NOTICE, latest, refusal, seconds_behind
 from hudi_sink.files import delete_tree, denied, exists, file_size, java_class, list_files
-from hudi_sink.rules import Commit, Stamp
+from hudi_sink.rules import BatchMetadata, Commit
 from hudilab.errors import StreamError, TableError, root_cause
 from hudilab.formats import BATCH, COVERS, PROPERTIES, QUERY, SHARED, SOURCE
 from hudilab.paths import local_path
@@ -266,7 +266,7 @@ class Commits:
             stamp = None
             if query is not None and batch is not None:
                 source = str(extra.get(SOURCE))
-                stamp = Stamp(str(query), int(batch), str(extra.get(COVERS)), source)
+                stamp = BatchMetadata(str(query), int(batch), str(extra.get(COVERS)), source)
             # As one text: a call into the JVM for each group would slow down every batch.
             groups = frozenset(str(written.keySet().toString())[1:-1].split(", ")) - {""}
             lock = str(extra.get(SHARED) or "")

@@ -32,7 +32,7 @@ class _Drift(NamedTuple):
     retypes: bool = False
 
 
-def check_drift(place: str, table: str, batch: str, policy: str, *, fills: bool = False) -> None:
+def check_drift(location: str, table: str, batch: str, policy: str, *, fills: bool = False) -> None:
     """Raise TableError if a table does not take a batch's columns; nothing has been written.
 
     Args:
@@ -53,7 +53,7 @@ def check_drift(place: str, table: str, batch: str, policy: str, *, fills: bool 
         allow = f'to change the table for good, set TableSpec.schema="{ANY}", else '
     cures = dict.fromkeys(_cure(one.column.partition(".")[0], have, come, policy) for one in found)
     raise TableError(
-        f'{place} does not take the batch (schema="{policy}"), nothing was written: '
+        f'{location} does not take the batch (schema="{policy}"), nothing was written: '
         f"{', '.join(one.what for one in found)}",
         f"{allow}correct the batch: batch = batch{''.join(cures)}",
     )

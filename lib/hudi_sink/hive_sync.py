@@ -17,7 +17,7 @@ from hudilab.metastore import Metastore, trouble
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from hudilab.paths import Place
+    from hudilab.paths import TableLocation
     from hudilab.table import TableSpec
 
 PATIENCE = 10.0  # seconds that a batch waits; a metastore on this machine takes one the first time
@@ -45,9 +45,13 @@ class Catalog:
     """
 
     def __init__(
-        self, spark: SparkSession, spec: TableSpec, place: Place, metastore: Metastore | None
+        self,
+        spark: SparkSession,
+        spec: TableSpec,
+        location: TableLocation,
+        metastore: Metastore | None,
     ) -> None:
-        self._spark, self._spec, self.place = spark, spec, place
+        self._spark, self._spec, self.location = spark, spec, location
         self._metastore = metastore
         self._attempt: InheritableThread | None = None
         self._found = ""  # why the last attempt failed
@@ -104,17 +108,19 @@ class Catalog:
         where = f"the metastore {self._metastore.uri}" if self._metastore else ""
         if problem and problem != self._told:
             print(
-                f"hudilab: {self.place.table} was not registered with {where}: {problem}; the "
+                f"hudilab: {self.location.table} was not registered with {where}: {problem}; the "
                 "stream continues, and the next attempt that succeeds registers everything",
                 file=sys.stderr,
             )
         elif self._told and not problem:
-            print(f"hudilab: {self.place.table} is registered with {where} again", file=sys.stderr)
+            print(
+                f"hudilab: {self.location.table} is registered with {where} again", file=sys.stderr
+            )
         self._told = problem
 
     def _problem(self) -> str:
         """Register the table; return why that failed, or an empty text."""
-        metastore, commits = self._metastore, Commits(self._spark, self.place.table)
+        metastore, commits = self._metastore, Commits(self._spark, self.location.table)
         try:
             if metastore is None or not commits.is_there():
                 return ""
@@ -140,12 +146,12 @@ class Catalog:
         jvm, config = self._spark._jvm, self._tool("HiveSyncConfig", metastore)
         with closing(java_class(jvm, f"{HUDI}HoodieHiveSyncClient")(config, meta)) as client:
             for suffix in ("", "_ro", "_rt") if self._spec.logs() else ("",):
-                name = self.place.name + suffix
+                name = self.location.name + suffix
                 if not client.tableExists(name):
                     continue
                 there = str(client.getTableLocation(name))
                 paths = java_class(jvm, "org.apache.hudi.common.fs.FSUtils")
-                if not paths.comparePathsWithoutScheme(there, self.place.table):
+                if not paths.comparePathsWithoutScheme(there, self.location.table):
                     return (
                         f"{metastore.database}.{name} is another table, at {there}; use another "
                         "table.name or another database.name of the metastore"
@@ -169,12 +175,12 @@ class Catalog:
         parts = self._spec.partition
         extractor = "MultiPartKeysValueExtractor" if parts else "NonPartitionedExtractor"
         return {
-            "hoodie.datasource.meta.sync.base.path": self.place.table,
+            "hoodie.datasource.meta.sync.base.path": self.location.table,
             "hoodie.meta_sync.spark.version": self._spark.version,
             f"{SYNC}mode": "hms",
             f"{SYNC}metastore.uris": metastore.uri,
             f"{SYNC}database": metastore.database,
-            f"{SYNC}table": self.place.name,
+            f"{SYNC}table": self.location.name,
             f"{SYNC}partition_fields": ",".join(parts),
             f"{SYNC}partition_extractor_class": HUDI + extractor,
             # Otherwise other engines than Spark take a timestamp for a number.

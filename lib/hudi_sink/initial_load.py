@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from hudi_sink.rules import Stamp
+from hudi_sink.rules import BatchMetadata
 from hudilab.errors import StreamError, TableError
 from hudilab.formats import many
 from hudilab.options import CLEAN, INLINE, WRITE
@@ -14,11 +14,11 @@ from hudilab.table import TableSpec
 PARTS = 4  # of Spark's input partitions (128 MB of files) that one task sorts and writes
 KEPT = 100  # characters of a key in a message
 SHOWN = 3  # keys in a message
-STREAM = "hudilab stream NAME, or BatchLedger without first_load=True"
+STREAM = "hudilab stream NAME, or ExactlyOnceSink without first_load=True"
 
 
-class FirstLoad:
-    """How a ledger writes batch 0 with bulk_insert: each key once, sorted, in files of full size.
+class InitialLoad:
+    """How a sink writes batch 0 with bulk_insert: each key once, sorted, in files of full size.
 
     Spark sorts outside of memory, so the rows may be more than fit in it.
     """
@@ -32,7 +32,7 @@ class FirstLoad:
         options = {f"{WRITE}operation": "bulk_insert", "hoodie.bulkinsert.sort.mode": "NONE"}
         return options | {CLEAN: "false"} | ({INLINE: "false"} if self._spec.logs() else {})
 
-    def check_new(self, done: int, newest: Stamp | None) -> None:
+    def check_new(self, done: int, newest: BatchMetadata | None) -> None:
         """Raise StreamError if the stream has had its first load; `done` is -1 if no batch is."""
         if done >= 0 or (newest is not None and newest.batch > 0):
             raise StreamError(

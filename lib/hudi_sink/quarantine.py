@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 from hudi_sink.commits import Commits
 from hudi_sink.files import table_properties
 from hudi_sink.metadata import closing_options
-from hudi_sink.rules import Stamp
+from hudi_sink.rules import BatchMetadata
 from hudi_sink.service_schedule import TIDY_EVERY, tidy_options
 from hudilab.errors import TableError
 from hudilab.formats import many
-from hudilab.paths import Place
+from hudilab.paths import TableLocation
 from hudilab.table import TableSpec
 
 DELETE = {"hoodie.datasource.write.operation": "delete"}
@@ -37,14 +37,16 @@ class Quarantine:
         TableError: Another table is in this place.
     """
 
-    def __init__(self, spark: SparkSession, place: Place, sharing: Mapping[str, str]) -> None:
-        self.table, self._sharing = place.quarantine, sharing
+    def __init__(
+        self, spark: SparkSession, location: TableLocation, sharing: Mapping[str, str]
+    ) -> None:
+        self.table, self._sharing = location.quarantine, sharing
         self._spec = TableSpec(
-            f"{place.name}_quarantine", ("query_id", "batch", "number"), (), "batch"
+            f"{location.name}_quarantine", ("query_id", "batch", "number"), (), "batch"
         )
         self._commits = Commits(spark, self.table)
         self._options = closing_options(self.table) | self._spec.write_options() | dict(sharing)
-        self._newest: Stamp | None = None
+        self._newest: BatchMetadata | None = None
         self._known = False  # whether `_newest` is the newest stamp of this stream
         self._cached: DataFrame | None = None
         self._commits.check_access(write=True)
@@ -52,7 +54,8 @@ class Quarantine:
             return
         if differences := self._spec.conflicts(table_properties(spark, self.table)):
             raise TableError(
-                f"{self.table} is where the quarantine of {place.table} has to be, but is another "
+                f"{self.table} is where the quarantine of {location.table} has to be, but is "
+                "another "
                 f"table: {'; '.join(differences)}",
                 "move that table, or give the stream's table another name",
             )
@@ -68,7 +71,7 @@ class Quarantine:
         self,
         batch: DataFrame,
         problem: Column,
-        stamp: Stamp,
+        stamp: BatchMetadata,
         fenced: Callable[[DataFrame], DataFrame],
     ) -> tuple[DataFrame, int]:
         """Put the rows that have a problem here; return the other rows, and how many were put.
@@ -89,7 +92,11 @@ class Quarantine:
             self._cached = None
 
     def _put(
-        self, bad: DataFrame, count: int, stamp: Stamp, fenced: Callable[[DataFrame], DataFrame]
+        self,
+        bad: DataFrame,
+        count: int,
+        stamp: BatchMetadata,
+        fenced: Callable[[DataFrame], DataFrame],
     ) -> None:
         if not self._known:
             found = (commit.stamp for commit in self._commits.newest_first() if commit.stamp)
@@ -102,7 +109,7 @@ class Quarantine:
             rows = bad.sparkSession.read.format("hudi").load(self.table)
             rows = rows.where((F.col("query_id") == stamp.query) & (F.col("batch") >= stamp.batch))
             rows = rows.select("query_id", "batch", "number", "reason", "row")
-            self._newest = stamp._replace(batch=stamp.batch - 1, covers="")
+            self._newest = stamp._replace(batch=stamp.batch - 1, offsets_digest="")
             self._write(fenced(rows), self._newest, DELETE)
         if count:
             rows = bad.select(
@@ -124,7 +131,7 @@ class Quarantine:
             )
         self._known = True
 
-    def _write(self, rows: DataFrame, stamp: Stamp, options: Mapping[str, str]) -> None:
+    def _write(self, rows: DataFrame, stamp: BatchMetadata, options: Mapping[str, str]) -> None:
         self._commits.await_clock()
         asked = self._options | stamp.options() | dict(options)
         writer = rows.write.format("hudi").options(**asked)

@@ -10,11 +10,11 @@ from hudi_sink.commits import Commits
 from hudi_sink.files import table_properties
 from hudilab.errors import TableError
 from hudilab.options import ENCODED
-from hudilab.paths import Place
+from hudilab.paths import TableLocation
 from hudilab.table import TableSpec
 
 
-def rewrite_buckets(spark: SparkSession, spec: TableSpec, place: Place) -> int:
+def rewrite_buckets(spark: SparkSession, spec: TableSpec, location: TableLocation) -> int:
     """Rewrite all rows of a bucketed table into file groups of its own index; return their number.
 
     For a table that SQL wrote to, or that was clustered, without the bucket index: reads stay
@@ -22,14 +22,14 @@ def rewrite_buckets(spark: SparkSession, spec: TableSpec, place: Place) -> int:
     see either the old ones or the new ones; time travel reaches as far back as before. Source:
     Hudi 1.2 `insert_overwrite_table`.
     """
-    Commits(spark, place.table).await_clock()
-    table = spark.read.format("hudi").load(place.table)
+    Commits(spark, location.table).await_clock()
+    table = spark.read.format("hudi").load(location.table)
     rows = table.drop(*(name for name in table.columns if name.startswith("_hoodie_")))
     operation = {"hoodie.datasource.write.operation": "insert_overwrite_table"}
-    encoded = table_properties(spark, place.table).get(ENCODED, "false")
+    encoded = table_properties(spark, location.table).get(ENCODED, "false")
     options = spec.write_options() | operation | {ENCODED: encoded}
-    rows.write.format("hudi").options(**options).mode("append").save(place.table)
-    return spark.read.format("hudi").load(place.table).count()
+    rows.write.format("hudi").options(**options).mode("append").save(location.table)
+    return spark.read.format("hudi").load(location.table).count()
 
 
 def check_can_index(spark: SparkSession, table: str) -> None:

@@ -29,7 +29,7 @@ RUN = "rewind"  # how the note of the owner begins that a rewind leaves
 class Rewind:
     """Takes a table back to a savepoint with Hudi's restore, and its checkpoints with it.
 
-    After a restore alone the ledger refuses the stream, because the checkpoint says that more
+    After a restore alone the sink refuses the stream, because the checkpoint says that more
     batches are done. So the rewind also removes the later batches from the checkpoint, newest
     first, and the stream writes them again. Before the restore, the rewind makes itself the owner
     of each checkpoint, so that a stream that is still running can no longer commit. If it is killed

@@ -20,7 +20,7 @@ from hudilab.table import TableSpec
 
 COMBINE = "hoodie.combine.before.upsert"  # Hudi's own way, which costs more
 REFUSED_ROW = "hudilab: refused row: "  # begins the error of a row that cannot be stored
-SET_ASIDE = "or pass quarantine=True to BatchLedger, to set such rows aside"
+SET_ASIDE = "or pass quarantine=True to ExactlyOnceSink, to set such rows aside"
 SHOWN = 100  # characters of a value in a message
 # Sources that cannot read a batch again after a restart, by the names that Spark gives them.
 FORGETFUL = ("TextSocket", "MemoryStream")
@@ -83,11 +83,11 @@ def _files_listed(session: SparkSession, query: str) -> int:
     leaves, places = running.streamingQuery().lastExecution().logical().collectLeaves(), list[Any]()
     for leaf in map(leaves.apply, range(leaves.size())):
         if leaf.isStreaming() and leaf.nodeName().startswith("LogicalRelation"):
-            place = leaf.relation().location()
+            location = leaf.relation().location()
             # A stream is in its plan twice, if it is joined with itself.
-            if not any(place.equals(other) for other in places):
-                places.append(place)
-    return sum(len(place.inputFiles()) for place in places)
+            if not any(location.equals(other) for other in places):
+                places.append(location)
+    return sum(len(location.inputFiles()) for location in places)
 
 
 def storable(

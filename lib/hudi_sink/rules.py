@@ -13,7 +13,7 @@ from hudilab.formats import BATCH, COVERS, PREFIX, QUERY, SOURCE
 FENCED = "another driver has taken over the checkpoint {}; let that one write, and stop this one"
 
 
-class Stamp(NamedTuple):
+class BatchMetadata(NamedTuple):
     """What a commit says about its micro-batch.
 
     Attributes:
@@ -25,7 +25,7 @@ class Stamp(NamedTuple):
 
     query: str
     batch: int
-    covers: str
+    offsets_digest: str
     source: str
 
     def options(self) -> dict[str, str]:
@@ -34,7 +34,7 @@ class Stamp(NamedTuple):
             "hoodie.datasource.write.commitmeta.key.prefix": PREFIX,
             QUERY: self.query,
             BATCH: str(self.batch),
-            COVERS: self.covers,
+            COVERS: self.offsets_digest,
             SOURCE: self.source,
         }
 
@@ -51,7 +51,7 @@ class Commit(NamedTuple):
     """
 
     instant: str
-    stamp: Stamp | None
+    stamp: BatchMetadata | None
     groups: frozenset[str] = frozenset()
     operation: str = ""
     lock: str = ""
@@ -72,7 +72,7 @@ class Checkpoint(NamedTuple):
     planned: Mapping[int, str]
 
 
-def covers(before: str, upto: str, entries: Sequence[str] = ()) -> str:
+def offsets_digest(before: str, upto: str, entries: Sequence[str] = ()) -> str:
     """Return a digest of what a batch reads: the offsets from the previous batch's to its own.
 
     The first two lines of an offsets file, version and time, are left out: they say when, not what.
@@ -93,14 +93,14 @@ class Rules:
     bounded stream, else None; `shared`: other streams may write to the table too.
     """
 
-    def __init__(self, table: str, place: str, batches: int | None, shared: bool) -> None:
-        self._table, self._place = table, place
+    def __init__(self, table: str, location: str, batches: int | None, shared: bool) -> None:
+        self._table, self._location = table, location
         self._batches, self._shared = batches, shared
         self._both = "delete the table and the checkpoint together, or use another run_id"
 
     def find(
         self, query: str | None, commits: Iterable[Commit]
-    ) -> tuple[Stamp | None, list[Commit]]:
+    ) -> tuple[BatchMetadata | None, list[Commit]]:
         """Return the stream's newest stamp in the table (or None) and the newer commits of others.
 
         `commits` comes newest first and is read only as far as needed.
@@ -114,7 +114,7 @@ class Rules:
         return None, newer
 
     def check(
-        self, checkpoint: Checkpoint, source: str, mine: Stamp | None, others: list[Commit]
+        self, checkpoint: Checkpoint, source: str, mine: BatchMetadata | None, others: list[Commit]
     ) -> None:
         """Refuse a checkpoint, a table and a source that do not belong together.
 
@@ -125,7 +125,9 @@ class Rules:
         else:
             self._refuse_gap(checkpoint, mine, source)
 
-    def is_written(self, batch: int, digest: str, source: str, newest: Stamp | None) -> bool:
+    def is_written(
+        self, batch: int, digest: str, source: str, newest: BatchMetadata | None
+    ) -> bool:
         """Return whether the table already holds this batch, or it is past a bounded stream's end.
 
         A batch is skipped only if it is the same batch: the same number and the same offsets of
@@ -145,8 +147,8 @@ class Rules:
                 f"restore the table, or {self._both}",
             )
         if batch < last or newest is None:
-            raise StreamError(FENCED.format(self._place))
-        if digest != newest.covers:
+            raise StreamError(FENCED.format(self._location))
+        if digest != newest.offsets_digest:
             raise self._set_back(batch)
         return True
 
@@ -165,7 +167,7 @@ class Rules:
                     "that both processes reach",
                 )
 
-    def _refuse_gap(self, checkpoint: Checkpoint, mine: Stamp, source: str) -> None:
+    def _refuse_gap(self, checkpoint: Checkpoint, mine: BatchMetadata, source: str) -> None:
         if mine.source != source:
             raise self._other_source(mine, source)
         done = self._done(checkpoint)
@@ -177,15 +179,15 @@ class Rules:
             again = f"pass batches={end} again if an earlier run had that, " if shorter else ""
             raise StreamError(
                 f"the {older} was restored to an earlier state: {self._table} has batches up to "
-                f"{mine.batch}, {self._place} up to {done}",
+                f"{mine.batch}, {self._location} up to {done}",
                 f"restore both from the same point in time, {again}or {self._both}",
             )
-        if checkpoint.planned.get(mine.batch, mine.covers) != mine.covers:
+        if checkpoint.planned.get(mine.batch, mine.offsets_digest) != mine.offsets_digest:
             raise self._set_back(mine.batch)
 
-    def _other_source(self, mine: Stamp, source: str) -> StreamError:
+    def _other_source(self, mine: BatchMetadata, source: str) -> StreamError:
         return StreamError(
-            f"the checkpoint {self._place} belongs to a run with {mine.source}, but this run "
+            f"the checkpoint {self._location} belongs to a run with {mine.source}, but this run "
             f"has {source}",
             f"use the same source and parameters, or {self._both}",
         )
@@ -193,7 +195,8 @@ class Rules:
     def _set_back(self, batch: int) -> StreamError:
         return StreamError(
             f"batch {batch} in {self._table} has other source offsets than batch {batch} of the "
-            f"checkpoint {self._place}: the checkpoint was restored to an earlier state or copied",
+            f"checkpoint {self._location}: the checkpoint was restored to an earlier state or "
+            "copied",
             f"restore both from the same point in time, or {self._both}",
         )
 
@@ -202,14 +205,14 @@ class Rules:
         if strangers and not self._shared:
             raise StreamError(
                 f"another stream ({strangers[0]}) has written to {self._table} since this one did",
-                "stop one of them, or pass shared=True to the BatchLedger of both",
+                "stop one of them, or pass shared=True to the ExactlyOnceSink of both",
             )
 
     def _refuse_strangers(self, checkpoint: Checkpoint, commits: list[Commit]) -> None:
         done = self._done(checkpoint)
         if done >= 0:
             raise StreamError(
-                f"the checkpoint {self._place} belongs to another table or run: {self._table} "
+                f"the checkpoint {self._location} belongs to another table or run: {self._table} "
                 f"has none of its {done + 1} batches",
                 f"use the table it belongs to, or {self._both}",
             )
@@ -218,14 +221,17 @@ class Rules:
         if any(commit.stamp for commit in commits):
             raise StreamError(
                 f"the table {self._table} was written by a stream whose checkpoint is not at "
-                f"{self._place}, so this run would write its rows again; restore that checkpoint, "
+                f"{self._location}, so this run would write its rows again; restore that "
+                "checkpoint, "
                 f"or {self._both}",
-                "if both streams write to the table, pass shared=True to the BatchLedger of both",
+                "if both streams write to the table, pass shared=True to the ExactlyOnceSink of "
+                "both",
             )
         raise StreamError(
-            f"the table {self._table} contains rows that no stream wrote, and {self._place} is a "
+            f"the table {self._table} contains rows that no stream wrote, and {self._location} "
+            "is a "
             "new checkpoint",
-            "use another table, or pass shared=True to BatchLedger to add to these rows",
+            "use another table, or pass shared=True to ExactlyOnceSink to add to these rows",
         )
 
     def _done(self, checkpoint: Checkpoint) -> int:

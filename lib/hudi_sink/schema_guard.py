@@ -22,7 +22,7 @@ from hudilab.options import COMMIT_TIME, ENCODED, MERGER
 from hudilab.table import ANY, TableSpec
 
 
-class TableFit:
+class SchemaGuard:
     """Compares a spec with its table, which SQL and other streams may change in the meantime.
 
     Attributes:
@@ -67,7 +67,7 @@ class TableFit:
                 "bucket: SQL or clustering wrote them without the table's bucket index, and every "
                 "later upsert would fail; rewrite the table's files, then start again: from "
                 "hudi_sink.repairs import rewrite_buckets",
-                "rewrite_buckets(spark, spec, place)",
+                "rewrite_buckets(spark, spec, location)",
             )
 
     def follow(self, others: Iterable[Commit]) -> None:

@@ -96,7 +96,7 @@ class TableServices:
             if not newest.lock:
                 raise TableError(
                     f"the newest write to {self._table} took no lock, so its writer may be running",
-                    "stop it and add --stopped, or write with BatchLedger(..., "
+                    "stop it and add --stopped, or write with ExactlyOnceSink(..., "
                     f"shared=True): {again} --stopped",
                 )
             if not self._locks:

@@ -15,17 +15,17 @@ from hudi_sink.async_services import StreamServices
 from hudi_sink.checkpoints import CheckpointFiles, Fence
 from hudi_sink.commits import Commits
 from hudi_sink.drift import FILLS
-from hudi_sink.initial_load import FirstLoad
+from hudi_sink.initial_load import InitialLoad
 from hudi_sink.locks import is_conflict, lock_held, services_failed, sharing_options
 from hudi_sink.metadata import closing_options
 from hudi_sink.quarantine import Quarantine
 from hudi_sink.rows import COMBINE, check_files, check_sources, refused_row
-from hudi_sink.rules import Checkpoint, Rules, Stamp
-from hudi_sink.schema_guard import TableFit
+from hudi_sink.rules import BatchMetadata, Checkpoint, Rules
+from hudi_sink.schema_guard import SchemaGuard
 from hudi_sink.service_schedule import check_tidy
 from hudilab.errors import StreamError, TableError, root_cause
 from hudilab.formats import QUARANTINED, SHARED
-from hudilab.paths import Place
+from hudilab.paths import TableLocation
 from hudilab.table import TableSpec
 
 # What s3a throws after minutes of retries: to ask the same store for the owner takes as long.
@@ -33,7 +33,7 @@ UNREACHABLE = ("AWSClientIOException", "SdkClientException")
 TRIES = 10  # attempts to write a batch that loses to another writer
 
 
-class BatchLedger:
+class ExactlyOnceSink:
     """Writes micro-batches exactly once; pass its `write_batch` to `foreachBatch`.
 
     Whatever is deleted, restored, replayed, recreated or run twice, the table is right or the
@@ -62,7 +62,7 @@ class BatchLedger:
         quarantine: Set rows aside that the table cannot store (a null key or ordering value, a
             partition that would be read back changed) in the table `place.quarantine`, each once,
             see `Quarantine`; without it, such a row is an error.
-        first_load: Write everything in the source as batch 0, see `FirstLoad`; later runs of the
+        first_load: Write everything in the source as batch 0, see `InitialLoad`; later runs of the
             stream leave it out.
         extra: Further write options, see `TableSpec.write_options`.
 
@@ -79,7 +79,7 @@ class BatchLedger:
         self,
         spark: SparkSession,
         spec: TableSpec,
-        place: Place,
+        location: TableLocation,
         source: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
         batches: int | None = None,
         *,
@@ -91,10 +91,10 @@ class BatchLedger:
         first_load: bool = False,
         extra: Mapping[str, str] | None = None,
     ) -> None:
-        self._spark, self._spec, self._place = spark, spec, place
-        self._first = FirstLoad(spec, place.table) if first_load else None
-        self._options = closing_options(place.table) | spec.write_options(extra)
-        self._checkpoint = CheckpointFiles(spark, place.checkpoint)
+        self._spark, self._spec, self._location = spark, spec, location
+        self._first = InitialLoad(spec, location.table) if first_load else None
+        self._options = closing_options(location.table) | spec.write_options(extra)
+        self._checkpoint = CheckpointFiles(spark, location.checkpoint)
         self._fence = Fence(self._checkpoint)
         check_tidy(tidy_every, shared=shared)
         self._ask, self._shared = source, shared
@@ -102,7 +102,7 @@ class BatchLedger:
         # A caller who sets compaction options decides when to compact.
         compacts = upserts and any(name.startswith("hoodie.compact") for name in extra or {})
         self._services = StreamServices(
-            *(spark, spec, place.table),
+            *(spark, spec, location.table),
             every=0 if shared or compacts or first_load else tidy_every,
             beside=async_services,
             is_mine=self._fence.is_mine,
@@ -112,15 +112,15 @@ class BatchLedger:
         if self._combines:
             self._options |= {COMBINE: "false"}
         self._options |= self._first.options() if self._first else {}
-        self._sharing = sharing_options(place.table, lock) if shared else {}
-        self._quarantine = Quarantine(spark, place, self._sharing) if quarantine else None
+        self._sharing = sharing_options(location.table, lock) if shared else {}
+        self._quarantine = Quarantine(spark, location, self._sharing) if quarantine else None
         fills = self._options.get(FILLS) == "true"
-        self._rules = Rules(place.table, place.checkpoint, batches, shared)
-        self._table = Commits(spark, place.table)
-        self._fit = TableFit(spark, spec, place.table, self._table, fills=fills)
+        self._rules = Rules(location.table, location.checkpoint, batches, shared)
+        self._table = Commits(spark, location.table)
+        self._fit = SchemaGuard(spark, spec, location.table, self._table, fills=fills)
         self._run, self._query = "", ""
         self._seen: set[str] = set()  # commits whose locks were looked at, of a shared table
-        self._stamp: Stamp | None = None  # of the newest batch; what its commit counts:
+        self._metadata: BatchMetadata | None = None  # of the newest batch; what its commit counts:
         self._counts: dict[str, str] = {}
         self._table.check_access(write=True)
         self._checkpoint.check_access()
@@ -133,7 +133,7 @@ class BatchLedger:
             self._write(batch, batch_id)
         except Exception as error:  # of Spark, Java or the lab: only explained, and raised again
             if self._shared and "HoodieLockException" in str(error):
-                raise StreamError(lock_held(self._place.table, self._sharing)) from error
+                raise StreamError(lock_held(self._location.table, self._sharing)) from error
             raise
         finally:
             if self._quarantine is not None:
@@ -149,11 +149,11 @@ class BatchLedger:
                 rows = self._first.rows(rows, batch_id) if self._first else rows
                 options = self._options | services | self.stamp(batch_id)
                 writer = self.fenced(rows).write.format("hudi").options(**options)
-                writer.mode("append").save(self._place.table)
+                writer.mode("append").save(self._location.table)
                 self._services.start(services, options)
                 return
             except Exception as error:  # raised again, unless a shared table has the batch
-                if row := refused_row(self._place.table, str(error)):
+                if row := refused_row(self._location.table, str(error)):
                     raise TableError(row) from error
                 # The other driver's work can stop Hudi before the fence does.
                 if not any(name in str(error) for name in UNREACHABLE):
@@ -179,9 +179,9 @@ class BatchLedger:
 
     def _set_aside(self, batch: DataFrame) -> DataFrame:
         """Return the rows that the table can store; the others are in the quarantine, if asked."""
-        if self._quarantine is None or self._stamp is None:
+        if self._quarantine is None or self._metadata is None:
             return batch
-        rows, count = self._quarantine.put(batch, self._fit.problem(), self._stamp, self.fenced)
+        rows, count = self._quarantine.put(batch, self._fit.problem(), self._metadata, self.fenced)
         self._counts = {QUARANTINED: str(count)}
         return rows
 
@@ -206,8 +206,8 @@ class BatchLedger:
         self._fit.follow(others)
         if self._shared:
             self._check_locks()
-        digest, source = self._checkpoint.covers(batch_id), self._source()
-        self._stamp, self._counts = Stamp(self._query, batch_id, digest, source), {}
+        digest, source = self._checkpoint.offsets_digest(batch_id), self._source()
+        self._metadata, self._counts = BatchMetadata(self._query, batch_id, digest, source), {}
         if self._rules.is_written(batch_id, digest, source, mine):
             return False
         check_files(self._spark, self._query, batch_id, self._checkpoint.read)
@@ -220,11 +220,11 @@ class BatchLedger:
         They store query, batch, offsets and source in the commit's metadata, preserve the table's
         indexes, and admit other writers if the table is shared.
         """
-        if self._stamp is None:
+        if self._metadata is None:
             raise StreamError(
                 "stamp() was called before begin()", "call begin() first, as write_batch does"
             )
-        noted = self._stamp._replace(batch=batch_id).options() | self._counts
+        noted = self._metadata._replace(batch=batch_id).options() | self._counts
         return noted | self._fit.kept | self._sharing
 
     def fenced(self, batch: DataFrame) -> DataFrame:
@@ -244,14 +244,14 @@ class BatchLedger:
         query = self._checkpoint.query()
         if running is not None and running != query:
             raise StreamError(
-                f"the stream does not use the checkpoint {self._place.checkpoint}, so a restart "
+                f"the stream does not use the checkpoint {self._location.checkpoint}, so a restart "
                 "would write everything again",
-                'add .option("checkpointLocation", place.checkpoint) to writeStream',
+                'add .option("checkpointLocation", location.checkpoint) to writeStream',
             )
         mine, others = self._rules.find(query, self._table.newest_first(to_write=True))
         planned = {}
         if mine is not None and self._checkpoint.is_planned(mine.batch):
-            planned = {mine.batch: self._checkpoint.covers(mine.batch)}
+            planned = {mine.batch: self._checkpoint.offsets_digest(mine.batch)}
         checkpoint = Checkpoint(query, self._checkpoint.done(), planned)
         if self._first:
             self._first.check_new(checkpoint.done, mine)
@@ -273,7 +273,7 @@ class BatchLedger:
             self._table.clear_half_made()
         check_sources(self._spark, running)
         self._query = self._check(running)
-        if self._run:  # a later run of this ledger
+        if self._run:  # a later run of this sink
             self._check_groups()
         self._fence.take(session, run)
         self._fit.follow([])

@@ -17,7 +17,7 @@ _PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "st
 
 
 def check_storable(
-    place: str, batch: str, named: Mapping[str, Sequence[str]], *, merges_avro: bool = False
+    location: str, batch: str, named: Mapping[str, Sequence[str]], *, merges_avro: bool = False
 ) -> None:
     """Raise TableError for columns that the table cannot store; nothing has been written.
 
@@ -49,7 +49,7 @@ def check_storable(
             )
     if problems:
         raise TableError(
-            f"{place} cannot store the batch, nothing was written: {'; '.join(problems)}",
+            f"{location} cannot store the batch, nothing was written: {'; '.join(problems)}",
             "correct the batch or the TableSpec, and start again",
         )
 

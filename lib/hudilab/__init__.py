@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hudilab.errors import LabError
     from hudilab.generate import readings_table, sensor_readings, sensor_stream
-    from hudilab.paths import Place
+    from hudilab.paths import TableLocation
     from hudilab.settings import load_settings
     from hudilab.table import TableSpec
 
@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "LabError",
-    "Place",
+    "TableLocation",
     "TableSpec",
     "load_settings",
     "readings_table",
@@ -29,7 +29,7 @@ __all__ = [
 
 _MODULES = {
     "LabError": "errors",
-    "Place": "paths",
+    "TableLocation": "paths",
     "TableSpec": "table",
     "load_settings": "settings",
     "readings_table": "generate",

@@ -22,7 +22,7 @@ _RUN = "run-"
 
 
 @dataclass(frozen=True)
-class Place:
+class TableLocation:
     """A table's locations, as URIs in Hadoop's style: unescaped, with literal spaces and %.
 
     Readers outside the JVM unescape URIs: give them `local_path(uri)`.
@@ -62,7 +62,7 @@ def locate(
     is_local: bool,
     home: Path,
     run_id: str = "",
-) -> Place:
+) -> TableLocation:
     """Return `<warehouse>[/run-<run_id>]/<database>/<table>` and a checkpoint outside of them.
 
     Touches no storage. A relative local warehouse is resolved against `home`; with `is_local`, an
@@ -93,7 +93,7 @@ def locate(
     _check_names(database, table, run_id)
     root = f"{uri}/{_RUN}{run_id}" if run_id else uri
     path = f"{root}/{database}/{table}"
-    return Place(uri, path, checkpoint_of_table(path), database, table, tuple(notices))
+    return TableLocation(uri, path, checkpoint_of_table(path), database, table, tuple(notices))
 
 
 def checkpoint_of_table(table: str) -> str:

@@ -25,7 +25,7 @@ from hudilab.groups import (
     no_credentials,
     servers,
 )
-from hudilab.paths import Place, locate
+from hudilab.paths import TableLocation, locate
 from hudilab.pipelines import PREFIX, Pipeline, TopicPipeline
 from hudilab.settings_file import Groups, read_groups, read_options
 
@@ -70,7 +70,7 @@ class Settings:
         """Return the file that a group's key was read from; `source` if no file has the key."""
         return self.origins.get((group, key), self.source)
 
-    def locate(self, table: str = "", database: str = "", run_id: str = "") -> Place:
+    def locate(self, table: str = "", database: str = "", run_id: str = "") -> TableLocation:
         """Locate a table, the configured one by default; see `paths.locate`. Checks no disk."""
         return locate(
             self.warehouse_path,

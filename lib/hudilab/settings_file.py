@@ -131,8 +131,8 @@ def _parse(source: Path) -> tuple[list[Any], str]:
     except OSError as error:
         return [], f"cannot be read ({error.strerror}); make it a readable file"
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno} column {error.colno}"
-        return [], f"is not valid JSON ({error.msg}, {place}); fix the syntax"
+        location = f"line {error.lineno} column {error.colno}"
+        return [], f"is not valid JSON ({error.msg}, {location}); fix the syntax"
     except UnicodeDecodeError as error:
         return [], f"is not valid UTF-8 (byte {error.start}); save it as UTF-8"
     except (RecursionError, ValueError):

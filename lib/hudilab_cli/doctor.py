@@ -40,7 +40,8 @@ class Check(NamedTuple):
     def line(self) -> str:
         """Return the check as one line for the console."""
         mark = "ok  " if self.ok else "FAIL" if self.required else "note"
-        return f"{mark} {self.name:<14} {self.found}" + (f"; {self.remedy}" if self.remedy and not self.ok else "")
+        remedy = f"; {self.remedy}" if self.remedy and not self.ok else ""
+        return f"{mark} {self.name:<14} {self.found}{remedy}"
 
 
 @cache

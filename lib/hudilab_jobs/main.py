@@ -23,7 +23,7 @@ ARCHIVE = "bundle"  # a platform unpacks `--archives hudilab-bundle.zip#bundle` 
 def use_bundle() -> None:
     """Make the bundle's own packages and settings available; do nothing in a checkout."""
     places = [Path(__file__).resolve().parent, Path.cwd() / ARCHIVE]
-    root = next((place for place in places if (place / "MANIFEST.json").is_file()), None)
+    root = next((location for location in places if (location / "MANIFEST.json").is_file()), None)
     if root is None:
         return
     manifest = json.loads((root / "MANIFEST.json").read_text("utf-8"))

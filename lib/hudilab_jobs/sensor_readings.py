@@ -20,9 +20,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from hudi_sink.commits import Commits
 from hudi_sink.files import exists
 from hudi_sink.hive_sync import Catalog
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.generate import readings_table, sensor_stream
-from hudilab.paths import Place
+from hudilab.paths import TableLocation
 from hudilab.settings import load_settings
 from hudilab.sizes import check_sizes
 from hudilab.table import TableSpec
@@ -62,14 +62,14 @@ def run(options: Options) -> Iterator[str]:
     """
     check_sizes(**_sizes(options), trigger_seconds=options.trigger_seconds)
     settings = load_settings(options.runtime)
-    place = prepare(settings, run_id=options.run_id, database=options.database)
-    spec = readings_table(name=place.name, table_type=options.table_type)
+    location = prepare(settings, run_id=options.run_id, database=options.database)
+    spec = readings_table(name=location.name, table_type=options.table_type)
     spark = open_session(settings, app="sensor_readings", names=False)
     try:
-        catalog = catalog_of(spark, settings, spec, place)
-        write(spark, place, spec, options, catalog)
+        catalog = catalog_of(spark, settings, spec, location)
+        write(spark, location, spec, options, catalog)
         catalog.register()
-        line = _summary(spark, place)
+        line = _summary(spark, location)
     finally:
         close_session(spark)
     yield line
@@ -79,21 +79,21 @@ def _sizes(options: Options) -> dict[str, int]:
     return {name: getattr(options, name) for name in ("rows", "batches", "sensors", "seed")}
 
 
-def _summary(spark: SparkSession, place: Place) -> str:
-    if not exists(spark, place.table):
-        return f"hudilab: stopped before the first commit; table={place.table}"
-    table = spark.read.format("hudi").load(place.table)
-    commits = Commits(spark, place.table).count()
+def _summary(spark: SparkSession, location: TableLocation) -> str:
+    if not exists(spark, location.table):
+        return f"hudilab: stopped before the first commit; table={location.table}"
+    table = spark.read.format("hudi").load(location.table)
+    commits = Commits(spark, location.table).count()
     partitions = table.select("sensor_id").distinct().count()
     return (
         f"hudilab: rows={table.count()} commits={commits} partitions={partitions} "
-        f"table={place.table}"
+        f"table={location.table}"
     )
 
 
 def write(
     spark: SparkSession,
-    place: Place,
+    location: TableLocation,
     spec: TableSpec,
     options: Options,
     catalog: Catalog | None = None,
@@ -112,14 +112,14 @@ def write(
         rows=rows,
     )
     beside = options.async_services
-    ledger = BatchLedger(spark, spec, place, _sizes(options), batches, async_services=beside)
-    write_batch = catalog.after(ledger.write_batch) if catalog else ledger.write_batch
+    sink = ExactlyOnceSink(spark, spec, location, _sizes(options), batches, async_services=beside)
+    write_batch = catalog.after(sink.write_batch) if catalog else sink.write_batch
     stream = readings.writeStream.foreachBatch(write_batch)
-    stream = stream.option("checkpointLocation", place.checkpoint)
+    stream = stream.option("checkpointLocation", location.checkpoint)
     stream = stream.trigger(processingTime=f"{options.trigger_seconds} seconds")
     with stop_on_signal() as signals:
         query = drain(stream.start(), batches=batches, deadline=math.inf, asked=signals)
-    ledger.close()
+    sink.close()
     return query
 
 

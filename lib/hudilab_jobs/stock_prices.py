@@ -16,10 +16,10 @@ import typer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import KafkaError, StreamError
 from hudilab.groups import Consumer
-from hudilab.paths import Place
+from hudilab.paths import TableLocation
 from hudilab.settings import Settings, load_settings
 from hudilab.table import TableSpec
 from hudilab_jobs import AsyncServices, RunId, TableType, as_command
@@ -63,16 +63,18 @@ def run(options: Options) -> None:
     reader, writer = access(consumer), access(producer)
     check_topics(reader, [consumer.topic_name])
     check_topics(writer, [producer.topic_name, producer.dead_letter_topic_name])
-    place = prepare(settings, run_id=options.run_id, table=producer.table_name)
+    location = prepare(settings, run_id=options.run_id, table=producer.table_name)
     groups = ["core", "kafka", *(["msk"] if reader.iam or writer.iam else [])]
     spark = open_session(settings, app="stock_prices", groups=groups, names=False)
     try:
-        write(spark, settings, place, options)
+        write(spark, settings, location, options)
     finally:
         close_session(spark)
 
 
-def write(spark: SparkSession, settings: Settings, place: Place, options: Options) -> None:
+def write(
+    spark: SparkSession, settings: Settings, location: TableLocation, options: Options
+) -> None:
     """Run both streams to their end; if one fails, the other runs on.
 
     Raises:
@@ -80,32 +82,32 @@ def write(spark: SparkSession, settings: Settings, place: Place, options: Option
     """
     consumer, producer = present(settings.consumer), present(settings.producer)
     reader, writer = access(consumer), access(producer)
-    spec = table_spec(place, options.table_type)
+    spec = table_spec(location, options.table_type)
     _messages(spark, consumer, reader, options).createOrReplaceTempView(consumer.table_name)
     rows = spark.table(consumer.table_name)
     topic = TopicIdentity(spark, reader, consumer.topic_name)
     beside = options.async_services
-    ledger = BatchLedger(spark, spec, place, topic, async_services=beside)
-    catalog = catalog_of(spark, settings, spec, place)
-    write_batch = catalog.after(_previewed(ledger, settings.runtime == "LOCAL"))
+    sink = ExactlyOnceSink(spark, spec, location, topic, async_services=beside)
+    catalog = catalog_of(spark, settings, spec, location)
+    write_batch = catalog.after(_previewed(sink, settings.runtime == "LOCAL"))
     to_topic = (
         outgoing(rows, producer.topic_name, producer.dead_letter_topic_name)
         .writeStream.format("kafka")
         .options(**writer.spark_options())
-        .option("checkpointLocation", place.checkpoint_of("to_topic"))
+        .option("checkpointLocation", location.checkpoint_of("to_topic"))
     )
     to_table = (
         rows.where("reason IS NULL")
         .select(*KEY, "price", "topic", "partition", ORDERING)
         .writeStream.foreachBatch(write_batch)
-        .option("checkpointLocation", place.checkpoint)
+        .option("checkpointLocation", location.checkpoint)
     )
     trigger: dict[str, Any] = {"processingTime": f"{options.trigger_seconds} seconds"}
     if options.available_now:
         trigger = {"availableNow": True}
     queries = [stream.trigger(**trigger).start() for stream in (to_topic, to_table)]
     _await_end(queries, consumer.topic_name)
-    ledger.close()
+    sink.close()
     catalog.register()
 
 
@@ -140,21 +142,21 @@ def _await_end(queries: Sequence[StreamingQuery], topic: str) -> None:
         ) from None
 
 
-def _previewed(ledger: BatchLedger, is_shown: bool) -> Callable[[DataFrame, int], None]:
-    """Return the ledger's writer, which first shows each batch's first rows if `is_shown`."""
+def _previewed(sink: ExactlyOnceSink, is_shown: bool) -> Callable[[DataFrame, int], None]:
+    """Return the sink's writer, which first shows each batch's first rows if `is_shown`."""
 
     def write_batch(batch: DataFrame, batch_id: int) -> None:
         if is_shown:
             batch.select(*KEY, "price").show(PREVIEW, truncate=False)
-        ledger.write_batch(batch, batch_id)
+        sink.write_batch(batch, batch_id)
 
     return write_batch
 
 
-def table_spec(place: Place, table_type: str = TABLE_TYPE) -> TableSpec:
+def table_spec(location: TableLocation, table_type: str = TABLE_TYPE) -> TableSpec:
     """Return the table of notebook 09: upserts, one file group per ticker."""
     return TableSpec(
-        name=place.name,
+        name=location.name,
         record_key=KEY,
         partition=("ticker",),
         ordering=ORDERING,

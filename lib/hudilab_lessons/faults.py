@@ -29,28 +29,28 @@ PATIENCE = 180.0  # seconds
 VICTIM = """
 import json, sys, time
 from pyspark.sql import functions as F
-from hudi_sink import BatchLedger
-from hudilab import Place, load_settings
+from hudi_sink import ExactlyOnceSink
+from hudilab import TableLocation, load_settings
 from hudilab_spark import drain, open_session
 from hudilab import readings_table, sensor_stream
 
 job = json.loads(sys.argv[1])
 spark = open_session(load_settings(job["runtime"]), app="faults_victim")
-place = Place(**job["place"])
-spec = readings_table(name=place.name)
-ledger = BatchLedger(spark, spec, place, job["source"], job["source"]["batches"])
+location = TableLocation(**job["location"])
+spec = readings_table(name=location.name)
+sink = ExactlyOnceSink(spark, spec, location, job["source"], job["source"]["batches"])
 
 def write_batch(batch, number):
     if number == job["in"]:
         last = (number + 1) * job["stream"]["rows_per_batch"] - 1
         hang = F.udf(lambda one: time.sleep(600) if one == last else one, "long")
         batch = batch.withColumn("reading_id", hang("reading_id"))
-    ledger.write_batch(batch, number)
+    sink.write_batch(batch, number)
     if number == job["after"]:
         time.sleep(600)
 
 query = sensor_stream(spark, **job["stream"]).writeStream.foreachBatch(write_batch)
-query = query.option("checkpointLocation", place.checkpoint).start()
+query = query.option("checkpointLocation", location.checkpoint).start()
 drain(query, batches=job["source"]["batches"], deadline=600)
 """
 

@@ -152,8 +152,8 @@ def messages(spark: SparkSession, folder: Path, store: str, months: int, seed: i
     """)
     count = lake.table("flights").shape[0]
     # Of numpy's generators, this one promises the same numbers in every version.
-    late, wrong, place = np.random.RandomState(seed).random_sample((3, count))
-    draws = {"number": np.arange(count), "late": late, "wrong": wrong, "place": place}
+    late, wrong, location = np.random.RandomState(seed).random_sample((3, count))
+    draws = {"number": np.arange(count), "late": late, "wrong": wrong, "place": location}
     lake.register("draws", draws)
     parts = (
         f"SELECT {sent}, least(2 * (month - {first}) + {shift}, {2 * (months - first) + 1}), "

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from hudi_sink.files import delete_tree, list_files
 from hudilab.errors import ParameterError
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
-from hudilab.paths import Place
+from hudilab.paths import TableLocation
 from hudilab.settings import Settings, load_settings
 from hudilab.sizes import check_sizes
 from hudilab.table import TableSpec
@@ -37,7 +37,7 @@ class Lab:
     run_id: str = ""
     sizes: dict[str, Any] = field(default_factory=dict)
 
-    def place(self, table: str = "", *, afresh: bool = True) -> Place:
+    def location(self, table: str = "", *, afresh: bool = True) -> TableLocation:
         """Locate a table, the configured one by default, and delete what an earlier run left there.
 
         Prints nothing: `start` has said where the tables are, and compared cells must print no
@@ -50,14 +50,14 @@ class Lab:
             PathError, S3Error: The warehouse is not writable.
             TableError: The table exists, in a warehouse where lessons must not delete anything.
         """
-        place = prepare(
+        location = prepare(
             self.settings, run_id=self.run_id, table=table, database=LESSONS, quiet=True
         )
         if afresh:
-            reset(self.spark, self.settings, place, quiet=True)
-        return place
+            reset(self.spark, self.settings, location, quiet=True)
+        return location
 
-    def new_table(self, name: str, **fields: Any) -> tuple[TableSpec, Place]:
+    def new_table(self, name: str, **fields: Any) -> tuple[TableSpec, TableLocation]:
         """Return the spec and the empty place of a table of readings; free its name in SQL.
 
         Args:
@@ -67,9 +67,9 @@ class Lab:
             TableError: The fields contradict each other; also whatever `place` raises.
         """
         spec = readings_table(name=name, **fields)
-        place = self.place(name)
+        location = self.location(name)
         self.spark.sql(f"DROP TABLE IF EXISTS {name}")
-        return spec, place
+        return spec, location
 
     def readings(self, rows: int, *, first: int = 0, sensors: int = 0) -> DataFrame:
         """Return `sensor_readings` `first` to `rows` - 1 with the lesson's seed and sensors."""
@@ -85,9 +85,9 @@ class Lab:
         """Return the files below a folder, as paths relative to it; none if there is no folder."""
         return [file.path for file in list_files(self.spark, uri)]
 
-    def sql_path(self, table: Place | str) -> str:
+    def sql_path(self, table: TableLocation | str) -> str:
         """Return a table's URI for the text of an SQL statement: see `places.sql_path`."""
-        return sql_path(self.spark, table.table if isinstance(table, Place) else table)
+        return sql_path(self.spark, table.table if isinstance(table, TableLocation) else table)
 
     def storage_options(self) -> dict[str, str]:
         """Return what readers without Spark need for the warehouse: see `storage_options`."""

@@ -145,8 +145,8 @@ def ask(master: Master) -> dict[str, Any]:
         ServiceError: the web UI does not answer, or is not this master's.
     """
     try:
-        place = urlsplit(master.ui)
-        socket.create_connection((str(place.hostname), place.port or 80), PATIENCE).close()
+        location = urlsplit(master.ui)
+        socket.create_connection((str(location.hostname), location.port or 80), PATIENCE).close()
         with open_directly(f"{master.ui}/json/", timeout=ANSWER) as answer:
             said = dict(json.load(answer))
     except (OSError, ValueError) as error:

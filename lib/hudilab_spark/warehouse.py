@@ -17,7 +17,7 @@ from hudi_sink.files import delete_tree, exists, table_properties
 from hudi_sink.hive_sync import Catalog
 from hudilab.errors import PathError, TableError
 from hudilab.formats import PROPERTIES
-from hudilab.paths import Place, local_path, rewrite_scheme
+from hudilab.paths import TableLocation, local_path, rewrite_scheme
 from hudilab.private import private_folder
 from hudilab.settings import Settings
 from hudilab.table import TableSpec
@@ -28,7 +28,9 @@ _LITERAL = re.compile(r"[\w/.:-]*")
 LESSONS = "lessons"  # the database that notebooks may write to and delete from
 
 
-def reset(spark: SparkSession, settings: Settings, *places: Place, quiet: bool = False) -> None:
+def reset(
+    spark: SparkSession, settings: Settings, *places: TableLocation, quiet: bool = False
+) -> None:
     """Delete a lesson's own tables with their checkpoints; first stop the session's streams.
 
     Prints the folder and the names of what it deleted, unless `quiet`. Only tables of the database
@@ -38,15 +40,19 @@ def reset(spark: SparkSession, settings: Settings, *places: Place, quiet: bool =
     Raises:
         TableError: A table may not be deleted; nothing has been.
     """
-    for place in places:
-        if place.database != LESSONS:
+    for location in places:
+        if location.database != LESSONS:
             raise TableError(
-                f"{place.table} was not deleted: it is not a lesson's table",
+                f"{location.table} was not deleted: it is not a lesson's table",
                 f'lessons use prepare(settings, database="{LESSONS}")',
             )
     for query in spark.streams.active:
         query.stop()
-    folders = [uri for place in places for uri in (place.table, place.quarantine, place.checkpoint)]
+    folders = [
+        uri
+        for location in places
+        for uri in (location.table, location.quarantine, location.checkpoint)
+    ]
     there = [uri for uri in folders if exists(spark, uri)]
     if there and (settings.runtime == "AWS" or not (settings.is_local or endpoint())):
         raise TableError(
@@ -85,7 +91,7 @@ def table_uri(table: str, settings: Settings, command: str) -> str:
     return uri
 
 
-def register(spark: SparkSession, spec: TableSpec, place: Place, name: str) -> str:
+def register(spark: SparkSession, spec: TableSpec, location: TableLocation, name: str) -> str:
     """Give a table a name in SQL, along with the index of its spec; return the statement.
 
     The name must be free, or that of an external table: dropping one deletes no files.
@@ -94,15 +100,15 @@ def register(spark: SparkSession, spec: TableSpec, place: Place, name: str) -> s
         TableError: There is no table, it differs from its spec, the name is taken, or `sql_path`
             cannot give a path to SQL.
     """
-    location = sql_path(spark, place.table)
-    if not exists(spark, f"{place.table}/{PROPERTIES}"):
+    uri = sql_path(spark, location.table)
+    if not exists(spark, f"{location.table}/{PROPERTIES}"):
         raise TableError(
-            f"there is no table at {place.table}", "write to it first, then register it"
+            f"there is no table at {location.table}", "write to it first, then register it"
         )
-    differences = spec.conflicts(table_properties(spark, place.table))
+    differences = spec.conflicts(table_properties(spark, location.table))
     if differences:
         raise TableError(
-            f"the existing table {place.table} differs from its TableSpec: "
+            f"the existing table {location.table} differs from its TableSpec: "
             f"{'; '.join(differences)}",
             "register it with the spec that its stream has",
         )
@@ -114,7 +120,7 @@ def register(spark: SparkSession, spec: TableSpec, place: Place, name: str) -> s
             )
         spark.sql(f"DROP TABLE {name}")
     properties = ", ".join(f"'{key}' = '{value}'" for key, value in spec.sql_properties().items())
-    statement = f"CREATE TABLE {name} USING hudi TBLPROPERTIES ({properties}) LOCATION '{location}'"
+    statement = f"CREATE TABLE {name} USING hudi TBLPROPERTIES ({properties}) LOCATION '{uri}'"
     spark.sql(statement)
     return statement
 
@@ -153,10 +159,12 @@ def _link_to(folder: Path) -> Path:
     return made / "linked"
 
 
-def catalog_of(spark: SparkSession, settings: Settings, spec: TableSpec, place: Place) -> Catalog:
+def catalog_of(
+    spark: SparkSession, settings: Settings, spec: TableSpec, location: TableLocation
+) -> Catalog:
     """Return what registers a table with the settings' metastore; without one it does nothing."""
     group = settings.metastore
-    return Catalog(spark, spec, place, None if group is None else group.target())
+    return Catalog(spark, spec, location, None if group is None else group.target())
 
 
 def prepare(
@@ -166,7 +174,7 @@ def prepare(
     table: str = "",
     database: str = "",
     quiet: bool = False,
-) -> Place:
+) -> TableLocation:
     """Locate a table of this run (by default the configured one); print what was rewritten.
 
     A `run_id` gives the run a root of its own below the warehouse. `quiet` prints nothing.
@@ -175,22 +183,22 @@ def prepare(
         PathError: A local warehouse is not writable; raised before anything is written.
         S3Error: A warehouse on S3 is not writable; raised before anything is written.
     """
-    place = settings.locate(table, database, run_id)
-    for notice in () if quiet else (settings.notice, *place.notices):
+    location = settings.locate(table, database, run_id)
+    for notice in () if quiet else (settings.notice, *location.notices):
         if notice:
             print(notice)
-    check_place(place, settings)
-    return place
+    check_place(location, settings)
+    return location
 
 
-def check_place(place: Place, settings: Settings) -> None:
+def check_place(location: TableLocation, settings: Settings) -> None:
     """Raise PathError or S3Error if the place is not writable; leave nothing behind."""
-    check_writable(place, settings.home)
-    if local_path(place.warehouse) is None:
-        check_warehouse(place.warehouse, settings)
+    check_writable(location, settings.home)
+    if local_path(location.warehouse) is None:
+        check_warehouse(location.warehouse, settings)
 
 
-def check_writable(place: Place, home: Path | None = None) -> None:
+def check_writable(location: TableLocation, home: Path | None = None) -> None:
     """Check that the table and its checkpoint can be created on this disk; S3 is not checked.
 
     Leaves nothing behind: it opens an unnamed file in the deepest existing directory. Permission
@@ -200,7 +208,7 @@ def check_writable(place: Place, home: Path | None = None) -> None:
     Raises:
         PathError: the table or the checkpoint cannot be created.
     """
-    for uri in (place.table, place.checkpoint):
+    for uri in (location.table, location.checkpoint):
         path = local_path(uri)
         if path is None:
             return

@@ -199,7 +199,7 @@ def test_every_rule_fires_on_its_sample_alone(number: int) -> None:
     before, after = SAMPLES[number]
     assert sanitized(before) == after
     fired = [bool(re.search(pattern, before)) for pattern, _ in PATTERNS]
-    assert fired == [place == number for place in range(len(SAMPLES))]
+    assert fired == [location == number for location in range(len(SAMPLES))]
 
 
 def test_other_text_is_compared_as_it_is() -> None:

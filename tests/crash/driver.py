@@ -21,10 +21,10 @@ def main() -> None:
     settings, case = load_settings(), KILLED
     spark = open_on_s3(settings, case)
     lab = Lab(spark, case, "ledger", settings.home)
-    place, store = lab.s3(0)
-    write(spark, case, place, "ledger", case.batches)
-    history = history_of(spark, place.table)
-    problems = lab.problems(place, store / "lab" / "readings", history)
+    location, store = lab.s3(0)
+    write(spark, case, location, "ledger", case.batches)
+    history = history_of(spark, location.table)
+    problems = lab.problems(location, store / "lab" / "readings", history)
     spark.stop()
     print(json.dumps({"problems": problems, "rollbacks": history.actions["rollback"]}))
 

@@ -28,10 +28,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from hudi_sink import service_schedule as policy
 from hudi_sink.files import exists
 from hudi_sink.locks import IN_PROCESS
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import LabError
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
-from hudilab.paths import Place, locate
+from hudilab.paths import TableLocation, locate
 from hudilab.settings import Settings, load_settings
 from hudilab.table import TableSpec
 from hudilab_spark.session import open_session
@@ -119,15 +119,17 @@ SHARING = {
 }
 
 
-def ledger_writer(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
+def ledger_writer(spark: SparkSession, case: Case, location: TableLocation) -> WriteBatch:
     """The writer under test."""
     spec = case.spec
     if case.beside:  # compact what few rows have logged
         policy.COMPACT_EVERY, policy.SMALL_LOG = BESIDE_EVERY, 0
     source = {"rows": case.batches * ROWS, "batches": case.batches, **SIZES}
     options: dict[str, Any] = {"quarantine": case.bad}
-    if _loads(spark, case, place):
-        return BatchLedger(spark, spec, place, source, first_load=True, **options).write_batch
+    if _loads(spark, case, location):
+        return ExactlyOnceSink(
+            spark, spec, location, source, first_load=True, **options
+        ).write_batch
     if case.shared:
         options |= {"shared": True, "lock": SHARING}
     else:
@@ -135,32 +137,32 @@ def ledger_writer(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
         when = {key: value for key, value in case.hudi.items() if key.startswith("hoodie.compact")}
         every = BESIDE_EVERY if case.beside else 1 if case.tidy else case.batches + 1
         options |= {"tidy_every": every, "extra": when, "async_services": case.beside}
-    ledger = BatchLedger(spark, spec, place, source, case.batches, **options)
-    return ledger.write_batch
+    sink = ExactlyOnceSink(spark, spec, location, source, case.batches, **options)
+    return sink.write_batch
 
 
-def _loads(spark: SparkSession, case: Case, place: Place) -> bool:
+def _loads(spark: SparkSession, case: Case, location: TableLocation) -> bool:
     """Whether a first load is to be made, or made again after a stop."""
     told = {"load": "commits", "stream": "offsets"}.get(case.first)
-    return told is not None and not exists(spark, f"{place.checkpoint}/{told}/0")
+    return told is not None and not exists(spark, f"{location.checkpoint}/{told}/0")
 
 
-def writer_without_stamps(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
+def writer_without_stamps(spark: SparkSession, case: Case, location: TableLocation) -> WriteBatch:
     """A known hole: a batch that is replayed is written again."""
-    return _appends(case, place, {})
+    return _appends(case, location, {})
 
 
-def writer_that_never_looks(spark: SparkSession, case: Case, place: Place) -> WriteBatch:
+def writer_that_never_looks(spark: SparkSession, case: Case, location: TableLocation) -> WriteBatch:
     """A known hole: each commit says which batch it holds, and nobody asks."""
-    return _appends(case, place, {"hoodie.datasource.write.commitmeta.key.prefix": "hudilab."})
+    return _appends(case, location, {"hoodie.datasource.write.commitmeta.key.prefix": "hudilab."})
 
 
-def _appends(case: Case, place: Place, options: Mapping[str, str]) -> WriteBatch:
+def _appends(case: Case, location: TableLocation, options: Mapping[str, str]) -> WriteBatch:
     def write_batch(batch: DataFrame, batch_id: int) -> None:
         if batch_id < case.batches:
             stamp = {"hudilab.batch_id": str(batch_id)} if options else {}
             asked = case.spec.write_options() | dict(options) | stamp
-            batch.write.format("hudi").options(**asked).mode("append").save(place.table)
+            batch.write.format("hudi").options(**asked).mode("append").save(location.table)
 
     return write_batch
 
@@ -172,16 +174,18 @@ WRITERS = {
 }
 
 
-def write(spark: SparkSession, case: Case, place: Place, writer: str, batches: int) -> None:
+def write(
+    spark: SparkSession, case: Case, location: TableLocation, writer: str, batches: int
+) -> None:
     """Run the stream from its checkpoint until so many batches are committed.
 
     The second stream of a shared table runs at the same time, to its end.
     """
-    if _loads(spark, case, place):
-        first = WRITERS[writer](spark, case, place)
-        drain(_start(spark, case, place, first), batches=1, deadline=DEADLINE)
-    second = replace(place, checkpoint=f"{place.checkpoint}_second")
-    places = [place, second] if case.shared else [place]
+    if _loads(spark, case, location):
+        first = WRITERS[writer](spark, case, location)
+        drain(_start(spark, case, location, first), batches=1, deadline=DEADLINE)
+    second = replace(location, checkpoint=f"{location.checkpoint}_second")
+    places = [location, second] if case.shared else [location]
     writers = [WRITERS[writer](spark, case, one) for one in places]
     queries = [_start(spark, case, *each) for each in zip(places, writers, strict=True)]
     for query, end in zip(queries, (batches, case.batches), strict=False):
@@ -191,7 +195,7 @@ def write(spark: SparkSession, case: Case, place: Place, writer: str, batches: i
 
 
 def _start(
-    spark: SparkSession, case: Case, place: Place, write_batch: WriteBatch
+    spark: SparkSession, case: Case, location: TableLocation, write_batch: WriteBatch
 ) -> StreamingQuery:
     if case.files:
         readings = _stream_from_files(spark, case)
@@ -203,10 +207,10 @@ def _start(
         good = F.col("reading_id") % BAD_EVERY > 0
         for name in case.spec.record_key:
             readings = readings.withColumn(name, F.when(good, F.col(name)))
-    if place.checkpoint.endswith("_second"):
+    if location.checkpoint.endswith("_second"):
         readings = readings.withColumn("reading_id", F.col("reading_id") + SECOND)
     stream = readings.writeStream.foreachBatch(write_batch)
-    return stream.option("checkpointLocation", place.checkpoint).start()
+    return stream.option("checkpointLocation", location.checkpoint).start()
 
 
 def _stream_from_files(spark: SparkSession, case: Case) -> DataFrame:
@@ -435,17 +439,17 @@ class Lab:
         local = f"file://{home}/tried/0000"
         self.prefix = "w" * (len(local) - len("s3a://hudilab/000"))
 
-    def s3(self, number: int) -> tuple[Place, Path]:
+    def s3(self, number: int) -> tuple[TableLocation, Path]:
         """A place on S3, and the folder with its objects."""
         name = f"{self.prefix}{number:03}"
         uri = f"s3a://hudilab/{name}"
-        return self._place(uri, is_local=False), self.store / name
+        return self._location(uri, is_local=False), self.store / name
 
-    def disk(self, number: int) -> tuple[Place, Path]:
+    def disk(self, number: int) -> tuple[TableLocation, Path]:
         folder = self.home / "tried" / f"{number:04}"
-        return self._place(f"file://{folder}", is_local=True), folder
+        return self._location(f"file://{folder}", is_local=True), folder
 
-    def _place(self, uri: str, *, is_local: bool) -> Place:
+    def _location(self, uri: str, *, is_local: bool) -> TableLocation:
         return locate(uri, "lab", "readings", is_local=is_local, home=self.home)
 
     def batches_in(self, rows: Rows) -> int | str:
@@ -459,20 +463,20 @@ class Lab:
             return f"{rows.total()} rows, no whole batches,"
         return sum(batches for batches in found if batches is not None)
 
-    def problems(self, place: Place, table: Path, after: History) -> list[str]:
+    def problems(self, location: TableLocation, table: Path, after: History) -> list[str]:
         """What is wrong with a table at the end of its stream, in words."""
         found, expected = [], self.expected[-1]
         if self.case.shared:
             expected = expected + self.seconds[-1]
         readings = {
-            "Spark": rows_of_spark(self.spark, place.table),
+            "Spark": rows_of_spark(self.spark, location.table),
             "hudi-rs": rows_of_hudi_rs(table),
         }
         for engine, rows in readings.items():
             lost, twice = (expected - rows).total(), (rows - expected).total()
             if lost or twice:
                 found.append(f"{engine} reads {lost} lost, {twice} twice or wrong")
-        if self.case.bad and (text := self._wrong_in_quarantine(place)):
+        if self.case.bad and (text := self._wrong_in_quarantine(location)):
             found.append(text)
         batches = self.case.batches
         if self.case.files and len(after.writes) == batches - 1:
@@ -481,36 +485,38 @@ class Lab:
             found.append(f"commits of each batch: {dict(sorted(after.writes.items()))}")
         return found
 
-    def _wrong_in_quarantine(self, place: Place) -> str:
-        table = self.spark.read.format("hudi").load(place.quarantine)
+    def _wrong_in_quarantine(self, location: TableLocation) -> str:
+        table = self.spark.read.format("hudi").load(location.quarantine)
         found = Counter((row.batch, row.reason) for row in table.collect())
         reason = f"the record key ({', '.join(self.case.spec.record_key)}) is null"
         wanted = {(batch, reason): ROWS // BAD_EVERY for batch in range(self.case.batches)}
         return "" if found == wanted else f"the quarantine has {sorted(found.items())}"
 
-    def record(self, proxy: Proxy) -> tuple[list[State], Place]:
+    def record(self, proxy: Proxy) -> tuple[list[State], TableLocation]:
         """The states of the case, and the place where they arose."""
-        case, (place, store) = self.case, self.s3(0)
+        case, (location, store) = self.case, self.s3(0)
         # A thread executes the plan of this batch beside the next two.
         last = case.batch + 2 * case.beside
-        states = self._record(proxy, place, store, last, at_once=False)
+        states = self._record(proxy, location, store, last, at_once=False)
         if case.recovery:
             crashed = next(one for one in states if one.kind == case.recovery)
             again, store = self.s3(1)
-            self.restore(crashed, place, again, store)
-            states, place = self._record(proxy, again, store, case.last, at_once=True), again
-        return states + torn(states), place
+            self.restore(crashed, location, again, store)
+            states, location = self._record(proxy, again, store, case.last, at_once=True), again
+        return states + torn(states), location
 
-    def restore(self, state: State, origin: Place, place: Place, store: Path) -> None:
+    def restore(
+        self, state: State, origin: TableLocation, location: TableLocation, store: Path
+    ) -> None:
         """Copy a state to another root; plans of Hudi hold absolute paths, which follow it."""
-        old, new = origin.warehouse.encode(), place.warehouse.encode()
+        old, new = origin.warehouse.encode(), location.warehouse.encode()
         assert len(old) == len(new)  # texts in Avro stand behind their lengths
         for path in sorted(state.files.rglob("*")):
             if path.is_dir() and any(path.iterdir()):
                 continue
             to = store / path.relative_to(state.files)
             content = b"" if path.is_dir() else path.read_bytes().replace(old, new)
-            if place.warehouse.startswith("s3a:"):
+            if location.warehouse.startswith("s3a:"):
                 key = f"{to.relative_to(self.store)}{'/' * path.is_dir()}"
                 self.client.put_object(Bucket="hudilab", Key=key, Body=content)
             elif path.is_dir():
@@ -520,12 +526,12 @@ class Lab:
                 to.write_bytes(content)
 
     def _record(
-        self, proxy: Proxy, place: Place, store: Path, last: int, *, at_once: bool
+        self, proxy: Proxy, location: TableLocation, store: Path, last: int, *, at_once: bool
     ) -> list[State]:
         folder = self.home / "states" / store.name
         recorder = Recorder(store, folder, self.case.batch, last, at_once=at_once)
         proxy.before = recorder
-        write(self.spark, self.case, place, self.writer, last + 1)
+        write(self.spark, self.case, location, self.writer, last + 1)
         with proxy.one_at_a_time:
             recorder.end()
             proxy.before = lambda change: None
@@ -543,16 +549,18 @@ class Tried(NamedTuple):
     why: str = ""
 
 
-def try_state(lab: Lab, state: State, origin: Place, place: Place, store: Path) -> Tried:
+def try_state(
+    lab: Lab, state: State, origin: TableLocation, location: TableLocation, store: Path
+) -> Tried:
     """Read the state, resume the stream on it to its end, and compare; removes it afterwards."""
-    lab.restore(state, origin, place, store)
+    lab.restore(state, origin, location, store)
     table = store / "lab" / "readings"
     try:
         seen = lab.batches_in(rows_of_hudi_rs(table))
-        before = history_of(lab.spark, place.table)
-        write(lab.spark, lab.case, place, lab.writer, lab.case.batches)
-        after = history_of(lab.spark, place.table)
-        problems = lab.problems(place, table, after)
+        before = history_of(lab.spark, location.table)
+        write(lab.spark, lab.case, location, lab.writer, lab.case.batches)
+        after = history_of(lab.spark, location.table)
+        problems = lab.problems(location, table, after)
         if seen != before.writes.total():
             problems.append(f"a reader saw {seen} of {before.writes.total()} batches before")
     except LabError as error:

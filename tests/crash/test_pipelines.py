@@ -60,8 +60,8 @@ class Own:
             "ordering": "seq",
         }
         self.env = own_pipeline(home, described)
-        place = prepare(load(home / "conf", HUDILAB_HOME=str(home)), table="own")
-        self.table, self.checkpoint = folder(place.table), folder(place.checkpoint)
+        location = prepare(load(home / "conf", HUDILAB_HOME=str(home)), table="own")
+        self.table, self.checkpoint = folder(location.table), folder(location.checkpoint)
 
     def put(self, number: int) -> None:
         """Write file `number`; those after the load also have keys of the load again."""

@@ -141,13 +141,13 @@ def test_another_account_runs_no_code_in_it(
     for folder in (tmp_path, *tmp_path.parents):  # a place that is the guest's own
         if folder.is_relative_to(tmp_path_factory.getbasetemp().parent):
             folder.chmod(folder.stat().st_mode | stat.S_IXOTH)
-    place = tmp_path / "guest"
-    place.mkdir()
-    os.chown(place, 65534, 65534)
+    location = tmp_path / "guest"
+    location.mkdir()
+    os.chown(location, 65534, 65534)
     with (tmp_path / "said").open("wb") as out:
         guest = subprocess.Popen(
-            [sys.executable, str(GUEST), cluster.master, str(place)],
-            env=environment(place, cluster),
+            [sys.executable, str(GUEST), cluster.master, str(location)],
+            env=environment(location, cluster),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

@@ -22,11 +22,11 @@ from refusals import refused
 from running import end_jvm, start_program
 
 from hudi_sink.hive_sync import Catalog
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import SessionError
 from hudilab.groups import Hive
 from hudilab.metastore import trouble
-from hudilab.paths import Place
+from hudilab.paths import TableLocation
 from hudilab.settings import Settings, load_settings
 from hudilab.table import TABLE_TYPES, TableSpec
 from hudilab.waiting import wait_for
@@ -94,12 +94,12 @@ class Feed:
 
     def __init__(self, spark: SparkSession, settings: Settings, name: str, **fields: Any) -> None:
         self.spark, self.settings, self.columns = spark, settings, COLUMNS
-        self.place: Place = prepare(settings, table=name)
+        self.location: TableLocation = prepare(settings, table=name)
         known = {"record_key": ("id",), "partition": ("city",), "ordering": "seen"}
         self.spec = TableSpec(name=name, **{**known, "operation": "upsert", **fields})
         self.folder = settings.home / "feeds" / name
         self.folder.mkdir(parents=True)
-        self.catalog: Catalog = catalog_of(spark, settings, self.spec, self.place)
+        self.catalog: Catalog = catalog_of(spark, settings, self.spec, self.location)
         self.waits: list[float] = []  # seconds that each batch took after its commit
 
     def put(self, *rows: tuple[int, str], **more: object) -> None:
@@ -110,12 +110,12 @@ class Feed:
         half.rename(half.with_name(half.name[1:] + ".json"))
 
     def start(self, **trigger: Any) -> Any:
-        ledger = BatchLedger(self.spark, self.spec, self.place, {"source": self.spec.name})
+        sink = ExactlyOnceSink(self.spark, self.spec, self.location, {"source": self.spec.name})
         written = 0.0
 
         def commit(batch: DataFrame, batch_id: int) -> None:
             nonlocal written
-            ledger.write_batch(batch, batch_id)
+            sink.write_batch(batch, batch_id)
             written = time.monotonic()
 
         write = self.catalog.after(commit)
@@ -126,7 +126,7 @@ class Feed:
 
         reader = self.spark.readStream.schema(self.columns).option("maxFilesPerTrigger", 1)
         stream = reader.json(str(self.folder)).writeStream.foreachBatch(timed)
-        stream = stream.option("checkpointLocation", self.place.checkpoint)
+        stream = stream.option("checkpointLocation", self.location.checkpoint)
         return stream.trigger(**(trigger or {"availableNow": True})).start()
 
     def run(self) -> None:
@@ -135,7 +135,7 @@ class Feed:
         assert query.exception() is None
 
     def ids(self) -> list[int]:
-        rows = self.spark.read.format("hudi").load(self.place.table)
+        rows = self.spark.read.format("hudi").load(self.location.table)
         return sorted(row.id for row in rows.collect())
 
 
@@ -228,9 +228,9 @@ def test_a_name_that_another_table_has_is_left_to_it(
     second.put((7, "rome"), (8, "rome"))
     second.run()
     (line,) = told(capsys)
-    there = first.place.table.replace("///", "/")
+    there = first.location.table.replace("///", "/")
     assert line == (
-        f"hudilab: {second.place.table} was not registered with the metastore {uri(settings)}: "
+        f"hudilab: {second.location.table} was not registered with the metastore {uri(settings)}: "
         f"default.claimed is another table, at {there}; use another table.name or "
         "another database.name of the metastore; the stream continues, and the next attempt "
         "that succeeds registers everything"

@@ -90,7 +90,7 @@ class Own:
         return [json.loads(line) for line in lines][:-1]
 
     def rows(self) -> list[tuple[Any, ...]]:
-        rows = self.spark.read.format("hudi").load(self.pipeline().place.table)
+        rows = self.spark.read.format("hudi").load(self.pipeline().location.table)
         return sorted(tuple(row) for row in rows.select("id", "city", "kafka_offset").collect())
 
 
@@ -120,7 +120,7 @@ def test_json(make: Make) -> None:
     (told,) = own.run()
     assert (told["batch"], told["rows"], told["set_aside"]) == (1, 1, 0)
     assert own.rows() == [(1, "Oslo", 0), (2, "Bergen", 5)]
-    aside = own.spark.read.format("hudi").load(own.pipeline().place.quarantine)
+    aside = own.spark.read.format("hudi").load(own.pipeline().location.quarantine)
     kept = [json.loads(row.row) for row in aside.orderBy("number").collect()]
     texts = [(row["kafka_offset"], row["kafka_value"]) for row in kept]
     assert texts == [(2, "{"), (3, '{"id": "seven"}'), (4, None)]

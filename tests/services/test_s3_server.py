@@ -245,9 +245,9 @@ def refusal(settings: Settings, uri: str = WAREHOUSE) -> str:
 def test_a_warehouse_that_can_be_used_leaves_nothing_behind(
     remote: Settings, used: S3Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = prepare(remote, run_id="preflight")
+    location = prepare(remote, run_id="preflight")
     assert capsys.readouterr().out == f"s3:// rewritten to s3a://: {WAREHOUSE}\n"
-    assert place.table == f"{WAREHOUSE}/run-preflight/lab/sensor_readings"
+    assert location.table == f"{WAREHOUSE}/run-preflight/lab/sensor_readings"
     listed = client(used).list_objects_v2(Bucket="hudilab", Prefix="warehouse/_")
     assert listed["KeyCount"] == 0
 
@@ -532,8 +532,8 @@ def test_the_doctor_says_the_same(
     remote: Settings, used: S3Server, conf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = conf / "application_properties.json"
-    place = '"warehouse.path": "s3://nobodys/warehouse"'
-    file.write_text(file.read_text().replace('"warehouse.path": "warehouse"', place))
+    location = '"warehouse.path": "s3://nobodys/warehouse"'
+    file.write_text(file.read_text().replace('"warehouse.path": "warehouse"', location))
     monkeypatch.setenv("HUDILAB_CONF", str(conf))
     monkeypatch.setenv("IS_LOCAL", "false")
     (check,) = [one for one in run_checks(with_spark=False) if one.name == "warehouse"]

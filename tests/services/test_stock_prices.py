@@ -219,7 +219,7 @@ def test_each_broken_message_has_its_reason(
     letters = read(spark, kafka, "stocks-dead").selectExpr(
         "key", "value", "map_from_entries(headers) AS h"
     )
-    reason, *place = (
+    reason, *location = (
         F.col("h")[name].cast("string") for name in ("reason", "topic", "partition", "offset")
     )
     got = {
@@ -228,7 +228,7 @@ def test_each_broken_message_has_its_reason(
     }
     assert got == {(message.key, kept(message.value)): why for message, why in BROKEN}
     # Where each came from: every offset of the topic is in one of the two topics, once.
-    places = {(row[0], row[1], row[2]) for row in letters.select(*place).collect()}
+    places = {(row[0], row[1], row[2]) for row in letters.select(*location).collect()}
     assert len(places) == len(BROKEN)
     assert {topic for topic, _, _ in places} == {"stocks-in"}
     assert [bytes(row.value) for row in read(spark, kafka, "stocks-out").collect()] == [GOOD]

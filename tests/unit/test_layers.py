@@ -116,7 +116,7 @@ def test_the_public_names_are_loaded_when_they_are_used(package: str) -> None:
 
 
 def test_public_names_of_settings_need_no_spark() -> None:
-    done = alone("hudilab.settings\nfrom hudilab import LabError, Place, TableSpec")
+    done = alone("hudilab.settings\nfrom hudilab import LabError, TableLocation, TableSpec")
     assert done.returncode == 0, done.stderr
 
 

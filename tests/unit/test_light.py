@@ -56,12 +56,12 @@ def run(*command: str | Path, cwd: Path = ROOT, fails: bool = False) -> str:
 
 
 def check_inspect(hudilab: Sequence[str | Path], table: HandMade) -> None:
-    place = table.root.parent
-    report = json.loads(run(*hudilab, "inspect", "--json", "--archived", table.root, cwd=place))
+    location = table.root.parent
+    report = json.loads(run(*hudilab, "inspect", "--json", "--archived", table.root, cwd=location))
     assert [instant["archived"] for instant in report["instants"]] == [False, True]
-    assert "readings" in run(*hudilab, "inspect", table.root, cwd=place).splitlines()[0]
-    run(*hudilab, "inspect", "--html", "page.html", table.root, cwd=place)
-    assert "readings" in (place / "page.html").read_text("utf-8")
+    assert "readings" in run(*hudilab, "inspect", table.root, cwd=location).splitlines()[0]
+    run(*hudilab, "inspect", "--html", "page.html", table.root, cwd=location)
+    assert "readings" in (location / "page.html").read_text("utf-8")
 
 
 def test_the_inspector_imports_nothing_heavy(table: HandMade) -> None:

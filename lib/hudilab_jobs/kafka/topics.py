@@ -164,7 +164,8 @@ def _read_to(consumer: Consumer, ends: dict[int, int]) -> list[Message]:
 class TopicIdentity:
     """A topic's identity, whatever address it is reached at: name, cluster id and topic id.
 
-    Call it to get the source of a `BatchLedger`. A topic of the same name on another cluster, or
+    Call it to get the source of an `ExactlyOnceSink`. A topic of the same name on another cluster,
+    or
     one deleted and recreated, has a different identity: a checkpoint's offsets mean nothing there.
     It uses the Spark session's Kafka client, which supports IAM too. Once it has had an answer, a
     call waits up to two minutes while brokers restart, as Spark's own source does.

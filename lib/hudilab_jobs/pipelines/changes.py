@@ -12,7 +12,7 @@ from typing_extensions import override
 from hudi_sink.commits import Commits, completed
 from hudilab.errors import root_cause
 from hudilab.formats import many
-from hudilab.paths import Place
+from hudilab.paths import TableLocation
 from hudilab.pipelines import TablePipeline
 from hudilab_jobs.pipelines.source import FAILED, Source
 
@@ -73,7 +73,7 @@ class Changes(Source[TablePipeline]):
         return (self.group.uri, rows) if rows.take(1) else None
 
     @override
-    def behind(self, progress: Mapping[str, Any], place: Place) -> int:
+    def behind(self, progress: Mapping[str, Any], location: TableLocation) -> int:
         """Return how many commits of the table completed after what the batch has read."""
         read = progress["sources"][0]["endOffset"]["offsetCommitTime"]
         return int(completed(self._commits.meta(), read).countInstants())

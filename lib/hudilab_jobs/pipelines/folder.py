@@ -13,7 +13,7 @@ from typing_extensions import override
 from hudi_sink.files import FileInfo, exists, list_files
 from hudilab.errors import ConfigError, root_cause
 from hudilab.formats import many
-from hudilab.paths import Place
+from hudilab.paths import TableLocation
 from hudilab.pipelines import FilePipeline
 from hudilab_jobs.pipelines.source import FAILED, Source
 
@@ -117,12 +117,12 @@ class Folder(Source[FilePipeline]):
             raise self._unreadable(file, error) from error
 
     @override
-    def behind(self, progress: Mapping[str, Any], place: Place) -> int:
+    def behind(self, progress: Mapping[str, Any], location: TableLocation) -> int:
         """Return how many files are there that no batch has read, by the source's own log."""
         jvm: Any = self._spark._jvm
         streaming = jvm.org.apache.spark.sql.execution.streaming
         log = streaming.FileStreamSourceLog(
-            1, self._spark._jsparkSession, f"{place.checkpoint}/sources/0"
+            1, self._spark._jsparkSession, f"{location.checkpoint}/sources/0"
         )
         if self._read is None:
             entries = log.allFiles()

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hudi_sink.commits import Commits
-from hudi_sink.schema_guard import TableFit
+from hudi_sink.schema_guard import SchemaGuard
 from hudilab.formats import many
 from hudilab.table import TableSpec
 from hudilab_jobs.pipelines.running import Running
@@ -22,13 +22,13 @@ def preview(pipeline: Running) -> Iterator[str]:
     Raises:
         LabError: The sample, the spec or the existing table does not fit.
     """
-    spark, source, spec, place, _ = pipeline
+    spark, source, spec, location, _ = pipeline
     yield f"source: {source.describe()}"
     if (found := source.sample()) is None:
         yield f"nothing to show before the first {source.unit} is there; nothing was written"
         return
     name, rows = found
-    fit = TableFit(spark, spec, place.table, Commits(spark, place.table), fills=False)
+    fit = SchemaGuard(spark, spec, location.table, Commits(spark, location.table), fills=False)
     fit.check()
     fit.follow([])
     fit.check_columns(rows, [])
@@ -41,7 +41,7 @@ def preview(pipeline: Running) -> Iterator[str]:
         yield f"{many(times, 'row')} of the sample would be {does}: {problem}"
     yield from _layout(rows, count, spec)
     yield f"a batch reads up to {source.batch()} of what is there"
-    yield f"table: {place.table}; nothing was written"
+    yield f"table: {location.table}; nothing was written"
 
 
 def _layout(rows: DataFrame, count: int, spec: TableSpec) -> Iterator[str]:

@@ -9,20 +9,20 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.formats import many
-from hudilab.paths import Place
+from hudilab.paths import TableLocation
 from hudilab_jobs.pipelines.source import Source
 from hudilab_spark.streams import batches_done
 
 
 class Reports:
-    """Writes batches with a ledger and reports each one once, as text or as JSON."""
+    """Writes batches with a sink and reports each one once, as text or as JSON."""
 
     def __init__(
-        self, source: Source[Any], ledger: BatchLedger, place: Place, *, as_json: bool
+        self, source: Source[Any], sink: ExactlyOnceSink, location: TableLocation, *, as_json: bool
     ) -> None:
-        self._source, self._ledger, self._place = source, ledger, place
+        self._source, self._ledger, self._location = source, sink, location
         self._as_json, self._told = as_json, -1
         self._aside: dict[int, int] = {}
 
@@ -46,7 +46,7 @@ class Reports:
     def _line(self, number: int, progress: Mapping[str, Any]) -> str:
         rows, speed = int(progress["numInputRows"]), progress.get("processedRowsPerSecond", 0.0)
         aside, unit = self._aside.pop(number, 0), self._source.unit
-        behind = self._source.behind(progress, self._place)
+        behind = self._source.behind(progress, self._location)
         if self._as_json:
             facts = {"batch": number, "rows": rows, "rows_per_second": round(speed, 1)}
             return json.dumps(facts | {"set_aside": aside, f"{unit}s_behind": behind})

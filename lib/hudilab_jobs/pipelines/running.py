@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from hudi_sink.commits import Commits
 from hudi_sink.files import exists
 from hudi_sink.hive_sync import Catalog
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import ConfigError
-from hudilab.paths import Place
+from hudilab.paths import TableLocation
 from hudilab.pipelines import PREFIX, FilePipeline, Pipeline, TablePipeline, TopicPipeline
 from hudilab.settings import Settings, load_settings
 from hudilab.table import TableSpec
@@ -31,7 +31,7 @@ class Running(NamedTuple):
     spark: SparkSession
     source: Source[Any]
     spec: TableSpec
-    place: Place
+    location: TableLocation
     catalog: Catalog
 
     def write(
@@ -44,38 +44,38 @@ class Running(NamedTuple):
         Raises:
             LabError: Source, checkpoint and table do not belong together, or the stream failed.
         """
-        ledger = BatchLedger(
+        sink = ExactlyOnceSink(
             self.spark,
             self.spec,
-            self.place,
+            self.location,
             self.source.identity,
             quarantine=self.source.group.sets_aside,
             first_load=first_load,
             async_services=self.source.group.async_services,
         )
-        reports = Reports(self.source, ledger, self.place, as_json=as_json)
+        reports = Reports(self.source, sink, self.location, as_json=as_json)
         rows = self.source.stream(whole=first_load)
         stream = rows.writeStream.foreachBatch(self.catalog.after(reports.write_batch))
-        stream = stream.option("checkpointLocation", self.place.checkpoint)
+        stream = stream.option("checkpointLocation", self.location.checkpoint)
         with stop_on_signal() as signals:
             query = stream.trigger(**(trigger or {"availableNow": True})).start()
             with closing(until_end([query], signals)) as turns:
                 for _ in turns:
                     yield from reports.new(query)
-        ledger.close()
+        sink.close()
         self.catalog.register()
         yield self._summary(as_json)
 
     def _summary(self, as_json: bool) -> str:
         rows = commits = 0
-        if exists(self.spark, self.place.table):
-            rows = self.spark.read.format("hudi").load(self.place.table).count()
-            commits = Commits(self.spark, self.place.table).count()
+        if exists(self.spark, self.location.table):
+            rows = self.spark.read.format("hudi").load(self.location.table).count()
+            commits = Commits(self.spark, self.location.table).count()
         if as_json:
-            return json.dumps({"table": self.place.table, "rows": rows, "commits": commits})
+            return json.dumps({"table": self.location.table, "rows": rows, "commits": commits})
         if not commits:
-            return f"hudilab: stopped before the first commit; table={self.place.table}"
-        return f"hudilab: rows={rows} commits={commits} table={self.place.table}"
+            return f"hudilab: stopped before the first commit; table={self.location.table}"
+        return f"hudilab: rows={rows} commits={commits} table={self.location.table}"
 
 
 @contextmanager
@@ -95,14 +95,16 @@ def opened(name: str, run_id: str) -> Iterator[Running]:
         close_session(spark)
 
 
-def table_of(settings: Settings, group: Pipeline, run_id: str = "") -> tuple[TableSpec, Place]:
+def table_of(
+    settings: Settings, group: Pipeline, run_id: str = ""
+) -> tuple[TableSpec, TableLocation]:
     """Return what a pipeline's table is, and where."""
-    place = prepare(settings, run_id=run_id, table=group.table_name)
-    return TableSpec(name=place.name, **group.table()), place
+    location = prepare(settings, run_id=run_id, table=group.table_name)
+    return TableSpec(name=location.name, **group.table()), location
 
 
 def checked(
-    spark: SparkSession, settings: Settings, name: str, spec: TableSpec, place: Place
+    spark: SparkSession, settings: Settings, name: str, spec: TableSpec, location: TableLocation
 ) -> Running:
     """Return the pipeline NAME, its source checked, with a table that `table_of` returned.
 
@@ -111,7 +113,7 @@ def checked(
     """
     source = _source(spark, settings, name)
     source.check()
-    return Running(spark, source, spec, place, catalog_of(spark, settings, spec, place))
+    return Running(spark, source, spec, location, catalog_of(spark, settings, spec, location))
 
 
 def find_group(settings: Settings, name: str) -> Pipeline:

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from hudilab.errors import ConfigError, root_cause
-from hudilab.paths import Place
+from hudilab.paths import TableLocation
 from hudilab.pipelines import PREFIX, Pipeline
 from hudilab.settings import Settings
 
@@ -57,7 +57,7 @@ class Source(ABC, Generic[Group]):
         """
 
     @abstractmethod
-    def behind(self, progress: Mapping[str, Any], place: Place) -> int:
+    def behind(self, progress: Mapping[str, Any], location: TableLocation) -> int:
         """Return how many `unit`s the table lacks after a batch with this progress."""
 
     def selected(self, rows: DataFrame) -> DataFrame:

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from typing_extensions import override
 
 from hudilab.errors import root_cause
-from hudilab.paths import Place
+from hudilab.paths import TableLocation
 from hudilab.pipelines import TopicPipeline
 from hudilab_jobs.kafka import Access, TopicIdentity, access, check_topics
 from hudilab_jobs.pipelines.source import FAILED, SAMPLE, Source
@@ -145,7 +145,7 @@ class Topic(Source[TopicPipeline]):
         return (f"topic {self.group.topic_name}", rows) if rows.take(1) else None
 
     @override
-    def behind(self, progress: Mapping[str, Any], place: Place) -> int:
+    def behind(self, progress: Mapping[str, Any], location: TableLocation) -> int:
         """Return how many messages no batch has read, by the offsets that Spark reports."""
         source = progress["sources"][0]
         name = self.group.topic_name

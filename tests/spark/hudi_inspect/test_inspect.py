@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from spark.programs.looked_at import BUCKETS, DELTAS, OPERATION, Made, made, raw, same
 
 from hudi_inspect import Inspection, inspect
-from hudi_sink import BatchLedger
-from hudilab import Place, sensor_stream
+from hudi_sink import ExactlyOnceSink
+from hudilab import TableLocation, sensor_stream
 from hudilab.generate import readings_table
 from hudilab_spark import drain
 
@@ -67,17 +67,17 @@ def test_merge_on_read_before_and_after_a_compaction(spark: SparkSession, tmp_pa
 
 def test_a_stream_of_the_lab_is_known_by_its_query(spark: SparkSession, tmp_path: Path) -> None:
     root = f"file://{tmp_path}"
-    place = Place(root, f"{root}/table", f"{root}/checkpoint", "d", "t", ())
+    location = TableLocation(root, f"{root}/table", f"{root}/checkpoint", "d", "t", ())
     spec = readings_table()
-    ledger = BatchLedger(spark, spec, place, {"rows": 60}, 3)
+    sink = ExactlyOnceSink(spark, spec, location, {"rows": 60}, 3)
     rows = sensor_stream(spark, rows_per_batch=20, sensors=3, seed=1, rows=60)
-    stream = rows.writeStream.foreachBatch(ledger.write_batch)
-    drain(stream.option("checkpointLocation", place.checkpoint).start(), batches=3, deadline=60)
+    stream = rows.writeStream.foreachBatch(sink.write_batch)
+    drain(stream.option("checkpointLocation", location.checkpoint).start(), batches=3, deadline=60)
     query = json.loads((tmp_path / "checkpoint" / "metadata").read_text())["id"]
-    report = inspect(place.table).report
+    report = inspect(location.table).report
     assert [(one.query, one.last_batch) for one in report.writers] == [(query, 2)]
     assert report.table.rows == 60
-    assert report.table.uri == place.table
+    assert report.table.uri == location.table
 
 
 # -- each of these takes seconds; together, minutes -------------------------------------------

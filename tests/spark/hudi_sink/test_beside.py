@@ -19,10 +19,10 @@ from hudi_sink import service_schedule as policy
 from hudi_sink.async_services import StreamServices
 from hudi_sink.commits import SERVICES, Commits
 from hudi_sink.services import CLUSTERINGS, COMPACTIONS, pending, write_client
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
-from hudilab.paths import Place, locate
+from hudilab.paths import TableLocation, locate
 from hudilab.table import TableSpec
 from hudilab_spark.streams import drain
 
@@ -36,7 +36,7 @@ PROGRAM = str(Path(__file__).parents[1] / "programs" / "beside.py")
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def location(tmp_path: Path) -> TableLocation:
     return locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
 
 
@@ -49,20 +49,25 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def stream(
-    spark: SparkSession, spec: TableSpec, place: Place, last: int, batches: int, every: int = EVERY
+    spark: SparkSession,
+    spec: TableSpec,
+    location: TableLocation,
+    last: int,
+    batches: int,
+    every: int = EVERY,
 ) -> None:
     """Write batches until the last one, then wait for the services."""
     policy.COMPACT_EVERY = every
     rows = sensor_stream(spark, rows_per_batch=ROWS, rows=ROWS * batches, **SIZES)
     if spec.operation == "upsert":
         rows = rows.withColumn("reading_id", F.col("reading_id") % KEYS)
-    ledger = BatchLedger(
-        *(spark, spec, place, SIZES, batches), tidy_every=every, async_services=True
+    sink = ExactlyOnceSink(
+        *(spark, spec, location, SIZES, batches), tidy_every=every, async_services=True
     )
-    query = rows.writeStream.foreachBatch(ledger.write_batch)
-    query = query.option("checkpointLocation", place.checkpoint)
+    query = rows.writeStream.foreachBatch(sink.write_batch)
+    query = query.option("checkpointLocation", location.checkpoint)
     drain(query.start(), batches=last, deadline=300)
-    ledger.close()
+    sink.close()
 
 
 def expected(spark: SparkSession, spec: TableSpec, batches: int) -> DataFrame:
@@ -74,21 +79,23 @@ def expected(spark: SparkSession, spec: TableSpec, batches: int) -> DataFrame:
     return rows.groupBy("sensor_id", "reading_id").agg(last).select("last.*")
 
 
-def assert_exact(spark: SparkSession, spec: TableSpec, place: Place, batches: int) -> None:
+def assert_exact(
+    spark: SparkSession, spec: TableSpec, location: TableLocation, batches: int
+) -> None:
     wanted = expected(spark, spec, batches)
-    table = spark.read.format("hudi").load(place.table).select(wanted.columns)
+    table = spark.read.format("hudi").load(location.table).select(wanted.columns)
     assert (wanted.exceptAll(table).count(), table.exceptAll(wanted).count()) == (0, 0)
-    assert rows_once(folder(place.table)) == wanted.count()
-    assert Commits(spark, place.table).count() == batches
+    assert rows_once(folder(location.table)) == wanted.count()
+    assert Commits(spark, location.table).count() == batches
 
 
-def plans(spark: SparkSession, place: Place) -> list[str]:
-    timeline = Commits(spark, place.table).meta().getActiveTimeline()
+def plans(spark: SparkSession, location: TableLocation) -> list[str]:
+    timeline = Commits(spark, location.table).meta().getActiveTimeline()
     return [one for kind in (COMPACTIONS, CLUSTERINGS) for one in pending(timeline, kind)]
 
 
-def services_of(spark: SparkSession, place: Place) -> int:
-    return sum(one.operation in SERVICES for one in Commits(spark, place.table).newest_first())
+def services_of(spark: SparkSession, location: TableLocation) -> int:
+    return sum(one.operation in SERVICES for one in Commits(spark, location.table).newest_first())
 
 
 def parts(spark: SparkSession, kind: str) -> int:
@@ -100,15 +107,15 @@ def parts(spark: SparkSession, kind: str) -> int:
 @pytest.mark.deep
 @pytest.mark.parametrize("kind", ["upserts", "appends"])
 def test_plans_are_executed_beside_the_batches(
-    spark: SparkSession, place: Place, kind: str
+    spark: SparkSession, location: TableLocation, kind: str
 ) -> None:
-    stream(spark, SPECS[kind], place, 10, 10)
-    assert_exact(spark, SPECS[kind], place, 10)
-    assert services_of(spark, place) == 3 * parts(spark, kind)
-    assert plans(spark, place) == []
+    stream(spark, SPECS[kind], location, 10, 10)
+    assert_exact(spark, SPECS[kind], location, 10)
+    assert services_of(spark, location) == 3 * parts(spark, kind)
+    assert plans(spark, location) == []
 
 
-def plan(spark: SparkSession, spec: TableSpec, place: Place) -> None:
+def plan(spark: SparkSession, spec: TableSpec, location: TableLocation) -> None:
     """Leave a plan, as a driver does that dies before it is executed."""
     options = spec.write_options() | {
         "hoodie.compact.inline.max.delta.commits": "1",
@@ -116,54 +123,56 @@ def plan(spark: SparkSession, spec: TableSpec, place: Place) -> None:
         "hoodie.clustering.async.max.commits": "1",
     }
     jvm: Any = spark._jvm
-    with write_client(spark, place.table, options) as client:
+    with write_client(spark, location.table, options) as client:
         nothing = jvm.org.apache.hudi.common.util.Option.empty()
         if spec.operation == "upsert":
             client.scheduleCompaction(nothing)
         else:
             client.scheduleClustering(nothing)
-    assert len(plans(spark, place)) == 1
+    assert len(plans(spark, location)) == 1
     policy.COMPACT_EVERY = EVERY
 
 
 @pytest.mark.parametrize("kind", ["appends", pytest.param("upserts", marks=pytest.mark.deep)])
 def test_a_driver_removes_the_plan_of_the_one_before(
-    spark: SparkSession, place: Place, kind: str
+    spark: SparkSession, location: TableLocation, kind: str
 ) -> None:
-    stream(spark, SPECS[kind], place, 2, 9, every=100)
-    plan(spark, SPECS[kind], place)
-    (left,) = plans(spark, place)
-    stream(spark, SPECS[kind], place, 9, 9)
-    assert_exact(spark, SPECS[kind], place, 9)
-    assert plans(spark, place) == []
-    done = {one.instant for one in Commits(spark, place.table).newest_first()}
+    stream(spark, SPECS[kind], location, 2, 9, every=100)
+    plan(spark, SPECS[kind], location)
+    (left,) = plans(spark, location)
+    stream(spark, SPECS[kind], location, 9, 9)
+    assert_exact(spark, SPECS[kind], location, 9)
+    assert plans(spark, location) == []
+    done = {one.instant for one in Commits(spark, location.table).newest_first()}
     assert left not in done
-    assert services_of(spark, place) > 0
+    assert services_of(spark, location) > 0
 
 
-def test_a_service_that_fails_stops_the_stream(spark: SparkSession, place: Place) -> None:
-    stream(spark, LOGS, place, 2, 9, every=100)
-    plan(spark, LOGS, place)
-    for log in folder(place.table).rglob(".*.log.*"):
+def test_a_service_that_fails_stops_the_stream(
+    spark: SparkSession, location: TableLocation
+) -> None:
+    stream(spark, LOGS, location, 2, 9, every=100)
+    plan(spark, LOGS, location)
+    for log in folder(location.table).rglob(".*.log.*"):
         log.unlink()
     services = StreamServices(
-        *(spark, LOGS, place.table), every=EVERY, beside=True, is_mine=lambda: True
+        *(spark, LOGS, location.table), every=EVERY, beside=True, is_mine=lambda: True
     )
     services.start(services.options(EVERY - 1), LOGS.write_options())
     with pytest.raises(StreamError) as caught:
         services.close()
-    what = f"the table services beside the stream into {place.table} failed"
+    what = f"the table services beside the stream into {location.table} failed"
     remedy = "no batch is lost; fix the cause and start the stream again"
     assert_refusal(str(caught.value), what, "FileNotFoundException", remedy=remedy)
     services.close()  # it is said once
 
 
-def planned(spark: SparkSession, place: Place) -> tuple[StreamServices, dict[str, str]]:
+def planned(spark: SparkSession, location: TableLocation) -> tuple[StreamServices, dict[str, str]]:
     """Services of a table that has a plan, and what a batch is told that plans one more."""
-    stream(spark, LOGS, place, 2, 9, every=100)
-    plan(spark, LOGS, place)
+    stream(spark, LOGS, location, 2, 9, every=100)
+    plan(spark, LOGS, location)
     services = StreamServices(
-        *(spark, LOGS, place.table), every=EVERY, beside=True, is_mine=lambda: True
+        *(spark, LOGS, location.table), every=EVERY, beside=True, is_mine=lambda: True
     )
     asked = services.options(EVERY - 1)
     assert asked["hoodie.compact.schedule.inline"] == "true"
@@ -172,9 +181,9 @@ def planned(spark: SparkSession, place: Place) -> tuple[StreamServices, dict[str
 
 
 def test_the_last_batch_that_may_plan_waits_for_the_plan_before(
-    spark: SparkSession, place: Place, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, location: TableLocation, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    services, asked = planned(spark, place)
+    services, asked = planned(spark, location)
     assert services.options(EVERY) == QUIET
     services.start(asked, LOGS.write_options())
     assert services.options(2 * EVERY - 1) == asked
@@ -183,22 +192,22 @@ def test_the_last_batch_that_may_plan_waits_for_the_plan_before(
         f"hudilab: batch {2 * EVERY - 1} waits for the table services that an earlier batch has "
         "planned"
     )
-    assert plans(spark, place) == []
+    assert plans(spark, location) == []
 
 
 def test_what_is_due_while_the_thread_is_busy_is_planned_after_it(
     spark: SparkSession,
-    place: Place,
+    location: TableLocation,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    services, asked = planned(spark, place)
+    services, asked = planned(spark, location)
     monkeypatch.setattr(beside, "LATEST", 40)
     everything, grown = 199, 200  # of policy.COMPACT_ALL_EVERY, and of EVERY
     monkeypatch.setattr(policy, "SMALL_LOG", 1)
     services.start(asked, LOGS.write_options())
     assert services.options(everything) == QUIET
-    assert list(services.weigh(Commits(spark, place.table).newest_first()))
+    assert list(services.weigh(Commits(spark, location.table).newest_first()))
     assert services.options(grown) == QUIET
     services.close()
     late = services.options(grown + 1)
@@ -211,29 +220,29 @@ def test_what_is_due_while_the_thread_is_busy_is_planned_after_it(
 @pytest.mark.deep
 @pytest.mark.kills
 def test_a_replaced_driver_cannot_complete_its_compaction(
-    spark: SparkSession, place: Place
+    spark: SparkSession, location: TableLocation
 ) -> None:
     """It hangs in the middle, is replaced, and goes on when the other has compacted the table."""
-    env = {"HUDILAB_HOME": str(folder(place.warehouse).parent)}
-    old = start_program(PROGRAM, place.warehouse, env=env)
-    timeline = folder(place.table) / ".hoodie" / "timeline"
+    env = {"HUDILAB_HOME": str(folder(location.warehouse).parent)}
+    old = start_program(PROGRAM, location.warehouse, env=env)
+    timeline = folder(location.table) / ".hoodie" / "timeline"
     try:
         wait_while_running(
             old, lambda: any(timeline.glob("*.compaction.inflight")), 300, "no compaction"
         )
         os.killpg(old.pid, signal.SIGSTOP)
-        hung = plans(spark, place)
+        hung = plans(spark, location)
         assert hung
-        new = start_program(PROGRAM, place.warehouse, env=env)
+        new = start_program(PROGRAM, location.warehouse, env=env)
         said = new.communicate(timeout=600)[1]
         assert new.returncode == 0, said[-3000:]
-        rows = rows_once(folder(place.table))
+        rows = rows_once(folder(location.table))
         os.killpg(old.pid, signal.SIGCONT)
         said = old.communicate(timeout=300)[1]
         assert old.returncode != 0
         assert "another driver has taken over the checkpoint" in said
-        done = {one.instant for one in Commits(spark, place.table).newest_first()}
+        done = {one.instant for one in Commits(spark, location.table).newest_first()}
         assert not done.intersection(hung)
-        assert rows_once(folder(place.table)) == rows
+        assert rows_once(folder(location.table)) == rows
     finally:
         kill(old)

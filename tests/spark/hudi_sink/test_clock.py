@@ -20,10 +20,10 @@ from hudi_sink.commits import Commits
 from hudi_sink.repairs import check_can_index, rewrite_buckets
 from hudi_sink.rewind import Rewind
 from hudi_sink.services import TableServices
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError, TableError
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
-from hudilab.paths import Place, locate
+from hudilab.paths import TableLocation, locate
 from hudilab.table import TableSpec
 from hudilab_lessons.faults import compare
 from hudilab_spark.streams import drain
@@ -39,30 +39,39 @@ HOUR = 3600.0
 Write = Callable[[DataFrame, int], None]
 
 
-def at(home: Path) -> Place:
+def at(home: Path) -> TableLocation:
     return locate("warehouse", "lab", "readings", is_local=True, home=home)
 
 
 def ledger_of(
-    spark: SparkSession, spec: TableSpec, place: Place, *, shared: bool = False, load: bool = False
-) -> BatchLedger:
+    spark: SparkSession,
+    spec: TableSpec,
+    location: TableLocation,
+    *,
+    shared: bool = False,
+    load: bool = False,
+) -> ExactlyOnceSink:
     source = {"rows": ROWS, **SIZES}
-    return BatchLedger(spark, spec, place, source, BATCHES, shared=shared, first_load=load)
+    return ExactlyOnceSink(spark, spec, location, source, BATCHES, shared=shared, first_load=load)
 
 
-def start(spark: SparkSession, place: Place, write: Write, *, once: bool = False) -> StreamingQuery:
+def start(
+    spark: SparkSession, location: TableLocation, write: Write, *, once: bool = False
+) -> StreamingQuery:
     """The stream; `once`: this source then delivers one batch and ends."""
     readings = sensor_stream(spark, rows_per_batch=PER_BATCH, rows=ROWS, **SIZES)
-    stream = readings.writeStream.foreachBatch(write).option("checkpointLocation", place.checkpoint)
+    stream = readings.writeStream.foreachBatch(write).option(
+        "checkpointLocation", location.checkpoint
+    )
     return (stream.trigger(availableNow=True) if once else stream).start()
 
 
-def finish(spark: SparkSession, spec: TableSpec, place: Place) -> None:
+def finish(spark: SparkSession, spec: TableSpec, location: TableLocation) -> None:
     """Write the rest, and look for each row."""
-    write = ledger_of(spark, spec, place).write_batch
-    drain(start(spark, place, write), batches=BATCHES, deadline=120)
+    write = ledger_of(spark, spec, location).write_batch
+    drain(start(spark, location, write), batches=BATCHES, deadline=120)
     exact = {"rows": ROWS, "lost": 0, "twice": 0}
-    assert compare(sensor_readings(spark, ROWS, **SIZES), place.table) == exact
+    assert compare(sensor_readings(spark, ROWS, **SIZES), location.table) == exact
 
 
 def clock_ahead(table: str, seconds: float) -> None:
@@ -96,12 +105,12 @@ def written(
 ) -> tuple[TableSpec, Path]:
     """Two of four batches, and a savepoint at the first."""
     spec, home = SPECS[request.param], tmp_path_factory.mktemp("written")
-    place = at(home)
+    location = at(home)
     for _ in range(WRITTEN):
-        write = ledger_of(spark, spec, place).write_batch
-        drain(start(spark, place, write, once=True), deadline=120)
-    first = min(instants(place.table))
-    where = f"path => '{place.table}', commit_time => '{first}'"
+        write = ledger_of(spark, spec, location).write_batch
+        drain(start(spark, location, write, once=True), deadline=120)
+    first = min(instants(location.table))
+    where = f"path => '{location.table}', commit_time => '{first}'"
     spark.sql(f"CALL create_savepoint({where})").collect()
     return spec, home
 
@@ -112,100 +121,100 @@ def spec(written: tuple[TableSpec, Path]) -> TableSpec:
 
 
 @pytest.fixture
-def place(written: tuple[TableSpec, Path], tmp_path: Path) -> Place:
+def location(written: tuple[TableSpec, Path], tmp_path: Path) -> TableLocation:
     shutil.copytree(written[1], tmp_path, dirs_exist_ok=True)
     return at(tmp_path)
 
 
 def test_every_write_is_refused_before_it_changes_anything(
-    spark: SparkSession, spec: TableSpec, place: Place, tmp_path: Path
+    spark: SparkSession, spec: TableSpec, location: TableLocation, tmp_path: Path
 ) -> None:
-    set_ahead(place.table, HOUR)
-    before, first = files(tmp_path), min(instants(place.table))
-    tidy = TableServices(spark, place.table, stopped=True)
-    rewind = Rewind(spark, place.table, first, stopped=True)
+    set_ahead(location.table, HOUR)
+    before, first = files(tmp_path), min(instants(location.table))
+    tidy = TableServices(spark, location.table, stopped=True)
+    rewind = Rewind(spark, location.table, first, stopped=True)
     writes: dict[str, Callable[[], object]] = {
-        "stream": lambda: ledger_of(spark, spec, place),
-        "shared stream": lambda: ledger_of(spark, spec, place, shared=True),
-        "load": lambda: ledger_of(spark, spec, place, load=True),
+        "stream": lambda: ledger_of(spark, spec, location),
+        "shared stream": lambda: ledger_of(spark, spec, location, shared=True),
+        "load": lambda: ledger_of(spark, spec, location, load=True),
         "clean": lambda: tidy.clean(1),
         "archive": tidy.archive,
         "tidy --dry-run": lambda: tidy.check_safe("clean"),
         "rewind": rewind.run,
-        "rewrite": lambda: rewrite_buckets(spark, spec, place),
-        "index": lambda: check_can_index(spark, place.table),
+        "rewrite": lambda: rewrite_buckets(spark, spec, location),
+        "index": lambda: check_can_index(spark, location.table),
     }
     if spec.logs():
         writes["compact"] = tidy.compact
     for name, write in writes.items():
         with pytest.raises(TableError) as caught:
             write()
-        assert_behind(str(caught.value), place.table)
+        assert_behind(str(caught.value), location.table)
         assert files(tmp_path) == before, name
-    set_ahead(place.table, -HOUR)
-    finish(spark, spec, place)
+    set_ahead(location.table, -HOUR)
+    finish(spark, spec, location)
 
 
 def test_the_clock_is_set_back_while_a_stream_runs(
-    spark: SparkSession, spec: TableSpec, place: Place
+    spark: SparkSession, spec: TableSpec, location: TableLocation
 ) -> None:
-    ledger = ledger_of(spark, spec, place)
+    sink = ledger_of(spark, spec, location)
 
     def write(batch: DataFrame, batch_id: int) -> None:
         if batch_id == WRITTEN + 1:
-            set_ahead(place.table, HOUR)
-        ledger.write_batch(batch, batch_id)
+            set_ahead(location.table, HOUR)
+        sink.write_batch(batch, batch_id)
 
     with pytest.raises(StreamError) as caught:
-        drain(start(spark, place, write), batches=BATCHES, deadline=120)
-    assert f"the clock is behind the table {place.table}: the newest" in str(caught.value)
-    assert Commits(spark, place.table).count() == WRITTEN + 1
-    set_ahead(place.table, -HOUR)
-    finish(spark, spec, place)
+        drain(start(spark, location, write), batches=BATCHES, deadline=120)
+    assert f"the clock is behind the table {location.table}: the newest" in str(caught.value)
+    assert Commits(spark, location.table).count() == WRITTEN + 1
+    set_ahead(location.table, -HOUR)
+    finish(spark, spec, location)
 
 
 def test_a_load_that_died_while_the_clock_was_ahead(spark: SparkSession, tmp_path: Path) -> None:
     """Its instant is only requested and in flight."""
-    spec, place = SPECS["MERGE_ON_READ"], at(tmp_path)
-    write = ledger_of(spark, spec, place, load=True).write_batch
+    spec, location = SPECS["MERGE_ON_READ"], at(tmp_path)
+    write = ledger_of(spark, spec, location, load=True).write_batch
 
     def write_badly(batch: DataFrame, batch_id: int) -> None:
         fails = F.when(F.col("reading_id") == 7, F.raise_error(F.lit("no power")))
         write(batch.withColumn("temperature", fails.otherwise(F.col("temperature"))), batch_id)
 
     with pytest.raises(StreamError, match="no power"):
-        drain(start(spark, place, write_badly, once=True), deadline=120)
-    set_ahead(place.table, HOUR)
-    assert Commits(spark, place.table).unfinished()
+        drain(start(spark, location, write_badly, once=True), deadline=120)
+    set_ahead(location.table, HOUR)
+    assert Commits(spark, location.table).unfinished()
     before = files(tmp_path)
     with pytest.raises(TableError) as caught:
-        ledger_of(spark, spec, place, load=True)
-    assert_behind(str(caught.value), place.table)
+        ledger_of(spark, spec, location, load=True)
+    assert_behind(str(caught.value), location.table)
     assert files(tmp_path) == before
-    set_ahead(place.table, -HOUR)
-    finish(spark, spec, place)
+    set_ahead(location.table, -HOUR)
+    finish(spark, spec, location)
 
 
 def test_a_write_waits_for_seconds(
     spark: SparkSession,
     spec: TableSpec,
-    place: Place,
+    location: TableLocation,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(commits, "NOTICE", 0.0)
-    clock_ahead(place.table, 4)
-    newest = max(instants(place.table))
-    write = ledger_of(spark, spec, place).write_batch
+    clock_ahead(location.table, 4)
+    newest = max(instants(location.table))
+    write = ledger_of(spark, spec, location).write_batch
     assert re.search(
         r"^hudilab: the clock is [1-5]\.\d s behind the newest instant of "
-        rf"{re.escape(place.table)}; waiting until it has passed that$",
+        rf"{re.escape(location.table)}; waiting until it has passed that$",
         capsys.readouterr().err,
         re.MULTILINE,
     )
-    drain(start(spark, place, write, once=True), deadline=120)
-    assert len({one for one in instants(place.table) if one > newest}) == 2
-    finish(spark, spec, place)
+    drain(start(spark, location, write, once=True), deadline=120)
+    assert len({one for one in instants(location.table) if one > newest}) == 2
+    finish(spark, spec, location)
 
 
 def test_instants_in_local_time(spark: SparkSession, tmp_path: Path) -> None:
@@ -217,7 +226,7 @@ def test_instants_in_local_time(spark: SparkSession, tmp_path: Path) -> None:
         rows = sensor_readings(spark, PER_BATCH, **SIZES)
         options = SPECS["COPY_ON_WRITE"].write_options() | {"hoodie.table.timeline.timezone": zone}
         rows.write.format("hudi").options(**options).mode("append").save(places[zone].table)
-    tables = {zone: Commits(spark, place.table) for zone, place in places.items()}
+    tables = {zone: Commits(spark, location.table) for zone, location in places.items()}
     zones.setDefault(zones.getTimeZone("Asia/Tokyo"))
     try:
         assert all(table.await_clock() for table in tables.values())

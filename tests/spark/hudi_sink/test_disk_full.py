@@ -14,10 +14,10 @@ import pytest
 from pyspark.sql import SparkSession
 from running import wait_while_running
 
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
-from hudilab.paths import Place, locate
+from hudilab.paths import TableLocation, locate
 from hudilab.table import TableSpec
 from hudilab_lessons.faults import compare
 from hudilab_spark.streams import drain
@@ -45,11 +45,11 @@ def mount(how: str, what: str, megabytes: str, folder: Path) -> int:
     return subprocess.run(command, capture_output=True, check=False).returncode
 
 
-def run(spark: SparkSession, spec: TableSpec, place: Place) -> None:
-    ledger = BatchLedger(spark, spec, place, SOURCE, BATCHES)
+def run(spark: SparkSession, spec: TableSpec, location: TableLocation) -> None:
+    sink = ExactlyOnceSink(spark, spec, location, SOURCE, BATCHES)
     rows = sensor_stream(spark, rows_per_batch=PER_BATCH, rows=SOURCE["rows"], **SIZES)
-    stream = rows.writeStream.foreachBatch(ledger.write_batch)
-    stream = stream.option("checkpointLocation", place.checkpoint)
+    stream = rows.writeStream.foreachBatch(sink.write_batch)
+    stream = stream.option("checkpointLocation", location.checkpoint)
     drain(stream.start(), batches=BATCHES, deadline=300)
 
 
@@ -66,25 +66,25 @@ def test_a_full_disk_loses_nothing(
         for folder in (tmp_path / "warehouse", disk)
     )
     table, checkpoint = (tight, roomy) if full == "table" else (roomy, tight)
-    place = Place(table.warehouse, table.table, checkpoint.checkpoint, "lab", "readings")
+    location = TableLocation(table.warehouse, table.table, checkpoint.checkpoint, "lab", "readings")
     filler = disk / "filler"
     if full == "checkpoint":
         filler.write_bytes(bytes(2 * 1024 * 1024 - 100 * 1024))
     for _ in range(2):  # it is refused as long as the disk is full
         with pytest.raises(StreamError, match=FULL) as caught:
-            run(spark, spec, place)
+            run(spark, spec, location)
         assert "make room on the disks of the table, its checkpoint and" in str(caught.value)
-        rows = spark.read.format("hudi").load(place.table).count()
+        rows = spark.read.format("hudi").load(location.table).count()
         assert rows % PER_BATCH == 0
         assert 0 < rows < SOURCE["rows"]
         written = sensor_readings(spark, rows, **SIZES)
-        assert compare(written, place.table) == {"rows": rows, "lost": 0, "twice": 0}
+        assert compare(written, location.table) == {"rows": rows, "lost": 0, "twice": 0}
     filler.unlink(missing_ok=True)
     assert mount("-o", "remount", "64", disk) == 0
-    run(spark, spec, place)
+    run(spark, spec, location)
     everything = sensor_readings(spark, SOURCE["rows"], **SIZES)
     wanted = {"rows": SOURCE["rows"], "lost": 0, "twice": 0}
-    assert compare(everything, place.table) == wanted
+    assert compare(everything, location.table) == wanted
 
 
 @pytest.mark.deep

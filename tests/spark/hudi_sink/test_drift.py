@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 
 from hudi_sink.commits import Commits
 from hudi_sink.drift import check_drift
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError, TableError
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
-from hudilab.paths import Place, locate
+from hudilab.paths import TableLocation, locate
 from hudilab.table import TableSpec
 from hudilab_spark.streams import drain
 
@@ -26,19 +26,19 @@ Change = Callable[[DataFrame, int], DataFrame]
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def location(tmp_path: Path) -> TableLocation:
     return locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
 
 
 def write(
-    rows: DataFrame, spec: TableSpec, place: Place, extra: dict[str, str] | None = None
+    rows: DataFrame, spec: TableSpec, location: TableLocation, extra: dict[str, str] | None = None
 ) -> None:
     options = spec.write_options(extra)
-    rows.write.format("hudi").options(**options).mode("append").save(place.table)
+    rows.write.format("hudi").options(**options).mode("append").save(location.table)
 
 
-def read(spark: SparkSession, place: Place) -> DataFrame:
-    return spark.read.format("hudi").load(place.table)
+def read(spark: SparkSession, location: TableLocation) -> DataFrame:
+    return spark.read.format("hudi").load(location.table)
 
 
 def with_level(rows: DataFrame) -> DataFrame:
@@ -46,22 +46,27 @@ def with_level(rows: DataFrame) -> DataFrame:
 
 
 def stream(
-    spark: SparkSession, spec: TableSpec, place: Place, change: Change, batches: int
+    spark: SparkSession, spec: TableSpec, location: TableLocation, change: Change, batches: int
 ) -> None:
     rows = with_level(sensor_stream(spark, rows_per_batch=PER_BATCH, rows=80, **SIZES))
-    ledger = BatchLedger(spark, spec, place, SIZES)
-    writer = rows.writeStream.foreachBatch(lambda batch, n: ledger.write_batch(change(batch, n), n))
+    sink = ExactlyOnceSink(spark, spec, location, SIZES)
+    writer = rows.writeStream.foreachBatch(lambda batch, n: sink.write_batch(change(batch, n), n))
     drain(
-        writer.option("checkpointLocation", place.checkpoint).start(), batches=batches, deadline=300
+        writer.option("checkpointLocation", location.checkpoint).start(),
+        batches=batches,
+        deadline=300,
     )
 
 
-def refused(spark: SparkSession, spec: TableSpec, place: Place, change: Change) -> str:
+def refused(spark: SparkSession, spec: TableSpec, location: TableLocation, change: Change) -> str:
     """What the stream says; its table must not change."""
-    before = Commits(spark, place.table).unfinished(), Commits(spark, place.table).count()
+    before = Commits(spark, location.table).unfinished(), Commits(spark, location.table).count()
     with pytest.raises(StreamError) as caught:
-        stream(spark, spec, place, change, 4)
-    assert (Commits(spark, place.table).unfinished(), Commits(spark, place.table).count()) == before
+        stream(spark, spec, location, change, 4)
+    assert (
+        Commits(spark, location.table).unfinished(),
+        Commits(spark, location.table).count(),
+    ) == before
     return str(caught.value)
 
 
@@ -69,11 +74,11 @@ def refused(spark: SparkSession, spec: TableSpec, place: Place, change: Change) 
     "fields", [{}, pytest.param(LOGS, marks=pytest.mark.deep)], ids=["appends", "logs"]
 )
 def test_drift_is_refused_until_it_is_corrected_and_nothing_is_lost(
-    spark: SparkSession, place: Place, fields: dict[str, Any]
+    spark: SparkSession, location: TableLocation, fields: dict[str, Any]
 ) -> None:
     spec = readings_table(**fields)
-    stream(spark, spec, place, lambda batch, _: batch, 2)
-    before = read(spark, place).count()
+    stream(spark, spec, location, lambda batch, _: batch, 2)
+    before = read(spark, location).count()
     for column, difference in (
         (F.col("level").cast("string"), "column level is int in the table and string in the batch"),
         (F.array("level"), "column level is int in the table and array<int> in the batch"),
@@ -82,19 +87,19 @@ def test_drift_is_refused_until_it_is_corrected_and_nothing_is_lost(
         def changed(batch: DataFrame, _: int, column: Column = column) -> DataFrame:
             return batch.withColumn("level", column)
 
-        text = refused(spark, spec, place, changed)
-        assert f'{place.table} does not take the batch (schema="evolve"), nothing was' in text
+        text = refused(spark, spec, location, changed)
+        assert f'{location.table} does not take the batch (schema="evolve"), nothing was' in text
         assert difference in text
     assert "column level (int) is missing" in refused(
-        spark, spec, place, lambda batch, _: batch.drop("level")
+        spark, spec, location, lambda batch, _: batch.drop("level")
     )
     assert "column unit (string) is new and NOT NULL" in refused(
-        spark, spec, place, lambda batch, _: batch.withColumn("unit", F.lit("C"))
+        spark, spec, location, lambda batch, _: batch.withColumn("unit", F.lit("C"))
     )
     unit = F.when(F.lit(True), F.lit("C"))
-    stream(spark, spec, place, lambda batch, _: batch.withColumn("unit", unit), 4)
+    stream(spark, spec, location, lambda batch, _: batch.withColumn("unit", unit), 4)
     expected = with_level(sensor_readings(spark, 4 * PER_BATCH, **SIZES))
-    stored_rows = read(spark, place)
+    stored_rows = read(spark, location)
     assert stored_rows.where("unit IS NULL").count() == before < 4 * PER_BATCH
     stored_rows = stored_rows.select(expected.columns)
     assert (expected.exceptAll(stored_rows).count(), stored_rows.exceptAll(expected).count()) == (
@@ -103,7 +108,9 @@ def test_drift_is_refused_until_it_is_corrected_and_nothing_is_lost(
     )
 
 
-def test_policies(spark: SparkSession, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_policies(
+    spark: SparkSession, location: TableLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reads, schema = list[Commits](), Commits.schema
 
     def counted(commits: Commits) -> str:
@@ -112,35 +119,39 @@ def test_policies(spark: SparkSession, place: Place, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Commits, "schema", counted)
     wider: Change = lambda batch, n: batch.withColumn("level", F.col("level").cast("bigint"))  # noqa: E731
-    stream(spark, readings_table(schema="freeze"), place, lambda batch, _: batch, 2)
+    stream(spark, readings_table(schema="freeze"), location, lambda batch, _: batch, 2)
     assert len(reads) == 1  # for two batches with the same columns
-    text_of_refusal = refused(spark, readings_table(schema="freeze"), place, wider)
+    text_of_refusal = refused(spark, readings_table(schema="freeze"), location, wider)
     assert (
         "column level is int in the table and bigint in the batch; correct the batch: "
         in text_of_refusal
     )
-    stream(spark, readings_table(), place, wider, 3)
+    stream(spark, readings_table(), location, wider, 3)
     text: Change = lambda batch, n: batch.withColumn("level", F.col("level").cast("string"))  # noqa: E731
     before = len(reads)
-    stream(spark, readings_table(schema="any"), place, text, 4)
+    stream(spark, readings_table(schema="any"), location, text, 4)
     assert len(reads) == before
-    assert dict(read(spark, place).dtypes)["level"] == "string"  # also of the old rows
+    assert dict(read(spark, location).dtypes)["level"] == "string"  # also of the old rows
 
 
-def test_a_column_that_somebody_adds_meanwhile_is_seen(spark: SparkSession, place: Place) -> None:
+def test_a_column_that_somebody_adds_meanwhile_is_seen(
+    spark: SparkSession, location: TableLocation
+) -> None:
     def change(batch: DataFrame, number: int) -> DataFrame:
         if number == 2:
             other = with_level(sensor_readings(spark, 101, first=100, **SIZES))
             write(
-                other.withColumn("unit", F.when(F.lit(True), F.lit("C"))), readings_table(), place
+                other.withColumn("unit", F.when(F.lit(True), F.lit("C"))),
+                readings_table(),
+                location,
             )
         return batch
 
     with pytest.raises(StreamError) as caught:
-        stream(spark, readings_table(), place, change, 4)
+        stream(spark, readings_table(), location, change, 4)
     assert str(caught.value).startswith("the stream ended after 2 of 4 batches: ")
     assert "column unit (string) is missing" in str(caught.value)
-    assert read(spark, place).count() == 2 * PER_BATCH + 1
+    assert read(spark, location).count() == 2 * PER_BATCH + 1
 
 
 ROW = "1L AS reading_id, 10 AS sensor_id, TIMESTAMP '2026-01-01' AS measurement_time"
@@ -179,22 +190,24 @@ def two_batches(spark: SparkSession, columns: dict[str, Any]) -> tuple[DataFrame
     return row(0), row(1)
 
 
-def stored(spark: SparkSession, place: Place, columns: dict[str, Any]) -> list[list[str]]:
-    rows = read(spark, place).orderBy("reading_id").select(*columns).collect()
+def stored(
+    spark: SparkSession, location: TableLocation, columns: dict[str, Any]
+) -> list[list[str]]:
+    rows = read(spark, location).orderBy("reading_id").select(*columns).collect()
     return [[str(row[name]) for row in rows] for name in columns]
 
 
 @pytest.mark.parametrize("fields", [{}, LOGS], ids=["appends", "logs"])
 def test_hudi_keeps_the_values_of_changes_that_are_taken(
-    spark: SparkSession, place: Place, fields: dict[str, Any]
+    spark: SparkSession, location: TableLocation, fields: dict[str, Any]
 ) -> None:
     first, second = two_batches(spark, TAKEN)
-    check_drift(place.table, first.schema.json(), second.schema.json(), "evolve")
+    check_drift(location.table, first.schema.json(), second.schema.json(), "evolve")
     given = [frame.collect()[0] for frame in (first, second)]
     values = {name: [row[name] for row in given] for name in TAKEN}
     for frame in (first, second):
-        write(frame, readings_table(partition=(), **fields), place)
-    rows = read(spark, place).orderBy("reading_id").collect()
+        write(frame, readings_table(partition=(), **fields), location)
+    rows = read(spark, location).orderBy("reading_id").collect()
     for name in set(TAKEN) - {"into_text", "into_decimal", "parts"}:
         assert [row[name] for row in rows] == values[name], name
     assert [row.into_text for row in rows] == ["a", "7"]
@@ -202,7 +215,7 @@ def test_hudi_keeps_the_values_of_changes_that_are_taken(
     assert [tuple(row.parts) for row in rows] == [(1, None), (2, "new")]
     # What the commit says of the columns is what a reader gets.
     check_drift(
-        "", Commits(spark, place.table).schema(), read(spark, place).schema.json(), "freeze"
+        "", Commits(spark, location.table).schema(), read(spark, location).schema.json(), "freeze"
     )
 
 
@@ -218,29 +231,29 @@ def vectorized(spark: SparkSession) -> Iterator[None]:
 
 @pytest.mark.usefixtures("vectorized")
 def test_hudi_changes_the_values_of_changes_that_are_refused(
-    spark: SparkSession, place: Place
+    spark: SparkSession, location: TableLocation
 ) -> None:
     """Why the policy is stricter than Hudi; when this fails, think again."""
     first, second = two_batches(spark, DAMAGED)
     with pytest.raises(TableError) as caught:
-        check_drift(place.table, first.schema.json(), second.schema.json(), "evolve")
+        check_drift(location.table, first.schema.json(), second.schema.json(), "evolve")
     assert all(f"column {name} is " in str(caught.value) for name in DAMAGED)
     for rows in (first, second):
-        write(rows, readings_table(partition=()), place)
-    assert stored(spark, place, DAMAGED) == [read_as for _, _, read_as in DAMAGED.values()]
+        write(rows, readings_table(partition=()), location)
+    assert stored(spark, location, DAMAGED) == [read_as for _, _, read_as in DAMAGED.values()]
 
 
 @pytest.mark.usefixtures("vectorized")
 def test_a_wider_type_inside_an_array_makes_a_table_unreadable(
-    spark: SparkSession, place: Place
+    spark: SparkSession, location: TableLocation
 ) -> None:
     """Why the policy refuses it; when this fails, think again."""
     first, second = two_batches(spark, {"items": ("array(1)", "array(5000000000L)")})
     with pytest.raises(
         TableError, match="column items is int in the table and bigint in the batch"
     ):
-        check_drift(place.table, first.schema.json(), second.schema.json(), "evolve")
+        check_drift(location.table, first.schema.json(), second.schema.json(), "evolve")
     for rows in (first, second):
-        write(rows, readings_table(partition=()), place)
+        write(rows, readings_table(partition=()), location)
     with pytest.raises(Exception, match="cannot be read in vectorized mode"):
-        read(spark, place).collect()
+        read(spark, location).collect()

@@ -15,9 +15,9 @@ from running import wait_while_running
 from spark.programs.driver import POINTS, SIZES, spec
 
 from hudi_sink.commits import Commits
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.generate import sensor_readings, sensor_stream
-from hudilab.paths import Place
+from hudilab.paths import TableLocation
 from hudilab.settings import load_settings
 from hudilab_spark.streams import drain
 from hudilab_spark.warehouse import prepare
@@ -37,22 +37,22 @@ def await_file(file: Path, process: subprocess.Popen[str], seconds: float = 180)
     wait_while_running(process, file.exists, seconds, file.name)
 
 
-def replace_driver(spark: SparkSession, place: Place, operation: str) -> None:
+def replace_driver(spark: SparkSession, location: TableLocation, operation: str) -> None:
     """What the second driver does: the same stream on the same checkpoint, to its end."""
-    ledger = BatchLedger(spark, spec(operation), place, SIZES, SIZES["batches"])
+    sink = ExactlyOnceSink(spark, spec(operation), location, SIZES, SIZES["batches"])
     sizes = {name: SIZES[name] for name in ("rows", "sensors", "seed")}
     rows = sensor_stream(spark, rows_per_batch=20, **sizes)
-    stream = rows.writeStream.foreachBatch(ledger.write_batch)
-    query = stream.option("checkpointLocation", place.checkpoint).start()
+    stream = rows.writeStream.foreachBatch(sink.write_batch)
+    query = stream.option("checkpointLocation", location.checkpoint).start()
     drain(query, batches=SIZES["batches"], deadline=300)
 
 
-def assert_exact(spark: SparkSession, place: Place) -> None:
+def assert_exact(spark: SparkSession, location: TableLocation) -> None:
     expected = sensor_readings(spark, SIZES["rows"], sensors=SIZES["sensors"], seed=SIZES["seed"])
-    table = spark.read.format("hudi").load(place.table).select(expected.columns)
+    table = spark.read.format("hudi").load(location.table).select(expected.columns)
     found = table.count(), expected.exceptAll(table).count(), table.exceptAll(expected).count()
     assert found == (SIZES["rows"], 0, 0)
-    assert Commits(spark, place.table).count() == SIZES["batches"]
+    assert Commits(spark, location.table).count() == SIZES["batches"]
 
 
 @pytest.mark.parametrize(
@@ -80,15 +80,15 @@ def test_a_driver_that_was_replaced_cannot_commit(
     )
     try:
         for point in points:
-            place = prepare(settings, run_id=point)
+            location = prepare(settings, run_id=point)
             await_file(gates / f"{point}.waiting", old)
-            replace_driver(spark, place, operation)
+            replace_driver(spark, location, operation)
             (gates / f"{point}.go").touch()
             await_file(gates / f"{point}.done", old)
             said = (gates / f"{point}.done").read_text()
             assert SAID[point] in said, f"{point}: {said}"
             assert said != "finished", point
-            assert_exact(spark, place)
+            assert_exact(spark, location)
     finally:
         if old.poll() is None:
             os.killpg(old.pid, signal.SIGKILL)

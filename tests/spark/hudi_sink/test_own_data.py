@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 
 from hudi_sink.commits import Commits
 from hudi_sink.files import exists, table_properties
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError
 from hudilab.options import ENCODED
-from hudilab.paths import Place, local_path, locate
+from hudilab.paths import TableLocation, local_path, locate
 from hudilab.table import TableSpec
 from hudilab_spark.streams import drain
 
@@ -43,24 +43,24 @@ CITIES = (
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def location(tmp_path: Path) -> TableLocation:
     return locate("warehouse", "lab", "own", is_local=True, home=tmp_path)
 
 
 def run(
     spark: SparkSession,
     spec: TableSpec,
-    place: Place,
+    location: TableLocation,
     rows: DataFrame,
-    ledger: BatchLedger | None = None,
+    sink: ExactlyOnceSink | None = None,
 ) -> None:
     """Write the rows as the next batch of a stream, which reads them from a file."""
-    inbox = f"{place.checkpoint}-inbox"
+    inbox = f"{location.checkpoint}-inbox"
     rows.coalesce(1).write.mode("append").parquet(inbox)
-    ledger = ledger or BatchLedger(spark, spec, place, {"inbox": "own"})
+    sink = sink or ExactlyOnceSink(spark, spec, location, {"inbox": "own"})
     arrived = spark.readStream.schema(rows.schema).parquet(inbox)
-    stream = arrived.writeStream.foreachBatch(ledger.write_batch)
-    stream = stream.option("checkpointLocation", place.checkpoint).trigger(availableNow=True)
+    stream = arrived.writeStream.foreachBatch(sink.write_batch)
+    stream = stream.option("checkpointLocation", location.checkpoint).trigger(availableNow=True)
     drain(stream.start(), deadline=120)
 
 
@@ -69,27 +69,29 @@ def cities(spark: SparkSession, moment: int = 1) -> DataFrame:
     return spark.createDataFrame(rows, "id BIGINT, city STRING, moment BIGINT")
 
 
-def refused(spark: SparkSession, spec: TableSpec, place: Place, rows: DataFrame) -> str:
+def refused(spark: SparkSession, spec: TableSpec, location: TableLocation, rows: DataFrame) -> str:
     with pytest.raises(StreamError) as caught:
-        run(spark, spec, place, rows)
-    assert list(Commits(spark, place.table).newest_first()) == []
+        run(spark, spec, location, rows)
+    assert list(Commits(spark, location.table).newest_first()) == []
     assert spark.range(1).count() == 1  # Java lives
     return str(caught.value)
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_any_text_can_be_a_partition(spark: SparkSession, place: Place, spec: TableSpec) -> None:
-    run(spark, spec, place, cities(spark))
-    run(spark, spec, place, cities(spark, moment=2))
+def test_any_text_can_be_a_partition(
+    spark: SparkSession, location: TableLocation, spec: TableSpec
+) -> None:
+    run(spark, spec, location, cities(spark))
+    run(spark, spec, location, cities(spark, moment=2))
     expected = [(number, city) for number, city in enumerate(CITIES)]
     if spec.operation != "upsert":
         expected = sorted(expected * 2)
-    table = spark.read.format("hudi").load(place.table)
+    table = spark.read.format("hudi").load(location.table)
     assert sorted((row.id, row.city) for row in table.collect()) == expected
     for city in CITIES:
         found = table.where(F.col("city").eqNullSafe(F.lit(city))).count()
         assert found == len(expected) // len(CITIES), city
-    path = local_path(place.table)
+    path = local_path(location.table)
     assert path is not None
     seen = [row for batch in read_batches(path) for row in batch.to_pylist()]
     assert sorted((row["id"], row["city"]) for row in seen) == expected
@@ -97,26 +99,26 @@ def test_any_text_can_be_a_partition(spark: SparkSession, place: Place, spec: Ta
 
 @pytest.mark.deep
 def test_a_table_that_does_not_encode_partitions_stays_so(
-    spark: SparkSession, place: Place
+    spark: SparkSession, location: TableLocation
 ) -> None:
     rows = spark.createDataFrame([(1, "a b", 1)], "id BIGINT, city STRING, moment BIGINT")
     options = UPSERT.write_options() | {ENCODED: "false"}
-    rows.write.format("hudi").options(**options).mode("append").save(place.table)
-    ledger = BatchLedger(spark, UPSERT, place, {"inbox": "own"}, shared=True)
+    rows.write.format("hudi").options(**options).mode("append").save(location.table)
+    sink = ExactlyOnceSink(spark, UPSERT, location, {"inbox": "own"}, shared=True)
     schema = "id BIGINT, city STRING, moment BIGINT"
-    run(spark, UPSERT, place, spark.createDataFrame([(1, "a b", 2)], schema), ledger)
+    run(spark, UPSERT, location, spark.createDataFrame([(1, "a b", 2)], schema), sink)
     with pytest.raises(StreamError, match="which this table does not encode") as caught:
-        run(spark, UPSERT, place, spark.createDataFrame([(1, "%41", 3)], schema), ledger)
+        run(spark, UPSERT, location, spark.createDataFrame([(1, "%41", 3)], schema), sink)
     assert "the row with id=1: the partition column city contains % or :" in str(caught.value)
-    assert table_properties(spark, place.table).get(ENCODED, "false") == "false"
-    (row,) = spark.read.format("hudi").load(place.table).collect()
+    assert table_properties(spark, location.table).get(ENCODED, "false") == "false"
+    (row,) = spark.read.format("hudi").load(location.table).collect()
     assert (row.city, row.moment) == ("a b", 2)
 
 
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("column", ["id", "moment", "city"])
 def test_a_row_that_cannot_be_stored_is_named(
-    spark: SparkSession, place: Place, spec: TableSpec, column: str
+    spark: SparkSession, location: TableLocation, spec: TableSpec, column: str
 ) -> None:
     values = {"id": "BIGINT", "city": "STRING", "moment": "BIGINT"}
     good: dict[str, object] = {"id": 7, "city": "Oslo", "moment": 1}
@@ -126,16 +128,16 @@ def test_a_row_that_cannot_be_stored_is_named(
         ", ".join(f"{name} {kind}" for name, kind in values.items()),
     )
     if column == "moment" and spec.operation != "upsert":
-        run(spark, spec, place, rows)  # nothing compares it
+        run(spark, spec, location, rows)  # nothing compares it
         return
-    text = refused(spark, spec, place, rows)
+    text = refused(spark, spec, location, rows)
     key = "NULL" if column == "id" else "7"
     problems = {
         "id": "the record key (id) is null",
         "moment": "the ordering column moment is null",
         "city": "the partition column city is empty",
     }
-    assert f"{place.table} cannot store the row with id={key}: {problems[column]}" in text
+    assert f"{location.table} cannot store the row with id={key}: {problems[column]}" in text
     remedies = {
         "id": '.where("id IS NOT NULL")',
         "moment": '.where("moment IS NOT NULL")',
@@ -165,32 +167,34 @@ def test_keys_that_lack_a_column(
 ) -> None:
     """Hudi takes them or not, by type and partition; the lab says so before anything is stored."""
     for number, (a, b) in enumerate([("x", None), ("x", ""), (None, "x"), (None, ""), ("", "")]):
-        place = locate(f"w{number}", "lab", "own", is_local=True, home=tmp_path)
+        location = locate(f"w{number}", "lab", "own", is_local=True, home=tmp_path)
         rows = spark.createDataFrame([(a, b, "p", 1)], "a STRING, b STRING, p STRING, moment INT")
         if part_may_lack and "x" in (a, b):
-            run(spark, spec, place, rows)
-            (row,) = spark.read.format("hudi").load(place.table).collect()
+            run(spark, spec, location, rows)
+            (row,) = spark.read.format("hudi").load(location.table).collect()
             assert (row.a, row.b) == (a, b)
             continue
-        text = refused(spark, spec, place, rows)
+        text = refused(spark, spec, location, rows)
         assert "the record key (a, b)" in text
         assert "is null or empty; fix the row, or leave it out" in text
 
 
 @pytest.mark.parametrize("kind", [MOR, pytest.param(COW, marks=pytest.mark.deep)])
-def test_arrays_with_nulls(spark: SparkSession, place: Place, kind: str) -> None:
+def test_arrays_with_nulls(spark: SparkSession, location: TableLocation, kind: str) -> None:
     spec = TableSpec("own", ("id",), (), "moment", operation="upsert", buckets=1, table_type=kind)
     kept: dict[int, object] = {}
     extra = {"hoodie.compact.inline.max.delta.commits": "2"}  # compacts each second batch
-    ledger = BatchLedger(spark, spec, place, {"inbox": "own"}, extra=extra)
+    sink = ExactlyOnceSink(spark, spec, location, {"inbox": "own"}, extra=extra)
     for moment in range(1, 5):
         values: list[list[int | None] | None] = [[1, None, moment], None, [], [None]]
         made = [(moment + number, value, moment) for number, value in enumerate(values)]
         kept |= {number: value for number, value, _ in made}
         rows = spark.createDataFrame(made, "id BIGINT, a ARRAY<INT>, moment BIGINT")
-        run(spark, spec, place, rows, ledger)
-    assert {row.id: row.a for row in spark.read.format("hudi").load(place.table).collect()} == kept
-    path = local_path(place.table)
+        run(spark, spec, location, rows, sink)
+    assert {
+        row.id: row.a for row in spark.read.format("hudi").load(location.table).collect()
+    } == kept
+    path = local_path(location.table)
     assert path is not None
     seen = [row for batch in read_batches(path) for row in batch.to_pylist()]
     assert {row["id"]: row["a"] for row in seen} == kept
@@ -212,13 +216,13 @@ DECIMALS_TYPE = "id BIGINT, a ARRAY<STRUCT<x: ARRAY<DECIMAL(9, 1)>>>, moment BIG
     ],
 )
 def test_decimals_in_arrays_in_structs_in_arrays(
-    spark: SparkSession, place: Place, kind: str, operation: str, index: str | None
+    spark: SparkSession, location: TableLocation, kind: str, operation: str, index: str | None
 ) -> None:
     buckets = 1 if index == "BUCKET" else None
     spec = TableSpec("own", ("id",), (), "moment", kind, operation, buckets, index=index)
     for number in range(3):
-        run(spark, spec, place, spark.createDataFrame([(number, DECIMALS, 1)], DECIMALS_TYPE))
-    rows = spark.read.format("hudi").load(place.table).collect()
+        run(spark, spec, location, spark.createDataFrame([(number, DECIMALS, 1)], DECIMALS_TYPE))
+    rows = spark.read.format("hudi").load(location.table).collect()
     assert [row.a for row in rows] == [DECIMALS] * 3
 
 
@@ -227,13 +231,13 @@ def test_decimals_in_arrays_in_structs_in_arrays(
     ("kind", "index"), [(MOR, "SIMPLE"), (COW, "GLOBAL_SIMPLE"), (COW, "RECORD_LEVEL_INDEX")]
 )
 def test_such_decimals_are_refused_where_hudi_merges_avro(
-    spark: SparkSession, place: Place, kind: str, index: str
+    spark: SparkSession, location: TableLocation, kind: str, index: str
 ) -> None:
     spec = TableSpec("own", ("id",), (), "moment", kind, "upsert", index=index)
     batch = spark.createDataFrame([(1, DECIMALS, 1)], DECIMALS_TYPE)
     with pytest.raises(StreamError, match=r"column a is of type [^;]*; make the decimal a double"):
-        run(spark, spec, place, batch)
-    assert not exists(spark, place.table)
+        run(spark, spec, location, batch)
+    assert not exists(spark, location.table)
 
 
 @pytest.fixture
@@ -249,11 +253,13 @@ def lists_of_old(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("lists_of_old")
-def test_a_record_that_hudi_cannot_write_is_named(spark: SparkSession, place: Place) -> None:
+def test_a_record_that_hudi_cannot_write_is_named(
+    spark: SparkSession, location: TableLocation
+) -> None:
     spec = replace(UPSERT, table_type=MOR)
     made = [(7, "Oslo", [1, None], 1), (8, "Oslo", [1], 1)]
     rows = spark.createDataFrame(made, "id BIGINT, city STRING, a ARRAY<INT>, moment BIGINT")
-    text = refused(spark, spec, place, rows)
-    assert f"{place.table} cannot store the row with the key 7: " in text
+    text = refused(spark, spec, location, rows)
+    assert f"{location.table} cannot store the row with the key 7: " in text
     assert "Array contains a null element" in text
     assert "fix the row, or leave it out, and start again" in text

@@ -17,11 +17,11 @@ from pyspark.sql import functions as F
 
 from hudi_sink.commits import Commits
 from hudi_sink.files import delete_file
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError
 from hudilab.formats import QUARANTINED
 from hudilab.options import ENCODED
-from hudilab.paths import Place, local_path, locate
+from hudilab.paths import TableLocation, local_path, locate
 from hudilab.table import TableSpec
 from hudilab_spark.streams import drain
 
@@ -45,9 +45,9 @@ class Stream:
     def __init__(self, spark: SparkSession, home: Path, spec: TableSpec = SPEC) -> None:
         self.spark, self.spec, self.inbox = spark, spec, str(home / "inbox")
         self.files = 1  # a batch
-        self.place: Place = locate("warehouse", "lab", "own", is_local=True, home=home)
-        self.ledger: Callable[[], BatchLedger] = lambda: BatchLedger(
-            spark, self.spec, self.place, {"inbox": "own"}, quarantine=True
+        self.location: TableLocation = locate("warehouse", "lab", "own", is_local=True, home=home)
+        self.sink: Callable[[], ExactlyOnceSink] = lambda: ExactlyOnceSink(
+            spark, self.spec, self.location, {"inbox": "own"}, quarantine=True
         )
 
     def run(self, *batches: list[Row]) -> None:
@@ -56,22 +56,22 @@ class Stream:
             made = self.spark.createDataFrame(rows, SCHEMA).coalesce(1)
             made.write.mode("append").parquet(self.inbox)
         arrived = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", self.files)
-        ledger = self.ledger()
-        stream = arrived.parquet(self.inbox).writeStream.foreachBatch(ledger.write_batch)
-        stream = stream.option("checkpointLocation", self.place.checkpoint)
+        sink = self.sink()
+        stream = arrived.parquet(self.inbox).writeStream.foreachBatch(sink.write_batch)
+        stream = stream.option("checkpointLocation", self.location.checkpoint)
         drain(stream.trigger(availableNow=True).start(), deadline=120)
 
     def stored(self) -> list[tuple[Any, ...]]:
-        rows = self.spark.read.format("hudi").load(self.place.table)
+        rows = self.spark.read.format("hudi").load(self.location.table)
         return sorted((row.id, row.city, row.moment) for row in rows.collect())
 
     def set_aside(self) -> list[tuple[int, str, Any]]:
-        rows = self.spark.read.format("hudi").load(self.place.quarantine)
+        rows = self.spark.read.format("hudi").load(self.location.quarantine)
         return sorted((row.batch, row.reason, row.row) for row in rows.collect())
 
     def counts(self) -> list[str | None]:
         """How many rows each batch has set aside, as the table's commits say."""
-        meta = Commits(self.spark, self.place.table).meta()
+        meta = Commits(self.spark, self.location.table).meta()
         timeline = meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
         instants = sorted(timeline.getInstants().toArray(), key=lambda one: one.requestedTime())
         return [timeline.readCommitMetadata(one).getMetadata(QUARANTINED) for one in instants]
@@ -100,10 +100,11 @@ def test_each_bad_row_is_set_aside_once_with_its_reason(
     assert sorted(found, key=repr) == sorted(expected, key=repr)
     assert stream.counts() == ["3", "0", "1"]
     assert (
-        f"hudilab: batch 2: 1 row set aside in {stream.place.quarantine}" in capsys.readouterr()[1]
+        f"hudilab: batch 2: 1 row set aside in {stream.location.quarantine}"
+        in capsys.readouterr()[1]
     )
     # The last batch comes again, because nothing says that it is done.
-    delete_file(spark, f"{stream.place.checkpoint}/commits/2")
+    delete_file(spark, f"{stream.location.checkpoint}/commits/2")
     stream.run([GOOD])
     assert len(stream.set_aside()) == 4
     assert stream.counts() == ["3", "0", "1", "0"]
@@ -126,7 +127,7 @@ def test_what_comes_again_after_a_rewind_is_not_set_aside_twice(
     spark: SparkSession, tmp_path: Path, files: int
 ) -> None:
     stream, row = Stream(spark, tmp_path), BAD[NO_KEY]
-    folders = [local_path(uri) for uri in (stream.place.table, stream.place.checkpoint)]
+    folders = [local_path(uri) for uri in (stream.location.table, stream.location.checkpoint)]
     stream.run([row, GOOD], [GOOD])
     for folder in folders:
         assert folder is not None
@@ -150,15 +151,15 @@ def test_without_the_word_a_bad_row_is_an_error_and_with_it_the_stream_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     stream = Stream(spark, tmp_path)
-    asked, stream.ledger = (
-        stream.ledger,
-        lambda: BatchLedger(spark, stream.spec, stream.place, {"inbox": "own"}),
+    asked, stream.sink = (
+        stream.sink,
+        lambda: ExactlyOnceSink(spark, stream.spec, stream.location, {"inbox": "own"}),
     )
-    with pytest.raises(StreamError, match="or pass quarantine=True to BatchLedger") as caught:
+    with pytest.raises(StreamError, match="or pass quarantine=True to ExactlyOnceSink") as caught:
         stream.run([GOOD, BAD[NO_ORDER]])
     assert f"cannot store the row with id=2: {NO_ORDER}" in str(caught.value)
-    assert list(Commits(spark, stream.place.table).newest_first()) == []
-    stream.ledger = asked
+    assert list(Commits(spark, stream.location.table).newest_first()) == []
+    stream.sink = asked
     stream.run()
     assert stream.stored() == [GOOD[:3]]
     assert [reason for _, reason, _ in stream.set_aside()] == [NO_ORDER]
@@ -168,7 +169,7 @@ def test_another_table_in_the_quarantines_place(spark: SparkSession, tmp_path: P
     stream = Stream(spark, tmp_path)
     rows = spark.createDataFrame([GOOD], SCHEMA)
     options = SPEC.write_options() | {ENCODED: "true"}
-    rows.write.format("hudi").options(**options).mode("append").save(stream.place.quarantine)
+    rows.write.format("hudi").options(**options).mode("append").save(stream.location.quarantine)
     with pytest.raises(Exception, match="is where the quarantine of") as caught:
         stream.run([GOOD])
     assert "move that table" in str(caught.value)
@@ -177,12 +178,12 @@ def test_another_table_in_the_quarantines_place(spark: SparkSession, tmp_path: P
 @pytest.mark.deep
 def test_two_streams_share_a_table_and_its_quarantine(spark: SparkSession, tmp_path: Path) -> None:
     streams = [Stream(spark, tmp_path / name) for name in ("a", "b")]
-    path = local_path(streams[0].place.table)
+    path = local_path(streams[0].location.table)
     assert path is not None
     for stream in streams:
-        stream.place = replace(stream.place, table=streams[0].place.table)
-        stream.ledger = lambda stream=stream: BatchLedger(  # type: ignore[misc]
-            spark, SPEC, stream.place, {"inbox": "own"}, quarantine=True, shared=True
+        stream.location = replace(stream.location, table=streams[0].location.table)
+        stream.sink = lambda stream=stream: ExactlyOnceSink(  # type: ignore[misc]
+            spark, SPEC, stream.location, {"inbox": "own"}, quarantine=True, shared=True
         )
     for _ in range(2):
         for stream in streams:
@@ -193,21 +194,23 @@ def test_two_streams_share_a_table_and_its_quarantine(spark: SparkSession, tmp_p
 
 
 def table(spark: SparkSession, stream: Stream) -> DataFrame:
-    return spark.read.format("hudi").load(stream.place.quarantine).where(F.col("reason") == NO_KEY)
+    return (
+        spark.read.format("hudi").load(stream.location.quarantine).where(F.col("reason") == NO_KEY)
+    )
 
 
 def test_the_clock_is_behind_the_quarantine(spark: SparkSession, tmp_path: Path) -> None:
     """As when the table was rewound or restored since, and its quarantine was not."""
     stream = Stream(spark, tmp_path)
     stream.run([GOOD, BAD[NO_KEY]])
-    set_ahead(stream.place.quarantine, 3600)
+    set_ahead(stream.location.quarantine, 3600)
     stream.run([(4, "Oslo", 1, None)])  # nothing is set aside
     stored, set_aside = stream.stored(), stream.set_aside()
-    behind = f"the clock is behind the table {stream.place.quarantine}: the newest instant is "
+    behind = f"the clock is behind the table {stream.location.quarantine}: the newest instant is "
     with pytest.raises(StreamError, match=re.escape(behind)):
         stream.run([(5, "Oslo", 1, None), BAD[NO_ORDER]])
     assert (stream.stored(), stream.set_aside()) == (stored, set_aside)
-    set_ahead(stream.place.quarantine, -3600)
+    set_ahead(stream.location.quarantine, -3600)
     stream.run()
     assert [row[0] for row in stream.stored()] == [1, 4, 5]
     assert [row[1] for row in stream.set_aside()] == [NO_KEY, NO_ORDER]

@@ -21,10 +21,10 @@ from running import folder, start_program
 from hudi_sink.checkpoints import CheckpointFiles, Owner
 from hudi_sink.commits import Commits
 from hudi_sink.rewind import Rewind
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError, TableError
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
-from hudilab.paths import Place, locate
+from hudilab.paths import TableLocation, locate
 from hudilab.table import TableSpec
 from hudilab_lessons.faults import compare
 from hudilab_spark.streams import drain
@@ -37,37 +37,47 @@ NONE = "20260101000000000"
 
 
 def start(
-    spark: SparkSession, spec: TableSpec, place: Place, *, shared: bool = False, once: bool = False
+    spark: SparkSession,
+    spec: TableSpec,
+    location: TableLocation,
+    *,
+    shared: bool = False,
+    once: bool = False,
 ) -> StreamingQuery:
     """The stream; `once`: this source then delivers one batch and ends."""
     rows = BATCHES * PER_BATCH
-    ledger = BatchLedger(spark, spec, place, {"rows": rows, **SIZES}, BATCHES, shared=shared)
+    sink = ExactlyOnceSink(spark, spec, location, {"rows": rows, **SIZES}, BATCHES, shared=shared)
     readings = sensor_stream(spark, rows_per_batch=PER_BATCH, rows=rows, **SIZES)
-    stream = readings.writeStream.foreachBatch(ledger.write_batch)
-    stream = stream.option("checkpointLocation", place.checkpoint)
+    stream = readings.writeStream.foreachBatch(sink.write_batch)
+    stream = stream.option("checkpointLocation", location.checkpoint)
     return (stream.trigger(availableNow=True) if once else stream).start()
 
 
 def write(
-    spark: SparkSession, spec: TableSpec, place: Place, batches: int, *, shared: bool = False
+    spark: SparkSession,
+    spec: TableSpec,
+    location: TableLocation,
+    batches: int,
+    *,
+    shared: bool = False,
 ) -> None:
     """The stream's next batches, and not one more."""
     for _ in range(batches):
-        drain(start(spark, spec, place, shared=shared, once=True), deadline=120)
+        drain(start(spark, spec, location, shared=shared, once=True), deadline=120)
 
 
-def at(home: Path) -> Place:
+def at(home: Path) -> TableLocation:
     return locate("warehouse", "lab", "readings", is_local=True, home=home)
 
 
-def commits(spark: SparkSession, place: Place) -> list[str]:
+def commits(spark: SparkSession, location: TableLocation) -> list[str]:
     """The instants of the table's commits, oldest first."""
-    return sorted(commit.instant for commit in Commits(spark, place.table).newest_first())
+    return sorted(commit.instant for commit in Commits(spark, location.table).newest_first())
 
 
-def keep(spark: SparkSession, place: Place, instant: str) -> str:
+def keep(spark: SparkSession, location: TableLocation, instant: str) -> str:
     """Make a savepoint."""
-    where = f"path => '{place.table}', commit_time => '{instant}'"
+    where = f"path => '{location.table}', commit_time => '{instant}'"
     spark.sql(f"CALL create_savepoint({where})").collect()
     return instant
 
@@ -84,9 +94,9 @@ def written(
 ) -> tuple[TableSpec, Path]:
     """Four of six batches, and a savepoint at the second."""
     home = tmp_path_factory.mktemp("written")
-    place = at(home)
-    write(spark, request.param, place, WRITTEN)
-    keep(spark, place, commits(spark, place)[1])
+    location = at(home)
+    write(spark, request.param, location, WRITTEN)
+    keep(spark, location, commits(spark, location)[1])
     return request.param, home
 
 
@@ -96,18 +106,18 @@ def spec(written: tuple[TableSpec, Path]) -> TableSpec:
 
 
 @pytest.fixture
-def place(written: tuple[TableSpec, Path], tmp_path: Path) -> Place:
+def location(written: tuple[TableSpec, Path], tmp_path: Path) -> TableLocation:
     shutil.copytree(written[1], tmp_path, dirs_exist_ok=True)
     return at(tmp_path)
 
 
 @pytest.fixture
-def to(spark: SparkSession, place: Place) -> str:
-    return commits(spark, place)[1]
+def to(spark: SparkSession, location: TableLocation) -> str:
+    return commits(spark, location)[1]
 
 
-def files(place: Place) -> dict[str, int]:
-    root = folder(place.warehouse)
+def files(location: TableLocation) -> dict[str, int]:
+    root = folder(location.warehouse)
     return {str(path): path.stat().st_size for path in root.rglob("*") if path.is_file()}
 
 
@@ -117,87 +127,88 @@ def refused(call: Callable[[], object]) -> str:
     return str(caught.value)
 
 
-def assert_refills(spark: SparkSession, spec: TableSpec, place: Place) -> None:
+def assert_refills(spark: SparkSession, spec: TableSpec, location: TableLocation) -> None:
     """The stream resumes, writes each batch once more, and the table is the generator's."""
-    drain(start(spark, spec, place), batches=BATCHES, deadline=120)
+    drain(start(spark, spec, location), batches=BATCHES, deadline=120)
     wanted = sensor_readings(spark, BATCHES * PER_BATCH, **SIZES)
-    assert compare(wanted, place.table) == {"rows": BATCHES * PER_BATCH, "lost": 0, "twice": 0}
-    stamps = [one.stamp.batch for one in Commits(spark, place.table).newest_first() if one.stamp]
+    assert compare(wanted, location.table) == {"rows": BATCHES * PER_BATCH, "lost": 0, "twice": 0}
+    stamps = [one.stamp.batch for one in Commits(spark, location.table).newest_first() if one.stamp]
     assert stamps == [*range(BATCHES)][::-1]
 
 
 def test_table_and_checkpoint_go_back_and_the_stream_refills(
-    spark: SparkSession, spec: TableSpec, place: Place, to: str
+    spark: SparkSession, spec: TableSpec, location: TableLocation, to: str
 ) -> None:
-    before = files(place)
-    assert Rewind(spark, place.table, to).preview() == [
+    before = files(location)
+    assert Rewind(spark, location.table, to).preview() == [
         f"table: 2 commits after {to}, with batches 2 to 3",
-        f"checkpoint {place.checkpoint}: 4 files of later batches; the next batch is 2",
+        f"checkpoint {location.checkpoint}: 4 files of later batches; the next batch is 2",
     ]
-    assert files(place) == before
-    assert Rewind(spark, place.table, to).run() == [
+    assert files(location) == before
+    assert Rewind(spark, location.table, to).run() == [
         f"table: restored to {to}, 2 commits taken back",
-        f"checkpoint {place.checkpoint}: 4 files removed; the next batch is 2",
+        f"checkpoint {location.checkpoint}: 4 files removed; the next batch is 2",
     ]
-    assert spark.read.format("hudi").load(place.table).count() == 2 * PER_BATCH
-    again = Rewind(spark, place.table, to)
+    assert spark.read.format("hudi").load(location.table).count() == 2 * PER_BATCH
+    again = Rewind(spark, location.table, to)
     assert again.preview() == [
         f"table: 0 commits after {to}, with no batch",
-        f"checkpoint {place.checkpoint}: 0 files of later batches; the next batch is 2",
+        f"checkpoint {location.checkpoint}: 0 files of later batches; the next batch is 2",
     ]
-    assert_refills(spark, spec, place)
+    assert_refills(spark, spec, location)
 
 
 @pytest.mark.deep
 def test_one_that_died_between_table_and_checkpoint_is_completed_by_the_next(
-    spark: SparkSession, spec: TableSpec, place: Place, to: str
+    spark: SparkSession, spec: TableSpec, location: TableLocation, to: str
 ) -> None:
-    Rewind(spark, place.table, to).restore_table()
+    Rewind(spark, location.table, to).restore_table()
     with pytest.raises(StreamError, match="the table was restored to an earlier state"):
-        start(spark, spec, place)
+        start(spark, spec, location)
     # And in the middle of the checkpoint's files.
-    checkpoint = CheckpointFiles(spark, place.checkpoint)
+    checkpoint = CheckpointFiles(spark, location.checkpoint)
     assert checkpoint.later(1) == ["commits/3", "offsets/3", "commits/2", "offsets/2"]
     checkpoint.remove(["commits/3"])
     with pytest.raises(StreamError, match="the table was restored to an earlier state"):
-        start(spark, spec, place)
-    assert Rewind(spark, place.table, to).run() == [
+        start(spark, spec, location)
+    assert Rewind(spark, location.table, to).run() == [
         f"table: restored to {to}, 0 commits taken back",
-        f"checkpoint {place.checkpoint}: 3 files removed; the next batch is 2",
+        f"checkpoint {location.checkpoint}: 3 files removed; the next batch is 2",
     ]
-    assert_refills(spark, spec, place)
+    assert_refills(spark, spec, location)
 
 
 @pytest.mark.deep
 def test_a_write_that_a_dead_driver_left_is_taken_back_too(
-    spark: SparkSession, spec: TableSpec, place: Place, to: str
+    spark: SparkSession, spec: TableSpec, location: TableLocation, to: str
 ) -> None:
-    timeline = folder(place.table) / ".hoodie" / "timeline"
+    timeline = folder(location.table) / ".hoodie" / "timeline"
     newest = max(path for path in timeline.glob("*_*commit"))
     newest.unlink()
-    line, _ = Rewind(spark, place.table, to).run()
+    line, _ = Rewind(spark, location.table, to).run()
     assert line == f"table: restored to {to}, 1 commit taken back"
-    assert Commits(spark, place.table).unfinished() == set()
-    assert_refills(spark, spec, place)
+    assert Commits(spark, location.table).unfinished() == set()
+    assert_refills(spark, spec, location)
 
 
 def test_what_cannot_be_returned_to(
-    spark: SparkSession, place: Place, to: str, tmp_path: Path
+    spark: SparkSession, location: TableLocation, to: str, tmp_path: Path
 ) -> None:
-    assert refused(lambda: Rewind(spark, place.table, NONE)) == (
-        f"{place.table} has no commit {NONE!r}, and only a savepoint can be returned to: its "
+    assert refused(lambda: Rewind(spark, location.table, NONE)) == (
+        f"{location.table} has no commit {NONE!r}, and only a savepoint can be returned to: its "
         f"savepoints are {to}; take one of them, or look at the timeline: hudilab inspect "
-        f"{place.table}"
+        f"{location.table}"
     )
-    other = commits(spark, place)[2]
-    said = refused(lambda: Rewind(spark, place.table, other))
+    other = commits(spark, location)[2]
+    said = refused(lambda: Rewind(spark, location.table, other))
     assert said == (
-        f"the commit {other} of {place.table} has no savepoint, so cleaning may have deleted its "
+        f"the commit {other} of {location.table} has no savepoint, so cleaning may have deleted "
+        "its "
         f"files (its savepoints are {to}); make one while they are there: CALL "
-        f"create_savepoint(path => '{place.table}', commit_time => '{other}')"
+        f"create_savepoint(path => '{location.table}', commit_time => '{other}')"
     )
     spark.sql(said.rpartition("; make one while they are there: ")[2]).collect()
-    assert "1 commit after" in Rewind(spark, place.table, other).preview()[0]
+    assert "1 commit after" in Rewind(spark, location.table, other).preview()[0]
     assert refused(lambda: Rewind(spark, f"file://{tmp_path}/none", to)) == (
         f"no Hudi table at file://{tmp_path}/none: .hoodie/hoodie.properties is missing or empty; "
         "give the folder that contains .hoodie: hudilab rewind TABLE"
@@ -205,146 +216,157 @@ def test_what_cannot_be_returned_to(
 
 
 def test_checkpoints_that_are_not_the_tables(
-    spark: SparkSession, spec: TableSpec, place: Place, to: str, tmp_path: Path
+    spark: SparkSession, spec: TableSpec, location: TableLocation, to: str, tmp_path: Path
 ) -> None:
-    give = f"give the one of the table's stream: hudilab rewind {place.table} --to {to}"
+    give = f"give the one of the table's stream: hudilab rewind {location.table} --to {to}"
     elsewhere = f"file://{tmp_path}/elsewhere"
     none = [elsewhere]
-    assert refused(lambda: Rewind(spark, place.table, to, checkpoints=none)) == (
+    assert refused(lambda: Rewind(spark, location.table, to, checkpoints=none)) == (
         f"there is no checkpoint at {elsewhere}; {give} --checkpoint URI"
     )
     stranger = locate("other", "lab", "readings", is_local=True, home=tmp_path)
     write(spark, spec, stranger, 1)
     others = [stranger.checkpoint]
-    said = refused(lambda: Rewind(spark, place.table, to, checkpoints=others))
+    said = refused(lambda: Rewind(spark, location.table, to, checkpoints=others))
     query = CheckpointFiles(spark, stranger.checkpoint).query()
     assert said == (
-        f"the checkpoint {stranger.checkpoint} belongs to another table: {place.table} has no "
+        f"the checkpoint {stranger.checkpoint} belongs to another table: {location.table} has no "
         f"commit of its stream {query}; {give} --checkpoint URI"
     )
     for name in ("metadata", ".metadata.crc"):
-        shutil.copy(folder(stranger.checkpoint) / name, folder(place.checkpoint) / name)
-    assert "belongs to another table" in refused(lambda: Rewind(spark, place.table, to))
+        shutil.copy(folder(stranger.checkpoint) / name, folder(location.checkpoint) / name)
+    assert "belongs to another table" in refused(lambda: Rewind(spark, location.table, to))
 
 
-def test_a_checkpoint_and_its_copy(spark: SparkSession, place: Place, to: str) -> None:
+def test_a_checkpoint_and_its_copy(spark: SparkSession, location: TableLocation, to: str) -> None:
     """Only one of them would be set back."""
-    copy, query = f"{place.checkpoint}_copy", CheckpointFiles(spark, place.checkpoint).query()
-    shutil.copytree(folder(place.checkpoint), folder(copy))
-    both = [place.checkpoint, copy]
-    assert refused(lambda: Rewind(spark, place.table, to, checkpoints=both)) == (
-        f"the checkpoints {place.checkpoint} and {copy} both have the query {query}: one is a copy "
+    copy, query = f"{location.checkpoint}_copy", CheckpointFiles(spark, location.checkpoint).query()
+    shutil.copytree(folder(location.checkpoint), folder(copy))
+    both = [location.checkpoint, copy]
+    assert refused(lambda: Rewind(spark, location.table, to, checkpoints=both)) == (
+        f"the checkpoints {location.checkpoint} and {copy} both have the query {query}: one is a "
+        "copy "
         "of the other, and the stream uses only one; give that one: hudilab rewind "
-        f"{place.table} --to {to} --checkpoint URI"
+        f"{location.table} --to {to} --checkpoint URI"
     )
-    Rewind(spark, place.table, to, checkpoints=[place.checkpoint] * 2)
+    Rewind(spark, location.table, to, checkpoints=[location.checkpoint] * 2)
 
 
 @pytest.mark.deep
 def test_all_streams_of_a_shared_table_go_back(spark: SparkSession, tmp_path: Path) -> None:
-    place = at(tmp_path)
-    second = Place(**{**vars(place), "checkpoint": place.checkpoint_of("second")})
-    write(spark, APPENDS, place, 1, shared=True)
-    to = keep(spark, place, commits(spark, place)[0])
+    location = at(tmp_path)
+    second = TableLocation(**{**vars(location), "checkpoint": location.checkpoint_of("second")})
+    write(spark, APPENDS, location, 1, shared=True)
+    to = keep(spark, location, commits(spark, location)[0])
     write(spark, APPENDS, second, 1, shared=True)
-    write(spark, APPENDS, place, 1, shared=True)
+    write(spark, APPENDS, location, 1, shared=True)
     query = CheckpointFiles(spark, second.checkpoint).query()
-    assert refused(lambda: Rewind(spark, place.table, to)) == (
+    assert refused(lambda: Rewind(spark, location.table, to)) == (
         f"1 commit after {to} is of the stream {query}, whose checkpoint is not "
-        f"{place.checkpoint}; give the checkpoints of all streams: hudilab rewind {place.table} "
+        f"{location.checkpoint}; give the checkpoints of all streams: hudilab rewind "
+        f"{location.table} "
         f"--to {to} --checkpoint URI"
     )
-    both = [place.checkpoint, second.checkpoint]
-    assert Rewind(spark, place.table, to, checkpoints=both).run() == [
+    both = [location.checkpoint, second.checkpoint]
+    assert Rewind(spark, location.table, to, checkpoints=both).run() == [
         f"table: restored to {to}, 2 commits taken back",
-        f"checkpoint {place.checkpoint}: 2 files removed; the next batch is 1",
+        f"checkpoint {location.checkpoint}: 2 files removed; the next batch is 1",
         f"checkpoint {second.checkpoint}: 2 files removed; the next batch is 0",
     ]
     # No commit of the second stream is left; the note of the rewind still knows its checkpoint.
-    assert "0 files removed" in Rewind(spark, place.table, to, checkpoints=both).run()[2]
+    assert "0 files removed" in Rewind(spark, location.table, to, checkpoints=both).run()[2]
     write(spark, APPENDS, second, 2, shared=True)
-    assert spark.read.format("hudi").load(place.table).count() == 3 * PER_BATCH
+    assert spark.read.format("hudi").load(location.table).count() == 3 * PER_BATCH
 
 
-def test_a_batch_that_spark_has_forgotten(spark: SparkSession, place: Place, to: str) -> None:
+def test_a_batch_that_spark_has_forgotten(
+    spark: SparkSession, location: TableLocation, to: str
+) -> None:
     for number in (0, 1):
-        (folder(place.checkpoint) / "offsets" / str(number)).unlink()
-    assert refused(lambda: Rewind(spark, place.table, to)) == (
-        f"the checkpoint {place.checkpoint} does not know batch 1, the newest one at {to}: Spark "
+        (folder(location.checkpoint) / "offsets" / str(number)).unlink()
+    assert refused(lambda: Rewind(spark, location.table, to)) == (
+        f"the checkpoint {location.checkpoint} does not know batch 1, the newest one at {to}: "
+        "Spark "
         "keeps the last 100 (spark.sql.streaming.minBatchesToRetain), and the oldest there is 2; "
-        f"choose a later savepoint: hudilab inspect {place.table}"
+        f"choose a later savepoint: hudilab inspect {location.table}"
     )
 
 
-def test_a_writer_is_alive(spark: SparkSession, spec: TableSpec, place: Place, to: str) -> None:
-    again = f"hudilab rewind {place.table} --to {to}"
-    query = start(spark, spec, place)
+def test_a_writer_is_alive(
+    spark: SparkSession, spec: TableSpec, location: TableLocation, to: str
+) -> None:
+    again = f"hudilab rewind {location.table} --to {to}"
+    query = start(spark, spec, location)
     try:
-        assert refused(Rewind(spark, place.table, to, stopped=True).check_safe) == (
-            f"the stream of {place.checkpoint} is running in this session; stop it, then: {again}"
+        assert refused(Rewind(spark, location.table, to, stopped=True).check_safe) == (
+            f"the stream of {location.checkpoint} is running in this session; stop it, then: "
+            f"{again}"
         )
     finally:
         query.stop()
-    checkpoint = CheckpointFiles(spark, place.checkpoint)
-    rewind = Rewind(spark, place.table, to)
+    checkpoint = CheckpointFiles(spark, location.checkpoint)
+    rewind = Rewind(spark, location.table, to)
     rewind.check_safe()  # this process has written, and its stream has stopped
     alive = os.getppid()
     checkpoint.take(Owner("run", alive, socket.gethostname()))
     assert refused(rewind.check_safe) == (
-        f"process {alive} on this machine, which has written with {place.checkpoint}, is alive; "
+        f"process {alive} on this machine, which has written with {location.checkpoint}, is alive; "
         f"end it, or only its stream and add --stopped: {again} --stopped"
     )
     maybe = f"make sure that it is not, and add --stopped: {again} --stopped"
     checkpoint.take(Owner("run", 1, "elsewhere"))
-    said = f"the stream of {place.checkpoint} may be running on elsewhere; {maybe}"
+    said = f"the stream of {location.checkpoint} may be running on elsewhere; {maybe}"
     assert refused(rewind.check_safe) == said
     folder(checkpoint.owner_file()).unlink()
-    assert refused(rewind.check_safe) == f"the stream of {place.checkpoint} may be running; {maybe}"
-    Rewind(spark, place.table, to, stopped=True).check_safe()
+    assert (
+        refused(rewind.check_safe) == f"the stream of {location.checkpoint} may be running; {maybe}"
+    )
+    Rewind(spark, location.table, to, stopped=True).check_safe()
 
 
-def test_a_writer_with_a_heartbeat(spark: SparkSession, place: Place, to: str) -> None:
-    hoodie = folder(place.table) / ".hoodie"
+def test_a_writer_with_a_heartbeat(spark: SparkSession, location: TableLocation, to: str) -> None:
+    hoodie = folder(location.table) / ".hoodie"
     newest = max(path for path in (hoodie / "timeline").glob("*_*commit"))
     newest.unlink()
     instant = newest.name.partition("_")[0]
     (hoodie / ".heartbeat").mkdir(exist_ok=True)
     (hoodie / ".heartbeat" / instant).touch()
-    rewind = Rewind(spark, place.table, to, stopped=True)
+    rewind = Rewind(spark, location.table, to, stopped=True)
     assert refused(rewind.check_safe) == (
-        f"a writer is alive: its write {instant} to {place.table} had a heartbeat less than 60 s "
-        f"ago; stop it, wait for a minute, then: hudilab rewind {place.table} --to {to}"
+        f"a writer is alive: its write {instant} to {location.table} had a heartbeat less than "
+        "60 s "
+        f"ago; stop it, wait for a minute, then: hudilab rewind {location.table} --to {to}"
     )
     os.utime(hoodie / ".heartbeat" / instant, (time.time() - 61,) * 2)
     rewind.check_safe()
 
 
 def test_a_stream_that_is_still_running_cannot_commit_any_more(
-    spark: SparkSession, spec: TableSpec, place: Place, to: str
+    spark: SparkSession, spec: TableSpec, location: TableLocation, to: str
 ) -> None:
     """As on another machine, where the rewind cannot see it."""
-    rewind = Rewind(spark, place.table, to, stopped=True)
-    query = start(spark, spec, place)
+    rewind = Rewind(spark, location.table, to, stopped=True)
+    query = start(spark, spec, location)
     while not query.recentProgress:
         time.sleep(0.02)
     rewind.restore_table()
     with pytest.raises(StreamError, match="another driver has taken over the checkpoint"):
         drain(query, batches=BATCHES + 9, deadline=60)
-    Rewind(spark, place.table, to, stopped=True).run()
-    assert spark.read.format("hudi").load(place.table).count() == 2 * PER_BATCH
+    Rewind(spark, location.table, to, stopped=True).run()
+    assert spark.read.format("hudi").load(location.table).count() == 2 * PER_BATCH
 
 
 def test_a_rewind_to_another_savepoint_was_cut_off(
-    spark: SparkSession, place: Place, to: str
+    spark: SparkSession, location: TableLocation, to: str
 ) -> None:
-    later = keep(spark, place, commits(spark, place)[2])
-    Rewind(spark, place.table, later).restore_table()
-    timeline = folder(place.table) / ".hoodie" / "timeline"
+    later = keep(spark, location, commits(spark, location)[2])
+    Rewind(spark, location.table, later).restore_table()
+    timeline = folder(location.table) / ".hoodie" / "timeline"
     (done,) = timeline.glob("*_*.restore")
     done.unlink()
-    assert refused(lambda: Rewind(spark, place.table, to)) == (
-        f"a rewind of {place.table} to {later} was cut off; complete that one first: hudilab "
-        f"rewind {place.table} --to {later} --stopped"
+    assert refused(lambda: Rewind(spark, location.table, to)) == (
+        f"a rewind of {location.table} to {later} was cut off; complete that one first: hudilab "
+        f"rewind {location.table} --to {later} --stopped"
     )
 
 
@@ -357,35 +379,36 @@ def hudilab(*arguments: str, home: Path) -> tuple[int, str]:
 
 
 @pytest.mark.deep
-def test_the_command(spark: SparkSession, place: Place, to: str, tmp_path: Path) -> None:
-    shown = hudilab(str(folder(place.table)), "--to", to, "--dry-run", home=tmp_path)
+def test_the_command(spark: SparkSession, location: TableLocation, to: str, tmp_path: Path) -> None:
+    shown = hudilab(str(folder(location.table)), "--to", to, "--dry-run", home=tmp_path)
     assert shown[0] == 0
     assert re.sub(r"process \d+", "process N", shown[1]) == (
         f"table: 2 commits after {to}, with batches 2 to 3\n"
-        f"checkpoint {place.checkpoint}: 4 files of later batches; the next batch is 2\n"
-        f"refused now: process N on this machine, which has written with {place.checkpoint}, is "
-        f"alive; end it, or only its stream and add --stopped: hudilab rewind {place.table} --to "
+        f"checkpoint {location.checkpoint}: 4 files of later batches; the next batch is 2\n"
+        f"refused now: process N on this machine, which has written with {location.checkpoint}, is "
+        f"alive; end it, or only its stream and add --stopped: hudilab rewind {location.table} "
+        "--to "
         f"{to} --stopped\n"
     )
-    where = (place.table, "--to", to, "--checkpoint", place.checkpoint, "--stopped")
+    where = (location.table, "--to", to, "--checkpoint", location.checkpoint, "--stopped")
     assert hudilab(*where, home=tmp_path) == (
         0,
         f"table: restored to {to}, 2 commits taken back\n"
-        f"checkpoint {place.checkpoint}: 4 files removed; the next batch is 2\n",
+        f"checkpoint {location.checkpoint}: 4 files removed; the next batch is 2\n",
     )
 
 
 @pytest.mark.deep
 @pytest.mark.kills
 def test_ten_rewinds_that_are_killed_leave_nothing_that_the_next_does_not_complete(
-    spark: SparkSession, spec: TableSpec, place: Place, to: str, tmp_path: Path
+    spark: SparkSession, spec: TableSpec, location: TableLocation, to: str, tmp_path: Path
 ) -> None:
     chance, met = random.Random(7), 0
     program = "from hudilab_cli.cli import main; main()"
-    timeline, note = folder(place.table) / ".hoodie" / "timeline", ".restore.requested"
+    timeline, note = folder(location.table) / ".hoodie" / "timeline", ".restore.requested"
     for _ in range(10):
         known = {path.name for path in timeline.glob(f"*{note}")}
-        command = ("-c", program, "rewind", place.table, "--to", to, "--stopped")
+        command = ("-c", program, "rewind", location.table, "--to", to, "--stopped")
         killed = start_program(*command, env={"HUDILAB_HOME": str(tmp_path)})
         while killed.poll() is None:
             if {path.name for path in timeline.glob(f"*{note}")} - known:
@@ -395,12 +418,12 @@ def test_ten_rewinds_that_are_killed_leave_nothing_that_the_next_does_not_comple
                 killed.wait()
             time.sleep(0.002)
         killed.communicate()
-        rows_once(folder(place.table))
-        Rewind(spark, place.table, to, stopped=True).run()
-        write(spark, spec, place, 2)
+        rows_once(folder(location.table))
+        Rewind(spark, location.table, to, stopped=True).run()
+        write(spark, spec, location, 2)
     print(f"{met} of 10 were killed after their restore had begun")
     assert met >= 5
-    Rewind(spark, place.table, to, stopped=True).run()
-    assert_refills(spark, spec, place)
+    Rewind(spark, location.table, to, stopped=True).run()
+    assert_refills(spark, spec, location)
     writing = f"rewind, {spec.operation}, {spec.table_type}"
     record(Killed("rewind in a second process", writing, "disk", met, 10, 0, 0))

@@ -24,11 +24,11 @@ from hudi_sink.commits import SERVICES, Commits
 from hudi_sink.locks import lock_name
 from hudi_sink.repairs import rewrite_buckets
 from hudi_sink.services import TableServices
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError, TableError
 from hudilab.formats import read_properties
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
-from hudilab.paths import Place, local_path, locate
+from hudilab.paths import TableLocation, local_path, locate
 from hudilab.table import TableSpec
 from hudilab.waiting import wait_for
 from hudilab_spark.streams import drain
@@ -42,14 +42,14 @@ PER_BATCH = 20
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def location(tmp_path: Path) -> TableLocation:
     return locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
 
 
 def start(
     spark: SparkSession,
     spec: TableSpec,
-    place: Place,
+    location: TableLocation,
     count: int,
     first: int = 0,
     turn: threading.Event | None = None,
@@ -63,15 +63,15 @@ def start(
     rows = sensor_stream(spark, rows_per_batch=PER_BATCH, **sizes)
     moved = rows.withColumn("reading_id", F.col("reading_id") + first)
     source = sizes | {"first": first}
-    ledger = BatchLedger(spark, spec, place, source, **more)
+    sink = ExactlyOnceSink(spark, spec, location, source, **more)
 
     def write(batch: DataFrame, number: int) -> None:
         if turn is not None and number > 0:
             turn.wait(300)
-        ledger.write_batch(batch, number)
+        sink.write_batch(batch, number)
 
     stream = moved.writeStream.foreachBatch(write)
-    return stream.option("checkpointLocation", place.checkpoint).start()
+    return stream.option("checkpointLocation", location.checkpoint).start()
 
 
 def expected(spark: SparkSession, batches: int, first: int = 0) -> DataFrame:
@@ -79,13 +79,13 @@ def expected(spark: SparkSession, batches: int, first: int = 0) -> DataFrame:
     return rows.withColumn("reading_id", F.col("reading_id") + first)
 
 
-def assert_holds(spark: SparkSession, place: Place, rows: DataFrame) -> None:
-    table = spark.read.format("hudi").load(place.table).select(rows.columns)
+def assert_holds(spark: SparkSession, location: TableLocation, rows: DataFrame) -> None:
+    table = spark.read.format("hudi").load(location.table).select(rows.columns)
     assert (rows.exceptAll(table).count(), table.exceptAll(rows).count()) == (0, 0)
 
 
-def second(place: Place) -> Place:
-    return replace(place, checkpoint=place.checkpoint + "_second")
+def second(location: TableLocation) -> TableLocation:
+    return replace(location, checkpoint=location.checkpoint + "_second")
 
 
 @pytest.mark.parametrize(
@@ -97,19 +97,19 @@ def second(place: Place) -> Place:
     ],
 )
 def test_two_streams_share_a_table_when_both_say_so(
-    spark: SparkSession, place: Place, spec: TableSpec, batches: int
+    spark: SparkSession, location: TableLocation, spec: TableSpec, batches: int
 ) -> None:
     # Both upsert into the same file groups: one of two overlapping commits loses. With six batches
     # each, both compact and clean, and roll back what has lost.
-    one = start(spark, spec, place, batches, shared=True, batches=batches)
-    two = start(spark, spec, second(place), batches, first=1000, shared=True, batches=batches)
+    one = start(spark, spec, location, batches, shared=True, batches=batches)
+    two = start(spark, spec, second(location), batches, first=1000, shared=True, batches=batches)
     drain(one, batches=batches, deadline=300)
     drain(two, batches=batches, deadline=300)
     both = expected(spark, batches).union(expected(spark, batches, first=1000))
-    assert_holds(spark, place, both)
+    assert_holds(spark, location, both)
     stamps = [
         commit.stamp
-        for commit in Commits(spark, place.table).newest_first()
+        for commit in Commits(spark, location.table).newest_first()
         if commit.stamp and commit.operation not in SERVICES
     ]
     assert len(stamps) == len({(stamp.query, stamp.batch) for stamp in stamps}) == 2 * batches
@@ -118,24 +118,24 @@ def test_two_streams_share_a_table_when_both_say_so(
 @pytest.mark.deep
 @pytest.mark.parametrize("where", ["session", "process"])
 def test_a_stream_shares_a_table_with_a_job_that_merges_its_files(
-    spark: SparkSession, place: Place, where: str
+    spark: SparkSession, location: TableLocation, where: str
 ) -> None:
     """The job of the session runs in a thread; that of a process has a JVM of its own."""
     batches = 12 if where == "session" else 40
     ends: dict[str, Any] = {"shared": True, "batches": batches}
-    drain(start(spark, APPENDS, place, batches, **ends), batches=2, deadline=300)
-    stream = start(spark, APPENDS, place, batches, **ends)
+    drain(start(spark, APPENDS, location, batches, **ends), batches=2, deadline=300)
+    stream = start(spark, APPENDS, location, batches, **ends)
     if where == "session":
-        merged = merge(spark, place.table, times=3)
+        merged = merge(spark, location.table, times=3)
     else:
         done = subprocess.run(
             [
                 sys.executable,
                 str(MERGE),
-                place.table,
+                location.table,
                 "3",
             ],
-            env=os.environ | {"HUDILAB_HOME": str(folder(place.warehouse).parent)},
+            env=os.environ | {"HUDILAB_HOME": str(folder(location.warehouse).parent)},
             capture_output=True,
             text=True,
             timeout=300,
@@ -144,15 +144,15 @@ def test_a_stream_shares_a_table_with_a_job_that_merges_its_files(
         assert done.returncode == 0, done.stderr[-3000:]
         merged = int(done.stdout.split()[-1])
     drain(stream, batches=batches, deadline=300)
-    assert_holds(spark, place, expected(spark, batches))
-    commits = list(Commits(spark, place.table).newest_first())
+    assert_holds(spark, location, expected(spark, batches))
+    commits = list(Commits(spark, location.table).newest_first())
     assert sum(commit.operation == "CLUSTER" for commit in commits) == merged > 0
     assert sum(commit.stamp is not None for commit in commits) == batches
 
 
 def test_a_service_that_loses_to_another_writers_ends_no_stream(
     spark: SparkSession,
-    place: Place,
+    location: TableLocation,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -166,7 +166,7 @@ def test_a_service_that_loses_to_another_writers_ends_no_stream(
         raise RuntimeError("java.io.IOException: Could not delete instant")
 
     monkeypatch.setattr(DataFrameWriter, "save", fails_afterwards)
-    drain(start(spark, APPENDS, place, 2, shared=True, batches=2), batches=2, deadline=300)
+    drain(start(spark, APPENDS, location, 2, shared=True, batches=2), batches=2, deadline=300)
     said = [line for line in capsys.readouterr().err.splitlines() if "is committed" in line]
     assert [line.partition("hudilab: ")[2] for line in said] == [
         f"batch {number} is committed, but the table services after it failed, as they do when "
@@ -174,14 +174,14 @@ def test_a_service_that_loses_to_another_writers_ends_no_stream(
         "java.io.IOException: Could not delete instant"
         for number in (0, 1)
     ]
-    assert_holds(spark, place, expected(spark, 2))
+    assert_holds(spark, location, expected(spark, 2))
     # Where there is one writer it is an error.
     with pytest.raises(StreamError, match="Could not delete instant"):
         drain(start(spark, APPENDS, alone, 2, batches=2), batches=2, deadline=300)
 
 
 def test_a_heartbeat_that_ends_while_hudi_looks_at_it_ends_no_stream(
-    spark: SparkSession, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, location: TableLocation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The text is Hudi's: it fails one write in twenty if a loop makes and removes a heartbeat."""
     alone = locate("alone", "lab", "readings", is_local=True, home=tmp_path)
@@ -197,18 +197,20 @@ def test_a_heartbeat_that_ends_while_hudi_looks_at_it_ends_no_stream(
         save(self, *args, **options)
 
     monkeypatch.setattr(DataFrameWriter, "save", fails_once)
-    drain(start(spark, APPENDS, place, 2, shared=True, batches=2), batches=2, deadline=300)
+    drain(start(spark, APPENDS, location, 2, shared=True, batches=2), batches=2, deadline=300)
     assert met
-    assert_holds(spark, place, expected(spark, 2))
+    assert_holds(spark, location, expected(spark, 2))
     met.clear()
     with pytest.raises(StreamError, match="Failed to check heartbeat"):
         drain(start(spark, APPENDS, alone, 2, batches=2), batches=2, deadline=300)
 
 
-def test_a_shared_table_is_not_tidied_by_its_streams(spark: SparkSession, place: Place) -> None:
+def test_a_shared_table_is_not_tidied_by_its_streams(
+    spark: SparkSession, location: TableLocation
+) -> None:
     """Two writers that merged at the same time have lost 280 of 480 rows."""
     with pytest.raises(TableError) as caught:
-        BatchLedger(spark, APPENDS, place, {}, shared=True, tidy_every=5)
+        ExactlyOnceSink(spark, APPENDS, location, {}, shared=True, tidy_every=5)
     assert str(caught.value) == (
         "tidy_every=5 is not allowed for a shared table: Hudi loses rows when two writers merge "
         "files at the same time; leave out tidy_every, and merge files in one separate job, with "
@@ -216,24 +218,28 @@ def test_a_shared_table_is_not_tidied_by_its_streams(spark: SparkSession, place:
     )
 
 
-def test_a_second_stream_is_refused_unless_it_says_so(spark: SparkSession, place: Place) -> None:
-    drain(start(spark, APPENDS, place, 1), batches=1, deadline=300)
+def test_a_second_stream_is_refused_unless_it_says_so(
+    spark: SparkSession, location: TableLocation
+) -> None:
+    drain(start(spark, APPENDS, location, 1), batches=1, deadline=300)
     with pytest.raises(StreamError, match="if both streams write to the table, pass shared=True"):
-        start(spark, APPENDS, second(place), 1, first=1000)
-    drain(start(spark, APPENDS, second(place), 1, first=1000, shared=True), batches=1, deadline=300)
+        start(spark, APPENDS, second(location), 1, first=1000)
+    drain(
+        start(spark, APPENDS, second(location), 1, first=1000, shared=True), batches=1, deadline=300
+    )
     with pytest.raises(StreamError) as caught:
-        start(spark, APPENDS, place, 1)
+        start(spark, APPENDS, location, 1)
     assert "another stream (" in str(caught.value)
     assert str(caught.value).endswith(
-        "since this one did; stop one of them, or pass shared=True to the BatchLedger of both"
+        "since this one did; stop one of them, or pass shared=True to the ExactlyOnceSink of both"
     )
 
 
 def test_a_writer_that_does_not_end_keeps_a_stream_from_starting(
-    spark: SparkSession, place: Place, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, location: TableLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drain(start(spark, APPENDS, place, 1, shared=True), batches=1, deadline=300)
-    timeline = Path(str(local_path(place.table)), ".hoodie", "timeline")
+    drain(start(spark, APPENDS, location, 1, shared=True), batches=1, deadline=300)
+    timeline = Path(str(local_path(location.table)), ".hoodie", "timeline")
     begun = max(timeline.glob("*.commit.requested"))
     instant = str(int(begun.name.partition(".")[0]) + 1)
     (timeline / f"{instant}.commit.requested").touch()
@@ -241,11 +247,12 @@ def test_a_writer_that_does_not_end_keeps_a_stream_from_starting(
     beats.mkdir(exist_ok=True)
     (beats / instant).touch()
     monkeypatch.setattr(commits, "PATIENCE", 0.0)
-    more = start(spark, APPENDS, second(place), 1, first=1000, shared=True)
+    more = start(spark, APPENDS, second(location), 1, first=1000, shared=True)
     with pytest.raises(StreamError) as caught:
         drain(more, batches=1, deadline=300)
     assert (
-        f"another writer has been writing to {place.table} for 0 s (instant {instant}); stop it, "
+        f"another writer has been writing to {location.table} for 0 s (instant {instant}); stop "
+        "it, "
         "then restart this stream"
     ) in str(caught.value)
 
@@ -253,9 +260,11 @@ def test_a_writer_that_does_not_end_keeps_a_stream_from_starting(
 def test_a_table_on_an_object_store_is_shared_with_a_lock_of_the_callers_only(
     spark: SparkSession,
 ) -> None:
-    place = Place("s3a://bucket/w", "s3a://bucket/w/lab/t", "s3a://bucket/w/c", "lab", "t")
+    location = TableLocation(
+        "s3a://bucket/w", "s3a://bucket/w/lab/t", "s3a://bucket/w/c", "lab", "t"
+    )
     with pytest.raises(TableError) as caught:
-        BatchLedger(spark, APPENDS, place, {}, shared=True)
+        ExactlyOnceSink(spark, APPENDS, location, {}, shared=True)
     assert str(caught.value).startswith(
         "s3a://bucket/w/lab/t is on an object store, where Hudi's lock file is not safe; "
         "pass lock= with the options of a lock provider"
@@ -275,51 +284,52 @@ IMPATIENT = {
 }
 
 
-def different_locks(place: Place, instant: str, theirs: str, mine: str) -> str:
+def different_locks(location: TableLocation, instant: str, theirs: str, mine: str) -> str:
     return (
-        f"StreamError: two writers of {place.table} take different locks, so neither waits for the "
+        f"StreamError: two writers of {location.table} take different locks, so neither waits "
+        "for the "
         f"other: commit {instant} took {theirs}, this stream takes {mine}; give both the same "
         "lock: leave out lock= on a disk, and elsewhere name a provider that both processes reach; "
     )
 
 
 def test_a_running_stream_refuses_a_new_one_with_another_lock(
-    spark: SparkSession, place: Place
+    spark: SparkSession, location: TableLocation
 ) -> None:
     """As two processes have them whose locks are in their own memory."""
     turn = threading.Event()
-    one = start(spark, APPENDS, place, 1000, turn=turn, shared=True, lock=IN_JVM)
+    one = start(spark, APPENDS, location, 1000, turn=turn, shared=True, lock=IN_JVM)
     while not one.recentProgress:
         time.sleep(0.02)
-    other = start(spark, APPENDS, second(place), 1, first=10**6, shared=True, batches=1)
+    other = start(spark, APPENDS, second(location), 1, first=10**6, shared=True, batches=1)
     drain(other, batches=1, deadline=300)
     turn.set()
     with pytest.raises(StreamError) as caught:
         drain(one, batches=1000, deadline=300)
-    newest = next(Commits(spark, place.table).newest_first())
+    newest = next(Commits(spark, location.table).newest_first())
     mine = lock_name(IN_JVM["hoodie.write.lock.provider"])
     assert newest.lock == "FileSystemBasedLockProvider"
-    assert different_locks(place, newest.instant, newest.lock, mine) in str(caught.value)
+    assert different_locks(location, newest.instant, newest.lock, mine) in str(caught.value)
     # What another process wrote before is no sign that it is running.
-    start(spark, APPENDS, place, 1000, shared=True, lock=IN_JVM).stop()
-    newest = next(Commits(spark, place.table).newest_first())
-    tidy = TableServices(spark, place.table, lock=IN_JVM)
+    start(spark, APPENDS, location, 1000, shared=True, lock=IN_JVM).stop()
+    newest = next(Commits(spark, location.table).newest_first())
+    tidy = TableServices(spark, location.table, lock=IN_JVM)
     with pytest.raises(TableError) as refused:
-        (TableServices(spark, place.table) if newest.lock == mine else tidy).clean(1)
+        (TableServices(spark, location.table) if newest.lock == mine else tidy).clean(1)
     theirs = {"FileSystemBasedLockProvider", mine} - {newest.lock}
     assert str(refused.value) == (
-        f"the writer of {place.table} takes another lock than services would: its newest write "
+        f"the writer of {location.table} takes another lock than services would: its newest write "
         f"took {newest.lock}, services take {theirs.pop()}; stop it, then: hudilab tidy "
-        f"{place.table} --clean --stopped"
+        f"{location.table} --clean --stopped"
     )
 
 
 def test_a_new_stream_refuses_a_running_one_with_another_lock(
-    spark: SparkSession, place: Place, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, location: TableLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The running one commits between the new one's first look and its first write."""
     turn = threading.Event()
-    one = start(spark, APPENDS, place, 1000, turn=turn, shared=True, lock=IN_JVM)
+    one = start(spark, APPENDS, location, 1000, turn=turn, shared=True, lock=IN_JVM)
     while not one.recentProgress:
         time.sleep(0.02)
     instants = Commits.instants
@@ -331,29 +341,29 @@ def test_a_new_stream_refuses_a_running_one_with_another_lock(
         return found
 
     monkeypatch.setattr(Commits, "instants", then_one_commits)
-    other = start(spark, APPENDS, second(place), 1, first=10**6, shared=True, batches=1)
+    other = start(spark, APPENDS, second(location), 1, first=10**6, shared=True, batches=1)
     with pytest.raises(StreamError) as caught:
         drain(other, batches=1, deadline=300)
     one.stop()
     named = re.search(r"commit (\d+) took", str(caught.value))
     assert named is not None
     theirs = lock_name(IN_JVM["hoodie.write.lock.provider"])
-    told = different_locks(place, named[1], theirs, "FileSystemBasedLockProvider")
+    told = different_locks(location, named[1], theirs, "FileSystemBasedLockProvider")
     assert told in str(caught.value)
-    locks = {commit.lock for commit in Commits(spark, place.table).newest_first()}
+    locks = {commit.lock for commit in Commits(spark, location.table).newest_first()}
     assert locks == {theirs}
 
 
 @pytest.mark.deep
-def test_a_lock_file_that_nobody_releases(spark: SparkSession, place: Place) -> None:
+def test_a_lock_file_that_nobody_releases(spark: SparkSession, location: TableLocation) -> None:
     ends: dict[str, Any] = {"shared": True, "batches": 6}
-    drain(start(spark, APPENDS, place, 6, **ends), batches=1, deadline=300)
-    lock = Path(str(local_path(place.table)), ".hoodie", "lock")
+    drain(start(spark, APPENDS, location, 6, **ends), batches=1, deadline=300)
+    lock = Path(str(local_path(location.table)), ".hoodie", "lock")
     lock.touch()
     os.utime(lock, (time.time() - 600,) * 2)
     expire = {"hoodie.write.lock.filesystem.expire": "1000"}
     for more, until in (({}, "never expires"), (expire, "expires 1000 min after it was made")):
-        query = start(spark, APPENDS, place, 6, lock=IMPATIENT | more, **ends)
+        query = start(spark, APPENDS, location, 6, lock=IMPATIENT | more, **ends)
         with pytest.raises(StreamError) as caught:
             drain(query, batches=6, deadline=300)
         assert (
@@ -362,15 +372,15 @@ def test_a_lock_file_that_nobody_releases(spark: SparkSession, place: Place) -> 
             f"{lock}; "
         ) in str(caught.value)
     after_a_minute = IMPATIENT | {"hoodie.write.lock.filesystem.expire": "1"}
-    drain(start(spark, APPENDS, place, 6, lock=after_a_minute, **ends), batches=6, deadline=300)
-    assert_holds(spark, place, expected(spark, 6))
+    drain(start(spark, APPENDS, location, 6, lock=after_a_minute, **ends), batches=6, deadline=300)
+    assert_holds(spark, location, expected(spark, 6))
 
 
 @pytest.mark.deep
 def test_stamps_outlive_the_commits_of_others_and_archiving(
-    spark: SparkSession, place: Place
+    spark: SparkSession, location: TableLocation
 ) -> None:
-    drain(start(spark, APPENDS, place, 2), batches=2, deadline=300)
+    drain(start(spark, APPENDS, location, 2), batches=2, deadline=300)
     few = {
         "hoodie.keep.min.commits": "3",
         "hoodie.keep.max.commits": "4",
@@ -379,20 +389,20 @@ def test_stamps_outlive_the_commits_of_others_and_archiving(
     for number in range(8):
         other = expected(spark, 1, first=1000 + number * PER_BATCH)
         options = APPENDS.write_options(few)
-        other.write.format("hudi").options(**options).mode("append").save(place.table)
-    active = Path(str(local_path(place.table)), ".hoodie", "timeline")
+        other.write.format("hudi").options(**options).mode("append").save(location.table)
+    active = Path(str(local_path(location.table)), ".hoodie", "timeline")
     assert len(list(active.glob("*_*.commit"))) < 8, "nothing was archived"
-    drain(start(spark, APPENDS, place, 2), batches=2, deadline=300)
-    table = spark.read.format("hudi").load(place.table)
+    drain(start(spark, APPENDS, location, 2), batches=2, deadline=300)
+    table = spark.read.format("hudi").load(location.table)
     assert table.where("reading_id < 1000").count() == 2 * PER_BATCH
     with pytest.raises(StreamError, match="was written by a stream whose checkpoint is not at"):
-        start(spark, APPENDS, second(place), 2)
+        start(spark, APPENDS, second(location), 2)
 
 
-def test_every_kind_of_commit_is_read(spark: SparkSession, place: Place) -> None:
+def test_every_kind_of_commit_is_read(spark: SparkSession, location: TableLocation) -> None:
     """None of Hudi's own is taken for a damaged one, and the stream goes on behind them."""
-    drain(start(spark, APPENDS, place, 1), batches=1, deadline=300)
-    spark.sql(f"CREATE TABLE kinds USING hudi LOCATION '{place.table}'")
+    drain(start(spark, APPENDS, location, 1), batches=1, deadline=300)
+    spark.sql(f"CREATE TABLE kinds USING hudi LOCATION '{location.table}'")
     try:
         for statement in (
             "DELETE FROM kinds WHERE reading_id = 3",
@@ -405,16 +415,16 @@ def test_every_kind_of_commit_is_read(spark: SparkSession, place: Place) -> None
                 spark.sql(statement)
             except Exception as error:
                 raise AssertionError(statement) from error
-        operations = {c.operation for c in Commits(spark, place.table).newest_first()}
+        operations = {c.operation for c in Commits(spark, location.table).newest_first()}
         assert {"BULK_INSERT", "CLUSTER", "DELETE_PARTITION"} <= operations
     finally:
         spark.sql("DROP TABLE kinds")
-    start(spark, APPENDS, place, 1).stop()
+    start(spark, APPENDS, location, 1).stop()
 
 
 @pytest.mark.deep
 def test_a_write_keeps_the_metadata_table_and_its_indexes(
-    spark: SparkSession, place: Place
+    spark: SparkSession, location: TableLocation
 ) -> None:
     metadata = "hoodie.metadata."
     first = {
@@ -423,32 +433,32 @@ def test_a_write_keeps_the_metadata_table_and_its_indexes(
         f"{metadata}global.record.level.index.enable": "true",
         f"{metadata}index.bloom.filter.enable": "true",
     }
-    drain(start(spark, APPENDS, place, 1, extra=first), batches=1, deadline=300)
-    kept = has(place)
+    drain(start(spark, APPENDS, location, 1, extra=first), batches=1, deadline=300)
+    kept = has(location)
     assert {"files", "column_stats", "record_index", "bloom_filters"} <= set(kept)
-    drain(start(spark, APPENDS, place, 1, extra=first), batches=1, deadline=300)
-    ledger = BatchLedger(spark, APPENDS, place, {"rows": 20, **SIZES, "first": 0})
+    drain(start(spark, APPENDS, location, 1, extra=first), batches=1, deadline=300)
+    sink = ExactlyOnceSink(spark, APPENDS, location, {"rows": 20, **SIZES, "first": 0})
     more = sensor_stream(spark, rows_per_batch=PER_BATCH, rows=40, **SIZES)
-    stream = more.writeStream.foreachBatch(ledger.write_batch)
-    query = stream.option("checkpointLocation", place.checkpoint).start()
+    stream = more.writeStream.foreachBatch(sink.write_batch)
+    query = stream.option("checkpointLocation", location.checkpoint).start()
     drain(query, batches=3, deadline=300)
-    assert has(place) == kept
+    assert has(location) == kept
 
 
-def has(place: Place) -> list[str]:
-    file = Path(str(local_path(place.table)), ".hoodie", "hoodie.properties")
+def has(location: TableLocation) -> list[str]:
+    file = Path(str(local_path(location.table)), ".hoodie", "hoodie.properties")
     properties = read_properties(file.read_text())
     return properties["hoodie.table.metadata.partitions"].split(",")
 
 
 @pytest.mark.deep
 def test_file_groups_that_are_not_the_tables_own_are_refused_and_rewritten(
-    spark: SparkSession, place: Place
+    spark: SparkSession, location: TableLocation
 ) -> None:
-    drain(start(spark, UPSERTS, place, 1), batches=1, deadline=300)
+    drain(start(spark, UPSERTS, location, 1), batches=1, deadline=300)
     sizes = {"rows": PER_BATCH, **SIZES}
-    before = BatchLedger(spark, UPSERTS, place, sizes | {"first": 0})
-    spark.sql(f"CREATE TABLE foreign_groups USING hudi LOCATION '{place.table}'")
+    before = ExactlyOnceSink(spark, UPSERTS, location, sizes | {"first": 0})
+    spark.sql(f"CREATE TABLE foreign_groups USING hudi LOCATION '{location.table}'")
     try:
         spark.sql(
             "MERGE INTO foreign_groups t USING (SELECT CAST(900 AS BIGINT) AS reading_id, 12 AS "
@@ -460,26 +470,27 @@ def test_file_groups_that_are_not_the_tables_own_are_refused_and_rewritten(
         spark.sql("DROP TABLE foreign_groups")
     rows = sensor_stream(spark, rows_per_batch=PER_BATCH, **sizes)
     stream = rows.writeStream.foreachBatch(before.write_batch)
-    query = stream.option("checkpointLocation", place.checkpoint).start()
+    query = stream.option("checkpointLocation", location.checkpoint).start()
     with pytest.raises(StreamError, match="belong to no bucket"):
         drain(query, batches=2, deadline=300)
     with pytest.raises(TableError) as caught:
-        start(spark, UPSERTS, place, 1)
+        start(spark, UPSERTS, location, 1)
     said = str(caught.value)
     assert re.fullmatch(
-        rf"1 file groups of {re.escape(place.table)} \(\S+, \.\.\.\) belong to no bucket: SQL or "
+        rf"1 file groups of {re.escape(location.table)} \(\S+, \.\.\.\) belong to no bucket: SQL "
+        r"or "
         r"clustering wrote them without the table's bucket index, and every later upsert would "
         r"fail; rewrite the table's files, then start again: from "
-        r"hudilab\.writer\.upkeep\.guards import .*",
+        r"hudi_sink\.repairs import .*",
         said,
     )
     remedy = said.rpartition("start again: ")[2]
     assert remedy == (
-        "from hudi_sink.repairs import rewrite_buckets; rewrite_buckets(spark, spec, place)"
+        "from hudi_sink.repairs import rewrite_buckets; rewrite_buckets(spark, spec, location)"
     )
     spec = UPSERTS
-    exec(remedy, {"spark": spark, "spec": spec, "place": place})
-    assert rewrite_buckets(spark, spec, place) == PER_BATCH + 1
-    drain(start(spark, UPSERTS, place, 1), batches=1, deadline=300)
-    table = spark.read.format("hudi").load(place.table)
+    exec(remedy, {"spark": spark, "spec": spec, "location": location})
+    assert rewrite_buckets(spark, spec, location) == PER_BATCH + 1
+    drain(start(spark, UPSERTS, location, 1), batches=1, deadline=300)
+    table = spark.read.format("hudi").load(location.table)
     assert table.count() == PER_BATCH + 1

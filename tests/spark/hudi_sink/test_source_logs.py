@@ -15,9 +15,9 @@ from spark.programs.feeds import keep
 
 from hudi_sink.commits import Commits
 from hudi_sink.rewind import Rewind
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError
-from hudilab.paths import Place, local_path, locate
+from hudilab.paths import TableLocation, local_path, locate
 from hudilab.table import TableSpec
 from hudilab_spark.streams import drain
 
@@ -36,8 +36,10 @@ class Inbox:
         self.spark, self.kind, self.options = spark, kind, {"maxFilesPerTrigger": "1"} | options
         self.folder = home / "inbox"
         self.folder.mkdir()
-        self.place: Place = locate("warehouse", "lab", "visits", is_local=True, home=home)
-        path = local_path(self.place.checkpoint)
+        self.location: TableLocation = locate(
+            "warehouse", "lab", "visits", is_local=True, home=home
+        )
+        path = local_path(self.location.checkpoint)
         assert path is not None
         self.checkpoint, self.arrived, self.twice = path, 0, False
 
@@ -60,22 +62,22 @@ class Inbox:
 
     def run(self, *, fails: bool = False) -> None:
         """Write all that has arrived, and stop; or fail while the rows are read."""
-        ledger = BatchLedger(self.spark, SPEC, self.place, {"inbox": "visits"})
+        sink = ExactlyOnceSink(self.spark, SPEC, self.location, {"inbox": "visits"})
         reader = self.spark.readStream.format(self.kind).schema(SCHEMA).options(**self.options)
         rows = reader.load(str(self.folder))
         if self.twice:
             rows = rows.where("city = 'Oslo'").union(rows.where("city <> 'Oslo'"))
         if fails:
             rows = rows.where(F.raise_error(F.lit("no power")).isNull())
-        stream = rows.writeStream.foreachBatch(ledger.write_batch)
-        stream = stream.option("checkpointLocation", self.place.checkpoint)
+        stream = rows.writeStream.foreachBatch(sink.write_batch)
+        stream = stream.option("checkpointLocation", self.location.checkpoint)
         drain(stream.trigger(availableNow=True).start(), deadline=120)
 
     def keep(self) -> Callable[[], None]:
         return keep(self.checkpoint)
 
     def ids(self) -> list[int]:
-        table = self.spark.read.format("hudi").load(self.place.table)
+        table = self.spark.read.format("hudi").load(self.location.table)
         return sorted(row.id for row in table.select("id").collect())
 
     def assert_exact(self) -> None:
@@ -239,7 +241,7 @@ def test_a_rewind_names_the_files_that_the_source_has_deleted(
     for _ in range(2):
         inbox.arrive()
         inbox.run()
-    table = inbox.place.table
+    table = inbox.location.table
     second = next(iter(Commits(spark, table).newest_first())).instant
     spark.sql(f"CALL create_savepoint(path => '{table}', commit_time => '{second}')").collect()
     for _ in range(3):
@@ -334,14 +336,14 @@ def test_the_sources_log_is_lost(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_socket_cannot_be_read_again(spark: SparkSession, tmp_path: Path) -> None:
-    place = locate("warehouse", "lab", "lines", is_local=True, home=tmp_path)
+    location = locate("warehouse", "lab", "lines", is_local=True, home=tmp_path)
     spec = TableSpec("lines", ("value",), (), "value", operation="bulk_insert")
-    ledger = BatchLedger(spark, spec, place, {"socket": "lines"})
+    sink = ExactlyOnceSink(spark, spec, location, {"socket": "lines"})
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         lines = spark.readStream.format("socket").options(host="127.0.0.1", port=port).load()
-        stream = lines.writeStream.foreachBatch(ledger.write_batch)
-        query = stream.option("checkpointLocation", place.checkpoint).start()
+        stream = lines.writeStream.foreachBatch(sink.write_batch)
+        query = stream.option("checkpointLocation", location.checkpoint).start()
         connection, _ = server.accept()
         with connection:
             connection.sendall(b"a\nb\n")

@@ -15,11 +15,11 @@ from spark.hudi_sink.test_kill import ROWS_PER_BATCH, Run
 from hudi_sink.commits import Commits
 from hudi_sink.files import exists
 from hudi_sink.repairs import foreign_groups
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError, TableError
 from hudilab.formats import read_properties
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
-from hudilab.paths import Place, local_path, locate
+from hudilab.paths import TableLocation, local_path, locate
 from hudilab.table import TableSpec
 from hudilab_spark.streams import drain
 from hudilab_spark.warehouse import register, sql_path
@@ -29,7 +29,7 @@ SIZES = {"sensors": 2, "seed": 5}
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def location(tmp_path: Path) -> TableLocation:
     return locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
 
 
@@ -37,12 +37,12 @@ def upserts(table_type: str, **fields: Any) -> TableSpec:
     return readings_table(operation="upsert", table_type=table_type, **{"buckets": 1} | fields)
 
 
-def write(rows: DataFrame, spec: TableSpec, place: Place) -> None:
-    rows.write.format("hudi").options(**spec.write_options()).mode("append").save(place.table)
+def write(rows: DataFrame, spec: TableSpec, location: TableLocation) -> None:
+    rows.write.format("hudi").options(**spec.write_options()).mode("append").save(location.table)
 
 
-def read(spark: SparkSession, place: Place) -> DataFrame:
-    return spark.read.format("hudi").load(place.table)
+def read(spark: SparkSession, location: TableLocation) -> DataFrame:
+    return spark.read.format("hudi").load(location.table)
 
 
 def later(rows: DataFrame, seconds: str) -> DataFrame:
@@ -62,18 +62,22 @@ def later(rows: DataFrame, seconds: str) -> DataFrame:
     ],
 )
 def test_of_older_equal_and_newer_rows(
-    spark: SparkSession, place: Place, table_type: str, merge_mode: str | None, won: list[int]
+    spark: SparkSession,
+    location: TableLocation,
+    table_type: str,
+    merge_mode: str | None,
+    won: list[int],
 ) -> None:
     spec = upserts(table_type, merge_mode=merge_mode)
     readings = sensor_readings(spark, 30, **SIZES)
-    write(readings, spec, place)
-    write(later(readings, "reading_id % 3 - 1"), spec, place)
-    there = read(spark, place)
+    write(readings, spec, location)
+    write(later(readings, "reading_id % 3 - 1"), spec, location)
+    there = read(spark, location)
     warm = there.where("temperature >= 500").selectExpr("reading_id % 3 AS kind").collect()
     assert [sum(row.kind == kind for row in warm) for kind in range(3)] == won
     assert there.count() == 30
     if merge_mode:  # what the table keeps says what the spec said
-        file = Path(str(local_path(place.table)), ".hoodie", "hoodie.properties")
+        file = Path(str(local_path(location.table)), ".hoodie", "hoodie.properties")
         assert read_properties(file.read_text())["hoodie.record.merge.mode"] == merge_mode
         assert spec.conflicts(read_properties(file.read_text())) == []
 
@@ -98,50 +102,55 @@ def test_of_older_equal_and_newer_rows(
     ],
 )
 def test_a_key_that_moves_is_one_row_only_with_a_global_index(
-    spark: SparkSession, place: Place, table_type: str, index: str, rows: int, moved: int
+    spark: SparkSession, location: TableLocation, table_type: str, index: str, rows: int, moved: int
 ) -> None:
     spec = upserts(table_type, buckets=None, index=index, record_key=("reading_id",))
     readings = sensor_readings(spark, 40, **SIZES)
     elsewhere = later(readings.withColumn("sensor_id", F.lit(30)), "IF(reading_id < 10, 1, -1)")
-    write(readings, spec, place)
-    write(elsewhere.where("reading_id < 10"), spec, place)
-    write(elsewhere.where("reading_id BETWEEN 10 AND 14"), spec, place)  # older than stored
-    there = read(spark, place)
+    write(readings, spec, location)
+    write(elsewhere.where("reading_id < 10"), spec, location)
+    write(elsewhere.where("reading_id BETWEEN 10 AND 14"), spec, location)  # older than stored
+    there = read(spark, location)
     assert (there.count(), there.where("sensor_id = 30").count()) == (rows, moved)
     # SQL, told the index, adds a key and drops no record index.
-    register(spark, spec, place, "moving")
+    register(spark, spec, location, "moving")
     sensor_readings(spark, 41, first=40, **SIZES).createOrReplaceTempView("fresh")
     spark.sql(
         "MERGE INTO moving t USING fresh s ON t.reading_id = s.reading_id "
         "WHEN NOT MATCHED THEN INSERT *"
     )
-    assert read(spark, place).count() == rows + 1
-    file = Path(str(local_path(place.table)), ".hoodie", "hoodie.properties")
+    assert read(spark, location).count() == rows + 1
+    file = Path(str(local_path(location.table)), ".hoodie", "hoodie.properties")
     kept = read_properties(file.read_text()).get("hoodie.table.metadata.partitions", "")
     assert ("record_index" in kept) == ("RECORD" in index)
     spark.sql("DROP TABLE moving")
 
 
 def stream(
-    spark: SparkSession, spec: TableSpec, place: Place, batches: int, *, cast: str = "decimal(6,2)"
+    spark: SparkSession,
+    spec: TableSpec,
+    location: TableLocation,
+    batches: int,
+    *,
+    cast: str = "decimal(6,2)",
 ) -> None:
     """Write the next batch of 20 readings."""
     sizes = {"rows": 20 * batches, **SIZES}
-    ledger = BatchLedger(spark, spec, place, sizes)
+    sink = ExactlyOnceSink(spark, spec, location, sizes)
     rows = sensor_stream(spark, rows_per_batch=20, **sizes)
     rows = rows.withColumn("temperature", F.col("temperature").cast(cast))
-    query = rows.writeStream.foreachBatch(ledger.write_batch).trigger(availableNow=True)
-    drain(query.option("checkpointLocation", place.checkpoint).start(), deadline=300)
+    query = rows.writeStream.foreachBatch(sink.write_batch).trigger(availableNow=True)
+    drain(query.option("checkpointLocation", location.checkpoint).start(), deadline=300)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_a_merge_that_knows_the_index_leaves_the_stream_healthy(
-    spark: SparkSession, place: Place, table_type: str
+    spark: SparkSession, location: TableLocation, table_type: str
 ) -> None:
     spec = upserts(table_type, buckets=2)
-    stream(spark, spec, place, 2)
-    register(spark, spec, place, "told")
+    stream(spark, spec, location, 2)
+    register(spark, spec, location, "told")
     news = later(sensor_readings(spark, 20, **SIZES), "1").where("reading_id < 15")
     new_key = F.expr("IF(reading_id < 10, sensor_id, 99)").cast("int")  # five to a new partition
     news.withColumn("sensor_id", new_key).createOrReplaceTempView("news")
@@ -151,46 +160,48 @@ def test_a_merge_that_knows_the_index_leaves_the_stream_healthy(
         "WHEN MATCHED AND s.reading_id >= 5 THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
     )
     spark.sql("DROP TABLE told")
-    stream(spark, spec, place, 2)
-    there = read(spark, place)
+    stream(spark, spec, location, 2)
+    there = read(spark, location)
     assert there.count() == there.select("sensor_id", "reading_id").distinct().count() == 40
     assert there.where("temperature >= 500").count() == 10
     assert there.where("sensor_id = 99").count() == 5
     assert there.where("reading_id >= 20").count() == 20
-    assert foreign_groups(Commits(spark, place.table).file_groups(), 2) == []
+    assert foreign_groups(Commits(spark, location.table).file_groups(), 2) == []
 
 
-def test_a_name_in_sql_is_given_to_its_own_table_only(spark: SparkSession, place: Place) -> None:
+def test_a_name_in_sql_is_given_to_its_own_table_only(
+    spark: SparkSession, location: TableLocation
+) -> None:
     spec = upserts("COPY_ON_WRITE")
     with pytest.raises(TableError) as caught:
-        register(spark, spec, place, "mine")
+        register(spark, spec, location, "mine")
     assert str(caught.value) == (
-        f"there is no table at {place.table}; write to it first, then register it"
+        f"there is no table at {location.table}; write to it first, then register it"
     )
-    write(sensor_readings(spark, 4, **SIZES), spec, place)
+    write(sensor_readings(spark, 4, **SIZES), spec, location)
     with pytest.raises(TableError) as caught:
-        register(spark, upserts("MERGE_ON_READ"), place, "mine")
+        register(spark, upserts("MERGE_ON_READ"), location, "mine")
     assert str(caught.value) == (
-        f"the existing table {place.table} differs from its TableSpec: type: the table has "
+        f"the existing table {location.table} differs from its TableSpec: type: the table has "
         "COPY_ON_WRITE, the spec has MERGE_ON_READ; register it with the spec that its stream has"
     )
     spark.range(1).createOrReplaceTempView("mine")
     with pytest.raises(TableError) as caught:
-        register(spark, spec, place, "mine")
+        register(spark, spec, location, "mine")
     assert str(caught.value) == (
         "the name mine belongs to a view or to a table that owns its files; use another name"
     )
     spark.catalog.dropTempView("mine")
     for _ in range(2):  # a name can be given again
-        said = register(spark, spec, place, "mine")
+        said = register(spark, spec, location, "mine")
     assert said == (
         "CREATE TABLE mine USING hudi TBLPROPERTIES ('hoodie.index.type' = 'BUCKET', "
         "'hoodie.bucket.index.num.buckets' = '1', 'hoodie.parquet.bloom.filter.enabled' = 'false')"
-        f" LOCATION '{place.table}'"
+        f" LOCATION '{location.table}'"
     )
     assert spark.table("mine").count() == 4
     spark.sql("DROP TABLE mine")
-    assert read(spark, place).count() == 4
+    assert read(spark, location).count() == 4
 
 
 @pytest.mark.parametrize("folder", ["ann's", "o'brien jürgen", 'a % "b" $c~'])
@@ -198,19 +209,19 @@ def test_a_name_for_a_table_at_an_odd_path(
     spark: SparkSession, tmp_path: Path, folder: str
 ) -> None:
     spec, rows = upserts("COPY_ON_WRITE"), sensor_readings(spark, 4, **SIZES)
-    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path / folder)
-    write(rows, spec, place)
-    register(spark, spec, place, "odd")
+    location = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path / folder)
+    write(rows, spec, location)
+    register(spark, spec, location, "odd")
     spark.sql("DELETE FROM odd WHERE reading_id = 0")
     spark.sql("UPDATE odd SET temperature = 1 WHERE reading_id = 1")
-    assert read(spark, place).where("temperature = 1").count() == 1
-    assert (spark.table("odd").count(), read(spark, place).count()) == (3, 3)
-    for where in ("table => 'odd'", f"path => '{sql_path(spark, place.table)}'"):
+    assert read(spark, location).where("temperature = 1").count() == 1
+    assert (spark.table("odd").count(), read(spark, location).count()) == (3, 3)
+    for where in ("table => 'odd'", f"path => '{sql_path(spark, location.table)}'"):
         instants = spark.sql(f"CALL show_timeline({where})")
         assert instants.where("state = 'COMPLETED'").count() == 3
     spark.sql("DROP TABLE odd")
-    assert read(spark, place).count() == 3
-    new = sql_path(spark, place.table.replace("readings", "new"))
+    assert read(spark, location).count() == 3
+    new = sql_path(spark, location.table.replace("readings", "new"))
     spark.sql(
         f"CREATE TABLE odd (id INT) USING hudi LOCATION '{new}' TBLPROPERTIES (primaryKey='id')"
     )
@@ -240,17 +251,17 @@ def test_a_path_for_sql_is_a_link_only_where_it_must_be(
 
 
 def test_a_stream_of_decimals_into_a_table_with_changes_is_refused(
-    spark: SparkSession, place: Place
+    spark: SparkSession, location: TableLocation
 ) -> None:
     with pytest.raises(StreamError) as caught:
-        stream(spark, upserts("COPY_ON_WRITE", cdc=True), place, 1)
+        stream(spark, upserts("COPY_ON_WRITE", cdc=True), location, 1)
     assert (
         "TableError: cdc=True loses the values of DECIMAL columns, and temperature is one; store "
         'DOUBLE instead: .withColumn("temperature", F.col("temperature").cast("double"))'
     ) in str(caught.value)
-    assert not exists(spark, place.table)
-    stream(spark, upserts("COPY_ON_WRITE", cdc=True), place, 1, cast="double")
-    assert read(spark, place).count() == 20
+    assert not exists(spark, location.table)
+    stream(spark, upserts("COPY_ON_WRITE", cdc=True), location, 1, cast="double")
+    assert read(spark, location).count() == 20
 
 
 class SilverRun(Run):

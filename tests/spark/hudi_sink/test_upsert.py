@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 
 from hudi_sink.rows import newest_rows
 from hudi_sink.service_schedule import tidy_options
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
-from hudilab.paths import Place, local_path, locate
+from hudilab.paths import TableLocation, local_path, locate
 from hudilab.table import TableSpec
 from hudilab_lessons.timeline import instants
 from hudilab_spark.streams import drain
@@ -114,10 +114,14 @@ LEFT = [
 
 
 def stream(
-    spark: SparkSession, place: Place, batches: int, spec: TableSpec, extra: Mapping[str, str]
+    spark: SparkSession,
+    location: TableLocation,
+    batches: int,
+    spec: TableSpec,
+    extra: Mapping[str, str],
 ) -> None:
     """Write BATCHES, then single changes of key 5 up to so many batches."""
-    ledger = BatchLedger(spark, spec, place, {"batches": "a list"}, batches, extra=extra)
+    sink = ExactlyOnceSink(spark, spec, location, {"batches": "a list"}, batches, extra=extra)
 
     def write_batch(batch: DataFrame, number: int) -> None:
         changes = BATCHES[number] if number < 2 else [(5, 11, "5.00", 5 + number, False)]
@@ -127,11 +131,11 @@ def stream(
         ]
         schema = f"{SCHEMA}, _hoodie_is_deleted boolean"
         rows = batch.sparkSession.createDataFrame(values, schema).coalesce(1)
-        ledger.write_batch(rows, number)
+        sink.write_batch(rows, number)
 
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
     writer = source.writeStream.foreachBatch(write_batch)
-    query = writer.option("checkpointLocation", place.checkpoint).start()
+    query = writer.option("checkpointLocation", location.checkpoint).start()
     drain(query, batches=batches, deadline=180)
 
 
@@ -141,11 +145,11 @@ def test_a_stream_keeps_one_row_of_each_key(
     spark: SparkSession, tmp_path: Path, table_type: str, combined: str
 ) -> None:
     """The ledger's way and Hudi's leave the same rows, except where Hudi leaves it to chance."""
-    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    location = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
     spec = readings_table(table_type=table_type, operation="upsert", buckets=2)
     extra = {"hoodie.combine.before.upsert": combined} if combined else {}
-    stream(spark, place, 2, spec, extra)
-    table = local_path(place.table)
+    stream(spark, location, 2, spec, extra)
+    table = local_path(location.table)
     assert table is not None
     found = read(spark, table)
     chance = {(1, 11, "1.10"), (1, 11, "1.20")} if combined else set()
@@ -168,22 +172,22 @@ def test_a_stream_keeps_one_row_of_each_key(
 def test_the_newest_is_what_the_table_says(
     spark: SparkSession, tmp_path: Path, fields: dict[str, Any], left: list[Reading]
 ) -> None:
-    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    location = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
     spec = readings_table(operation="upsert", **fields)
-    ledger = BatchLedger(spark, spec, place, {})
+    sink = ExactlyOnceSink(spark, spec, location, {})
     changes = [(1, 10, "1.00", 5), (1, 10, "2.00", 9), (1, 10, "3.00", 1), (1, 11, "4.00", 1)]
 
     def write_batch(batch: DataFrame, number: int) -> None:
         values = [
             (*one[:2], Decimal(one[2]), datetime(2026, 1, 1, 0, 0, one[3])) for one in changes
         ]
-        ledger.write_batch(batch.sparkSession.createDataFrame(values, SCHEMA).coalesce(1), number)
+        sink.write_batch(batch.sparkSession.createDataFrame(values, SCHEMA).coalesce(1), number)
 
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
     writer = source.writeStream.foreachBatch(write_batch)
-    query = writer.option("checkpointLocation", place.checkpoint).start()
+    query = writer.option("checkpointLocation", location.checkpoint).start()
     drain(query, batches=2, deadline=180)
-    table = local_path(place.table)
+    table = local_path(location.table)
     assert table is not None
     assert read(spark, table) == [one[:3] for one in left]
 
@@ -219,12 +223,12 @@ def test_a_partition_goes_to_no_more_tasks_than_it_has_buckets(
 def test_small_logs_are_not_compacted_at_each_tenth_batch(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    location = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
     spec = readings_table(table_type="MERGE_ON_READ", operation="upsert", buckets=1)
-    stream(spark, place, 11, spec, {})
-    table = local_path(place.table)
+    stream(spark, location, 11, spec, {})
+    table = local_path(location.table)
     assert table is not None
-    actions = list(instants(spark, place.table)["action"])
+    actions = list(instants(spark, location.table)["action"])
     assert actions.count("deltacommit") == 11
     assert "commit" not in actions
     assert read(spark, table) == LEFT
@@ -234,8 +238,8 @@ def test_small_logs_are_not_compacted_at_each_tenth_batch(
 def test_small_logs_are_compacted_up_to_a_bound(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
-    table = local_path(place.table)
+    location = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    table = local_path(location.table)
     assert table is not None
     spec = readings_table(table_type="MERGE_ON_READ", operation="upsert", buckets=1)
     rows = sensor_readings(spark, 60_000, sensors=2, seed=3)
@@ -243,7 +247,7 @@ def test_small_logs_are_compacted_up_to_a_bound(
     def compacted(batch_id: int) -> int:
         before = set(table.rglob("*.parquet"))
         options = spec.write_options() | tidy_options(spec, batch_id, written=0)
-        rows.write.format("hudi").options(**options).mode("append").save(place.table)
+        rows.write.format("hudi").options(**options).mode("append").save(location.table)
         return len(set(table.rglob("*.parquet")) - before)
 
     compacted(0)
@@ -253,20 +257,20 @@ def test_small_logs_are_compacted_up_to_a_bound(
     assert compacted(199) == 2, "the two-hundredth batch has no bound"
     monkeypatch.undo()
     assert compacted(249) == 2
-    assert spark.read.format("hudi").load(place.table).count() == 60_000
+    assert spark.read.format("hudi").load(location.table).count() == 60_000
 
 
 @pytest.mark.deep
 def test_large_logs_are_compacted_as_often_as_they_grow(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    location = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
     spec = readings_table(table_type="MERGE_ON_READ", operation="upsert", buckets=1)
-    ledger = BatchLedger(spark, spec, place, {}, 20)
+    sink = ExactlyOnceSink(spark, spec, location, {}, 20)
     rows = sensor_stream(spark, rows_per_batch=5_000, rows=100_000, sensors=1, seed=3)
-    writer = rows.writeStream.foreachBatch(ledger.write_batch)
-    query = writer.option("checkpointLocation", place.checkpoint).start()
+    writer = rows.writeStream.foreachBatch(sink.write_batch)
+    query = writer.option("checkpointLocation", location.checkpoint).start()
     drain(query, batches=20, deadline=300)
-    found = list(instants(spark, place.table)["action"])
+    found = list(instants(spark, location.table)["action"])
     assert found.count("commit") == 2, "compactions at the tenth and twentieth batch"
-    assert spark.read.format("hudi").load(place.table).count() == 100_000
+    assert spark.read.format("hudi").load(location.table).count() == 100_000

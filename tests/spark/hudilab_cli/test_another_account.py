@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from refusals import assert_refusal
 
 from hudilab.generate import readings_table, sensor_readings
-from hudilab.paths import Place, locate
+from hudilab.paths import TableLocation, locate
 
 HUDILAB = Path(sys.executable).with_name("hudilab")
 NOBODY = pwd.getpwnam("nobody") if sys.platform == "linux" else None
@@ -38,13 +38,13 @@ def home() -> Iterator[Path]:
 
 
 @pytest.fixture
-def place(spark: SparkSession, home: Path) -> Place:
+def location(spark: SparkSession, home: Path) -> TableLocation:
     """A table of root, which all may read."""
-    place = locate("warehouse", "lab", "sensor_readings", is_local=True, home=home.parent)
+    location = locate("warehouse", "lab", "sensor_readings", is_local=True, home=home.parent)
     spec = readings_table(operation="upsert", table_type="MERGE_ON_READ", buckets=1)
     rows = sensor_readings(spark, 20, sensors=1, seed=1)
-    rows.write.format("hudi").options(**spec.write_options()).mode("append").save(place.table)
-    return place
+    rows.write.format("hudi").options(**spec.write_options()).mode("append").save(location.table)
+    return location
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,11 @@ def place(spark: SparkSession, home: Path) -> Place:
         pytest.param(("tidy", "--dry-run"), id="dry run", marks=pytest.mark.deep),
     ],
 )
-def test_a_command_on_the_table(home: Path, place: Place, command: tuple[str, str]) -> None:
+def test_a_command_on_the_table(
+    home: Path, location: TableLocation, command: tuple[str, str]
+) -> None:
     assert NOBODY is not None
-    folder = Path(place.table.removeprefix("file://"))
+    folder = Path(location.table.removeprefix("file://"))
     before = sorted(folder.rglob("*"))
     # The session of the tests has set its own log file, and others.
     env = {key: value for key, value in os.environ.items() if not key.startswith("HUDILAB_")}
@@ -81,7 +83,8 @@ def test_a_command_on_the_table(home: Path, place: Place, command: tuple[str, st
     told = (done.stdout if dry else done.stderr).splitlines()[-1]
     assert_refusal(
         told,
-        f"the table {place.table} cannot be written: {folder} belongs to root, and nobody may not "
+        f"the table {location.table} cannot be written: {folder} belongs to root, and nobody may "
+        "not "
         "write to it",
         remedy="; run this as root, or have root grant nobody access",
     )

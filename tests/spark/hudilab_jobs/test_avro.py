@@ -58,7 +58,7 @@ def test_avro_files_become_a_table(tmp_path: Path) -> None:
         out, err = job.communicate(timeout=300)
         assert job.returncode == 0, err[-2000:]
         assert last in out.splitlines()[-1]
-    place = prepare(load(tmp_path / "conf", HUDILAB_HOME=str(tmp_path)), table="own")
-    stored = pa.Table.from_batches(read_batches(folder(place.table)))
+    location = prepare(load(tmp_path / "conf", HUDILAB_HOME=str(tmp_path)), table="own")
+    stored = pa.Table.from_batches(read_batches(folder(location.table)))
     found = stored.select(["station", "at", "celsius", "tags"]).sort_by("station").to_pylist()
     assert found == [later[0], first[1]]

@@ -31,7 +31,7 @@ ROWS = [
     ("JFK, New York", "2013-01-01", "NA", "2013-01-01T06:00:00Z"),
     ("EWR", "2013-01-02", "0.25", "2013-01-02T06:00:00Z"),
 ]
-LEDGER = "BatchLedger without first_load=True"
+LEDGER = "ExactlyOnceSink without first_load=True"
 LATER = [("EWR", "2013-01-01", "-4", "2013-01-03T00:00:00Z"), ("", "2013-01-04", "1", ROWS[0][3])]
 
 
@@ -81,7 +81,7 @@ class Own:
         return batches
 
     def rows(self) -> list[tuple[Any, ...]]:
-        rows = self.spark.read.format("hudi").load(self.pipeline().place.table)
+        rows = self.spark.read.format("hudi").load(self.pipeline().location.table)
         return sorted(
             tuple(row) for row in rows.selectExpr("station", "string(day)", "celsius").collect()
         )
@@ -114,7 +114,7 @@ def test_files_become_a_table_and_later_ones_update_it(
 def test_the_stream_continues_from_a_first_load(spark: SparkSession, tmp_path: Path) -> None:
     own = Own(spark, tmp_path)
     own.put("a.csv", [*ROWS, ("EWR", *LATER[0][1:])])
-    table = own.pipeline().place.table
+    table = own.pipeline().location.table
     twice = f"1 key of the first load of {table} occurs more than once: station=EWR, day=2013-01-01"
     with pytest.raises(StreamError, match=re.escape(f"{twice}; add columns to the record key, or")):
         own.run(first_load=True)

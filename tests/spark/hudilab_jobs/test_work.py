@@ -30,13 +30,13 @@ def blocks(kind: str) -> list[str]:
 
 def programs() -> dict[str, str]:
     """The page's first program; and the same with the ledger, as the page says to make it."""
-    plain, _, ledger = blocks("python")
+    plain, _, sink = blocks("python")
     for old, new in ONCE.items():
         assert plain.count(old) == 1
         plain = plain.replace(old, new)
     with_ledger, options = re.subn(r"(?ms)^hudi = \{$.*?^\}$", "", plain)
     with_ledger, writes = re.subn(
-        r"(?ms)^def write\(.*?^    rows\.unpersist\(\)$", lambda _: ledger, with_ledger
+        r"(?ms)^def write\(.*?^    rows\.unpersist\(\)$", lambda _: sink, with_ledger
     )
     assert options == writes == 1
     return {"plain": plain, "ledger": with_ledger}

@@ -27,10 +27,10 @@ def lab(spark: SparkSession, tmp_path: Path) -> Lab:
 
 
 def write(lab: Lab, rows: int) -> str:
-    spec, place = lab.new_table("begun")
+    spec, location = lab.new_table("begun")
     options = spec.write_options()
-    lab.readings(rows).write.format("hudi").options(**options).mode("append").save(place.table)
-    return place.table
+    lab.readings(rows).write.format("hudi").options(**options).mode("append").save(location.table)
+    return location.table
 
 
 def test_wrong_sizes_are_refused_before_anything_else() -> None:
@@ -47,7 +47,7 @@ def test_start_prints_its_three_effects(
     checked, *session, tables = capsys.readouterr().out.splitlines()
     assert checked == "checked rows=20, sensors=2, seed=0"
     assert session[0] == f"Spark {spark.version} on {spark.sparkContext.master}"
-    folder = again.place("begun").table.rpartition("/")[0]
+    folder = again.location("begun").table.rpartition("/")[0]
     assert folder.endswith("/warehouse/run-twice/lessons")
     assert tables == f"tables  {folder}; each is deleted before the lesson writes it"
 
@@ -81,13 +81,13 @@ def test_a_table_is_made_afresh_without_a_word(
 ) -> None:
     table = write(lab, 20)
     spark.sql(f"CREATE TABLE begun USING hudi LOCATION '{table}'")
-    assert lab.place("begun", afresh=False).table == table
+    assert lab.location("begun", afresh=False).table == table
     assert spark.read.format("hudi").load(table).count() == 20
     assert write(lab, 5) == table
     assert spark.read.format("hudi").load(table).count() == 5
     assert not spark.catalog.tableExists("begun")
     assert capsys.readouterr().out == ""
-    assert not Path(lab.place("begun").table.removeprefix("file://")).exists()
+    assert not Path(lab.location("begun").table.removeprefix("file://")).exists()
 
 
 def test_rows_come_with_the_lessons_seed_and_sensors(spark: SparkSession, lab: Lab) -> None:

@@ -35,7 +35,7 @@ GATE = {
 def test_the_gate(
     spark: SparkSession, tmp_path: Path, operation: str, table_type: str, stops: bool
 ) -> None:
-    place = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    location = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
     buckets = 1 if operation == "upsert" else None
     spec = readings_table(operation=operation, table_type=table_type, buckets=buckets)
     options = spec.write_options() | GATE
@@ -44,7 +44,7 @@ def test_the_gate(
         rows = sensor_readings(spark, first + 20, first=first, sensors=1, seed=1)
         cold = (F.col("temperature") - colder).cast("decimal(6,2)")
         writer = rows.withColumn("temperature", cold).write.format("hudi")
-        writer.options(**options).mode("append").save(place.table)
+        writer.options(**options).mode("append").save(location.table)
 
     write(0, 0)
     if stops:
@@ -52,9 +52,9 @@ def test_the_gate(
             write(20, 1000)
     else:
         write(20, 1000)
-    rows = spark.read.format("hudi").load(place.table)
+    rows = spark.read.format("hudi").load(location.table)
     assert (rows.count(), rows.where("temperature < -273").count()) == (
         (20, 0) if stops else (40, 20)
     )
     write(40, 0) if stops else None
-    assert rows.sparkSession.read.format("hudi").load(place.table).count() == 40
+    assert rows.sparkSession.read.format("hudi").load(location.table).count() == 40

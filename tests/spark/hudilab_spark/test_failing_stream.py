@@ -9,20 +9,20 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from spark.programs.driver import spec
 
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError
 from hudilab.generate import sensor_readings
-from hudilab.paths import Place, locate
+from hudilab.paths import TableLocation, locate
 from hudilab_spark.streams import run_until_end
 
 
-def stream(spark: SparkSession, source: Path, place: Place) -> DataStreamWriter:
+def stream(spark: SparkSession, source: Path, location: TableLocation) -> DataStreamWriter:
     """A file of the source is a micro-batch; it ends with the last."""
     files = spark.readStream.schema(spark.read.parquet(str(source)).schema)
     rows = files.option("maxFilesPerTrigger", 1).parquet(str(source))
-    ledger = BatchLedger(spark, spec("bulk_insert"), place, {"folder": source.name})
-    query = rows.writeStream.foreachBatch(ledger.write_batch).trigger(availableNow=True)
-    return query.option("checkpointLocation", place.checkpoint)
+    sink = ExactlyOnceSink(spark, spec("bulk_insert"), location, {"folder": source.name})
+    query = rows.writeStream.foreachBatch(sink.write_batch).trigger(availableNow=True)
+    return query.option("checkpointLocation", location.checkpoint)
 
 
 @pytest.mark.deep
@@ -35,7 +35,7 @@ def test_the_healthy_stream_runs_on_to_its_end(
     fails, runs = (
         locate(name, "lab", "readings", is_local=True, home=tmp_path) for name in ("fails", "runs")
     )
-    streams = [stream(spark, source, place) for place in (fails, runs)]
+    streams = [stream(spark, source, location) for location in (fails, runs)]
     # A file where the table's folder would be: it cannot be created there.
     folder = Path(fails.table.removeprefix("file://"))
     folder.parent.mkdir(parents=True)

@@ -13,7 +13,7 @@ TESTS = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import os, signal, sys
 from spark.programs.driver import spec
-from hudi_sink import BatchLedger
+from hudi_sink import ExactlyOnceSink
 from hudilab import load_settings
 from hudilab_spark import drain, open_session
 from hudilab.errors import SessionError, StreamError
@@ -23,12 +23,12 @@ from hudilab_spark.streams import run_until_end
 
 end, wait = sys.argv[1:]
 settings = load_settings()
-place = prepare(settings)
+location = prepare(settings)
 spark = open_session(settings)
-ledger = BatchLedger(spark, spec("bulk_insert"), place, {"seed": 1})
+sink = ExactlyOnceSink(spark, spec("bulk_insert"), location, {"seed": 1})
 
 def write(batch, number):
-    ledger.write_batch(batch, number)
+    sink.write_batch(batch, number)
     if end == "memory" and number == 1:
         # Two gigabytes in one task: more than the heap has.
         batch.sparkSession.range(1).selectExpr("repeat('x', int(id + 2000000000)) x").collect()
@@ -37,7 +37,7 @@ def write(batch, number):
         os.kill(pid, signal.SIGKILL)
 
 readings = sensor_stream(spark, rows_per_batch=10, sensors=2, seed=1, rows=40)
-query = readings.writeStream.foreachBatch(write).option("checkpointLocation", place.checkpoint)
+query = readings.writeStream.foreachBatch(write).option("checkpointLocation", location.checkpoint)
 query = query.start()
 try:
     if wait == "drain":
@@ -52,7 +52,7 @@ except StreamError as error:
         print("SessionError:", error)
     sys.exit()
 rows = sensor_readings(spark, 40, sensors=2, seed=1)
-table = spark.read.format("hudi").load(place.table).select(rows.columns)
+table = spark.read.format("hudi").load(location.table).select(rows.columns)
 print("different rows:", rows.exceptAll(table).count() + table.exceptAll(rows).count())
 """
 

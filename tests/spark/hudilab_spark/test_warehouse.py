@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from hudi_sink.files import FileInfo, exists, list_files
 from hudilab.errors import TableError
-from hudilab.paths import Place, locate
+from hudilab.paths import TableLocation, locate
 from hudilab.settings import Settings, load_settings
 from hudilab_spark.warehouse import LESSONS, reset
 
@@ -97,14 +97,14 @@ def settings(tmp_path: Path) -> Settings:
     return replace(load_settings("LOCAL", {}), home=tmp_path)
 
 
-def written(home: Path, database: str) -> Place:
+def written(home: Path, database: str) -> TableLocation:
     """A place with a file where its table is, and one where its checkpoint is."""
-    place = locate("warehouse", database, "readings", is_local=True, home=home)
-    for uri in (place.table, place.checkpoint):
+    location = locate("warehouse", database, "readings", is_local=True, home=home)
+    for uri in (location.table, location.checkpoint):
         folder = Path(uri.removeprefix("file://"))
         folder.mkdir(parents=True)
         (folder / "kept").touch()
-    return place
+    return location
 
 
 def left(home: Path) -> int:
@@ -114,16 +114,16 @@ def left(home: Path) -> int:
 def test_a_lesson_resets_its_own_tables(
     spark: SparkSession, settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = written(settings.home, LESSONS)
+    location = written(settings.home, LESSONS)
     half = locate("warehouse", LESSONS, "half", is_local=True, home=settings.home)
     Path(half.checkpoint.removeprefix("file://")).mkdir(parents=True)
     absent = locate("warehouse", LESSONS, "absent", is_local=True, home=settings.home)
-    reset(spark, settings, place, half, absent)
+    reset(spark, settings, location, half, absent)
     assert left(settings.home) == 0
     assert not exists(spark, half.checkpoint)
-    where = f"reset in {place.warehouse}/lessons: "
+    where = f"reset in {location.warehouse}/lessons: "
     assert capsys.readouterr().out == f"{where}readings, half\n"
-    reset(spark, settings, place)
+    reset(spark, settings, location)
     assert capsys.readouterr().out == f"{where}nothing, no table of this lesson is there\n"
 
 
@@ -135,19 +135,19 @@ def test_if_one_table_may_not_be_reset_none_is(spark: SparkSession, settings: Se
 
 
 def test_a_lesson_resets_no_table_of_a_job(spark: SparkSession, settings: Settings) -> None:
-    place = written(settings.home, "lab")
-    text = f"{place.table} was not deleted: it is not a lesson's table"
+    location = written(settings.home, "lab")
+    text = f"{location.table} was not deleted: it is not a lesson's table"
     with pytest.raises(TableError, match=f"^{re.escape(text)}.*lessons"):
-        reset(spark, settings, place)
+        reset(spark, settings, location)
     assert left(settings.home) == 2
 
 
 def test_a_lesson_resets_nothing_on_aws(spark: SparkSession, settings: Settings) -> None:
-    place = written(settings.home, LESSONS)
+    location = written(settings.home, LESSONS)
     with pytest.raises(TableError) as caught:
-        reset(spark, replace(settings, runtime="AWS", is_local=False), place)
+        reset(spark, replace(settings, runtime="AWS", is_local=False), location)
     assert str(caught.value) == (
-        f"{place.table} already exists, and lessons delete nothing in a warehouse on AWS; use a "
+        f"{location.table} already exists, and lessons delete nothing in a warehouse on AWS; use a "
         "new run_id: -p run_id NAME"
     )
     assert left(settings.home) == 2

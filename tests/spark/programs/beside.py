@@ -11,7 +11,7 @@ import sys
 from pyspark.sql import functions as F
 
 from hudi_sink import service_schedule as policy
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import locate
 from hudilab.settings import load_settings
@@ -25,21 +25,21 @@ def main(warehouse: str) -> None:
     policy.COMPACT_EVERY, policy.SMALL_LOG = 3, 0
     settings = load_settings()
     spark = open_session(settings, app="beside")
-    place = locate(warehouse, "lab", "readings", is_local=True, home=settings.home)
+    location = locate(warehouse, "lab", "readings", is_local=True, home=settings.home)
     spec = readings_table(table_type="MERGE_ON_READ", operation="upsert", buckets=1)
     key = F.col("reading_id") % KEYS
     rows = sensor_stream(spark, rows_per_batch=ROWS, rows=ROWS * BATCHES, **SIZES)
-    ledger = BatchLedger(spark, spec, place, SIZES, BATCHES, async_services=True)
-    stream = rows.withColumn("reading_id", key).writeStream.foreachBatch(ledger.write_batch)
-    query = stream.option("checkpointLocation", place.checkpoint).start()
+    sink = ExactlyOnceSink(spark, spec, location, SIZES, BATCHES, async_services=True)
+    stream = rows.withColumn("reading_id", key).writeStream.foreachBatch(sink.write_batch)
+    query = stream.option("checkpointLocation", location.checkpoint).start()
     drain(query, batches=BATCHES, deadline=600)
-    ledger.close()
+    sink.close()
 
     last = F.max_by(F.struct("temperature", "measurement_time"), "measurement_time").alias("last")
     readings = sensor_readings(spark, ROWS * BATCHES, **SIZES).withColumn("reading_id", key)
     wanted = readings.groupBy("sensor_id", "reading_id").agg(last)
     wanted = wanted.select("sensor_id", "reading_id", "last.*")
-    table = spark.read.format("hudi").load(place.table).select(wanted.columns)
+    table = spark.read.format("hudi").load(location.table).select(wanted.columns)
     wrong = wanted.exceptAll(table).count(), table.exceptAll(wanted).count()
     spark.stop()
     sys.exit(f"lost, twice: {wrong}" if any(wrong) else 0)

@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError
 from hudilab.generate import readings_table, sensor_stream
 from hudilab.settings import load_settings
@@ -39,7 +39,7 @@ def wait(folder: Path, point: str) -> None:
         time.sleep(0.05)
 
 
-class Hanging(BatchLedger):
+class Hanging(ExactlyOnceSink):
     """A ledger whose second batch (of the point `after`: third) hangs at a point."""
 
     folder: Path
@@ -75,13 +75,13 @@ def main(folder: Path, operation: str, points: list[str]) -> None:
     settings = load_settings()
     spark = open_session(settings, app="driver")
     for point in points:
-        place = prepare(settings, run_id=point)
-        ledger = Hanging(spark, spec(operation), place, SIZES, SIZES["batches"])
-        ledger.folder, ledger.point = folder, point
+        location = prepare(settings, run_id=point)
+        sink = Hanging(spark, spec(operation), location, SIZES, SIZES["batches"])
+        sink.folder, sink.point = folder, point
         sizes = {name: SIZES[name] for name in ("rows", "sensors", "seed")}
         rows = sensor_stream(spark, rows_per_batch=20, **sizes)
-        stream = rows.writeStream.foreachBatch(ledger.write_batch)
-        query = stream.option("checkpointLocation", place.checkpoint).start()
+        stream = rows.writeStream.foreachBatch(sink.write_batch)
+        query = stream.option("checkpointLocation", location.checkpoint).start()
         try:
             drain(query, batches=SIZES["batches"], deadline=300)
             became = "finished"

@@ -24,9 +24,9 @@ from pyspark.sql import functions as F
 from running import folder
 
 from hudi_sink.commits import Commits
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError
-from hudilab.paths import Place, locate
+from hudilab.paths import TableLocation, locate
 from hudilab.settings import Settings, load_settings
 from hudilab.table import TableSpec
 from hudilab_cli.servers.kafka import running_broker
@@ -284,15 +284,17 @@ class Run:
 
     def __init__(self, feed: Feed) -> None:
         self.feed, self.spark = feed, feed.spark
-        self.place: Place = locate("warehouse", "lab", "visits", is_local=True, home=feed.home)
-        self.checkpoint = folder(self.place.checkpoint)
+        self.location: TableLocation = locate(
+            "warehouse", "lab", "visits", is_local=True, home=feed.home
+        )
+        self.checkpoint = folder(self.location.checkpoint)
 
-    def run(self, place: Place | None = None) -> None:
+    def run(self, location: TableLocation | None = None) -> None:
         """Write all that has arrived, and stop."""
-        place = place or self.place
-        ledger = BatchLedger(self.spark, SPEC, place, {"feed": "visits"})
-        stream = self.feed.stream().writeStream.foreachBatch(ledger.write_batch)
-        stream = stream.option("checkpointLocation", place.checkpoint)
+        location = location or self.location
+        sink = ExactlyOnceSink(self.spark, SPEC, location, {"feed": "visits"})
+        stream = self.feed.stream().writeStream.foreachBatch(sink.write_batch)
+        stream = stream.option("checkpointLocation", location.checkpoint)
         drain(stream.trigger(availableNow=True).start(), deadline=120)
 
     def batches(self, count: int) -> None:
@@ -312,19 +314,19 @@ class Run:
         return max(int(file.name) for file in (self.checkpoint / "commits").glob("[0-9]*"))
 
     def ids(self) -> list[int]:
-        table = self.spark.read.format("hudi").load(self.place.table)
+        table = self.spark.read.format("hudi").load(self.location.table)
         return sorted(row.id for row in table.select("id").collect())
 
-    def outcome(self, place: Place | None = None) -> str:
+    def outcome(self, location: TableLocation | None = None) -> str:
         """Run the stream: `exact`, what refused it, or what is wrong."""
         before = self.ids()
         try:
-            self.run(place)
+            self.run(location)
         except StreamError as error:
             if (now := self.ids()) != before:
                 return f"WRONG: {len(now)} rows after a refusal, {len(before)} before: {error}"
             return refusal(str(error))
-        checkpoint = self.checkpoint if place is None else folder(place.checkpoint)
+        checkpoint = self.checkpoint if location is None else folder(location.checkpoint)
         expected, found = self.feed.expected(checkpoint), self.ids()
         if found == expected:
             return "exact"
@@ -433,7 +435,7 @@ def log_lost(run: Run) -> str:
 def copied(run: Run) -> str:
     """A second driver goes on with a copy, and then the first with the original."""
     run.batches(2)
-    copy = replace(run.place, checkpoint=f"{run.place.checkpoint}_copy")
+    copy = replace(run.location, checkpoint=f"{run.location.checkpoint}_copy")
     shutil.copytree(run.checkpoint, folder(copy.checkpoint))
     run.feed.arrive()
     second = run.outcome(copy)

@@ -45,11 +45,11 @@ class Made:
     def call(self, procedure: str, **arguments: Any) -> list[Row]:
         name = f"looked_at_{next(_names)}"
         # Hudi cannot give a table a name whose path has blanks: a copy of its files gets the name.
-        place = self.path
-        if " " in str(place):
-            place = place.parent / name
-            shutil.copytree(self.path, place)
-        self.spark.catalog.createTable(name, path=str(place), source="hudi")
+        location = self.path
+        if " " in str(location):
+            location = location.parent / name
+            shutil.copytree(self.path, location)
+        self.spark.catalog.createTable(name, path=str(location), source="hudi")
         given = {"table": f"'{name}'"} | {
             key: str(value).lower() if isinstance(value, bool) else repr(value)
             for key, value in arguments.items()
@@ -103,13 +103,13 @@ def raw(moment: str) -> str:
     return "".join(filter(str.isdigit, moment))
 
 
-def same(table: Made, place: str = "", *, planned: bool = False) -> Inspection:
+def same(table: Made, location: str = "", *, planned: bool = False) -> Inspection:
     """Assert that each figure is the engine's; return what was found.
 
     `planned`: a compaction is planned and was written past; only with what is in flight do Hudi's
     procedures then show the logs that its own queries read.
     """
-    found = inspect(place or str(table.path))
+    found = inspect(location or str(table.path))
     events, report = found.facts.events, found.report
     timeline = table.call("show_timeline", limit=100_000)
     mine = [(one.time, one.action, one.state) for one in found.events]
@@ -144,10 +144,10 @@ def same(table: Made, place: str = "", *, planned: bool = False) -> Inspection:
     # The logs of a COPY_ON_WRITE table hold images of changed rows: they count for nothing.
     logged = its.type == "MERGE_ON_READ" and any(one.log_bytes for one in found.partitions)
     assert (its.rows is None) == logged
-    assert inspect(place or str(table.path), count=True).report.table.rows == rows.count()
+    assert inspect(location or str(table.path), count=True).report.table.rows == rows.count()
     assert its.partitions == rows.select("_hoodie_partition_path").distinct().count()
     if found.facts.has_history:
-        _same_archive(table, inspect(place or str(table.path), archived=True))
+        _same_archive(table, inspect(location or str(table.path), archived=True))
     assert len(events) == len(timeline)
     return found
 

@@ -20,9 +20,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from hudi_sink.commits import Commits
 from hudi_sink.files import exists
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
-from hudilab.paths import Place
+from hudilab.paths import TableLocation
 from hudilab.settings import load_settings
 from hudilab_spark.session import open_session
 from hudilab_spark.streams import drain
@@ -68,35 +68,41 @@ def images_to_rows(images: DataFrame) -> DataFrame:
     )
 
 
-def bronze_stream(spark: SparkSession, place: Place, kind: str, rows: int, batches: int) -> Any:
-    spec = readings_table(name=place.name, table_type=kind, operation="upsert", buckets=1, cdc=True)
+def bronze_stream(
+    spark: SparkSession, location: TableLocation, kind: str, rows: int, batches: int
+) -> Any:
+    spec = readings_table(
+        name=location.name, table_type=kind, operation="upsert", buckets=1, cdc=True
+    )
     per_batch = -(-rows // batches)
     sizes = {"rows_per_batch": per_batch, "rows": rows, **SIZES}
     again = sensor_stream(spark, first=-per_batch, **sizes)
     source = exact(sensor_stream(spark, **sizes)).union(changed(again))
-    ledger = BatchLedger(spark, spec, place, {"rows": rows, **SIZES}, batches)
-    return source.writeStream.foreachBatch(ledger.write_batch)
+    sink = ExactlyOnceSink(spark, spec, location, {"rows": rows, **SIZES}, batches)
+    return source.writeStream.foreachBatch(sink.write_batch)
 
 
-def silver_stream(spark: SparkSession, bronze: Place, place: Place, kind: str) -> Any:
+def silver_stream(
+    spark: SparkSession, bronze: TableLocation, location: TableLocation, kind: str
+) -> Any:
     spec = readings_table(
-        name=place.name,
+        name=location.name,
         table_type=kind,
         operation="upsert",
         buckets=1,
         merge_mode="COMMIT_TIME_ORDERING",
     )
-    ledger = BatchLedger(spark, spec, place, {"bronze": bronze.table})
+    sink = ExactlyOnceSink(spark, spec, location, {"bronze": bronze.table})
     images = spark.readStream.format("hudi").options(**CHANGES).load(bronze.table)
 
     def write(batch: DataFrame, number: int) -> None:
-        ledger.write_batch(images_to_rows(batch), number)
+        sink.write_batch(images_to_rows(batch), number)
 
     return images.writeStream.foreachBatch(write)
 
 
-def start(stream: DataStreamWriter, place: Place, **trigger: Any) -> StreamingQuery:
-    stream = stream.option("checkpointLocation", place.checkpoint)
+def start(stream: DataStreamWriter, location: TableLocation, **trigger: Any) -> StreamingQuery:
+    stream = stream.option("checkpointLocation", location.checkpoint)
     return (stream.trigger(**trigger) if trigger else stream).start()
 
 
@@ -123,7 +129,7 @@ def main(kind: str, rows: int, batches: int) -> None:
     touched = readings.where(f"reading_id < {-(-rows // batches) * (batches - 1)}")
     won = changed(touched).where("reading_id % 10 = 0")
     kept = exact(readings).join(touched.where("reading_id % 10 IN (0, 2)"), "reading_id", "anti")
-    there, copy = (spark.read.format("hudi").load(place.table) for place in (bronze, silver))
+    there, copy = (spark.read.format("hudi").load(location.table) for location in (bronze, silver))
     stamps = [commit.stamp for commit in Commits(spark, silver.table).newest_first()]
     times = Counter(stamp.batch for stamp in stamps if stamp)
     result = {

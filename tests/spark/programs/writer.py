@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 
-from hudi_sink.sink import BatchLedger
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
 from hudilab.settings import load_settings
 from hudilab_spark.session import open_session
@@ -19,22 +19,22 @@ from hudilab_spark.warehouse import prepare
 
 def main(table_type: str, rows: int, batches: int) -> None:
     settings = load_settings()
-    place = prepare(settings)
+    location = prepare(settings)
     spec = readings_table(name=settings.table_name, table_type=table_type)
     spark = open_session(settings, app="writer")
     sizes = {"sensors": 5, "seed": 7}
     readings = sensor_stream(spark, rows_per_batch=-(-rows // batches), rows=rows, **sizes)
     source = {"rows": rows, "batches": batches, **sizes}
     # Merges and cleaning are killed too.
-    ledger = BatchLedger(spark, spec, place, source, batches, tidy_every=5)
-    stream = readings.writeStream.foreachBatch(ledger.write_batch)
-    stream = stream.option("checkpointLocation", place.checkpoint)
+    sink = ExactlyOnceSink(spark, spec, location, source, batches, tidy_every=5)
+    stream = readings.writeStream.foreachBatch(sink.write_batch)
+    stream = stream.option("checkpointLocation", location.checkpoint)
     drain(stream.start(), batches=batches, deadline=600)
 
     expected = sensor_readings(spark, rows, **sizes)
-    table = spark.read.format("hudi").load(place.table).select(expected.columns)
+    table = spark.read.format("hudi").load(location.table).select(expected.columns)
     history = spark.sql(
-        f"CALL show_timeline(path => '{place.table}', showArchived => true, limit => 100000)"
+        f"CALL show_timeline(path => '{location.table}', showArchived => true, limit => 100000)"
     ).where("state = 'COMPLETED'")
     parts = table.groupBy("sensor_id").count().orderBy("sensor_id")
     result = {

@@ -21,8 +21,8 @@ from hudi_inspect import inspect
 from hudi_sink.commits import Commits
 from hudi_sink.rewind import Rewind
 from hudi_sink.services import TableServices
-from hudi_sink.sink import BatchLedger
-from hudilab.paths import Place, local_path, locate
+from hudi_sink.sink import ExactlyOnceSink
+from hudilab.paths import TableLocation, local_path, locate
 from hudilab.table import TableSpec
 from hudilab_lessons.reads import changes
 from hudilab_spark.streams import drain
@@ -81,26 +81,31 @@ class Written:
     """
 
     spec: TableSpec
-    place: Place
+    location: TableLocation
     columns: Sequence[TypeColumn]
     want: Mapping[int, Mapping[str, Any]]
     kinds: Mapping[str, str]
 
 
-def write(spark: SparkSession, spec: TableSpec, place: Place, batches: Sequence[DataFrame]) -> None:
+def write(
+    spark: SparkSession, spec: TableSpec, location: TableLocation, batches: Sequence[DataFrame]
+) -> None:
     """Write each of the batches in a micro-batch of its own, as the next ones of a stream."""
-    source = Path(f"{local_path(place.checkpoint)}-source")
+    source = Path(f"{local_path(location.checkpoint)}-source")
     source.mkdir(parents=True, exist_ok=True)
-    ledger, before = BatchLedger(spark, spec, place, {"rows": "types"}), len(list(source.iterdir()))
+    sink, before = (
+        ExactlyOnceSink(spark, spec, location, {"rows": "types"}),
+        len(list(source.iterdir())),
+    )
     for number, _ in enumerate(batches, before):
         (source / f"{number}.txt").write_text("a batch\n")
 
     def write_batch(_: DataFrame, number: int) -> None:
-        ledger.write_batch(batches[number - before], number)
+        sink.write_batch(batches[number - before], number)
 
     files = spark.readStream.option("maxFilesPerTrigger", 1).text(str(source))
     stream = files.writeStream.foreachBatch(write_batch).trigger(availableNow=True)
-    drain(stream.option("checkpointLocation", place.checkpoint).start(), deadline=300)
+    drain(stream.option("checkpointLocation", location.checkpoint).start(), deadline=300)
 
 
 def cells(spark: SparkSession, home: Path) -> Iterator[Cell]:
@@ -114,7 +119,7 @@ def cells(spark: SparkSession, home: Path) -> Iterator[Cell]:
             first, second = _rows(values, 0, 1), _rows(values, ROWS, 2)
             if spec.operation == "upsert":
                 first = first.union(_rows(turned, ROWS, 1)).coalesce(1)
-            write(spark, spec, written.place, [first, second])
+            write(spark, spec, written.location, [first, second])
             yield from _states(spark, written, home / name, _rows(turned, 0, 3))
 
 
@@ -124,7 +129,7 @@ def state(spec: TableSpec, service: str) -> str:
     return ", ".join(filter(None, (spec.table_type, operation, service)))
 
 
-def _at(home: Path) -> Place:
+def _at(home: Path) -> TableLocation:
     return locate("warehouse", "lab", "types", is_local=True, home=home)
 
 
@@ -141,28 +146,28 @@ def _states(spark: SparkSession, written: Written, home: Path, later: DataFrame)
 
     def copied(service: str) -> Written:
         shutil.copytree(home, there := home.with_name(f"{home.name}-{service}"))
-        return replace(written, place=_at(there))
+        return replace(written, location=_at(there))
 
     yield from _read(spark, written, "")
     if spec.table_type == MOR and spec.operation == "upsert":
         compacted = copied("compaction")
-        TableServices(spark, compacted.place.table, stopped=True).compact()
+        TableServices(spark, compacted.location.table, stopped=True).compact()
         yield from _read(spark, compacted, "compaction")
     if not spec.buckets:
         clustered = copied("clustering")
-        TableServices(spark, clustered.place.table, stopped=True).cluster()
+        TableServices(spark, clustered.location.table, stopped=True).cluster()
         yield from _read(spark, clustered, "clustering")
     # Not a copy: the checkpoint knows the files of the stream's source by their place.
-    table = written.place.table
+    table = written.location.table
     newest = max(commit.instant for commit in Commits(spark, table).newest_first())
     spark.sql(f"CALL create_savepoint(path => '{table}', commit_time => '{newest}')").collect()
-    write(spark, spec, written.place, [later])
+    write(spark, spec, written.location, [later])
     Rewind(spark, table, newest, stopped=True).run()
     yield from _read(spark, written, "rewind")
 
 
 def _read(spark: SparkSession, written: Written, service: str) -> Iterator[Cell]:
-    spec, table = written.spec, written.place.table
+    spec, table = written.spec, written.location.table
     named = state(spec, service)
     everything = range(2 * ROWS)
     rows = spark.read.format("hudi").load(table)

@@ -199,20 +199,22 @@ def test_schemas_that_nobody_thought_of(
 
 def round_trip(spark: SparkSession, sample: Sample, home: Path) -> int:
     """Write and read a sample; return how many rows hudi-rs has read, too."""
-    place = locate("warehouse", "lab", "schema", is_local=True, home=home)
+    location = locate("warehouse", "lab", "schema", is_local=True, home=home)
     batches = [
         spark.createDataFrame(rows, sample.schema()).coalesce(1)
         for rows in (sample.first, sample.second)
     ]
-    write(spark, sample.spec, place, batches)
+    write(spark, sample.spec, location, batches)
     want = of_spark(batches[0], "id") | of_spark(batches[1], "id")
     names = sample.schema().names
-    rows = spark.read.format("hudi").load(place.table).select(*(F.col(f"`{one}`") for one in names))
+    rows = (
+        spark.read.format("hudi").load(location.table).select(*(F.col(f"`{one}`") for one in names))
+    )
     assert rows.dtypes == batches[0].dtypes
     assert differences(of_spark(rows, "id"), want) == []
     if not sample.plain:
         return 0
-    table = pa.Table.from_batches(read_batches(Path(str(local_path(place.table)))))
+    table = pa.Table.from_batches(read_batches(Path(str(local_path(location.table)))))
     columns = {name: of_arrow(table[name]) for name in names}
     keys = columns.pop("id")
     found = {
@@ -237,11 +239,11 @@ def differences(found: Mapping[Any, Any], want: Mapping[Any, Any]) -> list[str]:
 def test_what_keeps_hudi_rs_from_reading(spark: SparkSession, tmp_path: Path) -> None:
     columns = {"Größe": "5", "plain": "TIMESTAMP_NTZ'2026-01-01 00:00:00'"}
     for (name, sql), why in zip(columns.items(), ("field name Größe", "not yet"), strict=True):
-        place = locate("warehouse", "lab", f"t{why[:3]}", is_local=True, home=tmp_path)
+        location = locate("warehouse", "lab", f"t{why[:3]}", is_local=True, home=tmp_path)
         rows = spark.sql(f"SELECT 1L AS id, 1 AS moment, {sql} AS `{name}`")
-        write(spark, SPECS[0], place, [rows])
-        read = spark.read.format("hudi").load(place.table).select(name)
+        write(spark, SPECS[0], location, [rows])
+        read = spark.read.format("hudi").load(location.table).select(name)
         assert read.collect() == rows.select(name).collect()
-        folder = Path(str(local_path(place.table)))
+        folder = Path(str(local_path(location.table)))
         with pytest.raises(InspectError, match=f"cannot count the rows of .*{why}"):
             count_snapshot(DiskStore(folder), 1)

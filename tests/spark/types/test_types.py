@@ -85,16 +85,16 @@ def test_other_engines_read_it_too_or_not_at_all(found: list[Cell]) -> None:
 def refused(spark: SparkSession, refusal: Refusal, home: Path) -> int:
     """In how many tables the type is refused: in all, before anything is written."""
     for number, spec in enumerate(SPECS):
-        place = locate("warehouse", "lab", f"t{number}", is_local=True, home=home)
+        location = locate("warehouse", "lab", f"t{number}", is_local=True, home=home)
         rows = spark.sql(f"SELECT 1L AS id, 1 AS moment, {refusal.sql} AS v")
         if refusal.kind.startswith("vector"):
             rows = rows.withColumn("v", array_to_vector(F.col("v")))
         with pytest.raises(StreamError) as caught:
-            write(spark, spec, place, [rows])
+            write(spark, spec, location, [rows])
         text = str(caught.value)
-        assert f"{place.table} cannot store the batch, nothing was written: column v" in text
+        assert f"{location.table} cannot store the batch, nothing was written: column v" in text
         assert refusal.remedy in text
-        assert not Path(str(local_path(place.table))).exists()
+        assert not Path(str(local_path(location.table))).exists()
     return len(SPECS)
 
 

@@ -21,9 +21,9 @@ def look(table: HandMade, **options: Any) -> Inspection:
 
 
 def refusal(table: HandMade | Path | str, **options: Any) -> str:
-    place = str(table.root if isinstance(table, HandMade) else table)
+    location = str(table.root if isinstance(table, HandMade) else table)
     with pytest.raises(InspectError) as caught:
-        inspect(place, now=NOW, **options)
+        inspect(location, now=NOW, **options)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 

@@ -48,8 +48,8 @@ def test_json_has_the_partition_and_the_instant_that_were_asked_for(
     table: HandMade, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table.commit(10, 12, {A: 5})
-    place = str(table.root)
-    assert hudilab(monkeypatch, place, "--json", "--partition", "sensor_id=10") == 0
+    location = str(table.root)
+    assert hudilab(monkeypatch, location, "--json", "--partition", "sensor_id=10") == 0
     answer = json.loads(capsys.readouterr().out)
     assert list(answer) == [
         "table",
@@ -62,7 +62,7 @@ def test_json_has_the_partition_and_the_instant_that_were_asked_for(
         "notes",
     ]
     assert answer["partition"]["slices"][0]["group"] == A
-    assert hudilab(monkeypatch, place, "--instant", at(10)) == 0
+    assert hudilab(monkeypatch, location, "--instant", at(10)) == 0
     assert json.loads(capsys.readouterr().out)["commit"]["operationType"] == "INSERT"
 
 
@@ -70,18 +70,18 @@ def test_html_goes_anywhere_but_into_the_table(
     table: HandMade, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table.commit(10, 12, {A: 5})
-    place, ends = str(table.root), "hudilab inspect TABLE --html FILE"
+    location, ends = str(table.root), "hudilab inspect TABLE --html FILE"
     inside, nowhere = table.root / "page.html", table.root.parent / "none" / "page.html"
-    assert hudilab(monkeypatch, place, "--html", str(inside)) == 1
+    assert hudilab(monkeypatch, location, "--html", str(inside)) == 1
     assert capsys.readouterr().err == (
         f"hudilab: --html {inside} is inside the table's folder; choose a file outside it: {ends}\n"
     )
-    assert hudilab(monkeypatch, place, "--html", str(nowhere)) == 1
+    assert hudilab(monkeypatch, location, "--html", str(nowhere)) == 1
     assert capsys.readouterr().err == (
         f"hudilab: cannot write {nowhere}: No such file or directory; choose another file: {ends}\n"
     )
     page = table.root.parent / "page.html"
-    assert hudilab(monkeypatch, place, "--html", str(page)) == 0
+    assert hudilab(monkeypatch, location, "--html", str(page)) == 0
     assert page.read_text().startswith("<!DOCTYPE html>")
 
 

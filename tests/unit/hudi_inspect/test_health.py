@@ -145,7 +145,7 @@ def test_two_writers_without_a_lock(table: HandMade) -> None:
         "FAIL two writers    2 streams alternate commits, apparently without a lock (no "
         ".hoodie/.heartbeat); set "
         "hoodie.write.concurrency.mode=optimistic_concurrency_control and a "
-        "hoodie.write.lock.provider in each writer; in the lab: BatchLedger(..., shared=True)"
+        "hoodie.write.lock.provider in each writer; in the lab: ExactlyOnceSink(..., shared=True)"
     )
     (table.meta / ".heartbeat").mkdir()
     assert line(look(table), "two writers") == (

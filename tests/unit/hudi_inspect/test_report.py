@@ -119,12 +119,12 @@ def test_hudis_own_sink_names_its_streams(table: HandMade) -> None:
 def test_odd_names(tmp_path: Path) -> None:
     table = HandMade(tmp_path / "Ware house 'ü' [bold]")
     table.commit(10, 12, {A: 5}, partition="city=São Paulo/[red]x")
-    for place in (
+    for location in (
         str(table.root),
         f"file://{table.root}",
         f"file://{str(table.root).replace(' ', '%20')}",
     ):
-        found = inspect(place, now=NOW)
+        found = inspect(location, now=NOW)
         assert found.report.table.rows == 5
         assert "city=São Paulo/[red]x" in str(found)
 

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from hudi_sink.rules import Checkpoint, Commit, Rules, Stamp, covers
+from hudi_sink.rules import BatchMetadata, Checkpoint, Commit, Rules, offsets_digest
 from hudilab.errors import StreamError
 
 RULES = Rules("<table>", "<checkpoint>", None, shared=False)
@@ -49,7 +49,7 @@ class Notes:
         return offsets(self.planned[batch]) if batch in self.planned else ""
 
     def digest(self, batch: int) -> str:
-        return covers(self.text(batch - 1), self.text(batch))
+        return offsets_digest(self.text(batch - 1), self.text(batch))
 
     def seen(self) -> Checkpoint:
         return Checkpoint(self.query, self.done, {n: self.digest(n) for n in self.planned})
@@ -78,7 +78,7 @@ class Driver:
     token: int = 0
     instant: int = 0
     skip: bool = False
-    stamp: Stamp | None = None
+    stamp: BatchMetadata | None = None
 
 
 def is_reading(driver: Driver) -> bool:
@@ -181,7 +181,7 @@ class Lab(RuleBasedStateMachine):
         mine, _ = self.rulebook.find(self.notes.query, self.commits())
         digest = self.notes.digest(driver.batch)
         driver.skip = self.rulebook.is_written(driver.batch, digest, self.source, mine)
-        driver.stamp = Stamp(str(self.notes.query), driver.batch, digest, self.source)
+        driver.stamp = BatchMetadata(str(self.notes.query), driver.batch, digest, self.source)
 
     def announce(self, driver: Driver) -> None:
         if driver.skip:
@@ -300,7 +300,7 @@ class Forgetful(Lab):
         last = -1 if mine is None else mine.batch
         driver.skip = driver.batch <= last
         digest = self.notes.digest(driver.batch)
-        driver.stamp = Stamp(str(self.notes.query), driver.batch, digest, self.source)
+        driver.stamp = BatchMetadata(str(self.notes.query), driver.batch, digest, self.source)
 
     def judge(self, _: Driver) -> None:
         return

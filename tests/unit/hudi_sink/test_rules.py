@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hudi_sink.rules import Checkpoint, Commit, Rules, Stamp, covers
+from hudi_sink.rules import BatchMetadata, Checkpoint, Commit, Rules, offsets_digest
 from hudilab.errors import StreamError
 
 MINE, OTHER = "query1", "query2"
@@ -14,8 +14,8 @@ RULES = Rules("<table>", "<checkpoint>", None, shared=False)
 BOUNDED = Rules("<table>", "<checkpoint>", 3, shared=False)
 
 
-def stamp(batch: int, query: str = MINE, digest: str = "d") -> Stamp:
-    return Stamp(query, batch, f"{digest}{batch}", "{}")
+def stamp(batch: int, query: str = MINE, digest: str = "d") -> BatchMetadata:
+    return BatchMetadata(query, batch, f"{digest}{batch}", "{}")
 
 
 def commit(batch: int, query: str = MINE) -> Commit:
@@ -116,11 +116,21 @@ def test_what_a_batch_covers() -> None:
     first = 'v1\n{"batchTimestampMs":1}\n{"t":{"0":5}}'
     again = 'v1\n{"batchTimestampMs":2}\n{"t":{"0":5}}'
     more = 'v1\n{"batchTimestampMs":2}\n{"t":{"0":9}}'
-    assert covers("", first) == covers("", again)
-    assert len({covers("", first), covers("", more), covers(first, more), covers("", "")}) == 4
+    assert offsets_digest("", first) == offsets_digest("", again)
+    assert (
+        len(
+            {
+                offsets_digest("", first),
+                offsets_digest("", more),
+                offsets_digest(first, more),
+                offsets_digest("", ""),
+            }
+        )
+        == 4
+    )
 
 
 def test_files_that_a_batch_read_count_and_not_only_their_number() -> None:
     offsets = 'v1\n{"batchTimestampMs":1}\n{"logOffset":0}'
-    digests = {covers("", offsets, entries) for entries in ((), ("a.json",), ("b.json",))}
+    digests = {offsets_digest("", offsets, entries) for entries in ((), ("a.json",), ("b.json",))}
     assert len(digests) == 3

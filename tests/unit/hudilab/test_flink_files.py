@@ -32,11 +32,11 @@ CATALOG = "catalog.name (SQL finds the tables in spark_catalog)"
 
 def test_the_sensor_application_s_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = load(HUDI, IS_LOCAL="true", HUDILAB_HOME=str(tmp_path))
-    place = prepare(settings)
-    assert place.table == f"file://{tmp_path}/warehouse/my_database/my_table"
+    location = prepare(settings)
+    assert location.table == f"file://{tmp_path}/warehouse/my_database/my_table"
     assert capsys.readouterr().out.splitlines() == [
         f"{HUDI}/application_properties.json: not used: {CATALOG}, {RUN}",
-        f"IS_LOCAL is true: warehouse.path is ignored, the warehouse is {place.warehouse}",
+        f"IS_LOCAL is true: warehouse.path is ignored, the warehouse is {location.warehouse}",
     ]
     prepare(settings, quiet=True)
     assert capsys.readouterr().out == ""
@@ -54,8 +54,8 @@ def test_the_sensor_application_s_file(tmp_path: Path, capsys: pytest.CaptureFix
 def test_what_is_not_used_is_not_judged(tmp_path: Path, changes: dict[str, str]) -> None:
     _, table = json.loads((HUDI / "application_properties.json").read_text())
     write(tmp_path, [group(properties=table["PropertyMap"] | changes)])
-    place = prepare(load(tmp_path, IS_LOCAL="true", HUDILAB_HOME=str(tmp_path)), quiet=True)
-    assert place.table == f"file://{tmp_path}/warehouse/my_database/my_table"
+    location = prepare(load(tmp_path, IS_LOCAL="true", HUDILAB_HOME=str(tmp_path)), quiet=True)
+    assert location.table == f"file://{tmp_path}/warehouse/my_database/my_table"
 
 
 def test_a_bucket_that_is_used_is_judged(tmp_path: Path) -> None:
@@ -80,14 +80,14 @@ def test_the_tutorial_s_file(tmp_path: Path) -> None:
         "stocks-out",
         "stocks-dead",
     )
-    place = locate(
+    location = locate(
         settings.warehouse_path,
         settings.database_name,
         settings.producer.table_name,
         is_local=settings.is_local,
         home=settings.home,
     )
-    assert place.table == f"file://{tmp_path}/warehouse/lab/sink_table"
+    assert location.table == f"file://{tmp_path}/warehouse/lab/sink_table"
     assert settings.notice == (
         f"{KAFKA}/application_properties.json: not used: {RUN}; "
         "no group HudiTable0: tables go to database lab"

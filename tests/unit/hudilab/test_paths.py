@@ -11,7 +11,7 @@ import pytest
 from refusals import refused
 
 from hudilab.errors import PathError
-from hudilab.paths import Place, local_path, locate, rewrite_scheme
+from hudilab.paths import TableLocation, local_path, locate, rewrite_scheme
 from hudilab_spark.warehouse import check_writable, make_home
 
 HOME = Path("/home/me/lab")
@@ -106,7 +106,7 @@ def test_a_bad_warehouse_is_refused(uri: str, text: str) -> None:
 
 
 def test_layout_local() -> None:
-    assert locate("warehouse", "lab", "readings", is_local=True, home=HOME) == Place(
+    assert locate("warehouse", "lab", "readings", is_local=True, home=HOME) == TableLocation(
         warehouse="file:///home/me/lab/warehouse",
         table="file:///home/me/lab/warehouse/lab/readings",
         checkpoint="file:///home/me/lab/warehouse/_checkpoints/lab/readings",
@@ -117,8 +117,8 @@ def test_layout_local() -> None:
 
 
 def test_layout_on_s3_with_a_run_and_the_rewriting_said_once() -> None:
-    place = locate("s3://bucket/w", "lab", "readings", is_local=False, home=HOME, run_id="r-1.a")
-    assert place == Place(
+    location = locate("s3://bucket/w", "lab", "readings", is_local=False, home=HOME, run_id="r-1.a")
+    assert location == TableLocation(
         warehouse="s3a://bucket/w",
         table="s3a://bucket/w/run-r-1.a/lab/readings",
         checkpoint="s3a://bucket/w/run-r-1.a/_checkpoints/lab/readings",
@@ -141,9 +141,9 @@ def test_only_a_rewriting_is_noticed(warehouse: str, notices: tuple[str, ...]) -
 
 
 def test_local_replaces_an_s3_warehouse_and_says_so() -> None:
-    place = locate("s3://bucket/w", "lab", "t", is_local=True, home=HOME)
-    assert place.table == "file:///home/me/lab/warehouse/lab/t"
-    assert place.notices == (
+    location = locate("s3://bucket/w", "lab", "t", is_local=True, home=HOME)
+    assert location.table == "file:///home/me/lab/warehouse/lab/t"
+    assert location.notices == (
         "IS_LOCAL is true: warehouse.path is ignored, the warehouse is "
         "file:///home/me/lab/warehouse",
     )
@@ -169,8 +169,8 @@ def test_a_bad_warehouse_is_refused_whether_local_or_not(is_local: bool) -> None
 
 @pytest.mark.parametrize("run_id", ["r", "2026-01-01T00.00", "a_b.c-d", "-x", "x" * 64])
 def test_run_ids_that_are_good(run_id: str) -> None:
-    place = locate("w", "lab", "t", is_local=True, home=HOME, run_id=run_id)
-    assert place.table == f"file:///home/me/lab/w/run-{run_id}/lab/t"
+    location = locate("w", "lab", "t", is_local=True, home=HOME, run_id=run_id)
+    assert location.table == f"file:///home/me/lab/w/run-{run_id}/lab/t"
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_no_table_lies_inside_a_table_of_another_run() -> None:
         for database in names
         for table in names
     ]
-    folders = {uri for place in places for uri in (place.table, place.checkpoint)}
+    folders = {uri for location in places for uri in (location.table, location.checkpoint)}
     assert len(folders) == 2 * len(places)
     assert not [
         folder for folder in folders if any(folder.startswith(f"{other}/") for other in folders)
@@ -212,11 +212,11 @@ def test_no_table_lies_inside_a_table_of_another_run() -> None:
 
 
 def test_a_second_stream_has_a_checkpoint_that_no_table_has() -> None:
-    place = locate("w", "lab", "t", is_local=True, home=HOME, run_id="r")
-    second = place.checkpoint_of("to_topic")
+    location = locate("w", "lab", "t", is_local=True, home=HOME, run_id="r")
+    second = location.checkpoint_of("to_topic")
     assert second == "file:///home/me/lab/w/run-r/_checkpoints/lab/t-to_topic"
     folder, _, name = second.rpartition("/")
-    assert folder == place.checkpoint.rpartition("/")[0]
+    assert folder == location.checkpoint.rpartition("/")[0]
     with pytest.raises(PathError, match=r"table\.name="):
         locate("w", "lab", name, is_local=True, home=HOME)
 
@@ -245,8 +245,8 @@ def test_names_that_are_refused(name: str) -> None:
 @pytest.mark.parametrize("folder", ["plain", "a b", "100%", "a%20b", "#1"])
 def test_a_local_uri_names_the_very_directory(tmp_path: Path, folder: str) -> None:
     (tmp_path / folder / "lab" / "t").mkdir(parents=True)
-    place = locate(str(tmp_path / folder), "lab", "t", is_local=True, home=HOME)
-    path = local_path(place.table)
+    location = locate(str(tmp_path / folder), "lab", "t", is_local=True, home=HOME)
+    path = local_path(location.table)
     assert path is not None
     assert path.is_dir()
     assert local_path("s3a://bucket/lab/t") is None
@@ -284,23 +284,23 @@ NO_PLACE = "; make it writable, or set warehouse.path to a writable directory"
 
 
 def test_a_directory_that_takes_no_files_is_refused() -> None:
-    place = locate("/proc/hudilab/w", "lab", "t", is_local=True, home=HOME)
+    location = locate("/proc/hudilab/w", "lab", "t", is_local=True, home=HOME)
     with refused(PathError, "warehouse.path", "/proc (No such file or directory)", remedy=NO_PLACE):
-        check_writable(place)
+        check_writable(location)
     assert not os.path.lexists("/proc/hudilab")
 
 
 def test_a_read_only_directory_is_refused() -> None:
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o555)
-    place = locate(str(folder / "w"), "lab", "t", is_local=True, home=HOME)
+    location = locate(str(folder / "w"), "lab", "t", is_local=True, home=HOME)
     user = os.geteuid()
     try:
         # Permission bits stop everybody but root: act as another user for a moment.
         os.seteuid(user or 65534)
         denied = f"{folder} (Permission denied)"
         with refused(PathError, "warehouse.path", denied, remedy=NO_PLACE):
-            check_writable(place)
+            check_writable(location)
     finally:
         os.seteuid(user)
         folder.rmdir()
@@ -315,17 +315,17 @@ def test_a_home_that_cannot_be_written_is_named(tmp_path: Path, part: str) -> No
     (tmp_path / "file").write_text("kept")
     cases = {tmp_path / "file" / part: "File exists", Path("/proc/hudilab"): "No such file or"}
     for home, why in cases.items():
-        place = locate("warehouse", "lab", "t", is_local=True, home=home)
-        for check in (partial(check_writable, place, home), partial(make_home, home)):
+        location = locate("warehouse", "lab", "t", is_local=True, home=home)
+        for check in (partial(check_writable, location, home), partial(make_home, home)):
             with pytest.raises(PathError) as caught:
                 check()
             text = str(caught.value)
             assert text.startswith(f"cannot write to the lab's home {home} ({why}")
             assert text.endswith(f"); {NO_HOME}")
     # A warehouse elsewhere is not the home's fault.
-    place = locate("/proc/w", "lab", "t", is_local=True, home=tmp_path)
+    location = locate("/proc/w", "lab", "t", is_local=True, home=tmp_path)
     with pytest.raises(PathError, match=r"^warehouse\.path: cannot write to /proc "):
-        check_writable(place, tmp_path)
+        check_writable(location, tmp_path)
 
 
 def test_a_read_only_home_is_named() -> None:
@@ -361,9 +361,9 @@ def test_a_file_in_the_way_is_refused(tmp_path: Path, where: str, link: bool) ->
     file.symlink_to("nowhere") if link else file.write_text("kept")
     before = tree(tmp_path)
     run_id = "r1" if where == "w/run-r1" else ""
-    place = locate(str(tmp_path / "w"), "lab", "t", is_local=True, home=HOME, run_id=run_id)
+    location = locate(str(tmp_path / "w"), "lab", "t", is_local=True, home=HOME, run_id=run_id)
     with pytest.raises(PathError) as caught:
-        check_writable(place)
+        check_writable(location)
     assert str(caught.value) == (
         f"warehouse.path: {file} exists but is not a directory; move it, or set warehouse.path to "
         "another directory"

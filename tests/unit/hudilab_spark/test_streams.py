@@ -29,7 +29,7 @@ CAUSES = {
     # An error of the lab, raised inside foreachBatch.
     "stream_python": "hudilab.errors.StreamError: the stream does not use the checkpoint "
     "file:///lab/_checkpoints/lab/t, so a restart would write everything again; "
-    'add .option("checkpointLocation", place.checkpoint) to writeStream',
+    'add .option("checkpointLocation", location.checkpoint) to writeStream',
     # Spark's own errors are followed by a plan.
     "stream_analysis": "pyspark.errors.exceptions.captured.AnalysisException: "
     "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column or function parameter with name "

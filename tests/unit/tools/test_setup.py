@@ -727,14 +727,14 @@ FOREIGN = {
 
 @pytest.mark.deep
 @pytest.mark.parametrize("binary", ["no-binary", "only-binary"])
-@pytest.mark.parametrize("place", ["variables", "pip.conf"])
+@pytest.mark.parametrize("location", ["variables", "pip.conf"])
 def test_settings_of_pip_that_mean_other_packages_are_ignored(
-    tmp_path: Path, binary: str, place: str
+    tmp_path: Path, binary: str, location: str
 ) -> None:
     folder = clone(tmp_path / "o'brien j\u00fcrgen")
     given = {**FOREIGN, binary: ":all:"}
     env = {"PYTHONPATH": "/nowhere", "LC_ALL": "C", "PYTHONOPTIMIZE": "1", "HOME": ""}
-    if place == "variables":
+    if location == "variables":
         env |= {f"PIP_{name.upper().replace('-', '_')}": text for name, text in given.items()}
     else:
         env["PIP_CONFIG_FILE"] = str(tmp_path / "pip.conf")
