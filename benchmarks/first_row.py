@@ -34,10 +34,10 @@ sys.path.append(str(PROJECT / "tests"))
 from chromium import launched
 from playwright.sync_api import Browser
 
-from hudilab.waiting import wait_for
 from hudilab_cli.servers.process import free_port
 from hudilab_spark.jars import verify
 from hudilab_spark.java import find_java
+from hudilab_spark.waiting import wait_for
 
 LESSON = PROJECT / "notebooks" / "02_write_hudi_stream.ipynb"
 STEPS = ("JupyterLab answers", "the notebook is open", "the session is there", "the first row")

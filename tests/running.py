@@ -14,7 +14,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from hudilab.paths import local_path
-from hudilab.waiting import wait_for
+from hudilab_spark.waiting import wait_for
 
 
 def start_program(

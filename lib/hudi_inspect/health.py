@@ -10,7 +10,8 @@ from datetime import datetime
 from hudi_inspect.model import Event, Health, iso, size
 from hudi_inspect.table import Facts
 from hudi_inspect.timeline import WRITES
-from hudilab.formats import BATCH, QUERY, many
+from hudilab.errors import many
+from hudilab.formats import BATCH, QUERY
 
 TARGET = 125829120  # bytes; Hudi's default of hoodie.parquet.max.file.size
 MERGEABLE = 100  # files that merging would save

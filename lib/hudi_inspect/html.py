@@ -14,7 +14,7 @@ from hudi_inspect.health import batches
 from hudi_inspect.model import Event, Health, Slice, iso, size
 from hudi_inspect.text import about
 from hudi_inspect.timeline import moment
-from hudilab.formats import many
+from hudilab.errors import many
 
 if TYPE_CHECKING:
     from hudi_inspect.inspection import Inspection

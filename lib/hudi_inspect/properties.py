@@ -5,7 +5,8 @@ from __future__ import annotations
 from hudi_inspect.entries import Vanished
 from hudi_inspect.store import Store, typed
 from hudilab.errors import InspectError
-from hudilab.formats import PROPERTIES, read_properties
+from hudilab.files import read_properties
+from hudilab.formats import PROPERTIES
 
 OLDEST, NEWEST = 6, 9  # table versions
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hudi_inspect.health import batches
 from hudi_inspect.model import Event, Partition, Slice, iso, size
-from hudilab.formats import many
+from hudilab.errors import many
 
 if TYPE_CHECKING:
     from hudi_inspect.inspection import Inspection

@@ -15,8 +15,7 @@ from hudi_sink.rules import Commit
 from hudi_sink.service_schedule import LEAST_LOGS, QUIET, SMALL_LOG, TIDY_EVERY, tidy_options
 from hudi_sink.services import CLUSTERINGS, COMPACTIONS, pending, write_client
 from hudilab.errors import StreamError, root_cause
-from hudilab.options import CLEAN, INLINE
-from hudilab.table import TableSpec
+from hudilab.table import CLEAN, INLINE, TableSpec
 
 POOL = "services"  # of conf/fairscheduler.xml: the stream's tasks come first
 CLUSTER = "hoodie.clustering.inline"

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from hudilab.formats import PROPERTIES, read_properties
+from hudilab.files import read_properties
+from hudilab.formats import PROPERTIES
 from hudilab.paths import leads_back, local_path
 
 

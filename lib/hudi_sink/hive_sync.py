@@ -11,8 +11,8 @@ from pyspark import InheritableThread
 
 from hudi_sink.commits import Commits, completed
 from hudi_sink.files import java_class
+from hudi_sink.metastore import Metastore, trouble
 from hudilab.errors import root_cause
-from hudilab.metastore import Metastore, trouble
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,10 +6,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from hudi_sink.rules import BatchMetadata
-from hudilab.errors import StreamError, TableError
-from hudilab.formats import many
-from hudilab.options import CLEAN, INLINE, WRITE
-from hudilab.table import TableSpec
+from hudilab.errors import StreamError, TableError, many
+from hudilab.table import CLEAN, INLINE, WRITE, TableSpec
 
 PARTS = 4  # of Spark's input partitions (128 MB of files) that one task sorts and writes
 KEPT = 100  # characters of a key in a message

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from hudi_sink.files import exists, read_text
-from hudilab.options import METADATA, STREAMED
+from hudilab.table import METADATA, STREAMED
 
 
 def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[str, str]:

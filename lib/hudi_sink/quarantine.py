@@ -13,8 +13,7 @@ from hudi_sink.files import table_properties
 from hudi_sink.metadata import closing_options
 from hudi_sink.rules import BatchMetadata
 from hudi_sink.service_schedule import TIDY_EVERY, tidy_options
-from hudilab.errors import TableError
-from hudilab.formats import many
+from hudilab.errors import TableError, many
 from hudilab.paths import TableLocation
 from hudilab.table import TableSpec
 

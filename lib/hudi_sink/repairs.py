@@ -9,9 +9,8 @@ from pyspark.sql import SparkSession
 from hudi_sink.commits import Commits
 from hudi_sink.files import table_properties
 from hudilab.errors import TableError
-from hudilab.options import ENCODED
 from hudilab.paths import TableLocation
-from hudilab.table import TableSpec
+from hudilab.table import ENCODED, TableSpec
 
 
 def rewrite_buckets(spark: SparkSession, spec: TableSpec, location: TableLocation) -> int:

@@ -17,8 +17,7 @@ from hudi_sink.files import list_files, table_properties
 from hudi_sink.metadata import table_index_options
 from hudi_sink.rules import Commit
 from hudi_sink.services import write_client
-from hudilab.errors import TableError
-from hudilab.formats import many
+from hudilab.errors import TableError, many
 from hudilab.paths import checkpoint_of_table
 
 ALIVE = 60.0  # seconds for which a writer's last heartbeat may tell that it is alive

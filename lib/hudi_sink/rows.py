@@ -15,8 +15,7 @@ from pyspark.sql import functions as F
 
 from hudi_sink.files import exists
 from hudilab.errors import StreamError, root_cause
-from hudilab.options import MERGER
-from hudilab.table import TableSpec
+from hudilab.table import MERGER, TableSpec
 
 COMBINE = "hoodie.combine.before.upsert"  # Hudi's own way, which costs more
 REFUSED_ROW = "hudilab: refused row: "  # begins the error of a row that cannot be stored

@@ -18,8 +18,7 @@ from hudi_sink.rows import newest_rows, row_problem, storable
 from hudi_sink.rules import Commit
 from hudi_sink.storable import check_storable
 from hudilab.errors import TableError
-from hudilab.options import COMMIT_TIME, ENCODED, MERGER
-from hudilab.table import ANY, TableSpec
+from hudilab.table import ANY, COMMIT_TIME, ENCODED, MERGER, TableSpec
 
 
 class SchemaGuard:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hudilab.errors import TableError
-from hudilab.options import CLEAN, INLINE
-from hudilab.table import TableSpec
+from hudilab.table import CLEAN, INLINE, TableSpec
 
 TIDY_EVERY = 20  # batches of appends
 COMPACT_EVERY = 10  # batches of upserts

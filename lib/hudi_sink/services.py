@@ -18,8 +18,8 @@ from hudi_sink.locks import sharing_options
 from hudi_sink.metadata import table_index_options
 from hudi_sink.repairs import foreign_groups
 from hudi_sink.rules import Commit
-from hudilab.errors import TableError
-from hudilab.formats import MOST_BUCKETS, SHARED, many
+from hudilab.errors import TableError, many
+from hudilab.formats import MOST_BUCKETS, SHARED
 
 MOMENT = 3.0  # seconds in which a writer's heartbeat follows its commit
 COMPACTIONS = "filterPendingCompactionTimeline"

@@ -166,3 +166,8 @@ def _one_line(text: str) -> str:
 def _goes_on(line: str) -> bool:
     """Return whether a message ending in a colon continues here: no stack frame, no next error."""
     return line[:1].strip() != "" and not _THROWN.fullmatch(line)
+
+
+def many(count: int, what: str) -> str:
+    """Return a count with its noun: `1 file`, `2,000 files`."""
+    return f"{count:,} {what}" + ("" if count == 1 else "s")

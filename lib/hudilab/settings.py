@@ -15,18 +15,20 @@ from hudilab.groups import (
     DEFAULT_TABLE,
     FILE,
     KAFKA_GROUPS,
+    PREFIX,
     RUN_GROUP,
     TABLE_GROUP,
     Consumer,
     Hive,
+    Pipeline,
     Producer,
     RunOptions,
     Table,
+    TopicPipeline,
     no_credentials,
     servers,
 )
 from hudilab.paths import TableLocation, locate
-from hudilab.pipelines import PREFIX, Pipeline, TopicPipeline
 from hudilab.settings_file import Groups, read_groups, read_options
 
 Runtime = Literal["LOCAL", "DOCKER", "AWS"]

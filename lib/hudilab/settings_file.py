@@ -15,19 +15,20 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from hudilab.errors import ConfigError
-from hudilab.formats import read_properties
+from hudilab.files import read_properties
 from hudilab.groups import (
     CATALOG,
     FOREIGN_GROUPS,
     FOREIGN_KEYS,
     KAFKA_GROUPS,
     KNOWN,
+    PREFIX,
     TABLE_GROUP,
     Entry,
     Table,
     keys_of,
+    shape_of,
 )
-from hudilab.pipelines import PREFIX, shape_of
 
 _ENTRY = TypeAdapter(Entry)
 _OTHER = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))

@@ -14,9 +14,16 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from hudilab.errors import BundleError
-from hudilab.groups import RUN_GROUP, Client, RunOptions
+from hudilab.groups import (
+    PREFIX,
+    RUN_GROUP,
+    Client,
+    FilePipeline,
+    RunOptions,
+    TablePipeline,
+    TopicPipeline,
+)
 from hudilab.paths import rewrite_scheme
-from hudilab.pipelines import PREFIX, FilePipeline, TablePipeline, TopicPipeline
 from hudilab.settings import Settings, run_options
 from hudilab.settings_file import read_options
 from hudilab_jobs import JOBS, PIPELINE_JOBS

@@ -24,10 +24,10 @@ from papermill.exceptions import PapermillExecutionError
 
 from hudilab.environment import JAVA_OPTIONS, take_over
 from hudilab.errors import LabError, ParameterError, PathError, is_full, root_cause
+from hudilab.files import private_folder
+from hudilab.generate import check_sizes
 from hudilab.paths import check_run_id
-from hudilab.private import private_folder
 from hudilab.settings import Settings, load_settings
-from hudilab.sizes import check_sizes
 from hudilab_cli import kernel
 from hudilab_cli.parameters import defaults, parse
 from hudilab_spark.java import FAST_START

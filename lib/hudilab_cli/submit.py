@@ -17,12 +17,10 @@ from zipfile import BadZipFile, ZipFile
 
 from hudilab.environment import take_over
 from hudilab.errors import BundleError, SessionError, WaitError, root_cause
-from hudilab.formats import properties
+from hudilab.files import private_folder, properties, write_private
 from hudilab.groups import Client
-from hudilab.private import private_folder, write_private
 from hudilab.settings import Settings, run_options
 from hudilab.settings_file import read_options
-from hudilab.waiting import wait_for
 from hudilab_jobs.kafka import Access
 from hudilab_spark.conf import needed, session_settings
 from hudilab_spark.conf_folder import conf_folder
@@ -31,6 +29,7 @@ from hudilab_spark.jars import verify
 from hudilab_spark.jvm import environment
 from hudilab_spark.master import Master, authentication, check_cluster, find_master, own_master
 from hudilab_spark.preflight import check_machine
+from hudilab_spark.waiting import wait_for
 
 JOBS = Path(__file__).parents[1] / "hudilab_jobs"
 PATIENCE = 90.0  # seconds for a session and its first executor

@@ -21,10 +21,9 @@ from hudi_sink.commits import Commits
 from hudi_sink.files import exists
 from hudi_sink.hive_sync import Catalog
 from hudi_sink.sink import ExactlyOnceSink
-from hudilab.generate import readings_table, sensor_stream
+from hudilab.generate import check_sizes, readings_table, sensor_stream
 from hudilab.paths import TableLocation
 from hudilab.settings import load_settings
-from hudilab.sizes import check_sizes
 from hudilab.table import TableSpec
 from hudilab_jobs import AsyncServices, RunId, TableType, as_command
 from hudilab_spark.session import close_session, open_session

@@ -21,8 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hudi_sink.files import file_system
 from hudilab.errors import ConfigError, LabError
-from hudilab.groups import FILE
-from hudilab.pipelines import PREFIX
+from hudilab.groups import FILE, PREFIX
 from hudilab.settings import Settings
 from hudilab.settings_file import parse
 from hudilab_lessons.faults import SESSION

@@ -15,10 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hudi_sink.files import delete_tree, list_files
 from hudilab.errors import ParameterError
-from hudilab.generate import readings_table, sensor_readings, sensor_stream
+from hudilab.generate import check_sizes, readings_table, sensor_readings, sensor_stream
 from hudilab.paths import TableLocation
 from hudilab.settings import Settings, load_settings
-from hudilab.sizes import check_sizes
 from hudilab.table import TableSpec
 from hudilab_lessons.frames import show_streams_as_columns
 from hudilab_lessons.plots import SERIES, describe_pictures

@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 
 from hudilab.errors import LabError, PathError
-from hudilab.private import private_folder, write_private
+from hudilab.files import private_folder, write_private
 
 FILE = "progress.json"
 

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hudi_sink.metastore import trouble
 from hudilab.environment import JAVA_OPTIONS
 from hudilab.errors import SessionError
 from hudilab.groups import CATALOG, METASTORE_GROUP
-from hudilab.metastore import trouble
 from hudilab.settings import Settings
 from hudilab.settings_file import read_options
 from hudilab_spark.class_archive import ARCHIVE, class_path, with_archive

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import get_args
 
 from hudilab.errors import PathError
+from hudilab.files import private_folder
 from hudilab.groups import FILE
-from hudilab.private import private_folder
 from hudilab.settings import Runtime, Settings
 
 

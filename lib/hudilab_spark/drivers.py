@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hudilab.errors import WaitError
-from hudilab.private import private_folder, write_private
-from hudilab.waiting import wait_for
+from hudilab.files import private_folder, write_private
+from hudilab_spark.waiting import wait_for
 
 if TYPE_CHECKING:
     import psutil

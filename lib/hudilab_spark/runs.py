@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from hudilab.errors import ParameterError, SessionError
-from hudilab.private import private_folder
+from hudilab.files import private_folder
 
 _HELD: dict[Path, int] = {}  # open files, locked until this process ends
 

@@ -15,10 +15,11 @@ from pyspark.sql import SparkSession
 
 from hudi_sink.files import delete_tree, exists, table_properties
 from hudi_sink.hive_sync import Catalog
+from hudi_sink.metastore import Metastore
 from hudilab.errors import PathError, TableError
+from hudilab.files import private_folder
 from hudilab.formats import PROPERTIES
 from hudilab.paths import TableLocation, local_path, rewrite_scheme
-from hudilab.private import private_folder
 from hudilab.settings import Settings
 from hudilab.table import TableSpec
 from hudilab_spark.s3 import check_warehouse, endpoint
@@ -164,7 +165,8 @@ def catalog_of(
 ) -> Catalog:
     """Return what registers a table with the settings' metastore; without one it does nothing."""
     group = settings.metastore
-    return Catalog(spark, spec, location, None if group is None else group.target())
+    metastore = Metastore(group.uri, group.database_name) if group else None
+    return Catalog(spark, spec, location, metastore)
 
 
 def prepare(

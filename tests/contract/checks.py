@@ -13,7 +13,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from hudilab.errors import LabError
-from hudilab.sizes import check_sizes
+from hudilab.generate import check_sizes
 from hudilab_cli.parameters import defaults
 from hudilab_cli.progress_command import names_in
 

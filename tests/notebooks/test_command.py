@@ -13,10 +13,10 @@ from commands import hudilab, small_notebook, watching
 from nbformat.v4 import new_code_cell, new_notebook
 
 from hudilab.settings import load_settings
-from hudilab.waiting import wait_for
 from hudilab_cli import cli
 from hudilab_cli.runner import run_notebooks
 from hudilab_spark.java import FAST_START
+from hudilab_spark.waiting import wait_for
 
 SLOW = ("from pathlib import Path", "Path('begun').touch()", "__import__('time').sleep(600)")
 

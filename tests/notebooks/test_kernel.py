@@ -13,7 +13,7 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 from nbformat import NotebookNode
 
-from hudilab.waiting import wait_for
+from hudilab_spark.waiting import wait_for
 
 PROJECT = Path(__file__).resolve().parents[2]
 CELLS = nbformat.read(PROJECT / "notebooks" / "02_write_hudi_stream.ipynb", as_version=4).cells

@@ -20,7 +20,7 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from lab import FIRST
 
-from hudilab.waiting import wait_for
+from hudilab_spark.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 # What a user has for another project: another folder and other kernels.

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from services.programs import SECRET, USER
 
 from hudilab.errors import KafkaError, ServiceError
-from hudilab.formats import properties
+from hudilab.files import properties
 from hudilab.settings import Settings, load_settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.kafka import Broker, start_broker

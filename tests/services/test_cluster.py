@@ -16,7 +16,6 @@ from services.clusters import (
 
 from hudilab.errors import ServiceError, SessionError
 from hudilab.settings import Settings
-from hudilab.waiting import wait_for
 from hudilab_cli.applications import kill, worker_rows
 from hudilab_cli.servers import cluster as service
 from hudilab_cli.servers import process
@@ -24,6 +23,7 @@ from hudilab_cli.servers.cluster import Cluster, find_cluster, start_cluster, st
 from hudilab_cli.submit import find_job
 from hudilab_spark.conf import session_settings
 from hudilab_spark.master import Master, authentication, check_cluster, check_room, own_master
+from hudilab_spark.waiting import wait_for
 
 # --- the service
 

@@ -24,13 +24,13 @@ from others import why_not
 
 from hudilab.errors import ServiceError
 from hudilab.settings import Settings, load_settings
-from hudilab.waiting import wait_for
 from hudilab_cli.applications import application_rows, kill, worker_rows
 from hudilab_cli.servers import cluster as service
 from hudilab_cli.servers.cluster import Cluster, running_cluster, start_cluster
 from hudilab_spark.drivers import end_driver, find_driver
 from hudilab_spark.java import find_java
 from hudilab_spark.master import Master, authentication, open_directly
+from hudilab_spark.waiting import wait_for
 
 PROJECT = Path(__file__).resolve().parents[2]
 GUEST = Path(__file__).with_name("guest.py")

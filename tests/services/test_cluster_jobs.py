@@ -28,11 +28,11 @@ from services.clusters import (
 
 from hudilab.errors import ServiceError
 from hudilab.settings import Settings
-from hudilab.waiting import wait_for
 from hudilab_cli.servers.history import find_history, start_history, stop_history
 from hudilab_cli.servers.s3 import S3Server
 from hudilab_jobs.kafka import Access, create_topics, produce, topic_rows
 from hudilab_jobs.prices import messages
+from hudilab_spark.waiting import wait_for
 
 TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
 

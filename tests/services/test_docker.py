@@ -19,10 +19,10 @@ import psutil
 import pytest
 import yaml
 
-from hudilab.waiting import wait_for
 from hudilab_cli.servers.process import free_port
 from hudilab_spark.jars import verify
 from hudilab_spark.java import find_java
+from hudilab_spark.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRY = ROOT / "docker" / "entrypoint.sh"

@@ -22,17 +22,17 @@ from refusals import refused
 from running import end_jvm, start_program
 
 from hudi_sink.hive_sync import Catalog
+from hudi_sink.metastore import trouble
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import SessionError
 from hudilab.groups import Hive
-from hudilab.metastore import trouble
 from hudilab.paths import TableLocation
 from hudilab.settings import Settings, load_settings
 from hudilab.table import TABLE_TYPES, TableSpec
-from hudilab.waiting import wait_for
 from hudilab_cli.servers.metastore import Metastore, find_metastore, start_metastore
 from hudilab_cli.servers.metastore import stop_metastore as stop
 from hudilab_spark.session import open_session
+from hudilab_spark.waiting import wait_for
 from hudilab_spark.warehouse import catalog_of, prepare
 
 COLUMNS = "id BIGINT, city STRING, seen TIMESTAMP"

@@ -18,11 +18,11 @@ import pytest
 
 from hudilab.errors import ServiceError
 from hudilab.settings import Settings, load_settings
-from hudilab.waiting import wait_for
 from hudilab_cli import servers as services
 from hudilab_cli.servers import folder as server_folder
 from hudilab_cli.servers import process
 from hudilab_cli.servers.folder import starting
+from hudilab_spark.waiting import wait_for
 
 # A blank, an umlaut, an apostrophe and a comma: Java's and SQL's own syntax, and a name.
 HOME = "o'brien, jürgen's home"

@@ -24,13 +24,13 @@ from services.programs import SECRET, USER, Programs
 
 from hudilab.errors import KafkaError, StreamError
 from hudilab.settings import Settings, load_settings
-from hudilab.waiting import wait_for
 from hudilab_cli.servers.kafka import Broker, start_broker
 from hudilab_jobs.kafka import Access, create_topics, produce, topic_rows
 from hudilab_jobs.prices import Message, messages, outgoing, prices, read_prices
 from hudilab_jobs.stock_prices import Options, write
 from hudilab_spark.session import open_session
 from hudilab_spark.streams import drain
+from hudilab_spark.waiting import wait_for
 from hudilab_spark.warehouse import prepare
 
 TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hudilab.errors import ServiceError
-from hudilab.private import private_folder
+from hudilab.files import private_folder
 from hudilab_jobs.server_locks import LOCK, STARTING
 
 TURN = 120.0  # seconds to wait for another starter; no server takes this long to start

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from hudilab.files import private_folder
 from hudilab.paths import local_path
-from hudilab.private import private_folder
 from hudilab.settings import Settings, load_settings
 from hudilab.settings_file import read_options
 from hudilab_cli.servers import process, spark

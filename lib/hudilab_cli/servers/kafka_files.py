@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 from hudilab.errors import KafkaError
-from hudilab.formats import properties
-from hudilab.private import write_private
+from hudilab.files import properties, write_private
 from hudilab_cli.servers.process import HOST
 from hudilab_jobs.kafka.connection import CLIENT, PLAIN, SCRAM, Access, jaas, read_access
 

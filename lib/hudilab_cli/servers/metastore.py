@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+from hudi_sink.metastore import SCHEME, trouble
 from hudilab.groups import METASTORE_GROUP
-from hudilab.metastore import SCHEME, trouble
 from hudilab.settings import Settings, load_settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.folder import check_disk

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 from hudilab.errors import ServiceError
-from hudilab.formats import properties
-from hudilab.private import write_private
+from hudilab.files import properties, write_private
 from hudilab.settings import Settings, load_settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.folder import check_disk

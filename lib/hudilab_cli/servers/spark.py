@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hudilab.environment import for_java
-from hudilab.private import write_private
+from hudilab.files import write_private
 from hudilab.settings import Settings
 from hudilab_cli.servers import process
 from hudilab_spark.class_archive import ARCHIVE, archive_options, class_path

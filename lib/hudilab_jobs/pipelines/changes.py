@@ -10,10 +10,9 @@ from pyspark.sql import DataFrame
 from typing_extensions import override
 
 from hudi_sink.commits import Commits, completed
-from hudilab.errors import root_cause
-from hudilab.formats import many
+from hudilab.errors import many, root_cause
+from hudilab.groups import TablePipeline
 from hudilab.paths import TableLocation
-from hudilab.pipelines import TablePipeline
 from hudilab_jobs.pipelines.source import FAILED, Source
 
 META = ("_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name")

@@ -11,10 +11,9 @@ from pyspark.sql import DataFrame
 from typing_extensions import override
 
 from hudi_sink.files import FileInfo, exists, list_files
-from hudilab.errors import ConfigError, root_cause
-from hudilab.formats import many
+from hudilab.errors import ConfigError, many, root_cause
+from hudilab.groups import FilePipeline
 from hudilab.paths import TableLocation
-from hudilab.pipelines import FilePipeline
 from hudilab_jobs.pipelines.source import FAILED, Source
 
 FILES = 20  # the newest, of which columns are read

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from hudi_sink.commits import Commits
 from hudi_sink.schema_guard import SchemaGuard
-from hudilab.formats import many
+from hudilab.errors import many
 from hudilab.table import TableSpec
 from hudilab_jobs.pipelines.running import Running
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hudi_sink.sink import ExactlyOnceSink
-from hudilab.formats import many
+from hudilab.errors import many
 from hudilab.paths import TableLocation
 from hudilab_jobs.pipelines.source import Source
 from hudilab_spark.streams import batches_done

@@ -14,8 +14,8 @@ from hudi_sink.files import exists
 from hudi_sink.hive_sync import Catalog
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import ConfigError
+from hudilab.groups import PREFIX, FilePipeline, Pipeline, TablePipeline, TopicPipeline
 from hudilab.paths import TableLocation
-from hudilab.pipelines import PREFIX, FilePipeline, Pipeline, TablePipeline, TopicPipeline
 from hudilab.settings import Settings, load_settings
 from hudilab.table import TableSpec
 from hudilab_jobs.pipelines.reports import Reports

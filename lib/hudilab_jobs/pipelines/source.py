@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from hudilab.errors import ConfigError, root_cause
+from hudilab.groups import PREFIX, Pipeline
 from hudilab.paths import TableLocation
-from hudilab.pipelines import PREFIX, Pipeline
 from hudilab.settings import Settings
 
 SAMPLE = 1_000  # rows that a check reads

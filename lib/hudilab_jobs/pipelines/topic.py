@@ -14,8 +14,8 @@ from pyspark.sql.types import StructType
 from typing_extensions import override
 
 from hudilab.errors import root_cause
+from hudilab.groups import TopicPipeline
 from hudilab.paths import TableLocation
-from hudilab.pipelines import TopicPipeline
 from hudilab_jobs.kafka import Access, TopicIdentity, access, check_topics
 from hudilab_jobs.pipelines.source import FAILED, SAMPLE, Source
 

@@ -17,9 +17,8 @@ from hudi_sink.commits import Commits
 from hudi_sink.files import exists, table_properties
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError
-from hudilab.options import ENCODED
 from hudilab.paths import TableLocation, local_path, locate
-from hudilab.table import TableSpec
+from hudilab.table import ENCODED, TableSpec
 from hudilab_spark.streams import drain
 
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"

@@ -20,9 +20,8 @@ from hudi_sink.files import delete_file
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError
 from hudilab.formats import QUARANTINED
-from hudilab.options import ENCODED
 from hudilab.paths import TableLocation, local_path, locate
-from hudilab.table import TableSpec
+from hudilab.table import ENCODED, TableSpec
 from hudilab_spark.streams import drain
 
 SCHEMA = "id BIGINT, city STRING, moment BIGINT, note STRUCT<a: ARRAY<INT>, b: STRING>"

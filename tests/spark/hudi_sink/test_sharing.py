@@ -26,12 +26,12 @@ from hudi_sink.repairs import rewrite_buckets
 from hudi_sink.services import TableServices
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError, TableError
-from hudilab.formats import read_properties
+from hudilab.files import read_properties
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import TableLocation, local_path, locate
 from hudilab.table import TableSpec
-from hudilab.waiting import wait_for
 from hudilab_spark.streams import drain
+from hudilab_spark.waiting import wait_for
 
 APPENDS = readings_table()
 UPSERTS = replace(APPENDS, operation="upsert", buckets=1)

@@ -17,7 +17,7 @@ from hudi_sink.files import exists
 from hudi_sink.repairs import foreign_groups
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError, TableError
-from hudilab.formats import read_properties
+from hudilab.files import read_properties
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import TableLocation, local_path, locate
 from hudilab.table import TableSpec

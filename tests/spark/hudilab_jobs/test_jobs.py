@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from running import start_program
 
 from hudilab.generate import sensor_readings
-from hudilab.waiting import wait_for
+from hudilab_spark.waiting import wait_for
 
 
 def job(home: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:

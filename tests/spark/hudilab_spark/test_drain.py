@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hudilab.errors import StreamError
-from hudilab.waiting import wait_for
 from hudilab_jobs.pipelines.reports import Reports
 from hudilab_spark.streams import batches_done, drain
+from hudilab_spark.waiting import wait_for
 
 
 @pytest.fixture

@@ -77,12 +77,12 @@ def test_a_metastore(tmp_path: Path) -> None:
     write(tmp_path, [group(), group("metastore", {"uri": "thrift://hive.example:9083"})])
     found = load(tmp_path).metastore
     assert found is not None
-    assert found.target() == ("thrift://hive.example:9083", "default")
+    assert (found.uri, found.database_name) == ("thrift://hive.example:9083", "default")
     own = {"uri": "thrift://[::1]:9083", "database.name": "lab"}
     write(tmp_path, [group(), group("metastore", own)])
     again = load(tmp_path, BOOTSTRAP_SERVERS="a:1").metastore
     assert again is not None
-    assert again.target() == ("thrift://[::1]:9083", "lab")
+    assert (again.uri, again.database_name) == ("thrift://[::1]:9083", "lab")
     write(tmp_path, [group()])
     assert load(tmp_path).metastore is None
 

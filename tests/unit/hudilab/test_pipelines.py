@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from unit.hudilab.settings_files import file_refusal, group, load, write
 
-from hudilab.pipelines import FilePipeline, TablePipeline, TopicPipeline
+from hudilab.groups import FilePipeline, TablePipeline, TopicPipeline
 from hudilab.table import TableSpec
 
 GROUP = {

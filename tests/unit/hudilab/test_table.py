@@ -14,7 +14,7 @@ from hudi_sink.metadata import closing_options, index_options
 from hudi_sink.repairs import foreign_groups
 from hudi_sink.service_schedule import tidy_options
 from hudilab.errors import TableError
-from hudilab.formats import read_properties
+from hudilab.files import read_properties
 from hudilab.table import TableSpec
 
 SPEC = TableSpec(

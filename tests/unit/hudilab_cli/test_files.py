@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from hudilab.formats import properties, read_properties
-from hudilab.private import write_private
+from hudilab.files import properties, read_properties, write_private
 from hudilab_spark.java import find_java
 
 LINES = {

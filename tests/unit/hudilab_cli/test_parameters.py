@@ -10,7 +10,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from hudilab.errors import ParameterError
-from hudilab.sizes import check_sizes
+from hudilab.generate import check_sizes
 from hudilab_cli.parameters import defaults, parse
 
 KNOWN = {"rows": 5, "share": 0.5, "name": "a", "quick": True}

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pandas as pd
 
-from hudilab import sizes
+from hudilab import generate
 from hudilab_jobs.prices import TICKERS, messages, prices
 
 
@@ -26,7 +26,7 @@ def test_the_first_prices_of_seed_42_stay_what_they_are() -> None:
 def test_each_ticker_has_one_price_a_second_of_its_own() -> None:
     frame = prices(17 * 600, seed=1)
     assert set(frame["ticker"]) == set(TICKERS)
-    assert len(TICKERS) == sizes.TICKERS
+    assert len(TICKERS) == generate.TICKERS
     assert not frame.duplicated(["ticker", "event_time"]).any()
     seconds = frame["event_time"].dt.floor("s").groupby(frame["ticker"]).nunique()
     assert set(seconds) == {600}

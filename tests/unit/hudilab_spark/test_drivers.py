@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hudilab.private import write_private
+from hudilab.files import write_private
 from hudilab_spark.drivers import end_driver, find_driver, note_driver
 
 # A driver that does not listen, with a program below it that does not either.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hudilab.errors import WaitError
-from hudilab.waiting import wait_for
+from hudilab_spark.waiting import wait_for
 
 
 def test_it_asks_until_the_condition_is_true() -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from hudilab.metastore import trouble
+from hudi_sink.metastore import trouble
 
 # As Hive's own client and server write it: version and type, name, sequence number; then a struct.
 CALL = b"\x80\x01\x00\x01\x00\x00\x00\x09getStatus\x00\x00\x00\x00\x00"
