@@ -189,6 +189,6 @@ def check_run_id(run_id: str) -> None:
     if run_id and not _RUN_ID.fullmatch(run_id):
         raise PathError(
             f"parameter run_id={run_id!r} is not a valid directory name",
-            "use 1 to 64 letters, "
-            "digits, '_', '-' and '.', not starting with '.' or '_', and without '..'",
+            "use 1 to 64 letters, digits, '_', '-' and '.', not starting with '.' or '_', and "
+            "without '..'",
         )

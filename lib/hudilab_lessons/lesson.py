@@ -21,7 +21,7 @@ from hudilab.settings import Settings, load_settings
 from hudilab.table import TableSpec
 from hudilab_lessons.frames import show_streams_as_columns
 from hudilab_lessons.plots import SERIES, describe_pictures
-from hudilab_spark.runs import check_asserts, hold
+from hudilab_lessons.runs import check_asserts, hold
 from hudilab_spark.s3 import storage_options
 from hudilab_spark.session import describe, open_session
 from hudilab_spark.warehouse import LESSONS, make_home, prepare, reset, sql_path

@@ -43,8 +43,8 @@ def overlay(settings: Settings) -> dict[str, str]:
     if not file.is_file():
         raise SessionError(
             f"RUNTIME_ENV={settings.runtime} has no Spark settings: {file} does not exist",
-            "create "
-            "it with spark.master and whatever else this runtime needs, or use RUNTIME_ENV=LOCAL",
+            "create it with spark.master and whatever else this runtime needs, or use "
+            "RUNTIME_ENV=LOCAL",
         )
     return read_options(file)
 

@@ -97,9 +97,8 @@ def _fetch_jar(folder: Path, jar: Jar, base: str) -> Path:
     except (LookupError, RequestException) as error:
         host = urlsplit(base).hostname or base  # without the user and password of a mirror
         raise JarError(
-            f"cannot fetch {jar.coordinate} of group {jar.group} from {host}: "
-            f"{_cause(error)}; check network, proxy and {_URL}, or copy {jar.file} into {folder} "
-            "by hand",
+            f"cannot fetch {jar.coordinate} of group {jar.group} from {host}: {_cause(error)}; "
+            f"check network, proxy and {_URL}, or copy {jar.file} into {folder} by hand",
             f"then run: hudilab jars {jar.group}",
         ) from error
     except OSError as error:

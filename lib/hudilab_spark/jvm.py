@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hudilab.environment import JAVA_OPTIONS
+from hudilab.errors import JavaError
 from hudilab.settings import Settings
 from hudilab_spark.class_archive import ARCHIVE, quoted, with_archive
 from hudilab_spark.conf_folder import conf_folder
@@ -68,8 +69,8 @@ def log_file() -> Path:
     return Path(os.environ["HUDILAB_LOG_FILE"])
 
 
-def java_end(patience: float = 0.0) -> str | None:
-    """Return how the JVM that this process started has ended, and the remedy; None if it runs.
+def java_end(patience: float = 0.0) -> JavaError | None:
+    """Return how the JVM that this process started has ended; None if it runs.
 
     Waits for `patience` seconds: a connection is lost a moment before its JVM has ended.
     """
@@ -90,10 +91,8 @@ def java_end(patience: float = 0.0) -> str | None:
         end += f", see the log {log}"
     if remedy:
         where = f" in {file}" if file else ""
-        end += f"; {remedy} spark.driver.memory{where}, or use smaller batches, and restart"
-    else:
-        end += "; restart"
-    return f"{end} the kernel or the job"
+        remedy = f"{remedy} spark.driver.memory{where}, or use smaller batches, and "
+    return JavaError(end, f"{remedy}restart the kernel or the job")
 
 
 def note_end(jvm: subprocess.Popen[bytes]) -> None:

@@ -224,8 +224,8 @@ def _refuse_too_small(
         there = ", ".join(f"{one['memory']} MB and {one['cores']} cores" for one in workers)
         raise ServiceError(
             f"no worker of {master.url} is large enough for {need}, they have {there}",
-            "request "
-            "less in spark-defaults.conf, or start the cluster with more (--memory, --cores)",
+            "request less in spark-defaults.conf, or start the cluster with more (--memory, "
+            "--cores)",
         )
 
 

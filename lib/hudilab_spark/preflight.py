@@ -116,8 +116,8 @@ def _memory() -> Iterator[LabError]:
     soft = resource.getrlimit(resource.RLIMIT_AS)[0]
     if soft != resource.RLIM_INFINITY and soft // 2**20 < ADDRESSES:
         yield SessionError(
-            f"this shell limits a process to {soft // 2**20} MB of addresses (ulimit -v), and Java "
-            f"reserves {ADDRESSES} MB, most of which it never uses",
+            f"this shell limits a process to {soft // 2**20} MB of addresses (ulimit -v), and "
+            f"Java reserves {ADDRESSES} MB, most of which it never uses",
             "lift the limit: ulimit -v unlimited",
         )
 
@@ -181,8 +181,8 @@ def _disk(home: Path) -> Iterator[LabError]:
     free = disk.free // 2**20
     if disk.total and free < DISK:
         yield PathError(
-            f"the disk of the lab's home {home} has {free} MB free, and a session needs {DISK} MB "
-            "or more",
+            f"the disk of the lab's home {home} has {free} MB free, and a session needs {DISK} "
+            "MB or more",
             "free space, or set HUDILAB_HOME to a folder on another disk",
         )
 

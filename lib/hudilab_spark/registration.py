@@ -41,9 +41,8 @@ def create_session(builder: SparkSession.Builder, settings: Settings) -> SparkSe
             active.stop()
         raise SessionError(
             f"the Spark master did not accept the application, see the log {log}",
-            "if the cluster "
-            "requires a secret, set spark.authenticate true and spark.authenticate.secret in "
-            f"{settings.spark_defaults}",
+            "if the cluster requires a secret, set spark.authenticate true and "
+            f"spark.authenticate.secret in {settings.spark_defaults}",
         )
     if log:
         pid = cast(Any, spark._jvm).java.lang.ProcessHandle.current().pid()

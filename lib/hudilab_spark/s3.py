@@ -123,9 +123,11 @@ def check_warehouse(uri: str, settings: Settings) -> None:
         step = "delete"
         client.delete_object(**key)
     except ClientError as error:
-        raise S3Error(f"{where}: {_refused(error.response, step, region)}") from None
+        problem, remedy = _refused(error.response, step, region)
+        raise S3Error(f"{where}: {problem}", remedy) from None
     except (BotoCoreError, ResponseParserError) as error:
-        raise S3Error(f"{where}: {_unreached(error)}") from None
+        problem, remedy = _unreached(error)
+        raise S3Error(f"{where}: {problem}", remedy) from None
 
 
 def _unknown_to_spark(keys: Any) -> str:
@@ -154,15 +156,16 @@ def _same_region(answer: Any, region: str, where: str) -> None:
     """Raise S3Error for another region: Python's client follows, Spark's and hudi-rs's do not."""
     actual = answer["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region", region)
     if actual != region:
-        raise S3Error(f"{where}: {_elsewhere(actual, region)}")
+        problem, remedy = _elsewhere(actual, region)
+        raise S3Error(f"{where}: {problem}", remedy)
 
 
-def _elsewhere(actual: str, region: str) -> str:
+def _elsewhere(actual: str, region: str) -> tuple[str, str]:
     there = f"the bucket is in {actual}" if actual else "the bucket is in another region"
-    return f"{there}, but aws.region is {region}; fix aws.region in application_properties.json"
+    return f"{there}, but aws.region is {region}", "fix aws.region in application_properties.json"
 
 
-def _refused(answer: Any, step: str, region: str) -> str:
+def _refused(answer: Any, step: str, region: str) -> tuple[str, str]:
     """Explain an error returned by S3; its own message is not shown, as it may contain keys."""
     headers = answer["ResponseMetadata"]["HTTPHeaders"]
     code = str(answer["Error"].get("Code") or answer["ResponseMetadata"]["HTTPStatusCode"])
@@ -170,25 +173,24 @@ def _refused(answer: Any, step: str, region: str) -> str:
         actual = answer["Error"].get("Region") or headers.get("x-amz-bucket-region", "")
         return _elsewhere(actual, region)
     if code == "NoSuchBucket":
-        return "the bucket does not exist; create it, or fix warehouse.path"
+        return "the bucket does not exist", "create it, or fix warehouse.path"
     if code == "InvalidAccessKeyId":
-        return f"the access key is unknown; fix {CHAIN}"
+        return "the access key is unknown", f"fix {CHAIN}"
     if code == "SignatureDoesNotMatch":
-        return f"the secret key does not match the access key; fix {CHAIN}"
+        return "the secret key does not match the access key", f"fix {CHAIN}"
     if code in ("ExpiredToken", "InvalidToken", "TokenRefreshRequired"):
-        return f"the session token is invalid or has expired ({code}); sign in again"
+        return f"the session token is invalid or has expired ({code})", "sign in again"
     if code == "RequestTimeTooSkewed":
-        return f"this machine's clock is wrong{_skew(headers)}; set it, then try again"
+        return f"this machine's clock is wrong{_skew(headers)}", "set it, then try again"
     if code in ("AccessDenied", "403"):
-        return f"the key is not allowed to {step} ({code}); grant it {_MAY[step]}"
+        return f"the key is not allowed to {step} ({code})", f"grant it {_MAY[step]}"
     if step == "list" or code in ("500", "503", "InternalError", "ServiceUnavailable", "SlowDown"):
         return (
-            f"the server failed to {step} ({code}); try again, or fix AWS_ENDPOINT_URL_S3 if it is "
-            "not S3"
+            f"the server failed to {step} ({code})",
+            "try again, or fix AWS_ENDPOINT_URL_S3 if it is not S3",
         )
-    return (
-        f"the server refused to {step} ({code}); grant {_MAY[step]}, or use another warehouse.path"
-    )
+    remedy = f"grant {_MAY[step]}, or use another warehouse.path"
+    return f"the server refused to {step} ({code})", remedy
 
 
 def _skew(headers: Any) -> str:
@@ -200,26 +202,28 @@ def _skew(headers: Any) -> str:
     return f", {abs(seconds):.0f} s {'ahead' if seconds > 0 else 'behind'}"
 
 
-def _unreached(error: Exception) -> str:
+def _unreached(error: Exception) -> tuple[str, str]:
     """Explain an error raised by the client, by class name."""
     kind, text = type(error).__name__, str(error)
     if kind == "ProfileNotFound":
         file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")
         profile = os.environ.get("AWS_PROFILE", "default")
-        return f"no profile {profile!r} in {file}; fix AWS_PROFILE or AWS_SHARED_CREDENTIALS_FILE"
+        return f"no profile {profile!r} in {file}", "fix AWS_PROFILE or AWS_SHARED_CREDENTIALS_FILE"
     if "Credential" in kind:
-        return f"credentials are missing or incomplete; set {CHAIN}"
+        return "credentials are missing or incomplete", f"set {CHAIN}"
     if kind == "SSLError" and "CERTIFICATE_VERIFY_FAILED" in text:
         return (
-            "the server's certificate is not trusted; set AWS_CA_BUNDLE to the PEM file of its CA"
+            "the server's certificate is not trusted",
+            "set AWS_CA_BUNDLE to the PEM file of its CA",
         )
     if kind == "SSLError":
         return (
-            "the server does not use TLS; write http:// instead of https:// in AWS_ENDPOINT_URL_S3"
+            "the server does not use TLS",
+            "write http:// instead of https:// in AWS_ENDPOINT_URL_S3",
         )
     if kind in ("EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError"):
         return (
-            f"the server does not answer ({kind}); "
-            "start it (on this machine: hudilab services start s3), or fix AWS_ENDPOINT_URL_S3"
+            f"the server does not answer ({kind})",
+            "start it (on this machine: hudilab services start s3), or fix AWS_ENDPOINT_URL_S3",
         )
-    return f"the server is not an S3 server ({kind}); fix AWS_ENDPOINT_URL_S3"
+    return f"the server is not an S3 server ({kind})", "fix AWS_ENDPOINT_URL_S3"

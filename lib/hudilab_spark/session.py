@@ -27,7 +27,6 @@ from hudilab_spark.jvm import environment, java_end, log_file, note_end, output_
 from hudilab_spark.master import authentication, check_cluster
 from hudilab_spark.preflight import check_machine, has_name, memory_limit
 from hudilab_spark.registration import await_executor, create_session
-from hudilab_spark.runs import spark_openers
 from hudilab_spark.submitted import submitted_session
 from hudilab_spark.warehouse import make_home
 
@@ -59,7 +58,7 @@ def open_session(
     jars = verify(settings.project / "jars", needed(settings, groups))
     asked = session_settings(settings, jars) | (catalog_settings(settings) if names else {})
     if end := java_end():
-        raise SessionError(f"this kernel has no Spark any more: {end}")
+        raise SessionError(f"this kernel has no Spark any more: {end.problem}", end.remedy)
     if SparkSession.getActiveSession() is not None:
         # createDataFrame in a foreachBatch makes the stream's clone of the session the active one.
         active = SparkSession.builder.getOrCreate()
@@ -156,8 +155,8 @@ def _launch(conf: SparkConf) -> None:
         options = " and ".join([JAVA_OPTIONS] * bool(os.environ.get(JAVA_OPTIONS)) + ["conf/"])
         raise JavaError(
             f"Java did not start: {words} (log: {log_file()})",
-            f"fix the option in {options} if it "
-            "is the cause, else check this machine: hudilab doctor",
+            f"fix the option in {options} if it is the cause, else check this machine: hudilab "
+            "doctor",
         ) from None
 
 
@@ -196,7 +195,7 @@ def _refuse_other(spark: SparkSession, settings: Settings, asked: Mapping[str, s
         added = key.endswith("extraJavaOptions") and str(live).endswith(value)
         if live != value and not added:
             running = f"a Spark session is already running with {key}={live}, not {value}"
-            if files := spark_openers():
+            if files := _spark_openers():
                 raise SessionError(
                     f"{running}",
                     "IPython's start-up files may have opened it: take Spark out of "
@@ -206,6 +205,16 @@ def _refuse_other(spark: SparkSession, settings: Settings, asked: Mapping[str, s
                 f"{running}",
                 "stop it with spark.stop(), or restart the kernel if the class path differs",
             )
+
+
+def _spark_openers() -> list[Path]:
+    """Return the start-up files of this process's IPython that mention Spark."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    profile = getattr(shell, "profile_dir", None)
+    files = sorted(Path(profile.startup_dir).glob("*py")) if profile else []
+    if given := os.environ.get("PYTHONSTARTUP"):
+        files.append(Path(given))
+    return [file for file in files if file.is_file() and b"spark" in file.read_bytes().lower()]
 
 
 def describe(spark: SparkSession) -> str:

@@ -19,6 +19,8 @@ from hudilab_spark.jvm import java_end
 if TYPE_CHECKING:
     import pandas as pd
 
+RESUMES = "the stream resumes from its checkpoint"
+
 
 def drain(
     query: StreamingQuery,
@@ -69,11 +71,11 @@ def _await_batch(
             if not query.isActive:
                 if batches is None and query.exception() is None:
                     return
-                raise StreamError(_end(query, done, batches))
+                raise _end(query, done, batches)
             if time.monotonic() > ends:
                 raise StreamError(
                     f"only {_of(done, batches)} finished within {deadline:g} s",
-                    "raise the deadline and start again: the stream resumes from its checkpoint",
+                    f"raise the deadline and start again: {RESUMES}",
                 )
             time.sleep(0.05)
 
@@ -95,7 +97,7 @@ def until_end(
     Raises:
         StreamError: A query failed (raised at the end, with each cause), or the JVM ended.
     """
-    failed: dict[StreamingQuery, str] = {}
+    failed: dict[StreamingQuery, StreamError] = {}
     with _explained_java_end():
         try:
             while any(query.isActive for query in queries):
@@ -111,7 +113,8 @@ def until_end(
         failed |= _report_failures(queries, failed)
         yield
     if failed:
-        raise StreamError("; ".join(failed.values()))
+        failures = list(failed.values())
+        raise failures[0] if len(failures) == 1 else StreamError("; ".join(map(str, failures)))
 
 
 @contextmanager
@@ -122,14 +125,13 @@ def _explained_java_end() -> Iterator[None]:
     except (Py4JError, ConnectionError):
         if (end := java_end(patience=10)) is None:
             raise
-        raise StreamError(
-            f"the stream ended: {end}: the stream resumes from its checkpoint"
-        ) from None
+        remedy = f"{end.remedy}: {RESUMES}"
+        raise StreamError(f"the stream ended: {end.problem}", remedy) from None
 
 
 def _report_failures(
-    queries: Sequence[StreamingQuery], known: Mapping[StreamingQuery, str]
-) -> dict[StreamingQuery, str]:
+    queries: Sequence[StreamingQuery], known: Mapping[StreamingQuery, StreamError]
+) -> dict[StreamingQuery, StreamError]:
     found = {}
     for query in queries:
         if query not in known and not query.isActive and query.exception():
@@ -180,16 +182,16 @@ def _of(done: int, batches: int | None) -> str:
     return f"{done} batches" if batches is None else f"{done} of {batches} batches"
 
 
-def _end(query: StreamingQuery, done: int, batches: int | None) -> str:
+def _end(query: StreamingQuery, done: int, batches: int | None) -> StreamError:
     failure = query.exception()
     why = "it was stopped" if failure is None else root_cause(str(failure))
     if why.startswith("[INTERNAL_ERROR]"):  # Spark's words for whatever a source threw
         why = root_cause(_deepest(query))
     full = "make room on the disks of the table, its checkpoint and Spark's temporary files"
     remedy = full if is_full(why) else "fix the cause"
-    return (
-        f"the stream ended after {_of(done, batches)}: {why}; "
-        f"{remedy} and start again: the stream resumes from its checkpoint"
+    return StreamError(
+        f"the stream ended after {_of(done, batches)}: {why}",
+        f"{remedy} and start again: {RESUMES}",
     )
 
 

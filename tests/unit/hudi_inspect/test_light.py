@@ -44,4 +44,7 @@ def test_it_works_without_them(table: HandMade) -> None:
         "cannot read s3://bucket/table: Python's client for S3 is missing; install it: "
         "pip install boto3"
     )
-    assert modules == "['hudilab', 'hudilab.errors', 'hudilab.files', 'hudilab.formats', 'hudilab.paths']"
+    assert (
+        modules
+        == "['hudilab', 'hudilab.errors', 'hudilab.files', 'hudilab.formats', 'hudilab.paths']"
+    )

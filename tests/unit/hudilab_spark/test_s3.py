@@ -91,13 +91,13 @@ def test_jars_for_s3_only_where_the_warehouse_is_there() -> None:
     ],
 )
 def test_a_server_that_is_not_what_it_should_be(error: Exception, text: str) -> None:
-    assert _unreached(error) == text
+    assert "; ".join(_unreached(error)) == text
 
 
 def test_a_bucket_elsewhere() -> None:
     assert _elsewhere("", "us-east-1") == (
-        "the bucket is in another region, but aws.region is us-east-1; fix aws.region in "
-        "application_properties.json"
+        "the bucket is in another region, but aws.region is us-east-1",
+        "fix aws.region in application_properties.json",
     )
 
 

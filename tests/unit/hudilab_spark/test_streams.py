@@ -102,7 +102,7 @@ def test_signals_are_collected_and_their_handlers_come_back() -> None:
 )
 def test_a_stream_that_was_stopped(batches: int | None, done: str) -> None:
     stopped: Any = SimpleNamespace(exception=lambda: None)
-    assert streams._end(stopped, 2, batches) == (
+    assert str(streams._end(stopped, 2, batches)) == (
         f"the stream ended after {done}: it was stopped; fix the cause and start again: the stream "
         "resumes from its checkpoint"
     )
@@ -127,4 +127,4 @@ def test_a_java_that_the_reader_started_without_the_lab_has_ended(
         monkeypatch.delenv(name, raising=False)
     java = subprocess.Popen([sys.executable, "-c", f"raise SystemExit({code})"])
     monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=java))
-    assert java_end(patience=30) == told
+    assert str(java_end(patience=30)) == told

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from hudilab.errors import LabError, ParameterError
-from hudilab_spark.runs import check_asserts, hold
+from hudilab_lessons.runs import check_asserts, hold
 
 HOLD = """
 import sys
 from pathlib import Path
-from hudilab_spark.runs import hold
+from hudilab_lessons.runs import hold
 hold(Path(sys.argv[1]), "02_lesson", "file:///w/lessons", "")
 hold(Path(sys.argv[1]), "02_lesson", "file:///w/lessons", "")
 print("held", flush=True)
@@ -46,7 +46,7 @@ def test_a_second_run_is_refused_by_name_until_the_first_is_killed(tmp_path: Pat
     ("options", "named"), [(["-O"], "python -O"), ([], "PYTHONOPTIMIZE=2"), ([], "")]
 )
 def test_a_python_that_skips_asserts_is_refused(options: list[str], named: str) -> None:
-    program = "from hudilab_spark.runs import check_asserts; check_asserts()"
+    program = "from hudilab_lessons.runs import check_asserts; check_asserts()"
     env = {"PYTHONOPTIMIZE": "2"} if "=" in named else {}
     command = [sys.executable, *options, "-c", program]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
@@ -56,7 +56,7 @@ def test_a_python_that_skips_asserts_is_refused(options: list[str], named: str) 
 
 def test_the_refusal_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     flags = type("Flags", (), {"optimize": 1})
-    monkeypatch.setattr("hudilab_spark.runs.sys.flags", flags)
+    monkeypatch.setattr("hudilab_lessons.runs.sys.flags", flags)
     monkeypatch.setenv("PYTHONOPTIMIZE", "1")
     with pytest.raises(LabError, match=r"; start it without that option: unset PYTHONOPTIMIZE$"):
         check_asserts()

@@ -52,13 +52,3 @@ def hold(home: Path, lesson: str, folder: str, run_id: str) -> None:
     os.truncate(lock, 0)
     os.write(lock, str(os.getpid()).encode())
     _HELD[file] = lock
-
-
-def spark_openers() -> list[Path]:
-    """Return the start-up files of this process's IPython that mention Spark."""
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    profile = getattr(shell, "profile_dir", None)
-    files = sorted(Path(profile.startup_dir).glob("*py")) if profile else []
-    if given := os.environ.get("PYTHONSTARTUP"):
-        files.append(Path(given))
-    return [file for file in files if file.is_file() and b"spark" in file.read_bytes().lower()]
