@@ -82,10 +82,10 @@ def ignored(env: Mapping[str, str], runtime: str = "LOCAL") -> str:
     names = [name for name in dropped(env, runtime) if env[name] and not _is_ours(name, env[name])]
     if not names:
         return ""
-    one = "it" if len(names) == 1 else "them"
+    pronoun = "it" if len(names) == 1 else "them"
     return as_typed(
         f"ignored {', '.join(names)} of this shell, so that results are the same everywhere; unset "
-        f"{one}, or set what you need in the folder that HUDILAB_CONF names (Spark) and in "
+        f"{pronoun}, or set what you need in the folder that HUDILAB_CONF names (Spark) and in "
         f"{JAVA_OPTIONS} (Java)"
     )
 
@@ -109,8 +109,10 @@ def shadows(folders: str) -> Iterator[tuple[str, str]]:
     own.add(Path(__file__).resolve().parents[1])
     known = set(sys.stdlib_module_names).union(*map(_modules, own)) - {"__pycache__"}
     for folder in filter(None, folders.split(os.pathsep)):
-        if Path(folder).resolve() not in own and (hidden := known & set(found := _modules(folder))):
-            yield folder, found[min(hidden)]
+        if Path(folder).resolve() not in own and (
+            hidden := known & set(modules := _modules(folder))
+        ):
+            yield folder, modules[min(hidden)]
 
 
 def take_over_path(env: MutableMapping[str, str] = os.environ) -> None:
@@ -132,7 +134,9 @@ def take_over_path(env: MutableMapping[str, str] = os.environ) -> None:
     else:
         del env["PYTHONPATH"]
     files = set(hiding.values())
-    if late := sorted(files & {getattr(one, "__file__", "") for one in list(sys.modules.values())}):
+    if late := sorted(
+        files & {getattr(module, "__file__", "") for module in list(sys.modules.values())}
+    ):
         raise ConfigError(
             f"{late[0]} was imported in place of the lab's own module, because PYTHONPATH names "
             "its folder",
@@ -148,7 +152,7 @@ def take_over_path(env: MutableMapping[str, str] = os.environ) -> None:
 
 def _modules(folder: str | Path) -> dict[str, str]:
     """Return the modules in a folder, each with its file; a folder without __init__ hides none."""
-    found = {}
+    modules = {}
     try:
         entries = list(os.scandir(folder))
     except OSError:
@@ -158,10 +162,10 @@ def _modules(folder: str | Path) -> dict[str, str]:
         if entry.is_dir():
             init = Path(entry.path, "__init__.py")
             if init.is_file():
-                found[entry.name] = str(init)
+                modules[entry.name] = str(init)
         elif rest in ("py", "pyc") or rest.endswith("so"):
-            found[name] = entry.path
-    return found
+            modules[name] = entry.path
+    return modules
 
 
 def _among(name: str, names: Mapping[str, str]) -> bool:

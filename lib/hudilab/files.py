@@ -60,13 +60,13 @@ def read_properties(text: str) -> dict[str, str]:
 
 
 def _add(line: str, pairs: dict[str, str]) -> None:
-    if found := _PAIR.fullmatch(line):
-        pairs[_unescaped(found[1])] = _unescaped(found[2])
+    if match := _PAIR.fullmatch(line):
+        pairs[_unescaped(match[1])] = _unescaped(match[2])
 
 
 def _unescaped(text: str) -> str:
-    def plain(found: re.Match[str]) -> str:
-        return chr(int(found[1], 16)) if found[1] else _CONTROLS.get(found[2], found[2])
+    def plain(match: re.Match[str]) -> str:
+        return chr(int(match[1], 16)) if match[1] else _CONTROLS.get(match[2], match[2])
 
     # Java writes a character beyond U+FFFF as two escapes.
     return _ESCAPE.sub(plain, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -78,7 +78,9 @@ def properties(lines: Mapping[str, str]) -> str:
 
 
 def _key(text: str) -> str:
-    return "".join(f"\\{one}" if one in " :=#!" else one for one in _escaped(text))
+    return "".join(
+        f"\\{character}" if character in " :=#!" else character for character in _escaped(text)
+    )
 
 
 def _value(text: str) -> str:
@@ -91,5 +93,5 @@ def _escaped(text: str) -> str:
     """Double backslashes; escape all but printable ASCII as Java's chars, which are UTF-16."""
     raw = text.encode("utf-16-be")
     units = struct.unpack(f">{len(raw) // 2}H", raw)
-    plain = (chr(one) if 0x20 <= one < 0x7F else f"\\u{one:04X}" for one in units)
-    return "".join("\\\\" if one == "\\" else one for one in plain)
+    plain = (chr(unit) if 0x20 <= unit < 0x7F else f"\\u{unit:04X}" for unit in units)
+    return "".join("\\\\" if unit == "\\" else unit for unit in plain)

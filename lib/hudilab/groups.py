@@ -366,8 +366,8 @@ class _NoPipeline(Pipeline):
 def shape_of(properties: Mapping[str, Any]) -> type[Pipeline]:
     """Return the keys that a group has, which depend on its `source.format`."""
     shapes = (FilePipeline, TopicPipeline, TablePipeline)
-    asked = properties.get("source.format")
-    return next((shape for shape in shapes if asked in shape.formats), _NoPipeline)
+    source_format = properties.get("source.format")
+    return next((shape for shape in shapes if source_format in shape.formats), _NoPipeline)
 
 
 def _names(columns: str) -> tuple[str, ...]:

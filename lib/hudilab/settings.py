@@ -145,10 +145,10 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
         name: group.model_copy(update=override) if name in KAFKA_GROUPS else group
         for name, group in groups.models.items()
     }
-    told = [f"not used: {', '.join(groups.unused)}"] if groups.unused else []
+    notices = [f"not used: {', '.join(groups.unused)}"] if groups.unused else []
     if TABLE_GROUP not in models:
         models[TABLE_GROUP] = Table.model_validate(DEFAULT_TABLE)
-        told.append(f"no group {TABLE_GROUP}: tables go to database lab")
+        notices.append(f"no group {TABLE_GROUP}: tables go to database lab")
     table = models.pop(TABLE_GROUP).model_dump(exclude={"catalog_name"})
     table |= {"warehouse_path": warehouse} if warehouse else {}
     own = {name: models.pop(name) for name in groups.models if name.startswith(PREFIX)}
@@ -158,7 +158,7 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
     paths: dict[str, Any] = {"home": home, "conf_dir": conf, "project": project}
     paths |= {"source": files[-1], "origins": groups.origins}
     read = " and ".join(str(file) for file in files)
-    paths["notice"] = f"{read}: {'; '.join(told)}" if told else ""
+    paths["notice"] = f"{read}: {'; '.join(notices)}" if notices else ""
     return Settings(chosen, is_local, **table, **paths, **others)
 
 
@@ -218,20 +218,20 @@ class _Environment:
     def runtime(self, argument: str) -> tuple[Runtime, bool]:
         """Prefer the argument to RUNTIME_ENV; IS_LOCAL must not contradict the one used."""
         origin = "parameter runtime" if argument.strip() else "RUNTIME_ENV"
-        asked = argument.strip() or self._env.get("RUNTIME_ENV", "").strip()
-        runtime = _RUNTIMES.get(asked.upper() or "LOCAL")
+        requested = argument.strip() or self._env.get("RUNTIME_ENV", "").strip()
+        runtime = _RUNTIMES.get(requested.upper() or "LOCAL")
         if runtime is None:
             remedy = f"set it to one of {', '.join(_RUNTIMES)}, or leave it empty"
-            self._problems.append(f"{origin}={asked!r} is not a runtime; {remedy}")
+            self._problems.append(f"{origin}={requested!r} is not a runtime; {remedy}")
         word = self._env.get("IS_LOCAL", "")
         stated = _BOOLEANS.get(word.strip().lower())
         if word and stated is None:
             remedy = "set it to true or false, or unset it"
             self._problems.append(f"IS_LOCAL={word!r} is not a boolean; {remedy}")
         follows = runtime in (None, "LOCAL")
-        if runtime and asked and stated not in (None, follows):
+        if runtime and requested and stated not in (None, follows):
             remedy = f"unset IS_LOCAL, or set it to {str(follows).lower()}"
-            self._problems.append(f"IS_LOCAL={word!r} contradicts {origin}={asked!r}; {remedy}")
+            self._problems.append(f"IS_LOCAL={word!r} contradicts {origin}={requested!r}; {remedy}")
         return runtime or "LOCAL", follows if stated is None else stated
 
     def directory(self, name: str, default: Path) -> tuple[Path, bool]:

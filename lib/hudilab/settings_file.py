@@ -89,8 +89,8 @@ def read_groups(files: Sequence[Path], project: Path, problems: list[str]) -> Gr
     for file in read:
         if file.unreadable:
             problems.append(f"{file.label} {file.unreadable}")
-        elif found := dict.fromkeys(_faults(file, faults)):
-            problems.append(f"{file.label}: {'; '.join(found)}; fix the file")
+        elif texts := dict.fromkeys(_faults(file, faults)):
+            problems.append(f"{file.label}: {'; '.join(texts)}; fix the file")
     if not any(file.unreadable for file in read):
         _check_table(read, problems)
     return Groups(models, merged.origins, merged.unused(models))
@@ -255,20 +255,20 @@ def _check_table(files: Sequence[_File], problems: list[str]) -> None:
     if TABLE_GROUP in names or not names.keys().isdisjoint(KAFKA_GROUPS):
         return
     shown = ", ".join(name if name.isprintable() else repr(name) for name in names)
-    there = f"groups found: {shown or 'none'}"
+    listing = f"groups found: {shown or 'none'}"
     remedy = f"add it with the keys {', '.join(keys_of(Table))}"
     labels = " or ".join(file.label for file in files)
-    problems.append(f"no group {TABLE_GROUP!r} in {labels}; {there}; {remedy}")
+    problems.append(f"no group {TABLE_GROUP!r} in {labels}; {listing}; {remedy}")
 
 
 def _check(shape: TypeAdapter[Any], data: object, where: str, keys: list[str]) -> list[str]:
     """Return what is wrong with `data`, with types and keys but no values: they may be secrets."""
-    found = _twice(data, where)
+    problems = _twice(data, where)
     try:
         shape.validate_python(data)
     except ValidationError as error:
-        found += [_complaint(where, detail, keys) for detail in error.errors()]
-    return found
+        problems += [_complaint(where, detail, keys) for detail in error.errors()]
+    return problems
 
 
 def _twice(data: object, where: str) -> list[str]:

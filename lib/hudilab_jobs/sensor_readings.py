@@ -117,7 +117,7 @@ def write(
     stream = stream.option("checkpointLocation", location.checkpoint)
     stream = stream.trigger(processingTime=f"{options.trigger_seconds} seconds")
     with stop_on_signal() as signals:
-        query = drain(stream.start(), batches=batches, deadline=math.inf, asked=signals)
+        query = drain(stream.start(), batches=batches, deadline=math.inf, signals=signals)
     sink.close()
     return query
 

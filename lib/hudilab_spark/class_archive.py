@@ -53,8 +53,8 @@ def with_archive(options: str, archive: Path) -> str:
 
 def quoted(options: Sequence[str]) -> str:
     """Return a line of JVM options, each in the quotes that Spark reads."""
-    escaped = [one.replace("\\", "\\\\").replace('"', '\\"') for one in options]
-    return " ".join(f'"{one}"' for one in escaped)
+    escaped = [option.replace("\\", "\\\\").replace('"', '\\"') for option in options]
+    return " ".join(f'"{option}"' for option in escaped)
 
 
 def is_shared(folder: Path) -> bool:
@@ -108,8 +108,8 @@ def _inputs(core: Sequence[Path], java: Java, classes: Path) -> list[list[object
     """Return what the archive is valid for: a JVM compares paths, sizes and times itself."""
     libraries = sorted((spark_home() / "jars").glob("*.jar"))
     files = [java.home / "lib" / "modules", *core, *libraries, classes]
-    found = [(file, file.stat()) for file in files if file.is_file()]
-    return [[str(file), about.st_size, about.st_mtime_ns] for file, about in found]
+    stats = [(file, file.stat()) for file in files if file.is_file()]
+    return [[str(file), about.st_size, about.st_mtime_ns] for file, about in stats]
 
 
 def _dump(java: Java, path: str, classes: Path, archive: Path) -> str:

@@ -56,14 +56,14 @@ def needed(settings: Settings, groups: Sequence[str] = ("core",)) -> list[str]:
 
 def session_settings(settings: Settings, jars: Sequence[Path]) -> dict[str, str]:
     """Return the runtime's Spark settings beyond conf/spark-defaults.conf, without side effects."""
-    asked = {"spark.driver.extraClassPath": class_path(jars), **overlay(settings)}
-    asked["spark.sql.defaultCatalog"] = CATALOG
-    if memory := asked.get(MEMORY):
+    chosen = {"spark.driver.extraClassPath": class_path(jars), **overlay(settings)}
+    chosen["spark.sql.defaultCatalog"] = CATALOG
+    if memory := chosen.get(MEMORY):
         wanted = megabytes(memory, MEMORY)
         if (heap := heap_that_fits(wanted)) < wanted:
-            asked[MEMORY] = f"{heap}m"
-    asked |= {} if settings.is_local else spark_settings(settings)
-    return asked | _cluster(settings, asked) if settings.on_cluster else asked
+            chosen[MEMORY] = f"{heap}m"
+    chosen |= {} if settings.is_local else spark_settings(settings)
+    return chosen | _cluster(settings, chosen) if settings.on_cluster else chosen
 
 
 def catalog_settings(settings: Settings) -> dict[str, str]:
@@ -94,28 +94,28 @@ def _compiler() -> str:
     return " ".join(word for word in words if word.startswith(COMPILER))
 
 
-def _cluster(settings: Settings, asked: Mapping[str, str]) -> dict[str, str]:
+def _cluster(settings: Settings, session: Mapping[str, str]) -> dict[str, str]:
     """Return what executors in other processes need, here or on a machine set up the same way."""
-    master = os.environ.get("SPARK_MASTER_URL", "").strip() or asked.get("spark.master", "")
-    found = {
+    master = os.environ.get("SPARK_MASTER_URL", "").strip() or session.get("spark.master", "")
+    cluster = {
         "spark.master": master,
         # Not spark.jars: executors would load Hudi in a different class loader from Spark's.
-        "spark.executor.extraClassPath": asked["spark.driver.extraClassPath"],
+        "spark.executor.extraClassPath": session["spark.driver.extraClassPath"],
         "spark.executor.extraJavaOptions": with_archive(
-            f"{asked.get('spark.executor.extraJavaOptions', '')} {_compiler()}".strip(),
+            f"{session.get('spark.executor.extraJavaOptions', '')} {_compiler()}".strip(),
             settings.project / "jars" / ARCHIVE,
         ),
         "spark.executorEnv.HUDI_CONF_DIR": str(settings.conf_file("hudi-defaults.conf").parent),
         "spark.executorEnv.PYTHONPATH": str(Path(__file__).resolve().parents[1]),
     }
-    if "spark.eventLog.dir" not in asked:
+    if "spark.eventLog.dir" not in session:
         # A path, not a URI: Spark takes it literally, spaces included.
-        found["spark.eventLog.dir"] = str(settings.home / "spark-events")
+        cluster["spark.eventLog.dir"] = str(settings.home / "spark-events")
     # Names and locations of credentials, never the credentials: UI and event log show these.
-    found |= {
+    cluster |= {
         f"spark.executorEnv.{name}": value for name in AWS_NAMES if (value := os.environ.get(name))
     }
-    found |= {f"spark.executorEnv.{name}": value for name, value in older_names().items()}
+    cluster |= {f"spark.executorEnv.{name}": value for name, value in older_names().items()}
     if re.match(r"spark://(127\.|localhost:)", master):
-        found |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return found
+        cluster |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return cluster

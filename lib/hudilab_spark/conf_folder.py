@@ -18,16 +18,16 @@ def conf_files(settings: Settings) -> dict[str, Path]:
 
     Files that HUDILAB_CONF lacks are the project's, but for those that name tables and servers.
     """
-    found: dict[str, Path] = {}
+    files_by_name: dict[str, Path] = {}
     for folder in (settings.project / "conf", settings.conf_dir):
         for part in ("", *(name.lower() for name in get_args(Runtime))):
             files = [file for file in (folder / part).glob("[!.]*") if file.is_file()]
-            found |= {
+            files_by_name |= {
                 str(Path(part, file.name)): file
                 for file in files
                 if folder == settings.conf_dir or file.name != FILE
             }
-    return found
+    return files_by_name
 
 
 def conf_folder(settings: Settings) -> Path:

@@ -48,16 +48,16 @@ def end_driver(driver: psutil.Process, patience: float = 15) -> None:
     family = [driver]
     with suppress(psutil.NoSuchProcess):
         family += driver.children(recursive=True)
-    for one in family:
+    for process in family:
         with suppress(psutil.NoSuchProcess):
-            one.terminate()
+            process.terminate()
     try:
         wait_for(lambda: not _alive(family), patience, "the driver to end")
     except WaitError:
-        for one in _alive(family):
+        for process in _alive(family):
             with suppress(psutil.NoSuchProcess):
-                one.kill()
-        ids = ", ".join(str(one.pid) for one in family)
+                process.kill()
+        ids = ", ".join(str(process.pid) for process in family)
         remedy = f"see what blocks them: ps -o pid,stat,wchan -p {ids.replace(' ', '')}"
         wait_for(lambda: not _alive(family), patience, f"processes {ids} to end", remedy)
 
@@ -65,10 +65,10 @@ def end_driver(driver: psutil.Process, patience: float = 15) -> None:
 def _alive(family: list[psutil.Process]) -> list[psutil.Process]:
     import psutil
 
-    found = []
-    for one in family:
+    alive = []
+    for process in family:
         with suppress(psutil.NoSuchProcess):
             # A kernel reaps its JVM late: a zombie has ended all the same.
-            if one.is_running() and one.status() != psutil.STATUS_ZOMBIE:
-                found.append(one)
-    return found
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                alive.append(process)
+    return alive

@@ -39,9 +39,9 @@ def fetch(
     Raises:
         JarError: a jar cannot be fetched, or has the wrong sha256; names jar and group.
     """
-    asked = wanted(jars_dir, groups)
-    for group in dict.fromkeys(jar.group for jar in asked):
-        jars = [jar for jar in asked if jar.group == group and problem(jars_dir, jar)]
+    all_jars = wanted(jars_dir, groups)
+    for group in dict.fromkeys(jar.group for jar in all_jars):
+        jars = [jar for jar in all_jars if jar.group == group and problem(jars_dir, jar)]
         if jars:
             _fetch_group(jars_dir / group, jars, repository(), say)
     return verify(jars_dir, groups)

@@ -29,10 +29,12 @@ def drop_unread_defaults(spark: SparkSession, *, s3: bool) -> None:
     # Whichever class is the first to add defaults of its own makes Hadoop load all of them again.
     hadoop.hdfs.HdfsConfiguration.init()
     jvm.java.lang.Class.forName("org.apache.hadoop.mapred.JobConf")
-    told = {key.removeprefix("spark.hadoop.") for key, _ in spark.sparkContext.getConf().getAll()}
-    found = str(jvm.java.lang.String.join(",", conf.getPropsWithPrefix("").keySet())).split(",")
+    configured = {
+        key.removeprefix("spark.hadoop.") for key, _ in spark.sparkContext.getConf().getAll()
+    }
+    keys = str(jvm.java.lang.String.join(",", conf.getPropsWithPrefix("").keySet())).split(",")
     unread = UNREAD if s3 else (*UNREAD, S3)
-    gone = ",".join(key for key in found if key.startswith(unread) and key not in told)
+    gone = ",".join(key for key in keys if key.startswith(unread) and key not in configured)
     # By a consumer made in the JVM: 800 calls from here would take a second.
     java = jvm.java.lang
     lookup, types = java.invoke.MethodHandles.publicLookup(), java.invoke.MethodType

@@ -80,9 +80,9 @@ def wanted(jars_dir: Path, groups: Sequence[str]) -> list[Jar]:
     lock = read_lock(jars_dir / "jars.lock")
     for group in groups:
         if group not in lock:
-            there = ", ".join(lock) or "none"
+            known = ", ".join(lock) or "none"
             raise JarError(
-                f"no group {group!r} in {jars_dir / 'jars.lock'}", f"available groups: {there}"
+                f"no group {group!r} in {jars_dir / 'jars.lock'}", f"available groups: {known}"
             )
     return [jar for group in dict.fromkeys(groups) for jar in lock[group]]
 

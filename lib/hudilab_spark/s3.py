@@ -46,12 +46,12 @@ def endpoint() -> str:
 
 def spark_settings(settings: Settings) -> dict[str, str]:
     """Return Spark's S3 endpoint and region settings; conf/spark-defaults.conf has the others."""
-    found = {"endpoint.region": settings.aws_region}
+    options = {"endpoint.region": settings.aws_region}
     if url := endpoint():
         tls = str(url.startswith("https://")).lower()
         # Self-hosted servers rarely have a host name per bucket.
-        found |= {"endpoint": url, "path.style.access": "true", "connection.ssl.enabled": tls}
-    return {f"spark.hadoop.fs.s3a.{name}": value for name, value in found.items()}
+        options |= {"endpoint": url, "path.style.access": "true", "connection.ssl.enabled": tls}
+    return {f"spark.hadoop.fs.s3a.{name}": value for name, value in options.items()}
 
 
 def older_names() -> dict[str, str]:
@@ -161,8 +161,11 @@ def _same_region(answer: Any, region: str, where: str) -> None:
 
 
 def _elsewhere(actual: str, region: str) -> tuple[str, str]:
-    there = f"the bucket is in {actual}" if actual else "the bucket is in another region"
-    return f"{there}, but aws.region is {region}", "fix aws.region in application_properties.json"
+    whereabouts = f"the bucket is in {actual}" if actual else "the bucket is in another region"
+    return (
+        f"{whereabouts}, but aws.region is {region}",
+        "fix aws.region in application_properties.json",
+    )
 
 
 def _refused(answer: Any, step: str, region: str) -> tuple[str, str]:

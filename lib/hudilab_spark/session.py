@@ -56,28 +56,28 @@ def open_session(
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return submitted_session(settings, app, names=names)
     jars = verify(settings.project / "jars", needed(settings, groups))
-    asked = session_settings(settings, jars) | (catalog_settings(settings) if names else {})
+    options = session_settings(settings, jars) | (catalog_settings(settings) if names else {})
     if end := java_end():
         raise SessionError(f"this kernel has no Spark any more: {end.problem}", end.remedy)
     if SparkSession.getActiveSession() is not None:
         # createDataFrame in a foreachBatch makes the stream's clone of the session the active one.
         active = SparkSession.builder.getOrCreate()
-        _refuse_other(active, settings, asked)
+        _refuse_other(active, settings, options)
         return active
     make_home(settings.home)
     if SparkContext._gateway is None:
         check_machine(settings)
         take_over(settings.runtime)
-        if (heap := asked.get(MEMORY)) != overlay(settings).get(MEMORY):
+        if (heap := options.get(MEMORY)) != overlay(settings).get(MEMORY):
             limit, what = memory_limit()
             print(f"hudilab: {what} is {limit} MB, so {MEMORY} is {heap} here", file=sys.stderr)
         (settings.home / "logs").mkdir(parents=True, exist_ok=True)
-        os.environ |= environment(settings, app, asked)
+        os.environ |= environment(settings, app, options)
     if settings.on_cluster:
-        check_cluster(settings, asked)
+        check_cluster(settings, options)
     with output_to(log_file()), _explained_end():
-        session = _start(settings, app, asked)
-    _refuse_other(session, settings, asked)
+        session = _start(settings, app, options)
+    _refuse_other(session, settings, options)
     await_executor(session, settings)
     _check_class_path(session, jars)
     # With the metadata table on, Hudi 1.2 compares that table's schema by identity. If the first
@@ -95,17 +95,17 @@ def close_session(spark: SparkSession) -> None:
         spark.stop()
 
 
-def _start(settings: Settings, app: str, asked: Mapping[str, str]) -> SparkSession:
+def _start(settings: Settings, app: str, options: Mapping[str, str]) -> SparkSession:
     """Create a session in this process's JVM; start the JVM if there is none."""
     # Keep managed tables and the default database out of the kernel's working directory.
-    asked = {**asked, "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse")}
-    asked |= authentication(asked.get("spark.master", ""), settings.home)
+    options = {**options, "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse")}
+    options |= authentication(options.get("spark.master", ""), settings.home)
     # Set in any case: a JVM that ran a local session before keeps that session's value.
     common = read_options(settings.conf_file("spark-defaults.conf"))
-    asked.setdefault("spark.authenticate", common.get("spark.authenticate", "false"))
+    options.setdefault("spark.authenticate", common.get("spark.authenticate", "false"))
     # The JVM's command line is public: secrets follow over the Py4J bridge once the JVM runs.
     public = SparkConf(loadDefaults=False)
-    public.setAll([(key, value) for key, value in asked.items() if not SECRET.search(key)])
+    public.setAll([(key, value) for key, value in options.items() if not SECRET.search(key)])
     if SparkContext._gateway is None:
         _launch(public)
         # A kernel that shuts down waits for its children, 2.5 s for one that ended but is not
@@ -114,14 +114,14 @@ def _start(settings: Settings, app: str, asked: Mapping[str, str]) -> SparkSessi
         Thread(target=note_end, args=(jvm,), name="hudilab-jvm", daemon=True).start()
         if not has_name():
             _give_a_name()
-    if secret := asked.get("spark.authenticate.secret"):
+    if secret := options.get("spark.authenticate.secret"):
         # Spark looks here first, and would find the secret that an earlier local session generated.
         hadoop = cast(Any, SparkContext._jvm).org.apache.hadoop
         credentials = hadoop.security.Credentials()
         credentials.addSecretKey(hadoop.io.Text("sparkCookie"), bytearray(secret, "utf-8"))
         hadoop.security.UserGroupInformation.getCurrentUser().addCredentials(credentials)
     builder = SparkSession.builder.appName(app)
-    for key, value in asked.items():
+    for key, value in options.items():
         builder = builder.config(key, value)
     return create_session(builder, settings)
 
@@ -183,10 +183,10 @@ def _check_class_path(spark: SparkSession, jars: Sequence[Path]) -> None:
         )
 
 
-def _refuse_other(spark: SparkSession, settings: Settings, asked: Mapping[str, str]) -> None:
+def _refuse_other(spark: SparkSession, settings: Settings, options: Mapping[str, str]) -> None:
     """Stop if a setting of conf/ is not in force, in a live session or in one of an older JVM."""
     conf = spark.sparkContext.getConf()
-    wanted = read_options(settings.conf_file("spark-defaults.conf")) | dict(asked)
+    wanted = read_options(settings.conf_file("spark-defaults.conf")) | dict(options)
     for key, value in sorted(wanted.items()):
         if SECRET.search(key):  # must not appear in the error message
             continue

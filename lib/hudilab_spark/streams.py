@@ -27,7 +27,7 @@ def drain(
     *,
     batches: int | None = None,
     deadline: float,
-    asked: Sequence[int] = (),
+    signals: Sequence[int] = (),
 ) -> StreamingQuery:
     """Wait until micro-batch number `batches` (from 1) is committed, then stop the query.
 
@@ -37,7 +37,7 @@ def drain(
 
     Args:
         deadline: In seconds.
-        asked: Signals received so far (see `stop_on_signal`); one stops the query after its current
+        signals: Signals received so far (see `stop_on_signal`); one stops the query after its current
             batch, without an error.
 
     Raises:
@@ -46,7 +46,7 @@ def drain(
     """
     with _explained_java_end():
         try:
-            _await_batch(query, batches, deadline, asked)
+            _await_batch(query, batches, deadline, signals)
         finally:
             # Also when a cell is interrupted: a query left running would compete with the next one.
             query.stop()
@@ -54,7 +54,7 @@ def drain(
 
 
 def _await_batch(
-    query: StreamingQuery, batches: int | None, deadline: float, asked: Sequence[int]
+    query: StreamingQuery, batches: int | None, deadline: float, signals: Sequence[int]
 ) -> None:
     ends = time.monotonic() + deadline
     with tqdm(total=batches, unit="batch", desc="stream") as bar:
@@ -65,7 +65,7 @@ def _await_batch(
                 bar.update(done - bar.n)
             if batches is not None and done >= batches:
                 return
-            if asked:
+            if signals:
                 _stop(query)
                 return
             if not query.isActive:
@@ -80,19 +80,19 @@ def _await_batch(
             time.sleep(0.05)
 
 
-def run_until_end(queries: Sequence[StreamingQuery], asked: Sequence[int] = ()) -> None:
+def run_until_end(queries: Sequence[StreamingQuery], signals: Sequence[int] = ()) -> None:
     """Wait until all queries have ended by themselves, as `until_end` does."""
-    for _ in until_end(queries, asked):
+    for _ in until_end(queries, signals):
         pass
 
 
 def until_end(
-    queries: Sequence[StreamingQuery], asked: Sequence[int] = ()
+    queries: Sequence[StreamingQuery], signals: Sequence[int] = ()
 ) -> Generator[None, None, None]:
     """Yield now and then until all queries have ended by themselves, and once more after that.
 
     One that fails leaves the others running; the failure is printed to stderr when it happens. A
-    signal in `asked` (see `stop_on_signal`) stops each query after its current batch.
+    signal in `signals` (see `stop_on_signal`) stops each query after its current batch.
 
     Raises:
         StreamError: A query failed (raised at the end, with each cause), or the JVM ended.
@@ -102,7 +102,7 @@ def until_end(
         try:
             while any(query.isActive for query in queries):
                 for query in queries:
-                    if asked and query.isActive:
+                    if signals and query.isActive:
                         _stop(query)
                 failed |= _report_failures(queries, failed)
                 yield
@@ -132,13 +132,15 @@ def _explained_java_end() -> Iterator[None]:
 def _report_failures(
     queries: Sequence[StreamingQuery], known: Mapping[StreamingQuery, StreamError]
 ) -> dict[StreamingQuery, StreamError]:
-    found = {}
+    failures = {}
     for query in queries:
         if query not in known and not query.isActive and query.exception():
-            found[query] = _end(query, batches_done(query), None)
+            failures[query] = _end(query, batches_done(query), None)
             if any(other.isActive for other in queries):
-                print(f"hudilab: {found[query]}; the other stream keeps running", file=sys.stderr)
-    return found
+                print(
+                    f"hudilab: {failures[query]}; the other stream keeps running", file=sys.stderr
+                )
+    return failures
 
 
 @contextmanager
@@ -147,13 +149,13 @@ def stop_on_signal() -> Iterator[list[int]]:
 
     Enter it after opening the session, because Spark installs its own handler with the session.
     """
-    asked: list[int] = []
+    signals: list[int] = []
     before = {
-        number: signal.signal(number, lambda got, _: asked.append(got))
+        number: signal.signal(number, lambda got, _: signals.append(got))
         for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
-        yield asked
+        yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

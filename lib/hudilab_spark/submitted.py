@@ -32,10 +32,10 @@ _NEEDED = (
 def submitted_session(settings: Settings, app: str, *, names: bool) -> SparkSession:
     """Return spark-submit's session: it has started the JVM and chosen class path and settings."""
     builder = SparkSession.builder.appName(app)
-    asked = {} if settings.is_local else spark_settings(settings)
-    asked["spark.sql.defaultCatalog"] = CATALOG
-    asked |= catalog_settings(settings) if names else {}
-    for key, value in asked.items():
+    options = {} if settings.is_local else spark_settings(settings)
+    options["spark.sql.defaultCatalog"] = CATALOG
+    options |= catalog_settings(settings) if names else {}
+    for key, value in options.items():
         builder = builder.config(key, value)
     spark = create_session(builder, settings)
     await_executor(spark, settings)

@@ -54,16 +54,18 @@ def reset(
         for location in places
         for uri in (location.table, location.quarantine, location.checkpoint)
     ]
-    there = [uri for uri in folders if exists(spark, uri)]
-    if there and (settings.runtime == "AWS" or not (settings.is_local or endpoint())):
+    existing = [uri for uri in folders if exists(spark, uri)]
+    if existing and (settings.runtime == "AWS" or not (settings.is_local or endpoint())):
         raise TableError(
-            f"{there[0]} already exists, and lessons delete nothing in a warehouse on AWS",
+            f"{existing[0]} already exists, and lessons delete nothing in a warehouse on AWS",
             "use a new run_id: -p run_id NAME",
         )
     gone = [uri for uri in folders if delete_tree(spark, uri)]
     if quiet:
         return
-    deleted = [one.name for one in places if {one.table, one.checkpoint} & set(gone)]
+    deleted = [
+        location.name for location in places if {location.table, location.checkpoint} & set(gone)
+    ]
     names = ", ".join(deleted) or "nothing, no table of this lesson is there"
     print(f"reset in {places[0].table.rpartition('/')[0]}: {names}")
 
@@ -141,7 +143,7 @@ def sql_path(spark: SparkSession, uri: str) -> str:
         return uri
     path, lasting = local_path(uri), spark.conf.get("spark.sql.catalogImplementation") == "hive"
     if path is not None and not lasting:
-        unsafe = next(one for one in (path, *path.parents) if not _LITERAL.fullmatch(one.name))
+        unsafe = next(part for part in (path, *path.parents) if not _LITERAL.fullmatch(part.name))
         link = f"file://{_link_to(unsafe) / path.relative_to(unsafe)}"
         if _LITERAL.fullmatch(link):  # not if TMPDIR has such characters too
             return link
