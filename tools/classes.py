@@ -5,6 +5,7 @@ Run it when Spark's, Hudi's or Java's version changes; an old list works, but he
 
 from __future__ import annotations
 
+import gzip
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from hudilab.environment import JAVA_OPTIONS
-from hudilab_spark.class_archive import CLASSES, recording_options, write_classes
+from hudilab_spark.class_archive import CLASSES
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "jars" / CLASSES
@@ -43,6 +44,23 @@ for name, spec in tables.items():
     print(spark.sql(f"SELECT sensor_id, count(*) FROM {name} GROUP BY 1 ORDER BY 1").toPandas())
     spark.sql(f"CALL show_commits(table => '{name}')").show()
 """
+
+
+def recording_options(listed: Path) -> str:
+    """Return the JVM options that write every class that the JVM loads to a file, as it ends."""
+    # An archive that does not exist keeps the session from using the lab's.
+    none = listed.with_name("none")
+    return f"-XX:DumpLoadedClassList={listed} -Xshare:auto -XX:SharedArchiveFile={none}"
+
+
+def write_classes(listed: Path, out: Path) -> int:
+    """Write the list that `make_archive` reads from what a JVM recorded; return its lines."""
+    lines = {line for line in listed.read_text().splitlines() if not line.startswith("#")}
+    # Classes that another class loader read from a file have its path in their line.
+    names = [line for line in lines if "source:" not in line]
+    text = "\n".join(sorted(names, key=lambda line: (line[0] == "@", line))) + "\n"
+    out.write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))
+    return len(names)
 
 
 def main() -> None:

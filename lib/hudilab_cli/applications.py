@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from hudilab.errors import ServiceError, WaitError
-from hudilab_spark.drivers import end_driver, find_driver
-from hudilab_spark.master import ANSWER, Master, ask, authentication, open_directly
+from hudilab_spark.cluster import (
+    ANSWER,
+    Master,
+    ask,
+    authentication,
+    end_driver,
+    find_driver,
+    open_directly,
+)
 from hudilab_spark.waiting import wait_for
 
 if TYPE_CHECKING:

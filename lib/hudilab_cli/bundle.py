@@ -24,7 +24,7 @@ from hudilab.settings_file import parse, read_options
 from hudilab_cli.packages import site_packages
 from hudilab_cli.zips import JAVA, merge_jars, write_zip
 from hudilab_jobs import JOBS
-from hudilab_spark.conf_folder import conf_files
+from hudilab_spark.conf import conf_files
 from hudilab_spark.jars import verify, wanted
 
 JAR = "lib/hudilab-dependencies.jar"

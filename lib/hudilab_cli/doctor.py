@@ -17,10 +17,10 @@ from hudilab.environment import ignored, take_over
 from hudilab.errors import ConfigError, LabError, as_typed, root_cause
 from hudilab.settings import Settings, load_settings, project_root
 from hudilab_cli.applications import worker_rows
+from hudilab_spark.cluster import check_cluster
 from hudilab_spark.conf import needed, session_settings
 from hudilab_spark.jars import read_lock, verify
 from hudilab_spark.java import find_java, java_home_problem
-from hudilab_spark.master import check_cluster
 from hudilab_spark.preflight import check_machine, memory_limit
 from hudilab_spark.session import open_session
 from hudilab_spark.warehouse import prepare

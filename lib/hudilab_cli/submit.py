@@ -22,12 +22,17 @@ from hudilab.groups import Client
 from hudilab.settings import Settings, run_options
 from hudilab.settings_file import read_options
 from hudilab_jobs.kafka import Access
-from hudilab_spark.conf import needed, session_settings
-from hudilab_spark.conf_folder import conf_folder
-from hudilab_spark.drivers import note_driver
+from hudilab_spark.cluster import (
+    Master,
+    authentication,
+    check_cluster,
+    find_master,
+    note_driver,
+    own_master,
+)
+from hudilab_spark.conf import conf_folder, needed, session_settings
 from hudilab_spark.jars import verify
 from hudilab_spark.jvm import environment
-from hudilab_spark.master import Master, authentication, check_cluster, find_master, own_master
 from hudilab_spark.preflight import check_machine
 from hudilab_spark.waiting import wait_for
 

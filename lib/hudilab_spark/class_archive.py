@@ -125,20 +125,3 @@ def _dump(java: Java, path: str, classes: Path, archive: Path) -> str:
     if done.returncode or not archive.is_file():
         return complaint(done.stdout + done.stderr)
     return ""
-
-
-def recording_options(listed: Path) -> str:
-    """Return the JVM options that write every class that the JVM loads to a file, as it ends."""
-    # An archive that does not exist keeps the session from using the lab's.
-    none = listed.with_name("none")
-    return f"-XX:DumpLoadedClassList={listed} -Xshare:auto -XX:SharedArchiveFile={none}"
-
-
-def write_classes(listed: Path, out: Path) -> int:
-    """Write the list that `make_archive` reads from what a JVM recorded; return its lines."""
-    lines = {line for line in listed.read_text().splitlines() if not line.startswith("#")}
-    # Classes that another class loader read from a file have its path in their line.
-    names = [line for line in lines if "source:" not in line]
-    text = "\n".join(sorted(names, key=lambda line: (line[0] == "@", line))) + "\n"
-    out.write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))
-    return len(names)

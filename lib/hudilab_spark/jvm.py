@@ -16,7 +16,7 @@ from hudilab.environment import JAVA_OPTIONS
 from hudilab.errors import JavaError
 from hudilab.settings import Settings
 from hudilab_spark.class_archive import ARCHIVE, quoted, with_archive
-from hudilab_spark.conf_folder import conf_folder
+from hudilab_spark.conf import conf_folder
 from hudilab_spark.java import complaint, find_java, spark_home
 from hudilab_spark.preflight import java_flags
 from hudilab_spark.s3 import older_names

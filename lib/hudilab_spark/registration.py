@@ -12,9 +12,8 @@ from pyspark.sql import SparkSession
 
 from hudilab.errors import SessionError
 from hudilab.settings import Settings
-from hudilab_spark.drivers import note_driver
+from hudilab_spark.cluster import executor_folders, note_driver
 from hudilab_spark.java import complaint
-from hudilab_spark.master import executor_folders
 
 EXECUTOR_PATIENCE = 60.0  # seconds
 EXECUTOR_TRIES = 10

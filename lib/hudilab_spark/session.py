@@ -1,4 +1,4 @@
-"""The only place that builds a SparkSession: verified local jars, quiet, on loopback when local."""
+"""Open the SparkSession: verified local jars, quiet, on loopback; or take spark-submit's own."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from pyspark.sql import SparkSession
 
 from hudilab.environment import JAVA_OPTIONS, take_over
 from hudilab.errors import JavaError, SessionError
+from hudilab.groups import CATALOG
 from hudilab.settings import Settings
 from hudilab.settings_file import read_options
+from hudilab_spark.cluster import authentication, check_cluster
 from hudilab_spark.conf import MEMORY, SECRET, catalog_settings, needed, overlay, session_settings
-from hudilab_spark.hadoop_defaults import drop_unread_defaults
 from hudilab_spark.jars import verify
 from hudilab_spark.java import complaint
 from hudilab_spark.jvm import environment, java_end, log_file, note_end, output_to
-from hudilab_spark.master import authentication, check_cluster
 from hudilab_spark.preflight import check_machine, has_name, memory_limit
 from hudilab_spark.registration import await_executor, create_session
-from hudilab_spark.submitted import submitted_session
+from hudilab_spark.s3 import spark_settings
 from hudilab_spark.warehouse import make_home
 
 
@@ -54,7 +54,7 @@ def open_session(
             has no room.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return submitted_session(settings, app, names=names)
+        return _submitted_session(settings, app, names=names)
     jars = verify(settings.project / "jars", needed(settings, groups))
     options = session_settings(settings, jars) | (catalog_settings(settings) if names else {})
     if end := java_end():
@@ -232,3 +232,102 @@ def describe(spark: SparkSession) -> str:
             f"log   {log_file()}",
         )
     )
+
+
+# Without these, writing a table fails, or the result differs from other sessions.
+_NEEDED = (
+    "spark.serializer",
+    "spark.kryo.registrator",
+    "spark.sql.extensions",
+    "spark.sql.catalog.spark_catalog",
+    "spark.sql.session.timeZone",
+    "spark.sql.parquet.datetimeRebaseModeInWrite",
+    "spark.sql.parquet.datetimeRebaseModeInRead",
+)
+
+
+def _submitted_session(settings: Settings, app: str, *, names: bool) -> SparkSession:
+    """Return spark-submit's session: it has started the JVM and chosen class path and settings."""
+    builder = SparkSession.builder.appName(app)
+    options = {} if settings.is_local else spark_settings(settings)
+    options["spark.sql.defaultCatalog"] = CATALOG
+    options |= catalog_settings(settings) if names else {}
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    spark = create_session(builder, settings)
+    await_executor(spark, settings)
+    defaults = settings.conf_file("spark-defaults.conf")
+    wanted = read_options(defaults)
+    missing = [key for key in _NEEDED if spark.conf.get(key, None) != wanted[key]]
+    if missing:
+        raise SessionError(
+            f"spark-submit started without the lab's Spark settings ({', '.join(missing)})",
+            f"pass --properties-file {defaults}, or set SPARK_CONF_DIR to its folder",
+        )
+    jvm: Any = spark._jvm
+    # Only this class loader sees jars given with --jars.
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    try:
+        jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload", True, loader)
+    except Py4JError:
+        raise SessionError(
+            "spark-submit started without Hudi on its class path",
+            "pass the jars in jars/core with --driver-class-path, or the bundle's jar with --jars",
+        ) from None
+    # Elsewhere, YARN reads its own keys.
+    if str(spark.sparkContext.master).startswith(("local", "spark://")):
+        drop_unread_defaults(spark, s3=True)
+    if not jvm.java.lang.System.getenv("HUDI_CONF_DIR"):
+        _add_hudi_defaults(jvm, settings)
+    if os.environ.get("HUDILAB_SUBMITTED"):  # hudilab submit waits for this line
+        context = spark.sparkContext
+        print(f"hudilab: application {context.applicationId} on {context.master}", flush=True)
+    return spark
+
+
+def _add_hudi_defaults(jvm: Any, settings: Settings) -> None:
+    """Give Hudi the lab's defaults: a platform that starts the JVM rarely sets HUDI_CONF_DIR."""
+    options = read_options(settings.conf_file("hudi-defaults.conf"))
+    added = settings.conf_file("hudi-defaults.conf", of_runtime=True)
+    options |= read_options(added) if added.is_file() else {}
+    for key, value in options.items():
+        jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration.addToGlobalProps(key, value)
+
+
+# Hadoop's defaults for MapReduce, YARN and other daemons, and for file systems without a jar here.
+UNREAD = (
+    *("mapreduce.", "yarn.", "ha.", "hadoop.http.", "hadoop.registry.", "hadoop.zk."),
+    *("adl.", "fs.adl.", "fs.azure.", "fs.ftp.", "fs.viewfs."),
+)
+S3 = "fs.s3a."
+
+
+def drop_unread_defaults(spark: SparkSession, *, s3: bool) -> None:
+    """Take defaults that nothing here reads out of the session's Hadoop configuration.
+
+    Of 970 keys, less than a third is left; in a new session, appends take a fifth less time. Keys
+    of the settings (`spark.hadoop.*`) stay. Source: Hadoop 3.3.4 `Configuration.write`;
+    benchmarks/HISTORY.md.
+
+    Args:
+        s3: Whether the session may read S3.
+    """
+    jvm: Any = spark._jvm
+    hadoop, conf = jvm.org.apache.hadoop, cast(Any, spark)._jsc.hadoopConfiguration()
+    # Whichever class is the first to add defaults of its own makes Hadoop load all of them again.
+    hadoop.hdfs.HdfsConfiguration.init()
+    jvm.java.lang.Class.forName("org.apache.hadoop.mapred.JobConf")
+    configured = {
+        key.removeprefix("spark.hadoop.") for key, _ in spark.sparkContext.getConf().getAll()
+    }
+    keys = str(jvm.java.lang.String.join(",", conf.getPropsWithPrefix("").keySet())).split(",")
+    unread = UNREAD if s3 else (*UNREAD, S3)
+    gone = ",".join(key for key in keys if key.startswith(unread) and key not in configured)
+    # By a consumer made in the JVM: 800 calls from here would take a second.
+    java = jvm.java.lang
+    lookup, types = java.invoke.MethodHandles.publicLookup(), java.invoke.MethodType
+    unset = types.methodType(java.Void.TYPE, java.Class.forName("java.lang.String"))
+    each = java.invoke.MethodHandleProxies.asInterfaceInstance(
+        java.Class.forName("java.util.function.Consumer"), lookup.bind(conf, "unset", unset)
+    )
+    jvm.java.util.regex.Pattern.compile(",").splitAsStream(gone).forEach(each)

@@ -37,8 +37,8 @@ def drain(
 
     Args:
         deadline: In seconds.
-        signals: Signals received so far (see `stop_on_signal`); one stops the query after its current
-            batch, without an error.
+        signals: Signals received so far (see `stop_on_signal`); one stops the query after its
+            current batch, without an error.
 
     Raises:
         StreamError: The query or its JVM ended early (the message gives the cause), or the deadline

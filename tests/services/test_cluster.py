@@ -21,8 +21,8 @@ from hudilab_cli.servers import cluster as service
 from hudilab_cli.servers import process
 from hudilab_cli.servers.cluster import Cluster, find_cluster, start_cluster, stop_cluster
 from hudilab_cli.submit import find_job
+from hudilab_spark.cluster import Master, authentication, check_cluster, check_room, own_master
 from hudilab_spark.conf import session_settings
-from hudilab_spark.master import Master, authentication, check_cluster, check_room, own_master
 from hudilab_spark.waiting import wait_for
 
 # --- the service
@@ -250,7 +250,7 @@ def test_what_listens_there_is_another_thing(
         port = silent.getsockname()[1]
         monkeypatch.setenv("SPARK_MASTER_URL", f"spark://127.0.0.1:{port}")
         monkeypatch.setenv("SPARK_MASTER_WEBUI_PORT", str(port))
-        monkeypatch.setattr("hudilab_spark.master.ANSWER", 1.0)
+        monkeypatch.setattr("hudilab_spark.cluster.ANSWER", 1.0)
         with pytest.raises(SessionError) as caught:
             check_cluster(docker(settings), session_settings(docker(settings), ()))
     assert str(caught.value) == (

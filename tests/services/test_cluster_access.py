@@ -27,9 +27,8 @@ from hudilab.settings import Settings, load_settings
 from hudilab_cli.applications import application_rows, kill, worker_rows
 from hudilab_cli.servers import cluster as service
 from hudilab_cli.servers.cluster import Cluster, running_cluster, start_cluster
-from hudilab_spark.drivers import end_driver, find_driver
+from hudilab_spark.cluster import Master, authentication, end_driver, find_driver, open_directly
 from hudilab_spark.java import find_java
-from hudilab_spark.master import Master, authentication, open_directly
 from hudilab_spark.waiting import wait_for
 
 PROJECT = Path(__file__).resolve().parents[2]

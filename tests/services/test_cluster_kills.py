@@ -25,7 +25,7 @@ from hudilab.errors import ServiceError
 from hudilab.settings import Settings
 from hudilab_cli.applications import application_rows, kill, worker_rows
 from hudilab_cli.servers.cluster import Cluster, start_cluster
-from hudilab_spark.master import Master, check_room
+from hudilab_spark.cluster import Master, check_room
 from hudilab_spark.waiting import wait_for
 
 

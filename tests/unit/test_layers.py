@@ -32,7 +32,7 @@ LIGHT = (
     "hudilab_spark.jars",
     "hudilab_spark.java",
     "hudilab_spark.jvm",
-    "hudilab_spark.master",
+    "hudilab_spark.cluster",
     "hudilab_spark.preflight",
 )
 

@@ -20,8 +20,17 @@ from hudilab_cli.applications import ids_running, worker_rows
 from hudilab_cli.servers import process, spark
 from hudilab_cli.servers.folder import refuse_second, starting
 from hudilab_jobs import server_locks
-from hudilab_spark.drivers import end_driver, find_driver
-from hudilab_spark.master import ADDRESS, CONF, USUAL_UI_PORT, WORK, Master, megabytes, read_address
+from hudilab_spark.cluster import (
+    ADDRESS,
+    CONF,
+    USUAL_UI_PORT,
+    WORK,
+    Master,
+    end_driver,
+    find_driver,
+    megabytes,
+    read_address,
+)
 
 NAME, HOST = "cluster", process.HOST
 USUAL_PORT = 7077

@@ -15,8 +15,8 @@ from hudilab.settings import Settings, load_settings
 from hudilab.settings_file import read_options
 from hudilab_cli.servers import process, spark
 from hudilab_jobs import server_locks
+from hudilab_spark.cluster import ADDRESS, open_directly, read_address
 from hudilab_spark.jars import verify
-from hudilab_spark.master import ADDRESS, open_directly, read_address
 from hudilab_spark.s3 import spark_settings
 
 NAME, HOST = "history", process.HOST

@@ -11,9 +11,9 @@ from hudilab.files import write_private
 from hudilab.settings import Settings
 from hudilab_cli.servers import process
 from hudilab_spark.class_archive import ARCHIVE, archive_options, class_path
+from hudilab_spark.cluster import CONF
 from hudilab_spark.jars import verify
 from hudilab_spark.java import complaint, find_java, spark_home
-from hudilab_spark.master import CONF
 from hudilab_spark.s3 import older_names
 
 # Executors log to stderr, which the worker keeps and shows in its web UI.

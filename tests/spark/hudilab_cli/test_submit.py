@@ -11,7 +11,7 @@ import pytest
 from hudilab.errors import SessionError
 from hudilab.settings import Settings, load_settings
 from hudilab_cli.submit import submit
-from hudilab_spark.drivers import end_driver
+from hudilab_spark.cluster import end_driver
 
 
 @pytest.fixture

@@ -21,10 +21,9 @@ from hudilab.errors import JarError, SessionError
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
 from hudilab.groups import CATALOG
 from hudilab.settings import load_settings, project_root
-from hudilab_spark.hadoop_defaults import UNREAD
 from hudilab_spark.jars import read_lock
 from hudilab_spark.jvm import log_file
-from hudilab_spark.session import describe, open_session
+from hudilab_spark.session import UNREAD, describe, open_session
 
 
 def java(spark: SparkSession) -> psutil.Process:

@@ -18,7 +18,7 @@ from hudilab_cli.servers import cluster, history, kafka, metastore, process, s3,
 from hudilab_cli.servers.folder import starting
 from hudilab_jobs import server_locks
 from hudilab_jobs.kafka import Access
-from hudilab_spark.master import Master
+from hudilab_spark.cluster import Master
 
 NOWHERE = "127.0.0.1:1"
 

@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 
 import pytest
+from classes import recording_options, write_classes
 
 from hudilab_spark.class_archive import (
     ARCHIVE,
@@ -13,9 +14,7 @@ from hudilab_spark.class_archive import (
     archive_options,
     class_path,
     make_archive,
-    recording_options,
     with_archive,
-    write_classes,
 )
 from hudilab_spark.java import Java, find_java
 

@@ -12,8 +12,7 @@ from unit.hudilab.settings_files import ROOT, group, load, write
 
 from hudilab.errors import PathError
 from hudilab.settings import Settings, load_settings
-from hudilab_spark.conf import overlay, session_settings
-from hudilab_spark.conf_folder import conf_files, conf_folder
+from hudilab_spark.conf import conf_files, conf_folder, overlay, session_settings
 
 CONF = ROOT / "conf"
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from hudilab.files import write_private
-from hudilab_spark.drivers import end_driver, find_driver, note_driver
+from hudilab_spark.cluster import end_driver, find_driver, note_driver
 
 # A driver that does not listen, with a program below it that does not either.
 STUBBORN = """

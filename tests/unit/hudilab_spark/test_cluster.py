@@ -11,8 +11,8 @@ import pytest
 from refusals import refused
 
 from hudilab.errors import ServiceError
-from hudilab_spark import master
-from hudilab_spark.master import Master, ask
+from hudilab_spark import cluster
+from hudilab_spark.cluster import Master, ask
 
 URL = "spark://127.0.0.1:7077"
 
@@ -31,7 +31,7 @@ class Slow(BaseHTTPRequestHandler):
 def test_the_first_answer_may_take_longer_than_a_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(master, "PATIENCE", 0.3)
+    monkeypatch.setattr(cluster, "PATIENCE", 0.3)
     with HTTPServer(("127.0.0.1", 0), Slow) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         port = server.server_port
