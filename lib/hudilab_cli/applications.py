@@ -28,10 +28,10 @@ def worker_rows(master: Master) -> pd.DataFrame:
     """Return one row per live worker: id, host, cores, cores_free, memory, memory_free (MB)."""
     import pandas as pd  # here: a deployed job has no pandas, and shows no frames
 
-    alive = [one for one in ask(master)["workers"] if one["state"] == "ALIVE"]
+    alive = [worker for worker in ask(master)["workers"] if worker["state"] == "ALIVE"]
     names = ("id", "host", "cores", "coresfree", "memory", "memoryfree")
     columns = [name.replace("free", "_free") for name in names]
-    return pd.DataFrame([[one[name] for name in names] for one in alive], columns=columns)
+    return pd.DataFrame([[worker[name] for name in names] for worker in alive], columns=columns)
 
 
 def application_rows(master: Master) -> pd.DataFrame:
@@ -42,15 +42,15 @@ def application_rows(master: Master) -> pd.DataFrame:
     """
     import pandas as pd
 
-    said, rows = ask(master), []
+    state, rows = ask(master), []
     for kind, name, key in (("application", "name", "apps"), ("driver", "mainclass", "drivers")):
-        for one in said[f"active{key}"] + said[f"completed{key}"]:
-            begun = pd.Timestamp(int(one["starttime"]), unit="ms", tz="UTC")
-            seconds = one["duration"] / 1000 if "duration" in one else None
-            rows.append([one["id"], one[name], kind, one["state"], one["cores"], begun, seconds])
+        for app in state[f"active{key}"] + state[f"completed{key}"]:
+            begun = pd.Timestamp(int(app["starttime"]), unit="ms", tz="UTC")
+            seconds = app["duration"] / 1000 if "duration" in app else None
+            rows.append([app["id"], app[name], kind, app["state"], app["cores"], begun, seconds])
     columns = ["id", "name", "kind", "state", "cores", "submitted", "seconds"]
-    found = pd.DataFrame(rows, columns=columns)
-    return found.sort_values("submitted", ascending=False, ignore_index=True)
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.sort_values("submitted", ascending=False, ignore_index=True)
 
 
 def ids_running(master: Master) -> list[str]:
@@ -106,5 +106,5 @@ def _ask_to_end(master: Master, id: str, remedy: str) -> None:
 
 def _state(master: Master, id: str) -> str:
     """Return the state of an application or driver; empty if the master does not know it."""
-    found = application_rows(master)
-    return "".join(found["state"][found["id"] == id])
+    applications = application_rows(master)
+    return "".join(applications["state"][applications["id"] == id])

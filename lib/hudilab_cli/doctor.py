@@ -124,20 +124,21 @@ def _tried(name: str, find: Callable[[], str]) -> Check:
 
 
 def _python() -> Check:
-    found = ".".join(map(str, sys.version_info[:3]))
+    version_here = ".".join(map(str, sys.version_info[:3]))
     wanted = supported()["Python"]
     first, last = (int(version[2:]) for version in wanted.split(" to "))
     ok = sys.version_info[0] == 3 and first <= sys.version_info[1] <= last
-    return _check("python", ok, found, f"use Python {wanted}: make setup")
+    return _check("python", ok, version_here, f"use Python {wanted}: make setup")
 
 
 def _packages() -> Check:
     wanted = {"pyspark": supported()["Spark"], "hudi": supported()["hudi-rs"]}
-    found = {name: _installed(name) for name in wanted}
+    installed = {name: _installed(name) for name in wanted}
     text, goal = (
-        ", ".join(f"{name} {its}" for name, its in one.items()) for one in (found, wanted)
+        ", ".join(f"{name} {number}" for name, number in versions.items())
+        for versions in (installed, wanted)
     )
-    return _check("packages", found == wanted, text, f"install {goal}: make setup")
+    return _check("packages", installed == wanted, text, f"install {goal}: make setup")
 
 
 def _installed(name: str) -> str:
@@ -208,11 +209,11 @@ def _spark(settings: Settings) -> list[Check]:
         jvm: Any = spark._jvm
         scala = str(jvm.scala.util.Properties.versionNumberString())
         hudi = jvm.java.lang.Class.forName("org.apache.hudi.common.table.HoodieTableMetaClient")
-        found = (spark.version, scala, str(hudi.getPackage().getImplementationVersion()))
-        ok = (found[0], scala.rpartition(".")[0], found[2]) == tuple(
+        versions = (spark.version, scala, str(hudi.getPackage().getImplementationVersion()))
+        ok = (versions[0], scala.rpartition(".")[0], versions[2]) == tuple(
             supported()[name] for name in ("Spark", "Scala", "Hudi")
         )
-        text = "Spark {}, Scala {}, Hudi {}".format(*found)
+        text = "Spark {}, Scala {}, Hudi {}".format(*versions)
         return [_check("spark", ok, text, "run: make setup"), _worker(spark)]
     finally:
         spark.stop()
@@ -221,7 +222,7 @@ def _spark(settings: Settings) -> list[Check]:
 def _worker(spark: SparkSession) -> Check:
     """Run a function on the executors, and compare their Python with the driver's."""
 
-    def there(_: Any) -> str:
+    def of_worker(_: Any) -> str:
         import sys
 
         import hudilab
@@ -229,11 +230,13 @@ def _worker(spark: SparkSession) -> Check:
         return ".".join(map(str, sys.version_info[:2])) + " with hudilab " + hudilab.__version__
 
     remedy = "run driver and workers with the same Python and package: set PYSPARK_PYTHON"
-    here = there(None)
+    here = of_worker(None)
     try:
         context = spark.sparkContext
         slices = max(context.defaultParallelism, 2)
-        found = ", ".join(sorted(set(context.range(slices, numSlices=slices).map(there).collect())))
+        workers = ", ".join(
+            sorted(set(context.range(slices, numSlices=slices).map(of_worker).collect()))
+        )
     except Exception as error:  # noqa: BLE001  a check reports any failure with its root cause
         return Check("worker python", False, True, root_cause(str(error)), remedy)
-    return _check("worker python", found == here, f"{found}; driver {here}", remedy)
+    return _check("worker python", workers == here, f"{workers}; driver {here}", remedy)

@@ -58,7 +58,7 @@ def find_job(job: str) -> Path:
     """
     path = Path(job) if job.endswith(".py") else JOBS / f"{job}.py"
     if not path.is_file() or path.stem == "__init__":
-        names = sorted(found.stem for found in JOBS.glob("[a-z]*.py"))
+        names = sorted(file.stem for file in JOBS.glob("[a-z]*.py"))
         raise SessionError(
             f"unknown job {job!r}", f"give a Python file, or one of: {', '.join(names)}"
         )
@@ -102,14 +102,14 @@ def submit(
     patience = briefly if job.endswith(".py") and not settings.on_cluster else PATIENCE
     with suppress(WaitError):  # the job is still waiting for something; it has not failed
         wait_for(lambda: _begun(job, log) or driver.poll() is not None, patience, job)
-    if found := _begun(job, log):
-        if found.startswith("app-"):
-            note_driver(settings.home, found, driver.pid, str(log))
-        return Submitted(found, driver.pid, log)
+    if application := _begun(job, log):
+        if application.startswith("app-"):
+            note_driver(settings.home, application, driver.pid, str(log))
+        return Submitted(application, driver.pid, log)
     if driver.poll() is not None:
         text = log.read_text(encoding="utf-8", errors="replace")
-        told = re.findall(r"(?m)^hudilab: (.+)$", text)
-        why = told[-1] if told else root_cause(text)
+        lines = re.findall(r"(?m)^hudilab: (.+)$", text)
+        why = lines[-1] if lines else root_cause(text)
         raise SessionError(
             f"{job} exited with code {driver.returncode}: {why}", f"see the log {log}"
         )
@@ -123,10 +123,10 @@ def _begun(job: str, log: Path) -> str:
     once the master has accepted the application.
     """
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-    found = re.search(r"(?m)^hudilab: application (\S+) on ", text)
-    if not found and job.endswith(".py"):
-        found = re.search(r"Connected to Spark cluster with app ID (\S+)", text)
-    return found[1] if found else ""
+    match = re.search(r"(?m)^hudilab: application (\S+) on ", text)
+    if not match and job.endswith(".py"):
+        match = re.search(r"Connected to Spark cluster with app ID (\S+)", text)
+    return match[1] if match else ""
 
 
 def submit_and_wait(
@@ -172,35 +172,35 @@ def _command(
     title = file.stem
     groups = [] if bundle else jar_groups(settings)
     jars = verify(settings.project / "jars", needed(settings, groups))
-    asked = session_settings(settings, jars)
+    session = session_settings(settings, jars)
     if bundle:
         if job.endswith(".py"):
             raise BundleError(
                 f"{job} is not in {bundle}", "use a job of the lab, or leave out --bundle"
             )
         run, root = run_options(settings), _unpack(bundle, settings.home / "submitted")
-        asked["spark.jars"] = str(root / run.jarfile)
+        session["spark.jars"] = str(root / run.jarfile)
         file, words = root / run.python, [job, *words]
-    asked["spark.sql.warehouse.dir"] = str(settings.home / "spark-warehouse")
+    session["spark.sql.warehouse.dir"] = str(settings.home / "spark-warehouse")
     if settings.on_cluster:
-        check_cluster(settings, asked)
-    env = _environment(settings, title, asked)
+        check_cluster(settings, session)
+    env = _environment(settings, title, session)
     if bundle:  # its package does not know the checkout, whose files may stand in for missing ones
         env["HUDILAB_CONF"] = str(conf_folder(settings))
     else:
         path = (str(JOBS.parent), os.environ.get("PYTHONPATH"))
         env["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     file_of_settings = Path(env["HUDILAB_LOG_FILE"]).with_suffix(".conf")
-    _write_properties(file_of_settings, settings, asked)
+    _write_properties(file_of_settings, settings, session)
     tool = str(Path(env["SPARK_HOME"], "bin", "spark-submit"))
     return [tool, "--properties-file", str(file_of_settings), str(file), *words], env
 
 
-def _environment(settings: Settings, title: str, asked: Mapping[str, str]) -> dict[str, str]:
+def _environment(settings: Settings, title: str, session: Mapping[str, str]) -> dict[str, str]:
     """Return the driver's environment, without this session's log file and gateway."""
     gone = ("HUDILAB_LOG_FILE", "PYSPARK_GATEWAY")
     env = {name: value for name, value in os.environ.items() if not name.startswith(gone)}
-    env |= environment(settings, title, asked)
+    env |= environment(settings, title, session)
     started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
     logs = private_folder(settings.home / "submitted")
     return env | {
@@ -212,11 +212,11 @@ def _environment(settings: Settings, title: str, asked: Mapping[str, str]) -> di
     }
 
 
-def _write_properties(file: Path, settings: Settings, asked: Mapping[str, str]) -> None:
+def _write_properties(file: Path, settings: Settings, session: Mapping[str, str]) -> None:
     """Write spark-submit's settings to a file: everyone could read a secret on a command line."""
     # Given this file, Spark does not read spark-defaults.conf.
-    everything = read_options(settings.conf_file("spark-defaults.conf")) | dict(asked)
-    everything |= authentication(asked.get("spark.master", ""), settings.home)
+    everything = read_options(settings.conf_file("spark-defaults.conf")) | dict(session)
+    everything |= authentication(session.get("spark.master", ""), settings.home)
     write_private(file, properties(everything))
 
 
@@ -246,7 +246,7 @@ def _unpack(bundle: Path, folder: Path) -> Path:
 def jar_groups(settings: Settings) -> list[str]:
     """Return the jar groups that the pipelines need."""
     groups = (settings.consumer, settings.producer, *settings.pipelines.values())
-    clients = [one for one in groups if isinstance(one, Client)]
-    iam = any(Access(one.bootstrap_servers).iam for one in clients)
-    avro = any(one.is_avro for one in settings.pipelines.values())
+    clients = [client for client in groups if isinstance(client, Client)]
+    iam = any(Access(client.bootstrap_servers).iam for client in clients)
+    avro = any(client.is_avro for client in settings.pipelines.values())
     return ["core", "kafka", *(["msk"] if iam else []), *(["avro"] if avro else [])]
