@@ -36,6 +36,8 @@ NOT_DEPLOYED = "com.globalmentor:hadoop-bare-naked-local-fs"
 # platform's own, and pandas, which only notebooks use.
 NEEDS = ("pydantic", "typer", "rich", "tqdm", "confluent-kafka", "boto3")
 
+# LOCAL's settings are for one machine's disk and cores; the others are templates.
+_NOT_SHIPPED = ("local", "deploy", "services")
 _REDACTED = "spark.redaction.regex"
 _SETTINGS = (
     "application_properties.json",
@@ -110,7 +112,7 @@ def _write(out: Path, whole: bytes) -> None:
 
 
 def _settings_files(settings: Settings) -> dict[str, bytes]:
-    """Return conf/ without LOCAL's settings, which are for one machine's disk and cores.
+    """Return conf/ without LOCAL's settings and the templates, which no deployed job reads.
 
     Raises BundleError for a file that the lab does not read, or one that holds a secret.
     """
@@ -119,7 +121,7 @@ def _settings_files(settings: Settings) -> dict[str, bytes]:
     for text, file in sorted((conf_files(settings) | own).items()):
         name = Path(text)
         # Skip hidden files: they belong to an editor or the system.
-        if name.parts[0] == "local" or any(part.startswith(".") for part in name.parts):
+        if name.parts[0] in _NOT_SHIPPED or any(part.startswith(".") for part in name.parts):
             continue
         folder = "" if len(name.parts) == 1 else str(name.parent)
         if name.name not in _SETTINGS or folder not in ("", "docker", "aws"):

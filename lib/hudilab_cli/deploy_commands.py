@@ -29,9 +29,12 @@ def job(
     from hudilab.settings import load_settings
     from hudilab_cli.deploy import job_run
 
-    settings = load_settings("AWS")
     request = job_run(
-        settings, application_id=application_id, role_arn=role_arn, to=to, python=python
+        load_settings("AWS"),
+        application_id=application_id,
+        role_arn=role_arn,
+        to=to,
+        python=python,
     )
     print(json.dumps(request, indent=2))
 
@@ -53,9 +56,10 @@ def permissions(
 @deploy.command()
 def trust(account: Account) -> None:
     """Print the role's trust policy: EMR Serverless may assume it."""
+    from hudilab.settings import load_settings
     from hudilab_cli.deploy import trust
 
-    print(json.dumps(trust(account=account), indent=2))
+    print(json.dumps(trust(load_settings("AWS"), account=account), indent=2))
 
 
 @deploy.command()
@@ -70,8 +74,13 @@ def kubernetes(
 ) -> None:
     """Print a SparkApplication for the Spark Operator, for: kubectl apply -f FILE."""
     from hudilab.settings import load_settings
-    from hudilab_cli.kubernetes import application
+    from hudilab_cli.deploy import application
 
-    who = {"namespace": namespace, "service_account": service_account}
-    manifest = application(load_settings(runtime), image=image, executors=executors, **who)
+    manifest = application(
+        load_settings(runtime),
+        image=image,
+        namespace=namespace,
+        service_account=service_account,
+        executors=executors,
+    )
     print(json.dumps(manifest, indent=2))

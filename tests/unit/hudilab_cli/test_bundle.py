@@ -256,9 +256,15 @@ def test_a_file_that_nobody_expects_is_not_bundled(project: Settings, name: str)
     assert_refusal(refusal(project), *named, remedy=f"; move it out of {project.conf_dir}")
 
 
-@pytest.mark.deep
 def test_what_stays_here_may_be_anything(project: Settings) -> None:
-    for name in ("local/key.pem", ".DS_Store", "aws/.kafka-password.swp", ".git/config"):
+    for name in (
+        "local/key.pem",
+        "deploy/x",
+        "services/x",
+        ".DS_Store",
+        "aws/.kafka-password.swp",
+        ".git/config",
+    ):
         (project.conf_dir / name).parent.mkdir(parents=True, exist_ok=True)
         (project.conf_dir / name).write_text("HIDDEN")
     before = {path for path in project.conf_dir.rglob("*") if path.is_file()}
@@ -266,6 +272,7 @@ def test_what_stays_here_may_be_anything(project: Settings) -> None:
     whole = content((project.conf_dir.parent / "b.zip").read_bytes())
     taken = {project.conf_dir / name[5:] for name in whole if name.startswith("conf/")}
     assert taken <= before
+    assert {path.parent.name for path in taken} == {"conf", "aws", "docker"}
     assert len(taken) >= 8
     assert not any(b"HIDDEN" in data for name, data in whole.items() if name.startswith("conf/"))
 

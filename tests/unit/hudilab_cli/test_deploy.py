@@ -1,12 +1,12 @@
-"""The JSON for AWS, held to AWS's own models of its services where botocore has them."""
+"""The filled-in templates, held to AWS's own models and to the Spark Operator's own schema."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import shutil
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,19 @@ from typing import Any
 import botocore.session
 import pytest
 from botocore.validate import ParamValidator
+from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 from refusals import refused
 
 from hudilab.errors import BundleError, ConfigError
 from hudilab.settings import Settings, load_settings
-from hudilab_cli import cli
-from hudilab_cli.deploy import job_run, permissions, trust
-from hudilab_cli.kubernetes import application
+from hudilab_cli.deploy import IMAGE_ROOT, application, job_run, permissions, trust
 from hudilab_jobs import JOBS
 
 ROOT = Path(__file__).resolve().parents[3]
 ID, ACCOUNT, TO = "00abcdef12345678", "123456789012", "s3://deployments/hudilab/1"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/hudilab-job"
 CLUSTER = f"arn:aws:kafka:us-east-1:{ACCOUNT}:cluster/prices/aaaa-bbbb-1"
+TOPICS, GROUPS = (CLUSTER.replace(":cluster/", f":{kind}/") for kind in ("topic", "group"))
 # Amazon MSK Developer Guide, "Semantics of IAM authorization policy actions and resources".
 KAFKA = {
     "Connect": "cluster",
@@ -39,6 +39,17 @@ KAFKA = {
 }
 # Actions of S3 whose operation has another name.
 S3 = {"ListBucket": "ListObjectsV2", "ListMultipartUploadParts": "ListParts"}
+# openAPIV3Schema of config/crd/bases/sparkoperator.k8s.io_sparkapplications.yaml in
+# kubeflow/spark-operator (Apache-2.0), August 2026, without its descriptions.
+SCHEMA = ROOT / "tests" / "unit" / "samples" / "sparkapplication-v1beta2.json.gz"
+TABLE = {"table.name": "orders", "record.key": "id", "ordering": "at"}
+TOPIC = TABLE | {
+    "source.format": "kafka",
+    "topic.name": "orders-in",
+    "bootstrap.servers": "b-2.example.kafka.us-east-1.amazonaws.com:9098",
+    "source.schema": "id BIGINT, at TIMESTAMP",
+}
+FOLDER = TABLE | {"source.format": "json", "source.path": "s3://landing/orders"}
 
 
 @pytest.fixture
@@ -48,207 +59,91 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def change(settings: Settings, group: str, **properties: str) -> Settings:
+    """The settings with other properties in a group, which is added if it is missing."""
     groups = json.loads(settings.source.read_text("utf-8"))
-    for entry in groups:
-        if entry["PropertyGroupId"] == group:
-            entry["PropertyMap"] |= properties
+    maps = {entry["PropertyGroupId"]: entry["PropertyMap"] for entry in groups}
+    maps[group] = maps.get(group, {}) | properties
+    groups = [{"PropertyGroupId": name, "PropertyMap": values} for name, values in maps.items()]
     settings.source.write_text(json.dumps(groups), "utf-8")
     return load_settings("AWS", {"HUDILAB_CONF": str(settings.conf_dir)})
 
 
-def run(settings: Settings, **more: str) -> dict[str, Any]:
-    return job_run(settings, application_id=ID, role_arn=ROLE, to=TO, **more)
-
-
-def complaints(request: dict[str, Any]) -> str:
-    model = botocore.session.get_session().get_service_model("emr-serverless")
-    shape = model.operation_model("StartJobRun").input_shape
-    # The AWS CLI adds the token itself.
-    return str(ParamValidator().validate(request | {"clientToken": "a"}, shape).generate_report())
-
-
-def strings(request: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each text that the model has a pattern for: botocore does not compare them."""
-    model = botocore.session.get_session().get_service_model("emr-serverless")
-    members = model.operation_model("StartJobRun").input_shape.members
-    for name in ("applicationId", "executionRoleArn", "name"):
-        yield members[name].metadata["pattern"].replace("\\u002F", "/"), request[name]
-
-
-def test_the_request_is_what_the_service_takes(settings: Settings) -> None:
-    request = run(settings)
-    assert complaints(request) == ""
-    for pattern, text in strings(request):
-        assert re.fullmatch(pattern, text), pattern
-    assert "Unknown parameter" in complaints(request | {"entryPoint": "x"})
-
-
-def test_the_request_says_what_the_settings_say(settings: Settings) -> None:
-    request = run(settings)
-    assert (request["name"], request["mode"]) == ("stock_prices", "STREAMING")
-    assert request["retryPolicy"] == {"maxFailedAttemptsPerHour": 5}
-    submit = request["jobDriver"]["sparkSubmit"]
-    assert submit == {
-        "entryPoint": f"{TO}/main.py",
-        "entryPointArguments": ["stock_prices", "--trigger-seconds", "60"],
-    }
-    (spark,) = request["configurationOverrides"]["applicationConfiguration"]
-    found = spark["properties"]
-    assert found["spark.jars"] == f"{TO}/lib/hudilab-dependencies.jar"
-    assert found["spark.archives"] == f"{TO}/hudilab-bundle.zip#bundle"
-    assert found["spark.emr-serverless.driverEnv.RUNTIME_ENV"] == "AWS"
-    assert found["spark.serializer"] == "org.apache.spark.serializer.KryoSerializer"
-    assert found["spark.sql.shuffle.partitions"] == "64"
-    assert not [key for key in found if "credentials" in key or key == "spark.master"]
-    assert len(found) <= 100
-
-
-def test_a_job_that_ends_is_a_batch(settings: Settings) -> None:
-    bounded = change(settings, "spark.run.options", arguments="--available-now")
-    other = change(settings, "spark.run.options", job="sensor_readings", arguments="")
-    for bounded_settings in (bounded, other):
-        request = run(bounded_settings)
-        assert (request["mode"], "retryPolicy" in request) == ("BATCH", False)
-        assert complaints(request) == ""
-
-
-TOPIC = {
-    "source.format": "kafka",
-    "topic.name": "orders-in",
-    "bootstrap.servers": "b-2.example.kafka.us-east-1.amazonaws.com:9098",
-    "source.schema": "id BIGINT, at TIMESTAMP",
-    "table.name": "orders",
-    "record.key": "id",
-    "ordering": "at",
-}
-FOLDER = {
-    "source.format": "json",
-    "source.path": "s3://landing/orders",
-    "table.name": "orders",
-    "record.key": "id",
-    "ordering": "at",
-}
-
-
 def with_job(
-    settings: Settings, job: str, arguments: str, pipeline: dict[str, str] | None = None
+    settings: Settings, job: str, arguments: str, pipeline: dict[str, str] = TOPIC
 ) -> Settings:
-    """The settings with another job, and with a group pipeline.orders."""
-    groups = json.loads(settings.source.read_text("utf-8"))
-    groups = [one for one in groups if one["PropertyGroupId"] != "pipeline.orders"]
-    groups += [{"PropertyGroupId": "pipeline.orders", "PropertyMap": pipeline or TOPIC}]
-    settings.source.write_text(json.dumps(groups), "utf-8")
+    settings = change(settings, "pipeline.orders", **pipeline)
     return change(settings, "spark.run.options", job=job, arguments=arguments)
 
 
-@pytest.mark.parametrize(
-    ("job", "arguments", "endless"),
-    [
-        ("stream", "orders", True),
-        ("stream", "--trigger-seconds 60 orders", True),
-        ("stream", "--available-now orders --no-available-now", True),
-        ("stream", "orders --available-now", False),
-        ("stream", "orders --check", False),
-        ("load", "orders", False),
-        ("stock_prices", "", True),
-        ("stock_prices", "--available-now", False),
-        ("sensor_readings", "--rows 10", False),
-        ("tidy", "s3://hudilab-warehouse/lab/lab/orders --clean", False),
-    ],
-)
-def test_a_job_without_end_is_described_so_on_both_platforms(
-    settings: Settings, job: str, arguments: str, endless: bool
-) -> None:
-    chosen = with_job(settings, job, arguments)
-    request = run(chosen)
-    assert (request["mode"], "retryPolicy" in request) == (
-        ("STREAMING", True) if endless else ("BATCH", False)
+def run(settings: Settings, **other: str) -> dict[str, Any]:
+    usual = {"application_id": ID, "role_arn": ROLE, "to": TO, "python": "/usr/bin/python3.11"}
+    return job_run(settings, **(usual | other))
+
+
+def policy(settings: Settings, cluster_arn: str = "", **other: str) -> dict[str, Any]:
+    return permissions(
+        settings, cluster_arn=cluster_arn, **({"account": ACCOUNT, "to": TO} | other)
     )
-    assert complaints(request) == ""
-    who = {"namespace": "lab", "service_account": "spark"}
-    manifest = application(chosen, image="hudilab:0.1.0", executors=1, **who)
-    assert manifest["spec"]["restartPolicy"]["type"] == ("Always" if endless else "OnFailure")
-    own = f"{job}-orders" if job in ("load", "stream") else job.replace("_", "-")
-    assert manifest["metadata"]["name"] == own
 
 
-def test_all_jobs_are_tried_here() -> None:
-    marks = test_a_job_without_end_is_described_so_on_both_platforms.pytestmark  # type: ignore[attr-defined]
-    assert {job for job, *_ in marks[0].args[1]} == set(JOBS)
+def manifest(settings: Settings, **other: Any) -> dict[str, Any]:
+    usual = {"image": "lab/hudilab:0.1.0", "namespace": "lab", "service_account": "spark"}
+    return application(settings, **{**usual, "executors": 3, **other})
 
 
-def test_a_job_or_arguments_that_would_fail_at_the_start(settings: Settings) -> None:
-    unknown = change(settings, "spark.run.options", job="stocks", arguments="")
-    named = ("job='stocks'", f"{settings.source} is not a job")
-    with refused(BundleError, *named, remedy=f"; use one of: {', '.join(JOBS)}"):
-        run(unknown)
-    wrong = change(settings, "spark.run.options", job="stock_prices", arguments="--every 1")
-    what = ("arguments='--every 1'", "job stock_prices", "No such option: --every")
-    with refused(BundleError, *what, remedy="; fix them: hudilab submit stock_prices --help"):
-        run(wrong)
-    missing = change(settings, "spark.run.options", job="stream", arguments="order")
-    with refused(ConfigError, "'pipeline.order'", remedy="record.key and ordering"):
-        run(missing)
+def spark_properties(request: dict[str, Any]) -> dict[str, str]:
+    (spark,) = request["configurationOverrides"]["applicationConfiguration"]
+    return dict(spark["properties"])
 
 
-def test_python_from_an_archive(settings: Settings) -> None:
-    request = run(settings, python="s3://deployments/python311.tar.gz")
-    found = request["configurationOverrides"]["applicationConfiguration"][0]["properties"]
-    assert found["spark.archives"].endswith(",s3://deployments/python311.tar.gz#environment")
-    assert found["spark.emr-serverless.driverEnv.PYSPARK_PYTHON"] == "./environment/bin/python"
+# --- judges: AWS's model of StartJobRun, the operator's schema, and IAM's rules
 
 
-FIX = "; fix the command line"
+def faults(request: dict[str, Any]) -> list[str]:
+    """What the model of StartJobRun refuses; botocore itself does not compare its patterns."""
+    model = botocore.session.get_session().get_service_model("emr-serverless")
+    shape = model.operation_model("StartJobRun").input_shape
+    # The AWS CLI adds the token itself.
+    report = ParamValidator().validate(request | {"clientToken": "a"}, shape).generate_report()
+    names = ("applicationId", "executionRoleArn", "name")
+    patterns = {name: shape.members[name].metadata["pattern"] for name in names}
+    return [
+        *filter(None, [str(report)]),
+        *(
+            name
+            for name, pattern in patterns.items()
+            if not re.fullmatch(pattern.replace("\\u002F", "/"), request[name])
+        ),
+    ]
 
 
-def test_all_that_is_wrong_is_in_one_error(settings: Settings) -> None:
-    options = (
-        *("--application-id", "digits and lowercase letters"),
-        *("--role-arn", "arn:aws:iam::<account>:role/<name>"),
-        *("--to", "s3://<bucket>/<prefix>"),
-        *("--python", "absolute path", "s3://<bucket>/<name>.tar.gz"),
-    )
-    with refused(BundleError, *options, remedy=FIX):
-        job_run(settings, application_id="A", role_arn="me", to="s3://b", python="python3")
-    cluster = "arn:aws:kafka:<region>:<account>:cluster/<name>/<id>"
-    bad = ("--account", "twelve digits", "--cluster-arn", cluster)
-    with refused(BundleError, *bad, remedy=FIX):
-        permissions(settings, account="1", to=TO, cluster_arn="x")
+def closed(schema: Any) -> Any:
+    """The schema with unknown fields as errors: a cluster would drop them without a word."""
+    if isinstance(schema, list):
+        return [closed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    parts = {key: closed(value) for key, value in schema.items()}
+    if isinstance(parts.get("properties"), dict) and parts.get("type") == "object":
+        parts.setdefault("additionalProperties", False)
+    return parts
 
 
-@pytest.mark.parametrize("warehouse", ["warehouse", "s3://whole-bucket"])
-def test_a_warehouse_that_is_not_a_prefix_on_s3(settings: Settings, warehouse: str) -> None:
-    local = change(settings, "HudiTable0", **{"warehouse.path": warehouse})
-    for ask in (run, lambda s: permissions(s, account=ACCOUNT, to=TO)):
-        named = (f"warehouse.path in {settings.source}", "s3://<bucket>/<prefix>; set it to one")
-        with refused(BundleError, *named, remedy="not to the whole bucket"):
-            ask(local)
+VALIDATOR = Draft7Validator(closed(json.loads(gzip.decompress(SCHEMA.read_bytes()))))
 
 
-def test_permissions_for_a_cluster_without_iam_servers(settings: Settings) -> None:
-    for group in ("consumer.config.0", "producer.config.0"):
-        settings = change(settings, group, **{"bootstrap.servers": "b:9092"})
-    named = (f"bootstrap.servers in {settings.source}", "9098")
-    with refused(BundleError, *named, remedy="; fix them, or leave out --cluster-arn"):
-        permissions(settings, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
+def manifest_faults(document: dict[str, Any]) -> list[str]:
+    # The metadata is Kubernetes' own, and free in this schema.
+    return [error.json_path for error in VALIDATOR.iter_errors(document | {"metadata": {}})]
 
 
-def test_permissions_for_a_cluster_that_no_group_reads(settings: Settings) -> None:
-    remedy = "; add consumer.config.0 and producer.config.0"
-    with refused(BundleError, "--cluster-arn", f"{settings.source}", "Kafka", remedy=remedy):
-        permissions(replace(settings, consumer=None), account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
-
-
-def operations(service: str) -> set[str]:
-    model = botocore.session.get_session().get_service_model(service)
-    return set(model.operation_names)
-
-
-def wrong_actions(policy: dict[str, Any]) -> list[str]:
+def wrong_actions(document: dict[str, Any]) -> list[str]:
     """Actions that no service has, or that are allowed on the wrong kind of resource."""
-    known = {"s3": operations("s3"), "logs": operations("logs"), "sts": operations("sts")}
+    session = botocore.session.get_session()
+    services = ("s3", "logs", "sts")
+    known = {name: session.get_service_model(name).operation_names for name in services}
     wrong = []
-    for statement in policy["Statement"]:
+    for statement in document["Statement"]:
         actions = statement["Action"]
         for action in [actions] if isinstance(actions, str) else actions:
             service, _, name = action.partition(":")
@@ -260,191 +155,320 @@ def wrong_actions(policy: dict[str, Any]) -> list[str]:
     return wrong
 
 
-def allowed(policy: dict[str, Any], action: str, arn: str, **context: str) -> bool:
+def allowed(document: dict[str, Any], action: str, arn: str, **context: str) -> bool:
     """IAM's answer, for the kinds of statements that a policy here may have."""
 
     def matches(patterns: list[str], text: str) -> bool:
         globs = (re.escape(glob).replace(r"\*", ".*") for glob in patterns)
         return any(re.fullmatch(glob, text) for glob in globs)
 
-    def holds(operator: str, keys: dict[str, list[str]]) -> bool:
-        assert operator in ("StringLike", "StringLikeIfExists")
-        given = {name.partition(":")[2]: patterns for name, patterns in keys.items()}
-        absent = operator.endswith("IfExists")
+    def holds(statement: dict[str, Any]) -> bool:
+        condition = statement.get("Condition", {"StringLikeIfExists": {}})
         return all(
-            matches(patterns, context[name]) if name in context else absent
-            for name, patterns in given.items()
+            matches(patterns, context.get(key.removeprefix("s3:"), patterns[0]))
+            for key, patterns in condition["StringLikeIfExists"].items()
         )
 
     return any(
-        action in one["Action"]
-        and matches(one["Resource"], arn)
-        and all(holds(*condition) for condition in one.get("Condition", {}).items())
-        for one in policy["Statement"]
-        if one["Effect"] == "Allow"
+        action in statement["Action"] and matches(statement["Resource"], arn) and holds(statement)
+        for statement in document["Statement"]
     )
 
 
-def head(policy: dict[str, Any], key: str) -> int:
-    """What S3 answers about an object that is not there: API Reference, HeadObject, Permissions."""
-    if not allowed(policy, "s3:GetObject", f"arn:aws:s3:::hudilab-warehouse/{key}"):
-        return 403
-    return 404 if allowed(policy, "s3:ListBucket", "arn:aws:s3:::hudilab-warehouse") else 403
+def test_the_judges_find_mistakes(settings: Settings) -> None:
+    assert "Unknown parameter" in faults(run(settings) | {"entryPoint": "x"})[0]
+    document = manifest(settings)
+    document["spec"]["driver"]["cores"] = "one"
+    document["spec"]["executor"]["instance"] = 2
+    del document["spec"]["sparkVersion"]
+    assert len(manifest_faults(document)) == 3
+    bad = {"Action": ["s3:ReadObject", "kafka-cluster:ReadData"], "Resource": [CLUSTER]}
+    assert wrong_actions({"Statement": [bad]}) == bad["Action"]
 
 
-def test_hadoop_s_requests_are_allowed_in_the_warehouse_only(settings: Settings) -> None:
-    policy = permissions(settings, account=ACCOUNT, to=TO)
-    bucket = "arn:aws:s3:::hudilab-warehouse"
-    # An empty warehouse: S3A looks for files where it makes folders, up to the warehouse's own.
+# --- the job, on EMR and on Kubernetes
+
+
+def test_the_request_for_emr(settings: Settings) -> None:
+    request = run(settings)
+    assert faults(request) == []
+    assert request["jobDriver"]["sparkSubmit"] == {
+        "entryPoint": f"{TO}/main.py",
+        "entryPointArguments": ["stock_prices", "--trigger-seconds", "60"],
+    }
+    conf = spark_properties(request)
+    assert conf["spark.jars"] == f"{TO}/lib/hudilab-dependencies.jar"
+    assert conf["spark.archives"] == f"{TO}/hudilab-bundle.zip#bundle"
+    assert conf["spark.serializer"] == "org.apache.spark.serializer.KryoSerializer"
+    assert conf["spark.sql.shuffle.partitions"] == "64"
+    assert not [key for key in conf if "credentials" in key or key == "spark.master"]
+    assert len(conf) <= 100
+    archive = spark_properties(run(settings, python="s3://deployments/python311.tar.gz"))
+    assert archive["spark.archives"].endswith(",s3://deployments/python311.tar.gz#environment")
+    driver = "spark.emr-serverless.driverEnv.PYSPARK_PYTHON"
+    assert (conf[driver], archive[driver]) == ("/usr/bin/python3.11", "./environment/bin/python")
+
+
+def test_the_manifest_for_kubernetes(settings: Settings) -> None:
+    document = manifest(settings)
+    assert manifest_faults(document) == []
+    assert "$" not in json.dumps(document)
+    spec, conf = document["spec"], document["spec"]["sparkConf"]
+    assert spec["mainApplicationFile"] == f"local://{IMAGE_ROOT}/lib/hudilab_jobs/stock_prices.py"
+    assert spec["arguments"] == ["--trigger-seconds", "60"]
+    assert spec["executor"]["instances"] == 3
+    assert conf["spark.serializer"] == "org.apache.spark.serializer.KryoSerializer"
+    assert conf["spark.executorEnv.HUDI_CONF_DIR"] == f"{IMAGE_ROOT}/conf"
+    assert "DefaultAWSCredentials" in conf["spark.hadoop.fs.s3a.aws.credentials.provider"]
+    assert not [key for key in conf if key in ("spark.master", "spark.driver.host")]
+    build = (ROOT / "docker" / "build.sh").read_text("utf-8")
+    (fetched,) = re.findall(r"docker/jars.py (.+)", build)
+    entry = (ROOT / "docker" / "entrypoint.sh").read_text("utf-8")
+    for role in ("driver", "executor"):
+        assert {"name": "RUNTIME_ENV", "value": "AWS"} in spec[role]["env"]
+        assert spec[role]["securityContext"]["runAsNonRoot"] is True
+        jars = conf[f"spark.{role}.extraClassPath"].split(":")
+        assert jars[0].startswith(f"{IMAGE_ROOT}/jars/core/hudi-spark")
+        assert {Path(jar).parent.name for jar in jars} <= set(fetched.split())
+        assert f"\n    {role})\n" in entry
+
+
+RUNS = [
+    ("stream", "orders", True),
+    ("stream", "--trigger-seconds 60 orders", True),
+    ("stream", "--available-now orders --no-available-now", True),
+    ("stream", "orders --available-now", False),
+    ("stream", "orders --check", False),
+    ("load", "orders", False),
+    ("stock_prices", "", True),
+    ("stock_prices", "--available-now", False),
+    ("sensor_readings", "--rows 10", False),
+    ("tidy", "s3://hudilab-warehouse/lab/lab/orders --clean", False),
+]
+
+
+@pytest.mark.parametrize(("job", "arguments", "endless"), RUNS)
+def test_an_endless_job_is_restarted(
+    settings: Settings, job: str, arguments: str, endless: bool
+) -> None:
+    chosen = with_job(settings, job, arguments)
+    request, document = run(chosen), manifest(chosen)
+    assert (request["mode"], request.get("retryPolicy")) == (
+        ("STREAMING", {"maxFailedAttemptsPerHour": 5}) if endless else ("BATCH", None)
+    )
+    assert document["spec"]["restartPolicy"]["type"] == ("Always" if endless else "OnFailure")
+    assert (faults(request), manifest_faults(document)) == ([], [])
+    name = f"{job}-orders" if job in ("load", "stream") else job.replace("_", "-")
+    assert document["metadata"]["name"] == name
+
+
+def test_every_job_is_in_the_table() -> None:
+    assert {job for job, *_ in RUNS} == set(JOBS)
+
+
+# --- the role
+
+
+def test_the_role_may_use_the_warehouse_and_the_bundle_only(settings: Settings) -> None:
+    role, bucket = policy(settings), "arn:aws:s3:::hudilab-warehouse"
+    # An empty warehouse: S3A looks for files where it makes folders, up to the warehouse's own. S3
+    # answers 404 and not 403 to a role that may list (API Reference, HeadObject, Permissions).
+    assert allowed(role, "s3:ListBucket", bucket)
     for key in ("lab", "lab/lab", "lab/lab/t/.hoodie/hoodie.properties", "lab/_checkpoints/"):
-        assert head(policy, key) == 404, key
+        assert allowed(role, "s3:GetObject", f"{bucket}/{key}"), key
     for prefix in ("lab", "lab/", "lab/lab/t/.hoodie/"):
-        assert allowed(policy, "s3:ListBucket", bucket, prefix=prefix), prefix
-    for action in ("GetObject", "PutObject", "DeleteObject", "AbortMultipartUpload"):
-        assert allowed(policy, f"s3:{action}", f"{bucket}/lab/lab/t/x.parquet"), action
-        assert allowed(policy, f"s3:{action}", f"{bucket}/lab/"), action
-        for other in (f"{bucket}/other/x", f"{bucket}/lab-2/x", "arn:aws:s3:::other/lab/x"):
-            assert not allowed(policy, f"s3:{action}", other), (action, other)
-    assert not allowed(policy, "s3:PutObject", f"{bucket}/lab")
+        assert allowed(role, "s3:ListBucket", bucket, prefix=prefix), prefix
     for prefix in ("", "other/", "lab-2/", "la"):
-        assert not allowed(policy, "s3:ListBucket", bucket, prefix=prefix), prefix
-    assert not allowed(policy, "s3:DeleteObject", "arn:aws:s3:::deployments/hudilab/1/main.py")
-    assert allowed(policy, "s3:GetObject", "arn:aws:s3:::deployments/hudilab/1/main.py")
-    assert not allowed(policy, "s3:PutObject", "arn:aws:s3:::deployments/hudilab/1/main.py")
-
-
-def test_the_stream_s_requests_to_kafka_are_allowed(settings: Settings) -> None:
-    policy = permissions(settings, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
-    topic, group = (CLUSTER.replace(":cluster/", f":{kind}/") for kind in ("topic", "group"))
-    assert settings.consumer is not None
-    assert settings.producer is not None
-    read, written = settings.consumer.topic_name, settings.producer.topic_name
-    dead = settings.producer.dead_letter_topic_name
-    assert allowed(policy, "kafka-cluster:Connect", CLUSTER)
-    assert allowed(policy, "kafka-cluster:ReadData", f"{topic}/{read}")
-    assert not allowed(policy, "kafka-cluster:WriteData", f"{topic}/{read}")
-    for name in (written, dead):
-        assert allowed(policy, "kafka-cluster:WriteData", f"{topic}/{name}")
-        assert not allowed(policy, "kafka-cluster:ReadData", f"{topic}/{name}")
-    assert allowed(policy, "kafka-cluster:AlterGroup", f"{group}/spark-kafka-source-1-2-driver-0")
-    assert not allowed(policy, "kafka-cluster:AlterGroup", f"{group}/payroll")
-
-
-@pytest.mark.parametrize("job", ["stream", "load"])
-def test_a_pipeline_s_topic_is_allowed_and_no_other(settings: Settings, job: str) -> None:
-    chosen = with_job(settings, job, "orders")
-    policy = permissions(chosen, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
-    topic, group = (CLUSTER.replace(":cluster/", f":{kind}/") for kind in ("topic", "group"))
-    assert allowed(policy, "kafka-cluster:Connect", CLUSTER)
-    assert allowed(policy, "kafka-cluster:ReadData", f"{topic}/orders-in")
-    assert allowed(policy, "kafka-cluster:AlterGroup", f"{group}/spark-kafka-source-1-2-driver-0")
-    for name in ("stocks-in", "stocks-out", "stocks-dead"):
-        assert not allowed(policy, "kafka-cluster:ReadData", f"{topic}/{name}")
-    assert "Write" not in "".join(action for action in actions(policy) if "kafka" in action)
-    assert wrong_actions(policy) == []
-    plain = with_job(settings, job, "orders", TOPIC | {"bootstrap.servers": "b:9092"})
-    with refused(BundleError, "bootstrap.servers", "9098", remedy="or leave out --cluster-arn"):
-        permissions(plain, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
-
-
-def actions(policy: dict[str, Any]) -> list[str]:
-    return [action for statement in policy["Statement"] for action in statement["Action"]]
-
-
-def test_a_pipeline_s_folder_is_allowed(settings: Settings) -> None:
-    policy = permissions(with_job(settings, "load", "orders", FOLDER), account=ACCOUNT, to=TO)
-    assert allowed(policy, "s3:GetObject", "arn:aws:s3:::landing/orders/1.json")
-    assert not allowed(policy, "s3:PutObject", "arn:aws:s3:::landing/orders/1.json")
-    assert not allowed(policy, "s3:GetObject", "arn:aws:s3:::landing/payroll/1.json")
-    assert allowed(policy, "s3:ListBucket", "arn:aws:s3:::landing", prefix="orders/")
-    assert not allowed(policy, "s3:ListBucket", "arn:aws:s3:::landing", prefix="payroll/")
-    assert wrong_actions(policy) == []
-    inside = FOLDER | {"source.path": "s3://hudilab-warehouse/lab/lab/readings"}
-    inside |= {"source.format": "hudi"}
-    other = permissions(with_job(settings, "load", "orders", inside), account=ACCOUNT, to=TO)
-    assert "ReadSource" not in json.dumps(other)
+        assert not allowed(role, "s3:ListBucket", bucket, prefix=prefix), prefix
+    for action in ("GetObject", "PutObject", "DeleteObject", "AbortMultipartUpload"):
+        for key in ("lab/lab/t/x.parquet", "lab/"):
+            assert allowed(role, f"s3:{action}", f"{bucket}/{key}"), (action, key)
+        for other in (f"{bucket}/other/x", f"{bucket}/lab-2/x", "arn:aws:s3:::other/lab/x"):
+            assert not allowed(role, f"s3:{action}", other), (action, other)
+    assert not allowed(role, "s3:PutObject", f"{bucket}/lab")
+    script = "arn:aws:s3:::deployments/hudilab/1/main.py"
+    assert allowed(role, "s3:GetObject", script)
+    assert not [x for x in ("Put", "Delete") if allowed(role, f"s3:{x}Object", script)]
+    assert "kafka" not in json.dumps(role)
 
 
 @pytest.mark.parametrize(
-    ("job", "arguments"), [("sensor_readings", ""), ("tidy", "s3://a/b"), ("stream", "orders")]
+    ("job", "read", "written"),
+    [
+        ("stock_prices", "stocks-in", ["stocks-out", "stocks-dead"]),
+        ("stream", "orders-in", []),
+        ("load", "orders-in", []),
+    ],
 )
-def test_permissions_for_a_cluster_that_the_job_does_not_use(
-    settings: Settings, job: str, arguments: str
+def test_the_role_may_use_the_job_s_topics_only(
+    settings: Settings, job: str, read: str, written: list[str]
 ) -> None:
-    chosen = with_job(settings, job, arguments, FOLDER)
-    remedy = "uses no topic; leave out --cluster-arn"
-    with refused(BundleError, "--cluster-arn", "job", str(settings.source), remedy=remedy):
-        permissions(chosen, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
+    chosen = with_job(settings, job, "" if job == "stock_prices" else "orders")
+    role = policy(chosen, CLUSTER)
+    assert allowed(role, "kafka-cluster:Connect", CLUSTER)
+    assert allowed(role, "kafka-cluster:WriteDataIdempotently", CLUSTER) == bool(written)
+    for name in ("stocks-in", "stocks-out", "stocks-dead", "orders-in"):
+        topic = f"{TOPICS}/{name}"
+        assert allowed(role, "kafka-cluster:ReadData", topic) == (name == read), name
+        assert allowed(role, "kafka-cluster:WriteData", topic) == (name in written), name
+    assert allowed(role, "kafka-cluster:AlterGroup", f"{GROUPS}/spark-kafka-source-1-driver-0")
+    assert not allowed(role, "kafka-cluster:AlterGroup", f"{GROUPS}/payroll")
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "prefix"),
+    [
+        ("s3://landing/orders", "orders/1.json", "orders/"),
+        ("s3://landing", "1.json", ""),
+        ("s3://hudilab-warehouse/lab/lab/readings", "", ""),
+    ],
+)
+def test_the_role_may_read_a_pipeline_s_folder(
+    settings: Settings, path: str, key: str, prefix: str
+) -> None:
+    pipeline = FOLDER | {"source.path": path}
+    role = policy(with_job(settings, "load", "orders", pipeline))
+    assert wrong_actions(role) == []
+    assert allowed(role, "s3:GetObject", f"arn:aws:s3:::landing/{key}") == bool(key)
+    assert allowed(role, "s3:ListBucket", "arn:aws:s3:::landing", prefix=prefix) == bool(key)
+    assert ("ReadSource" in json.dumps(role)) == bool(key)
+    assert not allowed(role, "s3:PutObject", f"arn:aws:s3:::landing/{key}")
+    if prefix:
+        assert not allowed(role, "s3:GetObject", "arn:aws:s3:::landing/payroll/1.json")
+        assert not allowed(role, "s3:ListBucket", "arn:aws:s3:::landing", prefix="payroll/")
 
 
 @pytest.mark.parametrize(
     ("region", "partition"),
     [("us-east-1", "aws"), ("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov")],
 )
-def test_every_arn_is_of_the_region_s_partition(
+def test_every_arn_is_narrow_and_of_the_region_s_partition(
     settings: Settings, region: str, partition: str
 ) -> None:
     regional = change(settings, "HudiTable0", **{"aws.region": region})
     cluster = CLUSTER.replace("arn:aws:kafka:us-east-1", f"arn:{partition}:kafka:{region}")
-    policy = permissions(regional, account=ACCOUNT, to=TO, cluster_arn=cluster)
-    arns = [arn for statement in policy["Statement"] for arn in statement["Resource"]]
-    assert {arn.split(":")[1] for arn in arns} == {partition}
-    role = ROLE.replace("arn:aws:", f"arn:{partition}:")
-    request = job_run(regional, application_id=ID, role_arn=role, to=TO)
-    assert request["executionRoleArn"] == role
-
-
-def test_a_region_and_arns_that_do_not_go_together(settings: Settings) -> None:
-    china = change(settings, "HudiTable0", **{"aws.region": "cn-north-1"})
-    region = f"aws.region='cn-north-1' in {settings.source}"
-    for option, ask in (
-        ("--role-arn", run),
-        (
-            "--cluster-arn",
-            lambda s: permissions(s, account=ACCOUNT, to=TO, cluster_arn=CLUSTER),
-        ),
-    ):
-        named = (option, "aws", region, "aws-cn")
-        with refused(BundleError, *named, remedy="; fix one of the two"):
-            ask(china)
-    nowhere = change(settings, "HudiTable0", **{"aws.region": "narnia-1"})
-    region = f"aws.region='narnia-1' in {settings.source}"
-    with refused(BundleError, region, remedy="; fix it"):
-        run(nowhere)
-
-
-def test_the_policy_has_no_wildcard_that_is_too_wide(settings: Settings) -> None:
-    policy = permissions(settings, account=ACCOUNT, to=TO, cluster_arn=CLUSTER)
-    assert wrong_actions(policy) == []
-    assert len({statement["Sid"] for statement in policy["Statement"]}) == len(policy["Statement"])
-    for statement in policy["Statement"]:
+    role = policy(regional, cluster)
+    assert (wrong_actions(role), wrong_actions(trust(settings, account=ACCOUNT))) == ([], [])
+    assert len({statement["Sid"] for statement in role["Statement"]}) == len(role["Statement"])
+    for statement in role["Statement"]:
         assert statement["Effect"] == "Allow"
         assert not [action for action in statement["Action"] if "*" in action]
         for arn in statement["Resource"]:
-            assert re.fullmatch(r"arn:aws:(s3|logs|kafka):[a-z0-9-]*:\d*:[^*]+\*?", arn), arn
+            assert re.fullmatch(rf"arn:{partition}:(s3|logs|kafka):[a-z0-9-]*:\d*:[^*$]+\*?", arn)
     # IAM counts what is not blank, 6,144 characters at most in a managed policy.
-    assert len(re.sub(r"\s", "", json.dumps(policy))) < 6144
-    without = permissions(settings, account=ACCOUNT, to=TO)
-    assert "kafka" not in json.dumps(without)
-    assert wrong_actions(trust(account=ACCOUNT)) == []
+    assert len(re.sub(r"\s", "", json.dumps(role))) < 6144
+    run(regional, role_arn=ROLE.replace("arn:aws:", f"arn:{partition}:"))
 
 
-def test_a_wrong_action_is_found() -> None:
-    bad = {"Action": ["s3:ReadObject", "kafka-cluster:ReadData"], "Resource": [CLUSTER]}
-    assert wrong_actions({"Statement": [bad]}) == bad["Action"]
+# --- refusals
 
 
-def test_the_commands_print_json(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def plain_topic(settings: Settings) -> Settings:
+    return with_job(settings, "load", "orders", TOPIC | {"bootstrap.servers": "b:9092"})
+
+
+def china(settings: Settings) -> Settings:
+    return change(settings, "HudiTable0", **{"aws.region": "cn-north-1"})
+
+
+@pytest.mark.parametrize("job", ["sensor_readings", "tidy s3://a/b", "stream orders"])
+def test_a_cluster_that_the_job_does_not_use(settings: Settings, job: str) -> None:
+    name, _, arguments = job.partition(" ")
+    remedy = "uses no topic; leave out --cluster-arn"
+    with refused(BundleError, "--cluster-arn", "job", str(settings.source), remedy=remedy):
+        policy(with_job(settings, name, arguments, FOLDER), CLUSTER)
+
+
+@pytest.mark.parametrize(
+    ("describe", "failed", "remedy"),
+    [
+        (
+            lambda s: run(with_job(s, "stocks", "")),
+            ("job='stocks'", "{source} is not a job"),
+            f"; use one of: {', '.join(JOBS)}",
+        ),
+        (
+            lambda s: run(with_job(s, "stock_prices", "--every 1")),
+            ("arguments='--every 1'", "job stock_prices", "No such option: --every"),
+            "; fix them: hudilab submit stock_prices --help",
+        ),
+        (
+            lambda s: run(with_job(s, "stream", "order")),
+            ("'pipeline.order'",),
+            "record.key and ordering",
+        ),
+        (
+            lambda s: policy(plain_topic(s), CLUSTER),
+            ("bootstrap.servers in {source}", "9098"),
+            "; fix them, or leave out --cluster-arn",
+        ),
+        (
+            lambda s: policy(replace(s, consumer=None), CLUSTER),
+            ("--cluster-arn", "{source}", "Kafka"),
+            "; add consumer.config.0 and producer.config.0",
+        ),
+        (
+            lambda s: run(china(s)),
+            ("--role-arn", "aws", "aws.region='cn-north-1' in {source}", "aws-cn"),
+            "; fix one of the two",
+        ),
+        (
+            lambda s: policy(china(s), CLUSTER),
+            ("--cluster-arn", "aws", "aws.region='cn-north-1' in {source}", "aws-cn"),
+            "; fix one of the two",
+        ),
+        (
+            lambda s: run(change(s, "HudiTable0", **{"aws.region": "narnia-1"})),
+            ("aws.region='narnia-1' in {source}",),
+            "; fix it",
+        ),
+        (
+            lambda s: run(change(s, "HudiTable0", **{"warehouse.path": "warehouse"})),
+            ("warehouse.path in {source}", "s3://<bucket>/<prefix>; set it to one"),
+            "not to the whole bucket",
+        ),
+        (
+            lambda s: policy(change(s, "HudiTable0", **{"warehouse.path": "s3://bucket"})),
+            ("warehouse.path in {source}", "s3://<bucket>/<prefix>; set it to one"),
+            "not to the whole bucket",
+        ),
+        (
+            lambda s: run(s, application_id="A", role_arn="me", to="s3://b", python="python3"),
+            (
+                *("--application-id", "digits and lowercase letters"),
+                *("--role-arn", "arn:aws:iam::<account>:role/<name>"),
+                *("--to", "s3://<bucket>/<prefix>"),
+                *("--python", "absolute path", "s3://<bucket>/<name>.tar.gz"),
+            ),
+            "; fix the command line",
+        ),
+        (
+            lambda s: policy(s, "x", account="1"),
+            (
+                *("--account", "twelve digits", "--cluster-arn"),
+                "arn:aws:kafka:<region>:<account>:cluster/<name>/<id>",
+            ),
+            "; fix the command line",
+        ),
+        (
+            lambda s: manifest(s, image="a b", namespace="Lab", service_account="-", executors=0),
+            (
+                "--image is not an image's name, such as hudilab:0.1.0",
+                "--namespace is not a name of Kubernetes (lowercase letters, digits and -)",
+                "--service-account is not a name of Kubernetes",
+                "--executors is not a number of 1 or more",
+            ),
+            "; fix the command line",
+        ),
+    ],
+)
+def test_what_would_fail_at_the_start_is_refused(
+    settings: Settings,
+    describe: Callable[[Settings], dict[str, Any]],
+    failed: tuple[str, ...],
+    remedy: str,
 ) -> None:
-    commands = {
-        "job": ["--application-id", ID, "--role-arn", ROLE, "--to", TO],
-        "permissions": ["--account", ACCOUNT, "--to", TO, "--cluster-arn", CLUSTER],
-        "trust": ["--account", ACCOUNT],
-    }
-    for name, options in commands.items():
-        monkeypatch.setattr(sys, "argv", ["hudilab", "deploy", name, *options])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        assert not caught.value.code
-        assert json.loads(capsys.readouterr().out)
+    kind = ConfigError if "record.key" in remedy else BundleError
+    named = [text.replace("{source}", str(settings.source)) for text in failed]
+    with refused(kind, *named, remedy=remedy):
+        describe(settings)
