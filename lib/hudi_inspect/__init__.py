@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hudi_inspect.entries import S3Access
 from hudi_inspect.inspection import Inspection, inspect
 from hudi_inspect.options import Options
+from hudi_inspect.store import S3Access
 
 __all__ = ["Inspection", "Options", "S3Access", "inspect"]

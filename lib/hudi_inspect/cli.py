@@ -1,54 +1,141 @@
-"""The command `hudilab inspect`: choose what to print."""
+"""The command: `hudi-inspect`, `python -m hudi_inspect`, and `hudilab inspect`."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
-from dataclasses import dataclass
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from hudi_inspect.errors import InspectError, missing_package
 from hudi_inspect.inspection import Inspection, inspect
-from hudi_inspect.options import Options
-from hudilab.errors import InspectError
+
+INSTANTS = 15
 
 
-@dataclass(frozen=True)
-class Output:
-    """What to print; `limit` is the number of instants and partitions in the text."""
-
-    as_json: bool
-    html: Path | None
-    check: bool
-    instant: str
-    limit: int
-
-
-def run(table: str, options: Options, output: Output) -> bool:
-    """Print what the output asks for; return False if `check` is set and a check fails."""
-    found = inspect(table, options)
-    if output.html is not None:
-        _write(output.html, found)
-    if output.instant:
-        print(json.dumps(found.content(output.instant), indent=2, ensure_ascii=False))
-    elif output.as_json:
-        print(found.to_json())
-    elif output.check:
-        for check in found.report.health:
-            print(check.line())
-    elif output.html is None:
-        _show(found, output.limit)
-    return found.is_healthy or not output.check
+def main() -> None:
+    """Run `hudi-inspect`; an error is one line on stderr, and exit code 1."""
+    try:
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
+    except InspectError as error:
+        line = str(error).replace("hudilab inspect", "hudi-inspect")
+        print(f"hudi-inspect: {line}", file=sys.stderr)
+        code = 1
+    except BrokenPipeError:  # as in `hudi-inspect TABLE | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)
 
 
-def _write(file: Path, found: Inspection) -> None:
-    root = found.facts.uri.removeprefix("file://")
+def run(words: Sequence[str], program: str = "hudi-inspect") -> int:
+    """Print what the words of a command line ask for; return the exit code.
+
+    Raises:
+        InspectError: The table cannot be inspected, or a package is missing.
+    """
+    options = _parser(program).parse_args(words)
+    try:
+        inspection = inspect(
+            options.table,
+            archived=options.archived,
+            count=options.count,
+            since=options.since,
+            partition=options.partition,
+            stuck_after=options.stuck_after * 60.0,
+        )
+        if options.html is not None:
+            _write(options.html, inspection)
+        if options.instant:
+            content = inspection.content(options.instant)
+            print(json.dumps(content, indent=2, ensure_ascii=False))
+        elif options.json:
+            print(inspection.to_json())
+        elif options.check:
+            for check in inspection.report.health:
+                print(check.line())
+        elif options.html is None:
+            _show(inspection, options.limit)
+    except ModuleNotFoundError as error:
+        raise missing_package(program, error) from None
+    return 1 if options.check and not inspection.is_healthy else 0
+
+
+def _parser(program: str) -> ArgumentParser:
+    parser = ArgumentParser(
+        prog=program,
+        description="Inspect a Hudi table, read-only and without a JVM: timeline, files, writers, "
+        "health.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("table", metavar="TABLE", help="A path, or a file://, s3:// or s3a:// URI.")
+    add("--json", action="store_true", help="Print the report as JSON.")
+    add("--html", metavar="FILE", type=Path, help="Write a self-contained HTML page.")
+    add(
+        "--check",
+        action="store_true",
+        help="Print only the health checks; exit code 1 if one fails.",
+    )
+    add(
+        "--instant",
+        metavar="T",
+        default="",
+        help="Print the whole content of one instant's files.",
+    )
+    add(
+        "--partition",
+        metavar="PATH",
+        default="",
+        help="Show the file slices of one partition.",
+    )
+    add(
+        "--since",
+        metavar="T",
+        default="",
+        help="Show instants from an instant or ISO 8601 time on.",
+    )
+    add("--archived", action="store_true", help="Include archived instants.")
+    add("--count", action="store_true", help="Count the rows with hudi-rs, which reads the data.")
+    add(
+        "--limit",
+        metavar="N",
+        type=_from(1),
+        default=INSTANTS,
+        help="Number of instants to show (default: %(default)s).",
+    )
+    add(
+        "--stuck-after",
+        metavar="MINUTES",
+        type=_from(0),
+        default=10,
+        help="Inactivity after which a pending instant is stuck (default: %(default)s).",
+    )
+    return parser
+
+
+def _from(least: int) -> Callable[[str], int]:
+    """Return a parser of whole numbers that are not too small."""
+
+    def number(text: str) -> int:
+        if (value := int(text)) < least:
+            raise ArgumentTypeError(f"{value} is less than {least}")
+        return value
+
+    return number
+
+
+def _write(file: Path, inspection: Inspection) -> None:
+    root = inspection.facts.uri.removeprefix("file://")
     if file.resolve().is_relative_to(Path(root).resolve()):
         raise InspectError(
             f"--html {file} is inside the table's folder",
             "choose a file outside it: hudilab inspect TABLE --html FILE",
         )
     try:
-        file.write_text(found.to_html(), encoding="utf-8")
+        file.write_text(inspection.to_html(), encoding="utf-8")
     except OSError as error:
         raise InspectError(
             f"cannot write {file}: {error.strerror}",
@@ -57,11 +144,11 @@ def _write(file: Path, found: Inspection) -> None:
     print(f"wrote {file}", file=sys.stderr)
 
 
-def _show(found: Inspection, limit: int) -> None:
+def _show(inspection: Inspection, limit: int) -> None:
     from rich.console import Console
 
     from hudi_inspect.text import view
 
     # A file or pipe has no width: use one that fits every column.
     console = Console(width=None if sys.stdout.isatty() else 150, highlight=False)
-    console.print(view(found, limit, console.width))
+    console.print(view(inspection, limit, console.width))

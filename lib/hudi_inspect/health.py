@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 
-from hudi_inspect.model import Event, Health, iso, size
+from hudi_inspect.model import Event, Health, iso, many, size
 from hudi_inspect.table import Facts
 from hudi_inspect.timeline import WRITES
-from hudilab.errors import many
-from hudilab.formats import BATCH, QUERY
 
+# Under these names the lab's writer adds its stream and batch to a commit.
+QUERY, BATCH = "hudilab.query_id", "hudilab.batch_id"
 TARGET = 125829120  # bytes; Hudi's default of hoodie.parquet.max.file.size
 MERGEABLE = 100  # files that merging would save
 DELTAS = 10  # delta commits without a compaction

@@ -7,11 +7,11 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
+from hudi_inspect.errors import InspectError
 from hudi_inspect.model import Event
 from hudi_inspect.parquet import Damaged, read_rows
 from hudi_inspect.store import Store
 from hudi_inspect.timeline import moment, parse_content
-from hudilab.errors import InspectError
 
 
 class History:

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hudi_inspect.health import batches
-from hudi_inspect.model import Event, Health, Slice, iso, size
+from hudi_inspect.model import Event, Health, Slice, iso, many, size
 from hudi_inspect.text import about
 from hudi_inspect.timeline import moment
-from hudilab.errors import many
 
 if TYPE_CHECKING:
     from hudi_inspect.inspection import Inspection

@@ -11,16 +11,15 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from hudi_inspect.entries import Vanished
+from hudi_inspect.errors import InspectError, missing_package
 from hudi_inspect.health import batches, check_health
 from hudi_inspect.model import Event, Instant, Partition, Report, Slice, Stat, Table, Writer, iso
 from hudi_inspect.options import Options
 from hudi_inspect.rows import count_snapshot
-from hudi_inspect.store import Store, open_store
+from hudi_inspect.store import Store, Vanished, open_store
 from hudi_inspect.table import Facts, read_facts
 from hudi_inspect.timeline import moment, parse_content
 from hudi_inspect.window import find_reach
-from hudilab.errors import InspectError, not_installed
 
 
 def inspect(table: str, options: Options | None = None, **fields: Any) -> Inspection:
@@ -57,11 +56,7 @@ def _one_line(uri: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        module, wanted = not_installed(error)
-        raise InspectError(
-            f"reading {uri} needs {module}, which is not installed",
-            f"install it with: pip install {wanted}",
-        ) from None
+        raise missing_package(f"reading {uri}", error) from None
     except MemoryError:
         raise InspectError(
             f"there is not enough memory to read {uri}",

@@ -196,6 +196,11 @@ def iso(moment: datetime | None) -> str | None:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def many(count: int, what: str) -> str:
+    """Return a count with its noun: `1 file`, `2,000 files`."""
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
 def size(count: float) -> str:
     """Return a number of bytes in readable units."""
     for unit in ("B", "KiB", "MiB", "GiB"):

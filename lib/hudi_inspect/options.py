@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from hudi_inspect.entries import S3Access
+from hudi_inspect.store import S3Access
 
 
 @dataclass(frozen=True)

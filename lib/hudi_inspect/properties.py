@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from hudi_inspect.entries import Vanished
-from hudi_inspect.store import Store, typed
-from hudilab.errors import InspectError
-from hudilab.files import read_properties
-from hudilab.formats import PROPERTIES
+import re
+
+from hudi_inspect.errors import InspectError
+from hudi_inspect.store import PROPERTIES, Store, Vanished, typed
 
 OLDEST, NEWEST = 6, 9  # table versions
+_PAIR = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_table_properties(store: Store) -> tuple[dict[str, str], int]:
@@ -22,7 +24,7 @@ def read_table_properties(store: Store) -> tuple[dict[str, str], int]:
         data = store.read(PROPERTIES)
     except Vanished:
         raise _no_table(store) from None
-    properties = read_properties(data.decode("utf-8", "replace"))
+    properties = parse_properties(data.decode("utf-8", "replace"))
     version = properties.get("hoodie.table.version", "")
     needed = ("hoodie.table.name", "hoodie.table.type", "hoodie.table.version")
     missing = [name for name in needed if not properties.get(name)]
@@ -30,10 +32,11 @@ def read_table_properties(store: Store) -> tuple[dict[str, str], int]:
         what = (
             "is empty" if not data.strip() else f"lacks {', '.join(missing) or 'a valid version'}"
         )
+        look, restore = typed(f"{file}.backup", "ls"), typed(f"{file}.backup", "cp", file)
         raise InspectError(
-            f"{file} {what}; compare it with its backup, if there is one "
-            f"({typed(f'{file}.backup', 'ls')}), and restore it from there: "
-            + typed(f"{file}.backup", "cp", file)
+            f"{file} {what}",
+            f"compare it with its backup, if there is one ({look}), and restore it from there: "
+            f"{restore}",
         )
     if int(version) > NEWEST:
         raise InspectError(
@@ -62,3 +65,36 @@ def _no_table(store: Store) -> InspectError:
         f"{store.uri} is not a table but contains {len(below)}: {shown}",
         f"choose one: hudilab inspect '{below[0]}'",
     )
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Return the pairs of a .properties file as Java reads them: escapes, lines that continue."""
+    pairs: dict[str, str] = {}
+    line, continues = "", False
+    for part in re.split(r"\r\n|\r|\n", text):
+        part = part.lstrip(" \t\f")
+        if not continues and part.startswith(("#", "!")):
+            continue
+        line += part
+        continues = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        if continues:
+            line = line[:-1]
+        elif line:
+            _add(line, pairs)
+            line = ""
+    if line:  # the file ends in a line that was to continue
+        _add(line, pairs)
+    return pairs
+
+
+def _add(line: str, pairs: dict[str, str]) -> None:
+    if match := _PAIR.fullmatch(line):
+        pairs[_unescaped(match[1])] = _unescaped(match[2])
+
+
+def _unescaped(text: str) -> str:
+    def plain(match: re.Match[str]) -> str:
+        return chr(int(match[1], 16)) if match[1] else _CONTROLS.get(match[2], match[2])
+
+    # Java writes a character beyond U+FFFF as two escapes.
+    return _ESCAPE.sub(plain, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

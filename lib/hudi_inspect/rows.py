@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from hudi_inspect.errors import InspectError
 from hudi_inspect.history import History
 from hudi_inspect.model import Commit, Slice
 from hudi_inspect.parquet import FOOTER, Damaged, count_rows, footer_size
 from hudi_inspect.store import Store, typed
 from hudi_inspect.timeline import parse_commit
-from hudilab.errors import InspectError
 
 FOOTERS = 1000  # most footers to read, for files whose row count no commit gives
 

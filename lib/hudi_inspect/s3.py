@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from hudi_inspect.entries import DEPTH, SKIPPED, Entry, S3Access, Vanished
-from hudilab.errors import InspectError
-from hudilab.formats import PROPERTIES
+from hudi_inspect.errors import InspectError
+from hudi_inspect.store import DEPTH, PROPERTIES, SKIPPED, Entry, S3Access, Vanished
 
 T = TypeVar("T")
 THREADS = 16
@@ -164,24 +163,24 @@ class S3Store:
         return str(answer.get("Error", {}).get("Code") or "")
 
     def _failed(self, error: Exception) -> InspectError:
-        """Return the error in the lab's own words: the client's text may contain keys."""
+        """Return the error in words of its own: the client's text may contain keys."""
         code, kind = self._code(error), type(error).__name__
         if code in ("NoSuchBucket", "404"):
-            why = "it does not exist; fix the URI"
+            cause, remedy = "it does not exist", "fix the URI"
         elif code in ("AccessDenied", "403") or "Credential" in kind or kind == "ProfileNotFound":
-            why = f"access denied; grant s3:ListBucket and s3:GetObject, or fix {CHAIN}"
+            cause, remedy = "access denied", f"grant s3:ListBucket and s3:GetObject, or fix {CHAIN}"
         elif code in _REJECTED:
-            why = f"the server rejected the access key or its secret ({code}); fix {CHAIN}"
+            cause = f"the server rejected the access key or its secret ({code})"
+            remedy = f"fix {CHAIN}"
         elif "Connect" in kind or "Timeout" in kind:
-            why = (
-                "the server does not answer; start it (on this machine: hudilab services start "
-                "s3), or fix AWS_ENDPOINT_URL_S3"
+            cause = "the server does not answer"
+            remedy = (
+                "start it (on this machine: hudilab services start s3), or fix AWS_ENDPOINT_URL_S3"
             )
         else:
-            why = (
-                f"the request failed ({code or 'no error code'}); "
-                f"check AWS_ENDPOINT_URL_S3 and {CHAIN}"
-            )
+            cause = f"the request failed ({code or 'no error code'})"
+            remedy = f"check AWS_ENDPOINT_URL_S3 and {CHAIN}"
         return InspectError(
-            f"cannot read bucket {self._bucket!r}: {why}, then try again: hudilab inspect TABLE"
+            f"cannot read bucket {self._bucket!r}: {cause}",
+            f"{remedy}, then try again: hudilab inspect TABLE",
         )

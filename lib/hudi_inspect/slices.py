@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hudi_inspect.entries import Entry
 from hudi_inspect.model import Event, Slice
+from hudi_inspect.store import Entry
 from hudi_inspect.timeline import WRITES
 
 # Parquet, ORC, HFile, Lance: the name says whose a base file is, in whatever format it is.

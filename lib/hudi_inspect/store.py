@@ -6,16 +6,44 @@ import os
 import shlex
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
+from errno import ELOOP
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote
 
-from hudi_inspect.entries import DEPTH, SKIPPED, Entry, S3Access, Vanished
-from hudilab.errors import InspectError
-from hudilab.formats import PROPERTIES
-from hudilab.paths import leads_back
+from hudi_inspect.errors import InspectError
 
 T = TypeVar("T")
+PROPERTIES = ".hoodie/hoodie.properties"  # of a table
+# Not needed, and large: among them the metadata table and the markers of running writes.
+SKIPPED = (".hoodie/metadata", ".hoodie/.temp", ".hoodie/.aux", ".hoodie/.schema")
+DEPTH = 3  # levels of folders below the given one that are searched for tables
+
+
+class Entry(NamedTuple):
+    """A file: path relative to the table, size in bytes, last change in seconds since 1970."""
+
+    path: str
+    size: int
+    modified: float
+
+
+class Vanished(Exception):
+    """A listed file no longer exists: the table changed during the read."""
+
+
+@dataclass(frozen=True)
+class S3Access:
+    """How to reach S3. What is empty, and the keys, come from AWS's own variables and files.
+
+    Attributes:
+        endpoint: http(s)://host[:port] of a server other than Amazon's.
+        region: Of the bucket.
+    """
+
+    endpoint: str = ""
+    region: str = ""
 
 
 def typed(uri: str, verb: str, *targets: str) -> str:
@@ -99,7 +127,7 @@ class DiskStore:
             with os.scandir(self._root / folder) as entries:
                 for entry in entries:
                     path = f"{folder}/{entry.name}" if folder else entry.name
-                    if entry.is_symlink() and leads_back(Path(entry.path)):
+                    if entry.is_symlink() and _leads_back(Path(entry.path)):
                         continue
                     if entry.is_dir():
                         if path not in SKIPPED and path != ".hoodie":
@@ -144,6 +172,20 @@ class DiskStore:
     def storage_options(self) -> dict[str, str]:
         """Return no options: a disk needs none."""
         return {}
+
+
+def _leads_back(link: Path) -> bool:
+    """Return whether a symbolic link leads to itself, or to a folder on its own path.
+
+    Such a link holds no file that is not elsewhere, and a walk that follows it never ends.
+    """
+    try:
+        target = link.resolve(strict=True)
+    except RuntimeError:  # of a link to itself, before Python 3.13
+        return True
+    except OSError as error:
+        return error.errno == ELOOP
+    return any(above.resolve() == target for above in link.parents)
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -9,17 +9,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from hudi_inspect.entries import Entry, Vanished
+from hudi_inspect.errors import InspectError
 from hudi_inspect.history import History
 from hudi_inspect.model import Commit, Event, Partition, Slice
 from hudi_inspect.properties import read_table_properties
 from hudi_inspect.rows import with_rows
 from hudi_inspect.slices import View, build_slices, parse_file
-from hudi_inspect.store import Store
+from hudi_inspect.store import Entry, Store, Vanished
 from hudi_inspect.timeline import WRITES, events_of, parse_commit, parse_content, read_commits
-from hudilab.errors import InspectError
-from hudilab.formats import MOST_BUCKETS, SOURCE
 
+SOURCE = "hudilab.source"  # under this name the lab's writer describes its source in a commit
+MOST_BUCKETS = 10_000  # more than any table has; a random id of a file group is not below it
 SMALL = 104857600  # bytes; Hudi's default of hoodie.parquet.small.file.limit
 _INSTANT = re.compile(r"_(\d{14,20})\.")
 

@@ -12,8 +12,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from hudi_inspect.health import batches
-from hudi_inspect.model import Event, Partition, Slice, iso, size
-from hudilab.errors import many
+from hudi_inspect.model import Event, Partition, Slice, iso, many, size
 
 if TYPE_CHECKING:
     from hudi_inspect.inspection import Inspection

@@ -15,10 +15,9 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from hudi_inspect.entries import Entry
+from hudi_inspect.errors import InspectError
 from hudi_inspect.model import Commit, Event, Stat
-from hudi_inspect.store import Store, typed
-from hudilab.errors import InspectError
+from hudi_inspect.store import Entry, Store, typed
 
 # Actions whose completed file lists what was written.
 WRITES = ("commit", "deltacommit", "replacecommit")

@@ -88,10 +88,6 @@ class TableError(LabError):
     """A table's options contradict the spec or the existing table."""
 
 
-class InspectError(LabError):
-    """A table cannot be inspected: not a table, damaged, unreadable, or an unsupported version."""
-
-
 class SessionError(LabError):
     """No Spark session can be opened with these settings."""
 
@@ -114,23 +110,6 @@ class ParameterError(LabError):
 
 class WaitError(LabError):
     """A wait timed out."""
-
-
-# What pip installs for modules that `hudilab inspect` needs; others are in the extra `lab`.
-_PACKAGES = {
-    "arro3": "arro3-core arro3-io",
-    "boto3": "boto3",
-    "botocore": "boto3",
-    "fastavro": "fastavro",
-    "hudi": "hudi==0.5.0",
-    "rich": "rich",
-}
-
-
-def not_installed(error: ModuleNotFoundError) -> tuple[str, str]:
-    """Return the module that is missing, and what `pip install` takes to bring it."""
-    module = (error.name or "").partition(".")[0]
-    return module, _PACKAGES.get(module, "'.[lab]'")
 
 
 def is_full(text: str) -> bool:

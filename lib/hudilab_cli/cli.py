@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from hudilab.environment import take_over_path
-from hudilab.errors import LabError, not_installed
+from hudilab.errors import LabError
 
 try:  # before anything that a module on PYTHONPATH may hide
     take_over_path()
@@ -200,53 +200,23 @@ def kill(
     print(f"{id} has ended, its state is {kill(master_of(settings), id, settings.home)}")
 
 
-@app.command()
-def inspect(  # noqa: PLR0913 - Typer makes an option of each
-    table: Annotated[str, typer.Argument(help="A path, or a file://, s3:// or s3a:// URI.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a self-contained HTML page.")
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="Print only the health checks; exit code 1 if one fails."),
-    ] = False,
-    instant: Annotated[
-        str, typer.Option(metavar="T", help="Print the whole content of one instant's files.")
-    ] = "",
-    partition: Annotated[
-        str, typer.Option(metavar="PATH", help="Show the file slices of one partition.")
-    ] = "",
-    since: Annotated[
-        str, typer.Option(metavar="T", help="Show instants from an instant or ISO 8601 time on.")
-    ] = "",
-    archived: Annotated[
-        bool, typer.Option("--archived", help="Include archived instants.")
-    ] = False,
-    count: Annotated[
-        bool, typer.Option("--count", help="Count the rows with hudi-rs, which reads the data.")
-    ] = False,
-    limit: Annotated[int, typer.Option(min=1, help="Number of instants to show.")] = 15,
-    stuck_after: Annotated[
-        int,
-        typer.Option(
-            min=0, metavar="MINUTES", help="Inactivity after which a pending instant is stuck."
-        ),
-    ] = 10,
-) -> None:
+@app.command(
+    context_settings={
+        "ignore_unknown_options": True,
+        "allow_extra_args": True,
+        "help_option_names": [],
+    }
+)
+def inspect(context: typer.Context) -> None:
     """Inspect a Hudi table, read-only and without a JVM: timeline, files, writers, health."""
-    from hudi_inspect import Options
-    from hudi_inspect.cli import Output, run
+    from hudi_inspect.cli import run
+    from hudi_inspect.errors import InspectError
 
-    options = Options(
-        archived=archived,
-        count=count,
-        since=since,
-        partition=partition,
-        stuck_after=stuck_after * 60.0,
-    )
-    if not run(table, options, Output(as_json, html, check, instant, limit)):
-        raise typer.Exit(1)
+    try:
+        code = run(context.args, "hudilab inspect")
+    except InspectError as error:
+        raise LabError(error.problem, error.remedy) from None
+    raise typer.Exit(code)
 
 
 app.command("load")(load.command)
@@ -288,10 +258,10 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "hudilab").partition(".")[0] == "hudilab":
             raise
-        module, wanted = not_installed(error)
+        module = (error.name or "").partition(".")[0]
         print(
             f"hudilab: {words[0]} needs {module}, which is not installed; install it with: "
-            f"pip install {wanted}",
+            "pip install '.[lab]'",
             file=sys.stderr,
         )
         sys.exit(1)

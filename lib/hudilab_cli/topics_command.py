@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hudilab.errors import InspectError, KafkaError
+from hudi_inspect.errors import InspectError
+from hudilab.errors import KafkaError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,8 +73,7 @@ def command(
         streams = lags(rows, dict(_read(settings, run_id)))
     except InspectError as error:
         streams = []
-        reason = str(error).partition(";")[0]
-        print(f"hudilab: the lag of the streams is not shown: {reason}", file=sys.stderr)
+        print(f"hudilab: the lag of the streams is not shown: {error.problem}", file=sys.stderr)
     if as_json:
         report = {"servers": client.servers, "topics": rows.to_dict("records"), "streams": streams}
         print(json.dumps(report))
@@ -116,8 +116,7 @@ def client_of(settings: Settings, asked: str = "") -> Access:
 
 def _read(settings: Settings, run_id: str) -> Iterator[tuple[str, Offsets]]:
     """Yield each stream of the warehouse, or of a run, with the offsets that it has read."""
-    from hudi_inspect.entries import S3Access
-    from hudi_inspect.store import open_store
+    from hudi_inspect.store import S3Access, open_store
     from hudilab.paths import local_path
     from hudilab_spark.s3 import endpoint
 

@@ -8,12 +8,11 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
-from hudi_inspect.entries import Vanished
+from hudi_inspect.errors import InspectError
 from hudi_inspect.parquet import Damaged, read_rows
-from hudi_inspect.store import open_store
+from hudi_inspect.store import Vanished, open_store
 from hudi_sink.commits import Commits
 from hudi_sink.files import list_files
-from hudilab.errors import InspectError
 
 KEY = "_hoodie_record_key"
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from hudi_inspect.entries import Entry
 from hudi_inspect.slices import parse_file as parse_path
+from hudi_inspect.store import Entry
 from hudi_inspect.timeline import events_of
 from hudi_sink.files import list_files
 

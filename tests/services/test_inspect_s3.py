@@ -11,7 +11,7 @@ from services.test_s3 import OnS3
 from unit.handmade import HandMade
 
 from hudi_inspect import inspect
-from hudilab.errors import InspectError
+from hudi_inspect.errors import InspectError
 from hudilab_cli.servers.s3 import S3Server
 
 A = "aaaaaaaa-0000-0000-0000-000000000000-0"

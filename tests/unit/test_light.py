@@ -25,10 +25,11 @@ HEAVY = (
 ALONE = """
 import sys
 sys.modules |= dict.fromkeys({})  # importing one of these is a ModuleNotFoundError now
-from hudilab_cli import cli
-cli.main()
+from {} import main
+main()
 """
-LIGHT = ALONE.format(HEAVY)
+LAB, INSPECTOR = "hudilab_cli.cli", "hudi_inspect.cli"
+LIGHT = ALONE.format(HEAVY, LAB)
 
 
 @pytest.fixture
@@ -55,17 +56,27 @@ def run(*command: str | Path, cwd: Path = ROOT, fails: bool = False) -> str:
     return done.stderr if fails else done.stdout
 
 
-def check_inspect(hudilab: Sequence[str | Path], table: HandMade) -> None:
+def check_inspect(command: Sequence[str | Path], table: HandMade) -> None:
     location = table.root.parent
-    report = json.loads(run(*hudilab, "inspect", "--json", "--archived", table.root, cwd=location))
+    report = json.loads(run(*command, "--json", "--archived", table.root, cwd=location))
     assert [instant["archived"] for instant in report["instants"]] == [False, True]
-    assert "readings" in run(*hudilab, "inspect", table.root, cwd=location).splitlines()[0]
-    run(*hudilab, "inspect", "--html", "page.html", table.root, cwd=location)
+    assert "readings" in run(*command, table.root, cwd=location).splitlines()[0]
+    run(*command, "--html", "page.html", table.root, cwd=location)
     assert "readings" in (location / "page.html").read_text("utf-8")
 
 
 def test_the_inspector_imports_nothing_heavy(table: HandMade) -> None:
-    check_inspect([sys.executable, "-c", LIGHT], table)
+    check_inspect([sys.executable, "-c", LIGHT, "inspect"], table)
+
+
+def test_the_inspectors_own_command_needs_nothing_of_the_lab(table: HandMade) -> None:
+    others = (*HEAVY, "typer", "click", "hudilab", "hudi_sink", "hudilab_cli")
+    command = [sys.executable, "-c", ALONE.format(others, INSPECTOR)]
+    check_inspect(command, table)
+    assert run(*command, "none", cwd=table.root.parent, fails=True) == (
+        f"hudi-inspect: {table.root.parent}/none does not exist; "
+        "give the table's folder: hudi-inspect TABLE\n"
+    )
 
 
 def test_help_needs_nothing_heavy() -> None:
@@ -112,7 +123,7 @@ def test_inspect_names_the_package_that_it_lacks_and_what_installs_it(
     older = next(table.timeline.glob("*.commit"))  # so that only the archive says its rows
     older.unlink()
     table.commit(20, 25, {A: 7})
-    hudilab: list[str | Path] = [sys.executable, "-c", ALONE.format(modules)]
+    hudilab: list[str | Path] = [sys.executable, "-c", ALONE.format(modules, LAB)]
     error = run(*hudilab, "inspect", table.root, *options, cwd=table.root.parent, fails=True)
     assert error.count("\n") == 1
     assert error.endswith(
@@ -122,7 +133,7 @@ def test_inspect_names_the_package_that_it_lacks_and_what_installs_it(
 
 
 def test_inspect_on_s3_names_the_package_that_it_lacks() -> None:
-    code = ALONE.format(["boto3", "botocore"])
+    code = ALONE.format(["boto3", "botocore"], LAB)
     assert run(sys.executable, "-c", code, "inspect", "s3://bucket/table", fails=True) == (
         "hudilab: cannot read s3://bucket/table: Python's client for S3 is missing; install it: "
         "pip install boto3\n"
@@ -175,4 +186,5 @@ def test_the_extra_inspect_is_enough(tmp_path: Path, table: HandMade) -> None:
     ]
     print(f"{megabytes:.1f} MB downloaded, {sum(installed) / 1e6:.1f} MB installed")
     assert 10e6 < sum(installed) < MEGABYTES * 1e6
-    check_inspect([python.with_name("hudilab")], table)
+    check_inspect([python.with_name("hudilab"), "inspect"], table)
+    check_inspect([python.with_name("hudi-inspect")], table)

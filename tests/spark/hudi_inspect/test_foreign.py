@@ -13,7 +13,7 @@ from spark.programs import foreign
 from spark.programs.foreign import HFILE, TABLES, Steps, said
 
 from hudi_inspect import Inspection, inspect
-from hudilab.errors import InspectError
+from hudi_inspect.errors import InspectError
 from hudilab.settings import project_root
 from hudilab_spark.fetch import fetch
 

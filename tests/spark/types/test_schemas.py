@@ -24,9 +24,9 @@ from pyspark.sql import types as T
 from spark.types.exact import of_arrow, of_spark
 from spark.types.tables import SPECS, write
 
+from hudi_inspect.errors import InspectError
 from hudi_inspect.rows import count_snapshot
 from hudi_inspect.store import DiskStore
-from hudilab.errors import InspectError
 from hudilab.paths import local_path, locate
 from hudilab.table import TableSpec
 

@@ -10,7 +10,7 @@ import pytest
 from unit.handmade import HandMade
 
 from hudi_inspect import Inspection, inspect
-from hudilab.errors import InspectError
+from hudi_inspect.errors import InspectError
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 A, B = "aaaaaaaa-0000-0000-0000-000000000000-0", "bbbbbbbb-0000-0000-0000-000000000000-0"

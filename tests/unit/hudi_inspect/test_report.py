@@ -10,7 +10,7 @@ from unit.handmade import HandMade, at
 from unit.hudi_inspect.tables import NOW, A, B, look, refusal
 
 from hudi_inspect import inspect
-from hudilab.errors import InspectError
+from hudi_inspect.errors import InspectError
 
 
 def test_the_whole_report(table: HandMade) -> None:

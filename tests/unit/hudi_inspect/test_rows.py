@@ -10,10 +10,10 @@ from pyarrow import parquet
 from unit.handmade import HandMade
 from unit.hudi_inspect.tables import A, B, look, refusal
 
+from hudi_inspect.errors import InspectError
 from hudi_inspect.parquet import FOOTER
 from hudi_inspect.rows import count_snapshot
 from hudi_inspect.store import DiskStore
-from hudilab.errors import InspectError
 
 
 def test_a_log_of_changes_does_not_hide_the_rows(table: HandMade) -> None:

@@ -12,8 +12,8 @@ from botocore.exceptions import (
 from unit.hudi_inspect.tables import refusal
 
 import hudilab_spark.s3
-from hudi_inspect.entries import S3Access
 from hudi_inspect.s3 import CHAIN, S3Store
+from hudi_inspect.store import S3Access
 
 
 def test_s3_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,9 @@ from unit.handmade import HandMade, at
 from unit.hudi_inspect.tables import A, look
 
 from hudi_inspect import inspect
-from hudi_inspect.entries import Entry, Vanished
-from hudi_inspect.store import DiskStore
+from hudi_inspect.errors import InspectError
+from hudi_inspect.store import DiskStore, Entry, Vanished
 from hudi_inspect.table import read_facts
-from hudilab.errors import InspectError
 
 
 def test_nothing_is_written(table: HandMade) -> None:

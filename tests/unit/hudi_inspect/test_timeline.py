@@ -14,8 +14,8 @@ from pyarrow import parquet
 from unit.handmade import HandMade, at
 from unit.hudi_inspect.tables import NOW, A, B, look, mor, refusal
 
+from hudi_inspect.errors import InspectError
 from hudi_inspect.timeline import parse_commit, parse_content
-from hudilab.errors import InspectError
 
 
 def test_version_6_keeps_json_and_completes_when_the_file_was_written(tmp_path: Path) -> None:

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from hudi_inspect.entries import Vanished
-from hudi_inspect.store import DiskStore
-from hudilab.errors import InspectError
+from hudi_inspect.errors import InspectError
+from hudi_inspect.store import DiskStore, Vanished
 from hudilab_lessons.probes import files_holding
 
 

@@ -1,0 +1,34 @@
+"""The error of the inspector: one line that ends with the remedy."""
+
+from __future__ import annotations
+
+# What pip installs for the modules that not every installation has.
+_PACKAGES = {"arro3": "arro3-core arro3-io", "hudi": "hudi==0.5.0"}
+
+
+class InspectError(Exception):
+    """A table cannot be inspected: not a table, damaged, unreadable, or an unsupported version.
+
+    `problem` is what went wrong and where, `remedy` what to do about it. As text, both in one line.
+    """
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(problem, remedy)
+        self.problem, self.remedy = problem, remedy
+
+    def __str__(self) -> str:
+        """Return the line."""
+        return f"{self.problem}; {self.remedy}"
+
+    def _render_traceback_(self) -> list[str]:
+        # IPython shows these lines instead of a stack trace: the text already says what to do.
+        return [f"{type(self).__name__}: {self}"]
+
+
+def missing_package(action: str, error: ModuleNotFoundError) -> InspectError:
+    """Return the error of an action that needs a package which is not installed."""
+    module = (error.name or "").partition(".")[0]
+    return InspectError(
+        f"{action} needs {module}, which is not installed",
+        f"install it with: pip install {_PACKAGES.get(module, module)}",
+    )
