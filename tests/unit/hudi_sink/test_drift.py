@@ -64,6 +64,10 @@ OLD = schema(id="long", v="integer")
         ("double", "float"),
         ("decimal(10,2)", "decimal(6,2)"),
         ("decimal(12,2)", "integer"),
+        ("decimal(21,2)", "long"),
+        ("double", "integer"),
+        ("double", "short"),
+        ("double", "byte"),
         ("string", "integer"),
         ("string", "decimal(6,2)"),
         (array("integer"), array("integer")),
@@ -83,7 +87,9 @@ def test_what_is_taken(table: Any, batch: Any) -> None:
         ("long", "timestamp", ("bigint", "timestamp")),
         ("long", "decimal(20,0)", ("bigint", "decimal(20,0)")),
         # Hudi converts these values, and some of them become others.
-        ("decimal(6,2)", "long", ("decimal(6,2)", "bigint")),
+        ("decimal(11,2)", "integer", ("decimal(11,2)", "int")),  # an int has ten digits
+        ("decimal(20,2)", "long", ("decimal(20,2)", "bigint")),
+        ("string", "date", ("string", "date")),
         ("decimal(6,2)", "double", ("decimal(6,2)", "double")),
         ("decimal(6,2)", "decimal(6,4)", ("decimal(6,2)", "decimal(6,4)")),
         ("decimal(6,2)", "string", ("decimal(6,2)", "string")),
@@ -227,6 +233,8 @@ def test_a_struct_or_a_decimal_may_not_be_named_as_a_type_of_avro(kind: Any) -> 
     assert "has the name of a type of Avro, so later batches would fail for good" in told
     assert told.endswith("rename it to null_")
     assert unstorable(schema(**GOOD, s=struct(string=kind))).endswith("rename it to string_")
+    for name in ("boolean", "int", "long", "float", "double", "bytes"):
+        assert unstorable(schema(**GOOD, **{name: kind})).endswith(f"rename it to {name}_")
     for other in ("integer", array(kind)):
         check_storable("memory://t", schema(**GOOD, null=other), NAMED)
 
@@ -249,6 +257,7 @@ def test_a_struct_or_a_decimal_may_not_be_named_as_a_type_of_avro(kind: Any) -> 
         ),
         (array(struct(tinyint="byte")), "column v is of type array<struct<tinyint:tinyint>>"),
         ({"type": "udt", "pyClass": "lib.Vector"}, "column v is of the type lib.Vector of a lib"),
+        ({"type": "udt", "class": "java.Vector"}, "column v is of the type java.Vector of a lib"),
         (struct(a="long", A="long"), "fields a and A of v differ only by case; rename one"),
     ],
 )
@@ -266,7 +275,8 @@ NESTED = array("decimal(9,1)")
         array(struct(x=array(NESTED))),
         array(struct(x=struct(y=NESTED))),
         array(struct(element="decimal(9,1)")),
-        struct(y=array(struct(x=NESTED))),
+        struct(y=array(struct(x=NESTED)), z="integer"),
+        {"type": "map", "keyType": "string", "valueType": array(struct(x=NESTED))},
     ],
 )
 def test_a_decimal_that_avro_names_as_the_struct_around_it(kind: Any) -> None:

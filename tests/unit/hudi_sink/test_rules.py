@@ -8,10 +8,14 @@ import pytest
 
 from hudi_sink.rules import BatchMetadata, Checkpoint, Commit, Rules, offsets_digest
 from hudilab.errors import StreamError
+from hudilab.formats import QUARANTINED, SHARED
 
 MINE, OTHER = "query1", "query2"
 RULES = Rules("<table>", "<checkpoint>", None, shared=False)
 BOUNDED = Rules("<table>", "<checkpoint>", 3, shared=False)
+SHARED_TABLE = Rules("<table>", "<checkpoint>", None, shared=True)
+BOTH = "restore both from the same point in time, "
+ANEW = "or delete the table and the checkpoint together, or use another run_id"
 
 
 def stamp(batch: int, query: str = MINE, digest: str = "d") -> BatchMetadata:
@@ -71,6 +75,8 @@ def test_a_batch_is_skipped_only_if_it_is_the_same() -> None:
     ):
         with pytest.raises(StreamError, match=said):
             RULES.is_written(batch, digest, "{}", stamp(4))
+    with pytest.raises(StreamError, match=r"^another driver has taken over the checkpoint"):
+        RULES.is_written(-1, "", "{}", None)
     with pytest.raises(StreamError, match=r"belongs to a run with \{\}, but this run has other;"):
         RULES.is_written(5, "d5", "other", stamp(4))
 
@@ -84,6 +90,29 @@ def test_a_bounded_stream_ends_when_its_last_batch_is_there() -> None:
     ):
         BOUNDED.is_written(3, "d3", "{}", stamp(1))
     BOUNDED.check(checkpoint(7), "{}", stamp(2), [])
+
+
+@pytest.mark.parametrize(
+    ("rules", "done", "newest", "remedy"),
+    [
+        (RULES, 5, 4, BOTH + ANEW),  # the table is older
+        (RULES, 2, 4, BOTH + ANEW),  # the checkpoint is
+        (BOUNDED, 0, 2, BOTH + ANEW),
+        (BOUNDED, 2, 1, f"{BOTH}pass batches=2 again if an earlier run had that, {ANEW}"),
+    ],
+)
+def test_only_a_shorter_table_of_a_bounded_stream_may_have_its_end(
+    rules: Rules, done: int, newest: int, remedy: str
+) -> None:
+    with pytest.raises(StreamError) as caught:
+        rules.check(checkpoint(done), "{}", stamp(newest), [])
+    assert caught.value.remedy == remedy
+
+
+@pytest.mark.parametrize(("rules", "done", "batches"), [(RULES, 4, 5), (BOUNDED, 7, 3)])
+def test_a_checkpoint_of_another_table(rules: Rules, done: int, batches: int) -> None:
+    with pytest.raises(StreamError, match=f"<table> has none of its {batches} batches;"):
+        rules.check(checkpoint(done), "{}", None, [])
 
 
 def test_a_bounded_stream_cannot_get_longer_after_its_end() -> None:
@@ -105,11 +134,11 @@ def test_another_stream_is_refused_unless_the_table_is_shared() -> None:
     ):
         with pytest.raises(StreamError, match=said):
             RULES.check(checkpoint(-1, query), "{}", None, others)
-        Rules("<table>", "<checkpoint>", None, shared=True).check(
-            checkpoint(-1, query), "{}", None, others
-        )
+        SHARED_TABLE.check(checkpoint(-1, query), "{}", None, others)
+    newer = [commit(7, OTHER), commit(4)]
+    assert SHARED_TABLE.find(MINE, newer) == (stamp(4), newer[:1])
     with pytest.raises(StreamError, match=r"^another stream \(query2\) has written to <table>"):
-        RULES.find(MINE, [commit(7, OTHER), commit(4)])
+        RULES.find(MINE, newer)
 
 
 def test_what_a_batch_covers() -> None:
@@ -134,3 +163,21 @@ def test_files_that_a_batch_read_count_and_not_only_their_number() -> None:
     offsets = 'v1\n{"batchTimestampMs":1}\n{"logOffset":0}'
     digests = {offsets_digest("", offsets, entries) for entries in ((), ("a.json",), ("b.json",))}
     assert len(digests) == 3
+
+
+def test_tables_that_exist_are_found_by_these_names_and_this_digest() -> None:
+    """From the second commit of a table of 27 November 2026, and its checkpoint's offsets."""
+    offsets = [
+        f'v1\n{{"batchWatermarkMs":0,"batchTimestampMs":1795796960284}}\n{end}'
+        for end in ('{"offset":20,"timestamp":1000}', '{"offset":40,"timestamp":2000}')
+    ]
+    query = "53beef4b-ccf8-4342-9189-592966d96af5"
+    source = '{"batches": 2, "rows": 40, "seed": 1, "sensors": 2}'
+    assert BatchMetadata(query, 1, offsets_digest(*offsets), source).options() == {
+        "hoodie.datasource.write.commitmeta.key.prefix": "hudilab.",
+        "hudilab.query_id": query,
+        "hudilab.batch_id": "1",
+        "hudilab.covers": "d89799e14d3de616e3b6a98865809655",
+        "hudilab.source": source,
+    }
+    assert (QUARANTINED, SHARED) == ("hudilab.quarantined", "hudilab.shared")
