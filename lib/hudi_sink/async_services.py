@@ -64,8 +64,8 @@ class StreamServices:
         self._due: tuple[int, dict[str, str]] | None = None  # since which batch, and what
         self._written = SMALL_LOG  # bytes since the last table services: unknown, so many
 
-    def weigh(self, commits: Iterable[Commit]) -> Iterator[Commit]:
-        """Yield the commits that are looked at: what they wrote may have made logs grow."""
+    def count_bytes(self, commits: Iterable[Commit]) -> Iterator[Commit]:
+        """Pass commits through, adding their bytes to those written since the last services."""
         for commit in commits:
             self._written += 0 if commit.operation in SERVICES else commit.bytes
             yield commit

@@ -39,14 +39,19 @@ class Owner(NamedTuple):
         return " ".join(map(str, self))
 
 
+class Plan(NamedTuple):
+    """What a batch reads: a digest of it, and what the sources' logs hold (see `entries`)."""
+
+    digest: str
+    entries: list[str]
+
+
 class CheckpointFiles:
     """The files of one checkpoint, read anew by each method. Source: Spark 3.5."""
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
         self._spark, self.uri = spark, uri
-        # Of the newest batch that `covers` was asked for: its offsets, and what `entries` returned.
-        self._offsets: dict[int, str] = {}
-        self.read: list[str] = []
+        self._offsets: dict[int, str] = {}  # of the batch that `plan` returned last
 
     def query(self) -> str | None:
         """Return the id of the checkpoint's query, None for a new checkpoint.
@@ -108,16 +113,16 @@ class CheckpointFiles:
             )
         return text
 
-    def offsets_digest(self, batch: int) -> str:
-        """Return the digest of what a planned batch reads; keep its offsets for the next batch."""
+    def plan(self, batch: int) -> Plan:
+        """Return what a planned batch reads; keep its offsets for the next batch."""
         texts = {-1: ""} | self._offsets
         for number in (batch - 1, batch):
             if number not in texts:
                 texts[number] = self.offsets(number)
         self._offsets = {batch: texts[batch]}
         before, upto = texts[batch - 1], texts[batch]
-        self.read = self.entries(before, upto)
-        return offsets_digest(before, upto, self.read)
+        entries = self.entries(before, upto)
+        return Plan(offsets_digest(before, upto, entries), entries)
 
     def forget(self) -> None:
         """Read the offsets anew."""

@@ -58,7 +58,7 @@ def check_files(session: SparkSession, query: str, batch: int, entries: Iterable
 
     Args:
         session: The one that the query was started in.
-        entries: What the sources' logs say of the batch, see `CheckpointFiles.entries`.
+        entries: What the sources' logs hold of the batch, see `CheckpointFiles.plan`.
     """
     lines = (line for text in entries for line in text.splitlines() if line.startswith("{"))
     named = [unquote(json.loads(line)["path"]) for line in lines]
@@ -90,7 +90,7 @@ def _files_listed(session: SparkSession, query: str) -> int:
 
 
 def storable(
-    spec: TableSpec, table: str, *, encoded: bool, by_arrival: bool, texts: Collection[str] = ()
+    spec: TableSpec, table: str, encoded: bool, by_arrival: bool, texts: Collection[str]
 ) -> Column:
     """Return a condition that is true for each row, or an error: Hudi would lose or change the row.
 
@@ -118,9 +118,7 @@ def storable(
     return stored
 
 
-def row_problem(
-    spec: TableSpec, *, encoded: bool, by_arrival: bool, texts: Collection[str] = ()
-) -> Column:
+def row_problem(spec: TableSpec, encoded: bool, by_arrival: bool, texts: Collection[str]) -> Column:
     """Return a text for each row: why `storable` refuses it; NULL for a row that can be stored."""
     problem = F.lit(None).cast("string")
     for condition, text, _ in reversed([*_row_rules(spec, encoded, by_arrival, texts)]):

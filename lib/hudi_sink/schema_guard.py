@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from functools import cache, partial
-from typing import Any
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -21,14 +21,22 @@ from hudilab.errors import TableError
 from hudilab.table import ANY, COMMIT_TIME, ENCODED, MERGER, TableSpec
 
 
-class SchemaGuard:
-    """Compares a spec with its table, which SQL and other streams may change in the meantime.
+class Layout(NamedTuple):
+    """How a table stores rows, as it is now.
 
     Attributes:
-        kept: Write options that preserve the table's indexes, and how it names its partitions.
-        encodes: Whether partition values are encoded in its paths.
+        options: Write options that preserve its indexes, and how it names its partitions.
+        encoded: Whether partition values are encoded in its paths.
         by_arrival: Of rows with one key, the last stays, not the greatest.
     """
+
+    options: dict[str, str]
+    encoded: bool
+    by_arrival: bool
+
+
+class SchemaGuard:
+    """Compares a spec with its table, which SQL and other streams may change in the meantime."""
 
     def __init__(
         self, spark: SparkSession, spec: TableSpec, table: str, commits: Commits, *, fills: bool
@@ -40,8 +48,6 @@ class SchemaGuard:
         self._storable = cache(partial(storable, spec, table))
         self._problem = cache(partial(row_problem, spec))
         self._texts: tuple[str, ...] = ()  # columns of the key that are strings
-        self.kept: dict[str, str] = {}
-        self.by_arrival, self.encodes = False, True
 
     def check(self) -> None:
         """Raise TableError if the existing table differs from the spec."""
@@ -69,19 +75,20 @@ class SchemaGuard:
                 "rewrite_buckets(spark, spec, location)",
             )
 
-    def follow(self, others: Iterable[Commit]) -> None:
-        """Note the table's indexes and order; refuse file groups of other writers' commits."""
+    def check_groups_of(self, others: Iterable[Commit]) -> None:
+        """Raise TableError if other writers' commits made such file groups."""
         self.check_groups({group for commit in others for group in commit.groups})
-        self.kept, self.encodes = {}, True
-        self.by_arrival = self._spec.merge_mode == COMMIT_TIME
+
+    def layout(self) -> Layout:
+        """Return how the table stores rows; of a table that is not there yet, how it will."""
         if not self._commits.is_there():
-            return
+            return Layout({}, True, self._spec.merge_mode == COMMIT_TIME)
         properties = table_properties(self._spark, self._table)
-        self.by_arrival = properties.get("hoodie.record.merge.mode") == COMMIT_TIME
-        self.encodes = properties.get(ENCODED) == "true"
-        self.kept = table_index_options(self._spark, self._table, properties)
+        encoded = properties.get(ENCODED) == "true"
+        options = table_index_options(self._spark, self._table, properties)
         if self._spec.partition:
-            self.kept |= {ENCODED: str(self.encodes).lower()}
+            options |= {ENCODED: str(encoded).lower()}
+        return Layout(options, encoded, properties.get("hoodie.record.merge.mode") == COMMIT_TIME)
 
     def check_columns(self, batch: DataFrame, others: Iterable[Commit]) -> None:
         """Refuse columns that cannot be stored, or do not fit the table, if either has changed."""
@@ -101,18 +108,14 @@ class SchemaGuard:
             check_drift(self._table, schema, columns, policy, fills=self._fills)
         self._columns = columns
 
-    def rows(self, batch: DataFrame, *, combine: bool) -> DataFrame:
+    def rows(self, batch: DataFrame, layout: Layout, *, combine: bool) -> DataFrame:
         """Return the rows to write, one of each key if asked; one that cannot be stored raises."""
-        rows = batch.where(self._storable(**self._facts()))
-        return newest_rows(rows, self._spec, by_arrival=self.by_arrival) if combine else rows
+        rows = batch.where(self._storable(layout.encoded, layout.by_arrival, self._texts))
+        return newest_rows(rows, self._spec, by_arrival=layout.by_arrival) if combine else rows
 
-    def problem(self) -> Column:
+    def problem(self, layout: Layout) -> Column:
         """Return a column that says of each row why it cannot be stored; NULL if it can."""
-        return self._problem(**self._facts())
-
-    def _facts(self) -> dict[str, Any]:
-        """Return what decides which rows can be stored, see `storable`."""
-        return {"encoded": self.encodes, "by_arrival": self.by_arrival, "texts": self._texts}
+        return self._problem(layout.encoded, layout.by_arrival, self._texts)
 
     def forget_columns(self) -> None:
         """Compare the next batch's columns in any case."""

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -21,7 +22,7 @@ from hudi_sink.metadata import closing_options
 from hudi_sink.quarantine import Quarantine
 from hudi_sink.rows import COMBINE, check_files, check_sources, refused_row
 from hudi_sink.rules import BatchMetadata, Checkpoint, Rules
-from hudi_sink.schema_guard import SchemaGuard
+from hudi_sink.schema_guard import Layout, SchemaGuard
 from hudi_sink.service_schedule import check_tidy
 from hudilab.errors import StreamError, TableError, root_cause
 from hudilab.formats import QUARANTINED, SHARED
@@ -33,6 +34,24 @@ UNREACHABLE = ("AWSClientIOException", "SdkClientException")
 TRIES = 10  # attempts to write a batch that loses to another writer
 
 
+@dataclass(frozen=True)
+class Batch:
+    """A micro-batch that must be written, as `ExactlyOnceSink.begin` returns it.
+
+    Attributes:
+        metadata: What its commit says about it.
+        rows: Its rows; pass them through `ExactlyOnceSink.fenced` when you write them.
+        options: Write options that make the commit identify the batch (its query, number, offsets
+            and source), preserve the table's indexes, and admit other writers if it is shared.
+        layout: How the table stores rows.
+    """
+
+    metadata: BatchMetadata
+    rows: DataFrame
+    options: dict[str, str]
+    layout: Layout
+
+
 class ExactlyOnceSink:
     """Writes micro-batches exactly once; pass its `write_batch` to `foreachBatch`.
 
@@ -41,8 +60,8 @@ class ExactlyOnceSink:
 
     Structured Streaming replays the batch during which a driver died. So each commit stores the
     streaming query's id, the batch's number and a digest of the offsets it read, in the same atomic
-    step as the rows (`stamp`), and before each write the newest of these stamps is compared with
-    the checkpoint (`begin`). A replaced driver can no longer commit: the new one records itself as
+    step as the rows, and before each write the newest commit's is compared with the checkpoint
+    (`begin`). A replaced driver can no longer commit: the new one records itself as
     the checkpoint's owner and rolls back what the old one was writing, and each write checks the
     owner again after Hudi has announced the commit (`fenced`). Source: Hudi 1.2
     `hoodie.datasource.write.commitmeta.key.prefix`.
@@ -65,6 +84,9 @@ class ExactlyOnceSink:
         first_load: Write everything in the source as batch 0, see `InitialLoad`; later runs of the
             stream leave it out.
         extra: Further write options, see `TableSpec.write_options`.
+
+    Attributes:
+        set_aside: How many rows of the newest batch are in the quarantine.
 
     Raises:
         TableError: The existing table has another key, type or partitioning, or file groups that
@@ -91,46 +113,49 @@ class ExactlyOnceSink:
         first_load: bool = False,
         extra: Mapping[str, str] | None = None,
     ) -> None:
+        check_tidy(tidy_every, shared=shared)
         self._spark, self._spec, self._location = spark, spec, location
-        self._first = InitialLoad(spec, location.table) if first_load else None
-        self._options = closing_options(location.table) | spec.write_options(extra)
+        self._source, self._shared = source, shared
+        self._commits = Commits(spark, location.table)
         self._checkpoint = CheckpointFiles(spark, location.checkpoint)
         self._fence = Fence(self._checkpoint)
-        check_tidy(tidy_every, shared=shared)
-        self._ask, self._shared = source, shared
+        self._rules = Rules(location.table, location.checkpoint, batches, shared)
+        self._first = InitialLoad(spec, location.table) if first_load else None
         upserts = spec.operation == "upsert" and not first_load
         # A caller who sets compaction options decides when to compact.
         compacts = upserts and any(name.startswith("hoodie.compact") for name in extra or {})
         self._services = StreamServices(
-            *(spark, spec, location.table),
+            spark,
+            spec,
+            location.table,
             every=0 if shared or compacts or first_load else tidy_every,
             beside=async_services,
             is_mine=self._fence.is_mine,
         )
+        self._options = closing_options(location.table) | spec.write_options(extra)
         self._options |= self._services.lock
         self._combines = upserts and COMBINE not in self._options
         if self._combines:
             self._options |= {COMBINE: "false"}
-        self._options |= self._first.options() if self._first else {}
+        if self._first:
+            self._options |= self._first.options()
+        fills = self._options.get(FILLS) == "true"
+        self._guard = SchemaGuard(spark, spec, location.table, self._commits, fills=fills)
         self._sharing = sharing_options(location.table, lock) if shared else {}
         self._quarantine = Quarantine(spark, location, self._sharing) if quarantine else None
-        fills = self._options.get(FILLS) == "true"
-        self._rules = Rules(location.table, location.checkpoint, batches, shared)
-        self._table = Commits(spark, location.table)
-        self._fit = SchemaGuard(spark, spec, location.table, self._table, fills=fills)
-        self._run, self._query = "", ""
+        self._run, self._query = "", ""  # of the run that has taken over the checkpoint
         self._seen: set[str] = set()  # commits whose locks were looked at, of a shared table
-        self._metadata: BatchMetadata | None = None  # of the newest batch; what its commit counts:
-        self._counts: dict[str, str] = {}
-        self._table.check_access(write=True)
+        self.set_aside = 0
+        self._commits.check_access(write=True)
         self._checkpoint.check_access()
         self._check()
         self._check_groups()
 
-    def write_batch(self, batch: DataFrame, batch_id: int) -> None:
+    def write_batch(self, rows: DataFrame, batch_id: int) -> None:
         """Write a micro-batch to the table once; pass this method to `foreachBatch`."""
+        self.set_aside = 0
         try:
-            self._write(batch, batch_id)
+            self._write(rows, batch_id)
         except Exception as error:  # of Spark, Java or the lab: only explained, and raised again
             if self._shared and "HoodieLockException" in str(error):
                 raise StreamError(lock_held(self._location.table, self._sharing)) from error
@@ -139,29 +164,26 @@ class ExactlyOnceSink:
             if self._quarantine is not None:
                 self._quarantine.release()
 
-    def _write(self, batch: DataFrame, batch_id: int) -> None:
-        if not self.begin(batch, batch_id):
+    def _write(self, rows: DataFrame, batch_id: int) -> None:
+        batch = self.begin(rows, batch_id)
+        if batch is None:
             return
         services = self._services.options(batch_id)
         for attempt in count(1):
             try:
-                rows = self._fit.rows(self._set_aside(batch), combine=self._combines)
-                rows = self._first.rows(rows, batch_id) if self._first else rows
-                options = self._options | services | self.stamp(batch_id)
-                writer = self.fenced(rows).write.format("hudi").options(**options)
+                batch = self._prepared(batch)
+                options = self._options | services | batch.options
+                writer = self.fenced(batch.rows).write.format("hudi").options(**options)
                 writer.mode("append").save(self._location.table)
                 self._services.start(services, options)
                 return
             except Exception as error:  # raised again, unless a shared table has the batch
-                if row := refused_row(self._location.table, str(error)):
-                    raise TableError(row) from error
-                # The other driver's work can stop Hudi before the fence does.
-                if not any(name in str(error) for name in UNREACHABLE):
-                    self._fence.explain(error)
+                self._explain(error)
                 if not self._shared:
                     raise
                 # Two writers that run the same table services after their commits can collide.
-                if not self.begin(batch, batch_id):
+                batch = self.begin(rows, batch_id)
+                if batch is None:
                     print(services_failed(batch_id, root_cause(str(error))), file=sys.stderr)
                     return
                 if attempt == TRIES or not is_conflict(str(error)):
@@ -172,75 +194,76 @@ class ExactlyOnceSink:
         """Wait for the table services beside the stream; raise StreamError if they failed."""
         self._services.close()
 
-    @property
-    def set_aside(self) -> int:
-        """How many rows of the newest batch are in the quarantine."""
-        return int(self._counts.get(QUARANTINED, 0))
+    def begin(self, rows: DataFrame, batch_id: int) -> Batch | None:
+        """Return the batch if it must be written; None if it is committed, or past the last one.
 
-    def _set_aside(self, batch: DataFrame) -> DataFrame:
-        """Return the rows that the table can store; the others are in the quarantine, if asked."""
-        if self._quarantine is None or self._metadata is None:
-            return batch
-        rows, count = self._quarantine.put(batch, self._fit.problem(), self._metadata, self.fenced)
-        self._counts = {QUARANTINED: str(count)}
-        return rows
+        Takes over the checkpoint at a run's first batch.
 
-    def begin(self, batch: DataFrame, batch_id: int) -> bool:
-        """Check that the batch may be written, and return whether it still must be.
-
-        Takes over the checkpoint at a run's first batch, and refuses a batch that does not fit
-        checkpoint, source, locks or the table's columns. Returns False if the batch is committed
-        already, or past the last one.
+        Raises:
+            TableError, StreamError: Checkpoint, source, locks or the table's columns do not fit.
         """
         if self._spec.cdc:
-            self._spec.check_columns(batch.dtypes)
-        context = batch.sparkSession.sparkContext
+            self._spec.check_columns(rows.dtypes)
+        context = rows.sparkSession.sparkContext
         run = str(context.getLocalProperty("spark.jobGroup.id"))
         if run != self._run:
             query = str(context.getLocalProperty("sql.streaming.queryId"))
-            self._take_over(batch.sparkSession, run, query)
+            self._take_over(rows.sparkSession, run, query)
         else:
             self._fence.check()
-        commits = self._services.weigh(self._table.newest_first(to_write=True))
-        mine, others = self._rules.find(self._query, commits)
-        self._fit.follow(others)
+        commits = self._services.count_bytes(self._commits.newest_first(to_write=True))
+        newest, others = self._rules.find(self._query, commits)
+        self._guard.check_groups_of(others)
+        layout = self._guard.layout()
         if self._shared:
             self._check_locks()
-        digest, source = self._checkpoint.offsets_digest(batch_id), self._source()
-        self._metadata, self._counts = BatchMetadata(self._query, batch_id, digest, source), {}
-        if self._rules.is_written(batch_id, digest, source, mine):
-            return False
-        check_files(self._spark, self._query, batch_id, self._checkpoint.read)
-        self._fit.check_columns(batch, others)
-        return True
+        plan, source = self._checkpoint.plan(batch_id), self._described_source()
+        if self._rules.is_written(batch_id, plan.digest, source, newest):
+            return None
+        check_files(self._spark, self._query, batch_id, plan.entries)
+        self._guard.check_columns(rows, others)
+        metadata = BatchMetadata(self._query, batch_id, plan.digest, source)
+        options = metadata.options() | layout.options | self._sharing
+        return Batch(metadata, rows, options, layout)
 
-    def stamp(self, batch_id: int) -> dict[str, str]:
-        """Return the write options that make a commit identify its batch.
-
-        They store query, batch, offsets and source in the commit's metadata, preserve the table's
-        indexes, and admit other writers if the table is shared.
-        """
-        if self._metadata is None:
-            raise StreamError(
-                "stamp() was called before begin()", "call begin() first, as write_batch does"
-            )
-        noted = self._metadata._replace(batch=batch_id).options() | self._counts
-        return noted | self._fit.kept | self._sharing
-
-    def fenced(self, batch: DataFrame) -> DataFrame:
+    def fenced(self, rows: DataFrame) -> DataFrame:
         """Return the same rows, unreadable once another driver has taken over the checkpoint.
 
         Spark evaluates the condition on the driver after Hudi has announced the commit: a driver
         that takes over later sees the announcement and rolls the commit back.
         """
-        return batch.where(self._fence.condition())
+        return rows.where(self._fence.condition())
+
+    def _prepared(self, batch: Batch) -> Batch:
+        """Return the batch as it is written: without rows for the quarantine, one row of each key.
+
+        A row that the table cannot store goes to the quarantine; without one it raises when the
+        rows are read.
+        """
+        rows, options = batch.rows, batch.options
+        if self._quarantine is not None:
+            problem = self._guard.problem(batch.layout)
+            rows, self.set_aside = self._quarantine.put(rows, problem, batch.metadata, self.fenced)
+            options = options | {QUARANTINED: str(self.set_aside)}
+        rows = self._guard.rows(rows, batch.layout, combine=self._combines)
+        if self._first:
+            rows = self._first.rows(rows, batch.metadata.batch)
+        return replace(batch, rows=rows, options=options)
+
+    def _explain(self, error: Exception) -> None:
+        """Raise a clearer error if a row, or another driver, is the cause of a failed write."""
+        if row := refused_row(self._location.table, str(error)):
+            raise TableError(row) from error
+        # The other driver's work can stop Hudi before the fence does.
+        if not any(name in str(error) for name in UNREACHABLE):
+            self._fence.explain(error)
 
     def _check(self, running: str | None = None) -> str:
         """Check that checkpoint, source and table belong together; return the query's id.
 
         Writes nothing. `running` is the id of the query that asks.
         """
-        self._fit.check()
+        self._guard.check()
         query = self._checkpoint.query()
         if running is not None and running != query:
             raise StreamError(
@@ -248,14 +271,14 @@ class ExactlyOnceSink:
                 "would write everything again",
                 'add .option("checkpointLocation", location.checkpoint) to writeStream',
             )
-        mine, others = self._rules.find(query, self._table.newest_first(to_write=True))
+        newest, others = self._rules.find(query, self._commits.newest_first(to_write=True))
         planned = {}
-        if mine is not None and self._checkpoint.is_planned(mine.batch):
-            planned = {mine.batch: self._checkpoint.offsets_digest(mine.batch)}
+        if newest is not None and self._checkpoint.is_planned(newest.batch):
+            planned = {newest.batch: self._checkpoint.plan(newest.batch).digest}
         checkpoint = Checkpoint(query, self._checkpoint.done(), planned)
         if self._first:
-            self._first.check_new(checkpoint.done, mine)
-        self._rules.check(checkpoint, self._source(), mine, others)
+            self._first.check_new(checkpoint.done, newest)
+        self._rules.check(checkpoint, self._described_source(), newest, others)
         return str(query)
 
     def _check_groups(self) -> None:
@@ -263,36 +286,36 @@ class ExactlyOnceSink:
 
         Each batch checks those of newer commits.
         """
-        self._fit.check_groups(self._table.file_groups() if self._spec.buckets else set())
+        self._guard.check_groups(self._commits.file_groups() if self._spec.buckets else set())
 
     def _take_over(self, session: SparkSession, run: str, running: str) -> None:
         """Check everything again and fence off the earlier driver, at a run's first batch."""
         self._checkpoint.forget()
-        self._fit.forget_columns()
+        self._guard.forget_columns()
         if not self._shared:  # another stream may be creating a shared table right now
-            self._table.clear_half_made()
+            self._commits.clear_half_made()
         check_sources(self._spark, running)
         self._query = self._check(running)
         if self._run:  # a later run of this sink
             self._check_groups()
         self._fence.take(session, run)
-        self._fit.follow([])
-        options = self._options | self._fit.kept | self._sharing
-        self._table.roll_back_unfinished(options, wait=self._shared)
+        options = self._options | self._guard.layout().options | self._sharing
+        self._commits.roll_back_unfinished(options, wait=self._shared)
         self._services.take_over(options)
         if self._quarantine is not None:
             self._quarantine.take_over()
         # Check again: what the earlier driver committed until now counts.
         self._check(running)
-        self._seen = self._table.instants() if self._shared else set()
+        self._seen = self._commits.instants() if self._shared else set()
         self._run = run
 
     def _check_locks(self) -> None:
         """Look at the lock of each commit that has appeared since the last look."""
-        new = self._table.unseen(self._seen)
+        new = self._commits.unseen(self._seen)
         self._seen |= {commit.instant for commit in new}
         self._rules.check_locks(self._sharing[SHARED], new)
 
-    def _source(self) -> str:
-        source = self._ask() if callable(self._ask) else self._ask
+    def _described_source(self) -> str:
+        """Return where the rows come from, as commits store it."""
+        source = self._source() if callable(self._source) else self._source
         return json.dumps(dict(source) | self._spec.fixed(), sort_keys=True)

@@ -28,14 +28,17 @@ def preview(pipeline: Running) -> Iterator[str]:
         yield f"nothing to show before the first {source.unit} is there; nothing was written"
         return
     name, rows = found
-    fit = SchemaGuard(spark, spec, location.table, Commits(spark, location.table), fills=False)
-    fit.check()
-    fit.follow([])
-    fit.check_columns(rows, [])
+    guard = SchemaGuard(spark, spec, location.table, Commits(spark, location.table), fills=False)
+    guard.check()
+    guard.check_columns(rows, [])
     count = rows.count()
     yield f"sample: {many(count, 'row')} of {name}, stored as"
     yield rows._jdf.showString(SHOWN, 40, False).rstrip("\n")
-    refused = rows.groupBy(fit.problem().alias("problem")).count().where("problem IS NOT NULL")
+    refused = (
+        rows.groupBy(guard.problem(guard.layout()).alias("problem"))
+        .count()
+        .where("problem IS NOT NULL")
+    )
     does = "set aside" if source.group.sets_aside else "refused"
     for problem, times in sorted(tuple(row) for row in refused.collect()):
         yield f"{many(times, 'row')} of the sample would be {does}: {problem}"

@@ -207,7 +207,7 @@ def test_what_is_due_while_the_thread_is_busy_is_planned_after_it(
     monkeypatch.setattr(policy, "SMALL_LOG", 1)
     services.start(asked, LOGS.write_options())
     assert services.options(everything) == QUIET
-    assert list(services.weigh(Commits(spark, location.table).newest_first()))
+    assert list(services.count_bytes(Commits(spark, location.table).newest_first()))
     assert services.options(grown) == QUIET
     services.close()
     late = services.options(grown + 1)

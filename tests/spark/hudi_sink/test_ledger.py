@@ -122,15 +122,6 @@ def test_no_checkpoint_location(spark: SparkSession, tmp_path: Path) -> None:
     assert not folder(location.table).exists()
 
 
-def test_a_stamp_that_is_asked_for_too_early(spark: SparkSession, tmp_path: Path) -> None:
-    location = locate("warehouse", "lab", "none", is_local=True, home=tmp_path)
-    with pytest.raises(StreamError) as caught:
-        ExactlyOnceSink(spark, readings_table(), location, {}).stamp(0)
-    assert str(caught.value) == (
-        "stamp() was called before begin(); call begin() first, as write_batch does"
-    )
-
-
 def test_checkpoint_lost(spark: SparkSession, location: TableLocation) -> None:
     shutil.rmtree(folder(location.checkpoint))
     assert refusal(spark, location) == (

@@ -17,6 +17,7 @@ import pytest
 from hudi_sink import checkpoints, sink
 from hudi_sink.checkpoints import CheckpointFiles, Owner
 from hudi_sink.rules import BatchMetadata, Commit
+from hudi_sink.schema_guard import Layout
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError
 from hudilab.paths import TableLocation, local_path
@@ -72,8 +73,8 @@ class World:
     def write(self, driver: ExactlyOnceSink, batch: int) -> None:
         """Commit a batch as the driver, if it may."""
         self.plan(batch)
-        if driver.begin(rows(), batch):
-            self.table.commit(QUERY, batch, self.files.offsets_digest(batch))
+        if begun := driver.begin(rows(), batch):
+            self.table.commits.append(Commit(f"t{len(self.table.commits)}", begun.metadata))
 
     def driver(self) -> ExactlyOnceSink:
         session = MagicMock()
@@ -98,10 +99,11 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         assert file is not None
         file.write_text(text)
 
-    table = Table()
+    table, guard = Table(), MagicMock()
+    guard.layout.return_value = Layout({}, True, False)
     monkeypatch.setattr(checkpoints, "write_text", write_text)
     monkeypatch.setattr(sink, "Commits", lambda *_: table)
-    monkeypatch.setattr(sink, "SchemaGuard", MagicMock())
+    monkeypatch.setattr(sink, "SchemaGuard", lambda *_, **__: guard)
     return World(tmp_path, table)
 
 
@@ -138,7 +140,7 @@ def test_what_is_committed_while_a_driver_takes_over_counts(world: World) -> Non
 
 def test_a_commit_that_the_earlier_driver_could_still_make_is_not_repeated(world: World) -> None:
     world.plan(0)
-    digest = world.files.offsets_digest(0)
+    digest = world.files.plan(0).digest
     world.table.meanwhile = lambda: world.table.commit(QUERY, 0, digest)
     world.write(world.driver(), 0)
     assert len(world.table.commits) == 1
