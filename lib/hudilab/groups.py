@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
@@ -228,6 +229,17 @@ def _folder(value: str) -> str:
     return value
 
 
+def _one_of(true: str, false: str) -> BeforeValidator:
+    """Return what makes a bool of a setting that is one of two words."""
+
+    def parse(value: object) -> bool:
+        if value not in (true, false):
+            raise PydanticCustomError("words", f"must be {true!r} or {false!r}")
+        return value == true
+
+    return BeforeValidator(parse)
+
+
 _Columns = Annotated[Text, AfterValidator(_columns)]
 _Options = Annotated[Words, AfterValidator(_options)]
 _Number = Annotated[Text, AfterValidator(_number)]
@@ -239,7 +251,7 @@ class Pipeline(BaseModel):
 
     Attributes:
         select: A query of the view `source`, for casts, filters and further columns.
-        table_services: Where they run: `async`, beside the stream's batches, or `inline`, in them.
+        async_services: Whether table services run beside the stream's batches, or in them.
         quarantine: Whether rows that the table cannot store are set aside; else they are an error.
     """
 
@@ -258,18 +270,10 @@ class Pipeline(BaseModel):
     partition: _Columns | None = None
     ordering: Text
     buckets: _Number | None = None
-    table_services: Literal["async", "inline"] = Field("async", alias="table.services")
-    quarantine: Literal["true", "false"] = "false"
-
-    @property
-    def sets_aside(self) -> bool:
-        """Whether `quarantine` is true."""
-        return self.quarantine == "true"
-
-    @property
-    def async_services(self) -> bool:
-        """Whether table services run beside the stream's batches."""
-        return self.table_services == "async"
+    async_services: Annotated[bool, _one_of("async", "inline")] = Field(
+        True, alias="table.services"
+    )
+    quarantine: Annotated[bool, _one_of("true", "false")] = False
 
     @property
     def is_avro(self) -> bool:
@@ -356,18 +360,18 @@ class TablePipeline(_PathPipeline):
     source_format: Literal["hudi"] = Field(alias="source.format")
 
 
-class _NoPipeline(Pipeline):
-    """What is told of a group without a format that the lab knows."""
+class _UnknownFormat(Pipeline):
+    """Reports that a group's `source.format` is missing or unknown."""
 
     model_config = ConfigDict(extra="ignore")
     source_format: Literal[FileFormat, "kafka", "hudi"] = Field(alias="source.format")
 
 
 def shape_of(properties: Mapping[str, Any]) -> type[Pipeline]:
-    """Return the keys that a group has, which depend on its `source.format`."""
-    shapes = (FilePipeline, TopicPipeline, TablePipeline)
+    """Return the model of a group, which depends on its `source.format`."""
+    models = (FilePipeline, TopicPipeline, TablePipeline)
     source_format = properties.get("source.format")
-    return next((shape for shape in shapes if source_format in shape.formats), _NoPipeline)
+    return next((model for model in models if source_format in model.formats), _UnknownFormat)
 
 
 def _names(columns: str) -> tuple[str, ...]:

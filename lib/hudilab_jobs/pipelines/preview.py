@@ -39,7 +39,7 @@ def preview(pipeline: Running) -> Iterator[str]:
         .count()
         .where("problem IS NOT NULL")
     )
-    does = "set aside" if source.group.sets_aside else "refused"
+    does = "set aside" if source.group.quarantine else "refused"
     for problem, times in sorted(tuple(row) for row in refused.collect()):
         yield f"{many(times, 'row')} of the sample would be {does}: {problem}"
     yield from _layout(rows, count, spec)

@@ -49,7 +49,7 @@ class Running(NamedTuple):
             self.spec,
             self.location,
             self.source.identity,
-            quarantine=self.source.group.sets_aside,
+            quarantine=self.source.group.quarantine,
             first_load=first_load,
             async_services=self.source.group.async_services,
         )

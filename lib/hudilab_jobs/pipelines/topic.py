@@ -92,7 +92,7 @@ class Topic(Source[TopicPipeline]):
 
     def _rows(self, messages: DataFrame) -> DataFrame:
         """Return the messages' columns; a message that does not fit is an error, or set aside."""
-        aside = self.group.sets_aside
+        aside = self.group.quarantine
         try:
             told, fits, names = self._parsed({"mode": "PERMISSIVE" if aside else "FAILFAST"})
             rows = messages.withColumn("told", told)
