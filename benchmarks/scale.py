@@ -42,8 +42,8 @@ def write(settings: Settings, rows_per_batch: int, batches: int) -> list[int]:
     rows = rows_per_batch * batches
     location = prepare(settings)
     spec = readings_table(name=location.name)
-    options = sensor_readings.Options(rows=rows, batches=batches, sensors=SENSORS, seed=SEED)
-    query = sensor_readings.write(spark, location, spec, options)
+    sizes = {"rows": rows, "batches": batches, "sensors": SENSORS, "seed": SEED}
+    query = sensor_readings.write(spark, location, spec, sizes)
     found = spark.read.format("hudi").load(location.table).count()
     if found != rows:
         raise SystemExit(f"the table has {found} rows, not {rows}")

@@ -2,55 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from hudilab.errors import PathError, TableError
 from hudilab.paths import rewrite_scheme
-from hudilab_jobs import DryRun, Table, as_command, run_on_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from hudi_sink.rewind import Rewind
+from hudilab_jobs import DryRun, Table, safety, short_errors, table_session
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """Take a table and its stream's checkpoint back to a savepoint, together."""
-
-    table: Table
-    to: Annotated[str, typer.Option(metavar="INSTANT", help="A commit with a savepoint.")]
+@short_errors()
+def command(
+    table: Table,
+    to: Annotated[str, typer.Option(metavar="INSTANT", help="A commit with a savepoint.")],
     checkpoint: Annotated[
         list[str] | None,
         typer.Option(metavar="URI", help="A stream's checkpoint, if not at the usual place."),
-    ] = None
-    dry_run: DryRun = False
+    ] = None,
+    dry_run: DryRun = False,
     stopped: Annotated[
         bool, typer.Option("--stopped", help="No writer is running; needed if that cannot be seen.")
-    ] = False
-
-
-def run(options: Options) -> Iterator[str]:
-    """Rewind the table; yield a line for it and one for each checkpoint.
-
-    Raises:
-        LabError: There is no table, no such savepoint, a checkpoint that is not the table's, or a
-            writer that may be alive; raised before anything is written.
-    """
-    checkpoints = [_checkpoint(text) for text in options.checkpoint or ()]
-
-    def rewind(spark: SparkSession, uri: str) -> Rewind:
+    ] = False,
+) -> None:
+    """Take a table and its stream's checkpoint back to a savepoint, together."""
+    checkpoints = [_checkpoint(text) for text in checkpoint or ()]
+    with table_session("rewind", table) as (spark, uri):
         from hudi_sink.rewind import Rewind  # here: slow to load
 
-        stopped = options.stopped
-        return Rewind(spark, uri, options.to, checkpoints=checkpoints, stopped=stopped)
-
-    return run_on_table("rewind", options.table, options.dry_run, rewind)
+        rewind = Rewind(spark, uri, to, checkpoints=checkpoints, stopped=stopped)
+        for line in rewind.preview() if dry_run else rewind.run():
+            print(line, flush=True)
+        if dry_run:
+            print(safety(rewind.check_safe), flush=True)
 
 
 def _checkpoint(text: str) -> str:
@@ -59,9 +43,6 @@ def _checkpoint(text: str) -> str:
     except PathError:
         raise TableError(
             f"--checkpoint {text!r} is not the place of a checkpoint",
-            "give a path, or a file:// or "
-            "s3:// URI: hudilab rewind TABLE --to INSTANT --checkpoint URI",
+            "give a path, or a file:// or s3:// URI: "
+            "hudilab rewind TABLE --to INSTANT --checkpoint URI",
         ) from None
-
-
-command = as_command(Options, run)

@@ -21,6 +21,7 @@ from hudilab.files import private_folder, properties, write_private
 from hudilab.groups import Client
 from hudilab.settings import Settings, run_options
 from hudilab.settings_file import read_options
+from hudilab_jobs import PROGRAMS
 from hudilab_jobs.kafka import Access
 from hudilab_spark.cluster import (
     Master,
@@ -36,7 +37,7 @@ from hudilab_spark.jvm import environment
 from hudilab_spark.preflight import check_machine
 from hudilab_spark.waiting import wait_for
 
-JOBS = Path(__file__).parents[1] / "hudilab_jobs"
+LIB = Path(__file__).parents[1]
 PATIENCE = 90.0  # seconds for a session and its first executor
 BRIEFLY = 15.0  # seconds in which a broken program should fail
 
@@ -51,16 +52,15 @@ class Submitted:
 
 
 def find_job(job: str) -> Path:
-    """Return the file of a job in `hudilab/jobs`, or the Python file that `job` names.
+    """Return the file of a job of the lab, or the Python file that `job` names.
 
     Raises:
         SessionError: there is no such job or file.
     """
-    path = Path(job) if job.endswith(".py") else JOBS / f"{job}.py"
-    if not path.is_file() or path.stem == "__init__":
-        names = sorted(file.stem for file in JOBS.glob("[a-z]*.py"))
+    path = LIB / "hudilab_jobs" / f"{job}.py" if job in PROGRAMS else Path(job)
+    if job not in PROGRAMS and not (job.endswith(".py") and path.is_file()):
         raise SessionError(
-            f"unknown job {job!r}", f"give a Python file, or one of: {', '.join(names)}"
+            f"unknown job {job!r}", f"give a Python file, or one of: {', '.join(PROGRAMS)}"
         )
     return path.resolve()
 
@@ -188,7 +188,7 @@ def _command(
     if bundle:  # its package does not know the checkout, whose files may stand in for missing ones
         env["HUDILAB_CONF"] = str(conf_folder(settings))
     else:
-        path = (str(JOBS.parent), os.environ.get("PYTHONPATH"))
+        path = (str(LIB), os.environ.get("PYTHONPATH"))
         env["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     file_of_settings = Path(env["HUDILAB_LOG_FILE"]).with_suffix(".conf")
     _write_properties(file_of_settings, settings, session)

@@ -1,16 +1,15 @@
-"""The lessons' pipelines as standalone programs, for a terminal and for spark-submit.
+"""What spark-submit runs: the lessons' pipelines, and `hudilab stream` and `hudilab load`.
 
-May import the ground, the writer, the runtime and the lessons.
-Start reading at `sensor_readings.run`; below is what the jobs and the commands on a table share.
+Start reading at `sensor_readings.command`; below is what the jobs and the commands on a table
+share.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from inspect import signature
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,8 +18,9 @@ from hudilab.errors import LabError, TableError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-
+# Each job is a module with a function `command`, whose parameters are its options.
 JOBS = ("load", "sensor_readings", "stock_prices", "stream", "tidy")  # those that write to a table
+PROGRAMS = ("load", "sensor_readings", "stock_prices", "stock_producer", "stream", "tidy")
 PIPELINE_JOBS = ("load", "stream")  # whose argument is the name of a group `pipeline.NAME`
 # The jobs that run until they are stopped, unless one of these options is given.
 ENDLESS_WITHOUT = {"stock_prices": ("available_now",), "stream": ("available_now", "check")}
@@ -39,33 +39,12 @@ DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")
 ]
 Table = Annotated[str, typer.Argument(help="A path, or a file://, s3:// or s3a:// URI.")]
-
-Options = TypeVar("Options")
-
-
-def as_command(
-    options: type[Options], run: Callable[[Options], Iterable[str] | None]
-) -> Callable[..., None]:
-    """Return the Typer command that makes the options, runs the job and prints each of its lines.
-
-    Args:
-        options: A dataclass. Its fields are the command's options, its docstring is the help.
-    """
-
-    def command(**values: Any) -> None:
-        with one_line():
-            for line in run(options(**values)) or ():
-                print(line, flush=True)
-
-    # What Typer reads of a function.
-    command.__doc__ = options.__doc__
-    command.__annotations__ = get_type_hints(options)
-    command.__signature__ = signature(options, eval_str=True)  # type: ignore[attr-defined]
-    return command
+PipelineName = Annotated[str, typer.Argument(help="Of the group pipeline.NAME in the settings.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object a batch.")]
 
 
 @contextmanager
-def one_line() -> Iterator[None]:
+def short_errors() -> Iterator[None]:
     """Turn errors of the lab, Spark and Java into one line on stderr and exit code 1."""
     # Imported here: slow to load, and not needed to name a job.
     from py4j.protocol import Py4JError
@@ -91,26 +70,12 @@ def one_line() -> Iterator[None]:
     sys.exit(1)
 
 
-class TableTask(Protocol):
-    """What a command does to one table; each line describes one change."""
-
-    def preview(self) -> Iterable[str]:
-        """Return the changes that `run` would make; write nothing."""
-
-    def check_safe(self) -> None:
-        """Raise TableError while a writer is alive, or may be."""
-
-    def run(self) -> Iterable[str]:
-        """Check that it is safe, then make the changes."""
-
-
-def run_on_table(
-    command: str, table: str, dry_run: bool, task: Callable[[SparkSession, str], TableTask]
-) -> Iterator[str]:
-    """Open a session, run a task on the table at a path or URI, or preview it; yield its lines.
+@contextmanager
+def table_session(command: str, table: str) -> Iterator[tuple[SparkSession, str]]:
+    """Open a session for a command on one table; give it with the table's URI, and close it.
 
     Raises:
-        LabError: The table is not usable, or the task refuses; raised before anything is written.
+        LabError: The table is not in a warehouse of these settings, or there is no session.
     """
     # Imported here: slow to load, and not needed to show the help.
     from hudilab.settings import load_settings
@@ -121,16 +86,15 @@ def run_on_table(
     uri = table_uri(table, settings, command)
     spark = open_session(settings, app=command, names=False)
     try:
-        work = task(spark, uri)
-        if not dry_run:
-            yield from work.run()
-            return
-        yield from work.preview()
-        try:
-            work.check_safe()
-        except TableError as error:
-            yield f"refused now: {error}"
-        else:
-            yield "safe now"
+        yield spark, uri
     finally:
         close_session(spark)
+
+
+def safety(check: Callable[[], None]) -> str:
+    """Return the last line of a dry run: whether `check` would refuse the command now."""
+    try:
+        check()
+    except TableError as error:
+        return f"refused now: {error}"
+    return "safe now"

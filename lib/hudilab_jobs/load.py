@@ -7,39 +7,21 @@ stream: if it is killed, either of them writes it again, and the table holds no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 import typer
 
-from hudilab_jobs import RunId, as_command
-from hudilab_jobs.stream import AsJson, Name
+from hudilab_jobs import AsJson, PipelineName, RunId, short_errors
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
+@short_errors()
+def command(name: PipelineName, as_json: AsJson = False, run_id: RunId = "") -> None:
     """Write everything in a source as one sorted commit; `hudilab stream` continues from it."""
-
-    name: Name
-    as_json: AsJson = False
-    run_id: RunId = ""
-
-
-def run(options: Options) -> Iterator[str]:
-    """Check the pipeline, then write batch 0 of its stream; yield lines about the table.
-
-    Raises:
-        LabError: The group, the source, the query or the checkpoint is wrong, or keys are not
-            unique (checked before anything is written), or the load failed.
-    """
     # Imported here: slow to load, and not needed to show the help.
     from hudilab_jobs.pipelines.running import opened
 
-    with opened(options.name, options.run_id) as pipeline:
-        yield from pipeline.write(None, options.as_json, first_load=True)
+    with opened(name, run_id) as pipeline:
+        for line in pipeline.write(None, as_json, first_load=True):
+            print(line, flush=True)
 
-
-command = as_command(Options, run)
 
 if __name__ == "__main__":
     typer.run(command)

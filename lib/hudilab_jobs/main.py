@@ -46,10 +46,10 @@ def main() -> None:
 
     from hudilab.errors import ParameterError
     from hudilab.settings import load_settings, run_options
-    from hudilab_jobs import JOBS, one_line
+    from hudilab_jobs import JOBS, short_errors
 
     words = sys.argv[1:]
-    with one_line():
+    with short_errors():
         settings = load_settings()
         if words and not words[0].startswith("-"):
             job, arguments = words[0], words[1:]

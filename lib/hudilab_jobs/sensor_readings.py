@@ -9,8 +9,7 @@ current batch. The table holds each reading once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -25,60 +24,85 @@ from hudilab.generate import check_sizes, readings_table, sensor_stream
 from hudilab.paths import TableLocation
 from hudilab.settings import load_settings
 from hudilab.table import TableSpec
-from hudilab_jobs import AsyncServices, RunId, TableType, as_command
+from hudilab_jobs import AsyncServices, RunId, TableType, short_errors
 from hudilab_spark.session import close_session, open_session
 from hudilab_spark.streams import drain, stop_on_signal
 from hudilab_spark.warehouse import catalog_of, prepare
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """Stream seeded sensor readings into a Hudi table, exactly once."""
-
-    rows: Annotated[int, typer.Option(help="Total number of readings.")] = 5_000
-    batches: Annotated[int, typer.Option(help="Number of micro-batches, and so of commits.")] = 5
-    sensors: Annotated[int, typer.Option(help="Number of sensors, and so of partitions.")] = 11
-    seed: Annotated[int, typer.Option(help="The same seed gives the same rows.")] = 42
-    table_type: TableType = "COPY_ON_WRITE"
+@short_errors()
+def command(  # noqa: PLR0913 - Typer makes an option of each
+    rows: Annotated[int, typer.Option(help="Total number of readings.")] = 5_000,
+    batches: Annotated[int, typer.Option(help="Number of micro-batches, and so of commits.")] = 5,
+    sensors: Annotated[int, typer.Option(help="Number of sensors, and so of partitions.")] = 11,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same rows.")] = 42,
+    table_type: TableType = "COPY_ON_WRITE",
     trigger_seconds: Annotated[
         float,
         typer.Option(help="Seconds from the start of one micro-batch to the next; 0: no wait."),
-    ] = 0.0
-    async_services: AsyncServices = True
-    run_id: RunId = ""
-    runtime: Annotated[str, typer.Option(help="Runtime for this run; overrides RUNTIME_ENV.")] = ""
+    ] = 0.0,
+    async_services: AsyncServices = True,
+    run_id: RunId = "",
+    runtime: Annotated[str, typer.Option(help="Runtime for this run; overrides RUNTIME_ENV.")] = "",
     database: Annotated[
         str, typer.Option(help="Database; overrides database.name in the settings.")
-    ] = ""
-
-
-def run(options: Options) -> Iterator[str]:
-    """Write the stream to its end; yield the line that notebook 02 prints about the table.
-
-    Raises:
-        LabError: Parameters, settings or checkpoint are wrong (checked before anything is written),
-            or the stream failed.
-    """
-    check_sizes(**_sizes(options), trigger_seconds=options.trigger_seconds)
-    settings = load_settings(options.runtime)
-    location = prepare(settings, run_id=options.run_id, database=options.database)
-    spec = readings_table(name=location.name, table_type=options.table_type)
+    ] = "",
+) -> None:
+    """Stream seeded sensor readings into a Hudi table, exactly once."""
+    sizes = {"rows": rows, "batches": batches, "sensors": sensors, "seed": seed}
+    check_sizes(**sizes, trigger_seconds=trigger_seconds)
+    settings = load_settings(runtime)
+    location = prepare(settings, run_id=run_id, database=database)
+    spec = readings_table(name=location.name, table_type=table_type)
     spark = open_session(settings, app="sensor_readings", names=False)
     try:
         catalog = catalog_of(spark, settings, spec, location)
-        write(spark, location, spec, options, catalog)
+        write(spark, location, spec, sizes, trigger_seconds, async_services, catalog)
         catalog.register()
         line = _summary(spark, location)
     finally:
         close_session(spark)
-    yield line
+    print(line, flush=True)
 
 
-def _sizes(options: Options) -> dict[str, int]:
-    return {name: getattr(options, name) for name in ("rows", "batches", "sensors", "seed")}
+def write(  # noqa: PLR0913 - the job's options
+    spark: SparkSession,
+    location: TableLocation,
+    spec: TableSpec,
+    sizes: Mapping[str, int],
+    trigger_seconds: float = 0.0,
+    async_services: bool = True,
+    catalog: Catalog | None = None,
+) -> StreamingQuery:
+    """Run the stream from its checkpoint to its last batch; return its query.
+
+    Args:
+        sizes: rows, batches, sensors and seed; a checkpoint belongs to one choice of them.
+
+    Raises:
+        StreamError: The stream was refused or failed.
+    """
+    rows, batches = sizes["rows"], sizes["batches"]
+    readings = sensor_stream(
+        spark,
+        rows_per_batch=-(-rows // batches),
+        sensors=sizes["sensors"],
+        seed=sizes["seed"],
+        rows=rows,
+    )
+    sink = ExactlyOnceSink(spark, spec, location, sizes, batches, async_services=async_services)
+    write_batch = catalog.after(sink.write_batch) if catalog else sink.write_batch
+    stream = readings.writeStream.foreachBatch(write_batch)
+    stream = stream.option("checkpointLocation", location.checkpoint)
+    stream = stream.trigger(processingTime=f"{trigger_seconds} seconds")
+    with stop_on_signal() as signals:
+        query = drain(stream.start(), batches=batches, deadline=math.inf, signals=signals)
+    sink.close()
+    return query
 
 
 def _summary(spark: SparkSession, location: TableLocation) -> str:
+    """Return the line that notebook 02 prints about the table."""
     if not exists(spark, location.table):
         return f"hudilab: stopped before the first commit; table={location.table}"
     table = spark.read.format("hudi").load(location.table)
@@ -89,40 +113,6 @@ def _summary(spark: SparkSession, location: TableLocation) -> str:
         f"table={location.table}"
     )
 
-
-def write(
-    spark: SparkSession,
-    location: TableLocation,
-    spec: TableSpec,
-    options: Options,
-    catalog: Catalog | None = None,
-) -> StreamingQuery:
-    """Run the stream from its checkpoint to its last batch; return its query.
-
-    Raises:
-        StreamError: The stream was refused or failed.
-    """
-    rows, batches = options.rows, options.batches
-    readings = sensor_stream(
-        spark,
-        rows_per_batch=-(-rows // batches),
-        sensors=options.sensors,
-        seed=options.seed,
-        rows=rows,
-    )
-    beside = options.async_services
-    sink = ExactlyOnceSink(spark, spec, location, _sizes(options), batches, async_services=beside)
-    write_batch = catalog.after(sink.write_batch) if catalog else sink.write_batch
-    stream = readings.writeStream.foreachBatch(write_batch)
-    stream = stream.option("checkpointLocation", location.checkpoint)
-    stream = stream.trigger(processingTime=f"{options.trigger_seconds} seconds")
-    with stop_on_signal() as signals:
-        query = drain(stream.start(), batches=batches, deadline=math.inf, signals=signals)
-    sink.close()
-    return query
-
-
-command = as_command(Options, run)
 
 if __name__ == "__main__":
     typer.run(command)

@@ -8,8 +8,7 @@ the topic gets each one at least once. With `--available-now` the job ends by it
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -18,12 +17,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import KafkaError, StreamError
-from hudilab.groups import Consumer
 from hudilab.paths import TableLocation
 from hudilab.settings import Settings, load_settings
 from hudilab.table import TableSpec
-from hudilab_jobs import AsyncServices, RunId, TableType, as_command
-from hudilab_jobs.kafka import Access, TopicIdentity, access, check_topics, present
+from hudilab_jobs import AsyncServices, RunId, TableType, short_errors
+from hudilab_jobs.kafka.connection import access, present
+from hudilab_jobs.kafka.topics import TopicIdentity, check_topics
 from hudilab_jobs.prices import KEY, ORDERING, outgoing, read_prices
 from hudilab_spark.session import close_session, open_session
 from hudilab_spark.streams import run_until_end, stop_on_signal
@@ -33,47 +32,57 @@ PREVIEW = 5
 TABLE_TYPE = "COPY_ON_WRITE"  # MERGE_ON_READ gains little: benchmarks/README.md, Kafka
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """Stream stock prices to a topic and to a Hudi table."""
-
+@short_errors()
+def command(  # noqa: PLR0913 - Typer makes an option of each
     available_now: Annotated[
         bool, typer.Option(help="Process the messages available now, then exit.")
-    ] = False
-    trigger_seconds: Annotated[float, typer.Option(help="Seconds between micro-batches.")] = 1.0
+    ] = False,
+    trigger_seconds: Annotated[float, typer.Option(help="Seconds between micro-batches.")] = 1.0,
     rows_per_batch: Annotated[
         int, typer.Option(help="Maximum number of messages per micro-batch.")
-    ] = 100_000
-    run_id: RunId = ""
+    ] = 100_000,
+    run_id: RunId = "",
     fail_on_data_loss: Annotated[
         bool, typer.Option(help="Stop if unread messages have been deleted.")
-    ] = True
-    table_type: TableType = TABLE_TYPE
-    async_services: AsyncServices = True
-
-
-def run(options: Options) -> None:
-    """Run both streams to their end; check everything before anything is written.
-
-    Raises:
-        LabError: A check or a stream failed.
-    """
+    ] = True,
+    table_type: TableType = TABLE_TYPE,
+    async_services: AsyncServices = True,
+) -> None:
+    """Stream stock prices to a topic and to a Hudi table."""
     settings = load_settings()
     consumer, producer = present(settings.consumer), present(settings.producer)
     reader, writer = access(consumer), access(producer)
     check_topics(reader, [consumer.topic_name])
     check_topics(writer, [producer.topic_name, producer.dead_letter_topic_name])
-    location = prepare(settings, run_id=options.run_id, table=producer.table_name)
+    location = prepare(settings, run_id=run_id, table=producer.table_name)
     groups = ["core", "kafka", *(["msk"] if reader.iam or writer.iam else [])]
     spark = open_session(settings, app="stock_prices", groups=groups, names=False)
+    trigger = {"processingTime": f"{trigger_seconds} seconds"}
     try:
-        write(spark, settings, location, options)
+        write(
+            spark,
+            settings,
+            location,
+            {"availableNow": True} if available_now else trigger,
+            rows_per_batch=rows_per_batch,
+            fail_on_data_loss=fail_on_data_loss,
+            table_type=table_type,
+            async_services=async_services,
+        )
     finally:
         close_session(spark)
 
 
-def write(
-    spark: SparkSession, settings: Settings, location: TableLocation, options: Options
+def write(  # noqa: PLR0913 - the job's options
+    spark: SparkSession,
+    settings: Settings,
+    location: TableLocation,
+    trigger: Mapping[str, Any],
+    *,
+    rows_per_batch: int = 100_000,
+    fail_on_data_loss: bool = True,
+    table_type: str = TABLE_TYPE,
+    async_services: bool = True,
 ) -> None:
     """Run both streams to their end; if one fails, the other runs on.
 
@@ -82,12 +91,20 @@ def write(
     """
     consumer, producer = present(settings.consumer), present(settings.producer)
     reader, writer = access(consumer), access(producer)
-    spec = table_spec(location, options.table_type)
-    _messages(spark, consumer, reader, options).createOrReplaceTempView(consumer.table_name)
+    spec = table_spec(location, table_type)
+    messages = (
+        spark.readStream.format("kafka")
+        .options(**reader.spark_options())
+        .option("subscribe", consumer.topic_name)
+        .option("startingOffsets", consumer.startup_mode.removesuffix("-offset"))
+        .option("failOnDataLoss", fail_on_data_loss)
+        .option("maxOffsetsPerTrigger", rows_per_batch)
+        .load()
+    )
+    read_prices(messages).createOrReplaceTempView(consumer.table_name)
     rows = spark.table(consumer.table_name)
     topic = TopicIdentity(spark, reader, consumer.topic_name)
-    beside = options.async_services
-    sink = ExactlyOnceSink(spark, spec, location, topic, async_services=beside)
+    sink = ExactlyOnceSink(spark, spec, location, topic, async_services=async_services)
     catalog = catalog_of(spark, settings, spec, location)
     write_batch = catalog.after(_previewed(sink, settings.runtime == "LOCAL"))
     to_topic = (
@@ -102,29 +119,10 @@ def write(
         .writeStream.foreachBatch(write_batch)
         .option("checkpointLocation", location.checkpoint)
     )
-    trigger: dict[str, Any] = {"processingTime": f"{options.trigger_seconds} seconds"}
-    if options.available_now:
-        trigger = {"availableNow": True}
     queries = [stream.trigger(**trigger).start() for stream in (to_topic, to_table)]
     _await_end(queries, consumer.topic_name)
     sink.close()
     catalog.register()
-
-
-def _messages(
-    spark: SparkSession, consumer: Consumer, reader: Access, options: Options
-) -> DataFrame:
-    """Return the topic's messages as a stream of prices, each with the reason if it is broken."""
-    source = (
-        spark.readStream.format("kafka")
-        .options(**reader.spark_options())
-        .option("subscribe", consumer.topic_name)
-        .option("startingOffsets", consumer.startup_mode.removesuffix("-offset"))
-        .option("failOnDataLoss", options.fail_on_data_loss)
-        .option("maxOffsetsPerTrigger", options.rows_per_batch)
-        .load()
-    )
-    return read_prices(source)
 
 
 def _await_end(queries: Sequence[StreamingQuery], topic: str) -> None:
@@ -165,8 +163,6 @@ def table_spec(location: TableLocation, table_type: str = TABLE_TYPE) -> TableSp
         buckets=1,
     )
 
-
-command = as_command(Options, run)
 
 if __name__ == "__main__":
     typer.run(command)

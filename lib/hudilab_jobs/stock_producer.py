@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -17,22 +15,20 @@ from tqdm import tqdm
 
 from hudilab.errors import ConfigError
 from hudilab.settings import load_settings
-from hudilab_jobs import as_command
-from hudilab_jobs.kafka import Sender, access, check_topics, present
+from hudilab_jobs import short_errors
+from hudilab_jobs.kafka.connection import access, present
+from hudilab_jobs.kafka.sender import Sender
+from hudilab_jobs.kafka.topics import check_topics
 from hudilab_jobs.prices import TICKERS, messages
 from hudilab_spark.streams import stop_on_signal
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
+@short_errors()
+def command(
+    seed: Annotated[int, typer.Option(help="The same seed sends the same prices.")] = 42,
+    wait_seconds: Annotated[float, typer.Option(help="Seconds between rounds.")] = 5.0,
+) -> None:
     """Send rounds of one price for each of 17 tickers: MAX_RUN rounds, or until Ctrl-C."""
-
-    seed: Annotated[int, typer.Option(help="The same seed sends the same prices.")] = 42
-    wait_seconds: Annotated[float, typer.Option(help="Seconds between rounds.")] = 5.0
-
-
-def run(options: Options) -> Iterator[str]:
-    """Send one price per ticker each round; yield a line about the acknowledgements at the end."""
     settings, rounds = load_settings(), _rounds()
     consumer = present(settings.consumer)
     client = access(consumer)
@@ -46,15 +42,15 @@ def run(options: Options) -> Iterator[str]:
     ):
         while not signals and (rounds is None or number < rounds):
             first = number * len(TICKERS)
-            for message in messages(first + len(TICKERS), seed=options.seed, first=first):
+            for message in messages(first + len(TICKERS), seed=seed, first=first):
                 sender.send(message)
             number += 1
             bar.update()
-            ends = time.monotonic() + options.wait_seconds
+            ends = time.monotonic() + wait_seconds
             while not signals and number != rounds and time.monotonic() < ends:
-                time.sleep(min(0.1, options.wait_seconds))
+                time.sleep(min(0.1, wait_seconds))
     sent = sender.sent
-    yield (
+    print(
         f"hudilab: rounds={number} sent={sent.given} acknowledged={sent.acknowledged} topic={topic}"
     )
 
@@ -69,8 +65,6 @@ def _rounds() -> int | None:
         )
     return int(word) if word and int(word) > 0 else None
 
-
-command = as_command(Options, run)
 
 if __name__ == "__main__":
     typer.run(command)

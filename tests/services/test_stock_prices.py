@@ -27,7 +27,7 @@ from hudilab.settings import Settings, load_settings
 from hudilab_cli.servers.kafka import Broker, start_broker
 from hudilab_jobs.kafka import Access, create_topics, produce, topic_rows
 from hudilab_jobs.prices import Message, messages, outgoing, prices, read_prices
-from hudilab_jobs.stock_prices import Options, write
+from hudilab_jobs.stock_prices import write
 from hudilab_spark.session import open_session
 from hudilab_spark.streams import drain
 from hudilab_spark.waiting import wait_for
@@ -252,9 +252,10 @@ def here(
     monkeypatch.setenv("BOOTSTRAP_SERVERS", broker.bootstrap)
 
     def job(run_id: str, *, fail_on_data_loss: bool = True) -> None:
-        options = Options(available_now=True, run_id=run_id, fail_on_data_loss=fail_on_data_loss)
         here = load_settings()
-        write(spark, here, prepare(here, run_id=run_id, table="stock_prices"), options)
+        location = prepare(here, run_id=run_id, table="stock_prices")
+        trigger = {"availableNow": True}
+        write(spark, here, location, trigger, fail_on_data_loss=fail_on_data_loss)
 
     return job
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hudilab.errors import LabError
 from hudilab_cli import cli
-from hudilab_cli.rewind_command import Options, run
+from hudilab_cli.rewind_command import command
 
 
 @pytest.fixture(autouse=True)
@@ -42,10 +41,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_a_bad_argument(table: str, checkpoints: list[str], text: str) -> None:
-    with pytest.raises(LabError) as caught:
-        list(run(Options(table=table, to="20260101000000000", checkpoint=checkpoints)))
-    assert str(caught.value) == text
+def test_a_bad_argument(
+    table: str, checkpoints: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        command(table, to="20260101000000000", checkpoint=checkpoints)
+    assert capsys.readouterr().err == f"hudilab: {text}\n"
 
 
 def test_it_needs_an_instant(

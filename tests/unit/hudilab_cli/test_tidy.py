@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from refusals import refused
 
-from hudilab.errors import LabError, ParameterError
+from hudilab.errors import ParameterError
 from hudilab_jobs import tidy
 
 
@@ -53,9 +53,18 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_a_bad_argument(table: str, arguments: dict[str, Any], failed: str, remedy: str) -> None:
-    with refused(LabError, failed, remedy=remedy):
-        list(tidy.run(tidy.Options(table=table, **arguments)))
+def test_a_bad_argument(
+    table: str,
+    arguments: dict[str, Any],
+    failed: str,
+    remedy: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        tidy.command(table, **arguments)
+    message = capsys.readouterr().err
+    assert failed in message
+    assert message.endswith(f"{remedy}\n")
 
 
 @pytest.mark.parametrize(
@@ -82,4 +91,4 @@ def test_command_and_job_take_the_same_options(start: list[str]) -> None:
 def test_no_service_is_asked_for() -> None:
     remedy = ": hudilab tidy file:///w/t --cluster --clean --archive"
     with refused(ParameterError, "nothing to do", "file:///w/t", "COPY_ON_WRITE", remedy=remedy):
-        tidy._names("file:///w/t", "COPY_ON_WRITE", tidy.Options(table="t"))
+        tidy._chosen({"clean": False}, "file:///w/t", "COPY_ON_WRITE")

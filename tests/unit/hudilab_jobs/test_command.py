@@ -1,61 +1,40 @@
-"""A dataclass of options makes a command: its fields are options, its docstring is the help."""
+"""What the jobs have in common: errors in one line, and options when started as a file."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Annotated
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from py4j.protocol import Py4JError
 
 from hudilab.errors import ParameterError
-from hudilab_jobs import DryRun, RunId, as_command
+from hudilab_jobs import short_errors
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """Count the words."""
-
-    words: Annotated[list[str], typer.Argument(help="What to count.")]
-    least: Annotated[int, typer.Option(help="Fewest words.")] = 1
-    run_id: RunId = ""
-    dry_run: DryRun = False
-
-
-def run(options: Options) -> Iterator[str]:
-    yield f"{options}"
-    if len(options.words) < options.least:
-        raise ParameterError(f"--least {options.least} is more than the words; give more words")
-
-
-app = typer.Typer()
-app.command()(as_command(Options, run))
-
-
-def test_its_options_reach_the_job_and_its_lines_are_printed() -> None:
-    done = CliRunner().invoke(app, ["a", "b", "--least", "2", "--dry-run"])
-    assert (done.exit_code, done.stdout) == (
-        0,
-        f"{Options(words=['a', 'b'], least=2, run_id='', dry_run=True)}\n",
-    )
-
-
-def test_an_error_is_one_line_after_what_was_printed() -> None:
-    done = CliRunner().invoke(app, ["a", "--least", "2"])
-    assert (done.exit_code, done.stdout) == (1, f"{Options(words=['a'], least=2)}\n")
-    assert done.stderr == "hudilab: --least 2 is more than the words; give more words\n"
-
-
-def test_the_docstring_is_the_help() -> None:
-    done = CliRunner().invoke(app, ["--help"])
-    assert "Count the words." in done.stdout
-    assert "Fewest words." in done.stdout
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ParameterError("too few words", "give more"), "too few words; give more"),
+        (
+            Py4JError("java.lang.IllegalStateException: broken"),
+            "java.lang.IllegalStateException: broken; fix the cause and start again (see the log "
+            "for details)",
+        ),
+        (
+            OSError(28, "No space left on device"),
+            "[Errno 28] No space left on device; make room on that disk and start again",
+        ),
+    ],
+)
+def test_an_error_is_one_line(
+    error: Exception, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught, short_errors():
+        raise error
+    assert (caught.value.code, capsys.readouterr().err) == (1, f"hudilab: {line}\n")
 
 
 @pytest.mark.parametrize(
