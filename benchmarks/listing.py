@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from hudi_sink.files import file_system
+from hudi_sink.jvm import file_system
 from hudi_sink.metadata import closing_options
 from hudilab.settings import load_settings
 from hudilab.table import TableSpec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from threading import Thread
 from typing import Any
@@ -10,10 +10,17 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from hudi_sink.commits import SERVICES, Commits
+from hudi_sink.jvm import (
+    CLUSTERINGS,
+    COMPACTIONS,
+    pending,
+    remove_compaction,
+    split_compactions,
+    write_client,
+)
 from hudi_sink.locks import IN_PROCESS
 from hudi_sink.rules import Commit
 from hudi_sink.service_schedule import LEAST_LOGS, QUIET, SMALL_LOG, TIDY_EVERY, tidy_options
-from hudi_sink.services import CLUSTERINGS, COMPACTIONS, pending, write_client
 from hudilab.errors import StreamError, root_cause
 from hudilab.table import CLEAN, INLINE, TableSpec
 
@@ -25,6 +32,7 @@ LATEST = 40  # batches that a plan may come later because the one before is not 
 WAITS = "batch {} waits for the table services that an earlier batch has planned"
 # A service never touches what the stream is writing.
 NEVER = {"hoodie.clean.failed.writes.policy": "NEVER"}
+_log = logging.getLogger("hudi_sink")
 
 
 class StreamServices:
@@ -101,7 +109,7 @@ class StreamServices:
         if self._thread is not None and self._thread.is_alive():
             if batch_id - since < LATEST:
                 return QUIET
-            print(f"hudilab: {WAITS.format(batch_id)}", file=sys.stderr)
+            _log.warning(WAITS.format(batch_id))
         self.close()
         self._due = None
         return due
@@ -111,33 +119,11 @@ class StreamServices:
         if not any(".schedule." in name for name in services):
             return
         spare = max(1, self._spark.sparkContext.defaultParallelism - 1)  # cores for the thread
-        self._split_compactions(spare)
+        split_compactions(self._spark, Commits(self._spark, self._table).meta(), spare, MOST_PARTS)
         beside = {CLEAN: "true", "hoodie.clustering.max.parallelism": str(spare)}
         asked = dict(options) | dict(services) | beside | NEVER
         self._thread = Thread(target=self._run, args=(asked,), name="services", daemon=True)
         self._thread.start()
-
-    def _split_compactions(self, spare: int) -> None:
-        """Split each plan of more than `spare` file groups into several, at the next instants."""
-        hudi: Any = self._spark._jvm.org.apache.hudi  # type: ignore[union-attr]
-        meta = Commits(self._spark, self._table).meta()
-        names, timeline = meta.getInstantGenerator(), meta.getActiveTimeline()
-        plus_millis = hudi.common.table.timeline.HoodieInstantTimeGenerator.instantTimePlusMillis
-        for instant in pending(timeline, COMPACTIONS):
-            if timeline.containsInstant(names.getCompactionInflightInstant(instant)):
-                continue  # another program is executing it
-            plan = hudi.common.util.CompactionUtils.getCompactionPlan(meta, instant)
-            operations = plan.getOperations()
-            groups = operations.size()
-            size = max(spare, -(-groups // MOST_PARTS))
-            if groups <= size:
-                continue
-            timeline.deleteCompactionRequested(names.getCompactionRequestedInstant(instant))
-            for number, first in enumerate(range(0, groups, size)):
-                part = hudi.avro.model.HoodieCompactionPlan.newBuilder(plan)
-                part.setOperations(operations.subList(first, min(first + size, groups)))
-                next_instant = names.getCompactionRequestedInstant(plus_millis(instant, number))
-                timeline.saveToCompactionRequested(next_instant, part.build())
 
     def take_over(self, options: Mapping[str, str]) -> None:
         """Remove the plans of an earlier driver, which may be alive and executing them."""
@@ -152,21 +138,7 @@ class StreamServices:
                 if kind == CLUSTERINGS:
                     client.rollback(instant)
                 else:
-                    self._remove_compaction(client, instant)
-
-    def _remove_compaction(self, client: Any, instant: str) -> None:
-        """Roll back a compaction and remove its plan, which Hudi's rollback leaves."""
-        hudi: Any = self._spark._jvm.org.apache.hudi  # type: ignore[union-attr]
-        config, context = client.getConfig(), client.getEngineContext()
-        table = hudi.table.HoodieSparkTable.create(config, context)
-        names = table.getMetaClient().getInstantGenerator()
-        inflight = names.getCompactionInflightInstant(instant)
-        if table.getActiveTimeline().containsInstant(inflight):
-            storage = table.getMetaClient().getStorage()
-            one_at_a_time = hudi.client.transaction.TransactionManager(config, storage)
-            table.rollbackInflightCompaction(inflight, one_at_a_time)
-        requested = names.getCompactionRequestedInstant(instant)
-        table.getMetaClient().reloadActiveTimeline().deleteCompactionRequested(requested)
+                    remove_compaction(self._spark, client, instant)
 
     def close(self) -> None:
         """Wait until the thread has executed its plans.
@@ -214,6 +186,5 @@ def _least(options: Mapping[str, str]) -> int:
 
 def _plans(meta: Any) -> list[tuple[str, str]]:
     """Return the kind and instant of each plan that is not executed yet, oldest first."""
-    timeline = meta.getActiveTimeline()
     kinds = (COMPACTIONS, CLUSTERINGS)
-    return [(kind, instant) for kind in kinds for instant in pending(timeline, kind)]
+    return [(kind, instant) for kind in kinds for instant in pending(meta, kind)]

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-import sys
 import time
 from collections.abc import Iterator, Mapping, Set
-from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hudi_sink.clock import LONGEST, NOTICE, latest, refusal, seconds_behind
-from hudi_sink.files import delete_tree, denied, exists, file_size, java_class, list_files
+from hudi_sink.files import delete_tree, denied, exists, file_size, list_files
+from hudi_sink.jvm import (
+    Slice,
+    archived,
+    completed,
+    file_groups,
+    file_slices,
+    instants_and_clock,
+    meta_client,
+    rollback_client,
+    table_columns,
+    unfinished_writes,
+)
 from hudi_sink.rules import BatchMetadata, Commit
 from hudilab.errors import StreamError, TableError, root_cause
 from hudilab.formats import BATCH, COVERS, PROPERTIES, QUERY, SHARED, SOURCE
 from hudilab.paths import local_path
 
 SERVICES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
-_GENERATOR = "org.apache.hudi.common.table.timeline.HoodieInstantTimeGenerator"
 _INTERRUPTED = re.compile(r"\b(ClosedByInterrupt|Interrupted|InterruptedIO)Exception\b")
+_log = logging.getLogger("hudi_sink")
 PATIENCE = 600.0  # seconds to wait for the writes of other drivers that are still alive
-
-
-class Slice(NamedTuple):
-    """A file slice: `bytes` is the size of its base file, 0 without one."""
-
-    partition: str
-    group: str
-    bytes: int
-    logs: int
 
 
 class Commits:
@@ -40,8 +42,6 @@ class Commits:
 
     def __init__(self, spark: SparkSession, table: str) -> None:
         self._spark, self._table = spark, table
-        self._jvm: Any = spark._jvm
-        self._jsc: Any = spark._jsc
 
     def newest_first(self, *, to_write: bool = False) -> Iterator[Commit]:
         """Yield completed commits, newest first: the active timeline's, then the archived ones.
@@ -57,9 +57,7 @@ class Commits:
         yield from self._read(completed(meta))
         # Read only if the active timeline was not enough: the archive may hold years.
         if exists(self._spark, f"{self._table}/.hoodie/timeline/history/_version_"):
-            archived = meta.getArchivedTimeline()
-            archived.loadCompletedInstantDetailsInMemory()
-            yield from self._read(archived.getCommitsTimeline().filterCompletedInstants())
+            yield from self._read(archived(meta))
 
     def unseen(self, seen: Set[str]) -> list[Commit]:
         """Return the active commits whose instants are not in `seen`, newest first.
@@ -89,27 +87,20 @@ class Commits:
             StreamError: Another writer is still alive after 10 minutes.
         """
         meta = self.meta()
-        if meta is None or not (unfinished := _unfinished(meta)):
+        if meta is None or not (unfinished := unfinished_writes(meta)):
             return
         self.await_clock()
-        asked = self._jvm.java.util.HashMap()
-        defaults = self._jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
-        asked.putAll(defaults.getGlobalProps())
-        asked.putAll(dict(options))
         markers = f"{self._table}/.hoodie/.temp"
         if not all(exists(self._spark, f"{markers}/{instant}") for instant in unfinished):
             # Of a commit whose file was lost later: without markers, Hudi would delete no file of
             # it, and take those of a table's first commit for committed.
-            asked.put("hoodie.rollback.using.markers", "false")
+            options = {**options, "hoodie.rollback.using.markers": "false"}
         ends = time.monotonic() + PATIENCE
-        client = self._jvm.org.apache.hudi.DataSourceUtils.createHoodieClient(
-            self._jsc, "", self._table, options["hoodie.table.name"], asked
-        )
-        with closing(client):
+        with rollback_client(self._spark, self._table, options) as client:
             while True:
                 client.rollbackFailedWrites(meta)
                 meta = self.meta()
-                if not wait or meta is None or not (left := unfinished & _unfinished(meta)):
+                if not wait or meta is None or not (left := unfinished & unfinished_writes(meta)):
                     return
                 if time.monotonic() > ends:
                     raise StreamError(
@@ -165,55 +156,26 @@ class Commits:
     def unfinished(self) -> set[str]:
         """Return instants of requested or in-flight writes; table services do not count."""
         meta = self.meta()
-        return set() if meta is None else _unfinished(meta)
+        return set() if meta is None else unfinished_writes(meta)
 
     def file_groups(self) -> set[str]:
         """Return the ids of the file groups that a reader sees now."""
-        return {str(one.getFileId()) for one in self._latest_slices()}
+        meta = self.meta()
+        return set() if meta is None else file_groups(self._spark, meta)
 
     def slices(self) -> list[Slice]:
         """Return the file slices that a reader sees now, sorted."""
-        return sorted(_slice(one) for one in self._latest_slices())
-
-    def _latest_slices(self) -> list[Any]:
-        """Return Hudi's own objects for the file slices that a reader sees now."""
         meta = self.meta()
-        if meta is None:
-            return []
-        hudi = self._jvm.org.apache.hudi
-        if self._table.startswith("file:"):  # a disk lists faster than Spark starts a job
-            context = hudi.common.engine.HoodieLocalEngineContext(meta.getStorageConf())
-        else:
-            context = hudi.client.common.HoodieSparkEngineContext(self._jsc)
-        config = hudi.common.config.HoodieMetadataConfig.newBuilder().enable(False).build()
-        manager = hudi.common.table.view.FileSystemViewManager
-        with closing(manager.createInMemoryFileSystemView(context, meta, config)) as view:
-            view.loadAllPartitions()
-            to_list = self._jvm.java.util.stream.Collectors.toList()
-            partitions = {str(name) for name in view.getPartitionNames()}
-            slices = (view.getLatestFileSlices(name).collect(to_list) for name in partitions)
-            return [one for found in slices for one in found]
+        return [] if meta is None else file_slices(self._spark, meta)
 
     def schema(self) -> str:
         """Return the table's columns as Spark's JSON, from its newest commit; empty without one."""
         meta = self.meta()
-        if meta is None:
-            return ""
-        hudi = self._jvm.org.apache.hudi
-        found = hudi.common.table.TableSchemaResolver(meta).getTableSchemaIfPresent(False)
-        if not found.isPresent():
-            return ""
-        convert = hudi.HoodieSchemaConversionUtils.convertHoodieSchemaToStructType
-        return str(convert(found.get()).json())
+        return "" if meta is None else table_columns(self._spark, meta)
 
     def meta(self) -> Any:
         """Return Hudi's client for the current state of the table, or None without a table."""
-        if not self.is_there():
-            return None
-        utils = java_class(self._jvm, "org.apache.hudi.hadoop.fs.HadoopFSUtils")
-        conf = utils.getStorageConf(self._jsc.hadoopConfiguration())
-        client = java_class(self._jvm, "org.apache.hudi.common.table.HoodieTableMetaClient")
-        return client.builder().setConf(conf).setBasePath(self._table).build()
+        return meta_client(self._spark, self._table) if self.is_there() else None
 
     def await_clock(self) -> Any:
         """Return `meta()`; call this before a write, whose instant must be later than all others.
@@ -225,23 +187,17 @@ class Commits:
         """
         ends = time.monotonic() + LONGEST
         while (meta := self.meta()) is not None:
-            # As one text: a call into the JVM for each instant would slow down every batch.
-            newest = latest(str(meta.getActiveTimeline().getInstants().toString()))
-            zone = meta.getTableConfig().getTimelineTimezone()
-            generator = java_class(self._jvm, _GENERATOR)
-            # Hudi itself does this in a DataFrame's write only, not in table services.
-            generator.setCommitTimeZone(zone)
-            now = str(generator.formatDateBasedOnTimeZone(self._jvm.java.util.Date()))
+            instants, now, zone = instants_and_clock(self._spark, meta)
+            newest = latest(instants)
             if not (seconds := seconds_behind(newest, now)):
                 return meta
             # Another writer whose clock is ahead may commit meanwhile, so there is a limit for all.
             if time.monotonic() + seconds > ends:
-                raise refusal(self._table, newest, now, str(zone.toString()))
+                raise refusal(self._table, newest, now, zone)
             if seconds > NOTICE:
-                print(
-                    f"hudilab: the clock is {seconds:.1f} s behind the newest instant of "
-                    f"{self._table}; waiting until it has passed that",
-                    file=sys.stderr,
+                _log.warning(
+                    f"the clock is {seconds:.1f} s behind the newest instant of {self._table}; "
+                    "waiting until it has passed that"
                 )
             time.sleep(seconds)
         return None
@@ -299,26 +255,3 @@ class Commits:
         return StreamError(
             f"the commit {time_} of {self._table} {what}", f"{remedy}, and start the stream again"
         )
-
-
-def _slice(one: Any) -> Slice:
-    base = one.getBaseFile()
-    size = int(base.get().getFileSize()) if base.isPresent() else 0
-    name, group = str(one.getPartitionPath()), str(one.getFileId())
-    return Slice(name, group, size, int(one.getLogFiles().count()))
-
-
-def completed(meta: Any, after: str = "") -> Any:
-    """Return the active timeline of completed commits; with `after`, a time, of those since."""
-    timeline = meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
-    return timeline.findInstantsModifiedAfterByCompletionTime(after) if after else timeline
-
-
-def _unfinished(meta: Any) -> set[str]:
-    """Return instants of requested or in-flight writes; scheduled table services do not count."""
-    timeline = meta.getActiveTimeline().getWriteTimeline().filterInflightsAndRequested()
-    return {
-        str(instant.requestedTime())
-        for instant in timeline.getInstants()
-        if str(instant.getAction()) in ("commit", "deltacommit")
-    }

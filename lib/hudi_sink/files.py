@@ -1,6 +1,6 @@
 """Access files wherever Spark can: on S3 through Hadoop's FileSystem, on a disk directly.
 
-Each call into the JVM takes a millisecond, and to read a file takes eight of them.
+To read a file takes eight calls into the JVM, a millisecond each.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import stat
 from collections.abc import Iterator
 from contextlib import closing
 from errno import ELOOP
-from functools import cache, reduce
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from hudi_sink.jvm import file_system, read_utf8
 from hudilab.files import read_properties
 from hudilab.formats import PROPERTIES
 from hudilab.paths import leads_back, local_path
@@ -30,23 +30,6 @@ class FileInfo(NamedTuple):
     path: str
     size: int
     modified_ms: int
-
-
-@cache
-def java_class(jvm: Any, name: str) -> Any:
-    """Return a class of the JVM.
-
-    Py4J asks the JVM about each part of the name, and the JVM searches all jars for it: two
-    milliseconds each time.
-    """
-    return reduce(getattr, name.split("."), jvm)
-
-
-def file_system(spark: SparkSession, uri: str) -> tuple[Any, Any]:
-    """Return Hadoop's file system of a URI, and its path in it."""
-    jsc: Any = spark._jsc
-    path = java_class(spark._jvm, "org.apache.hadoop.fs.Path")(uri)
-    return path.getFileSystem(jsc.hadoopConfiguration()), path
 
 
 def exists(spark: SparkSession, uri: str) -> bool:
@@ -131,10 +114,7 @@ def read_text(spark: SparkSession, uri: str) -> str:
     """Return the text of a small UTF-8 file."""
     if (local := local_path(uri)) is not None and local.is_file():
         return local.read_text("utf-8")
-    fs, path = file_system(spark, uri)
-    utils = java_class(spark._jvm, "org.apache.commons.io.IOUtils")
-    with closing(fs.open(path)) as stream:
-        return str(utils.toString(stream, "UTF-8"))
+    return read_utf8(spark, uri)
 
 
 def write_text(spark: SparkSession, uri: str, text: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from hudi_sink.jvm import count_partitions
 from hudi_sink.rules import BatchMetadata
 from hudilab.errors import StreamError, TableError, many
 from hudilab.table import CLEAN, INLINE, WRITE, TableSpec
@@ -52,7 +53,7 @@ class InitialLoad:
                 f"start the stream itself, which continues from there: {STREAM}",
             )
         spec = self._spec
-        inputs = int(rows._jdf.rdd().getNumPartitions())
+        inputs = count_partitions(rows)
         parts = max(rows.sparkSession.sparkContext.defaultParallelism, -(-inputs // PARTS))
         if spec.operation == "upsert":
             self._check_unique(rows, parts)

@@ -106,7 +106,7 @@ def is_conflict(error: str) -> bool:
 def services_failed(batch: int, cause: str) -> str:
     """Return what happened to a batch whose table services collided with another writer's."""
     return (
-        f"hudilab: batch {batch} is committed, but the table services after it failed, as they do "
+        f"batch {batch} is committed, but the table services after it failed, as they do "
         "when another writer runs them at the same time; the next batch runs them again: "
         f"{cause}"
     )

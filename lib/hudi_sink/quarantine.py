@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections.abc import Callable, Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -19,6 +19,7 @@ from hudilab.table import TableSpec
 
 DELETE = {"hoodie.datasource.write.operation": "delete"}
 REASON = "_hudilab_reason"
+_log = logging.getLogger("hudi_sink")
 
 
 class Quarantine:
@@ -124,10 +125,7 @@ class Quarantine:
             tidy = {} if self._sharing else tidy_options(self._spec, stamp.batch, TIDY_EVERY)
             self._write(fenced(rows), stamp, tidy)
             self._newest = stamp
-            print(
-                f"hudilab: batch {stamp.batch}: {many(count, 'row')} set aside in {self.table}",
-                file=sys.stderr,
-            )
+            _log.warning(f"batch {stamp.batch}: {many(count, 'row')} set aside in {self.table}")
         self._known = True
 
     def _write(self, rows: DataFrame, stamp: BatchMetadata, options: Mapping[str, str]) -> None:

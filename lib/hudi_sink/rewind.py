@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hudi_sink.checkpoints import CheckpointFiles, Owner
 from hudi_sink.commits import Commits
 from hudi_sink.files import list_files, table_properties
+from hudi_sink.jvm import savepoint_of_restore, write_client
 from hudi_sink.metadata import table_index_options
 from hudi_sink.rules import Commit
-from hudi_sink.services import write_client
 from hudilab.errors import TableError, many
 from hudilab.paths import checkpoint_of_table
 
@@ -189,9 +188,9 @@ class Rewind:
         )
 
     def _refuse_other_restore(self) -> None:
-        utils = self._spark._jvm.org.apache.hudi.table.action.restore.RestoreUtils  # type: ignore[union-attr]
         for instant in self._unfinished_restores():
-            if (other := _restores_to(utils, self._commits.meta(), instant)) not in ("", self._to):
+            other = savepoint_of_restore(self._spark, self._commits.meta(), instant)
+            if other not in ("", self._to):
                 raise TableError(
                     f"a rewind of {self._table} to {other} was cut off",
                     f"complete that one first: hudilab rewind {self._table} --to {other} --stopped",
@@ -279,16 +278,6 @@ class Rewind:
                 "alive",
                 f"end it, or only its stream and add --stopped: {self._again} --stopped",
             )
-
-
-def _restores_to(utils: Any, meta: Any, instant: Any) -> str:
-    """Return the savepoint of a restore that was cut off; empty if it was not planned yet."""
-    try:
-        return str(utils.getRestorePlan(meta, instant).getSavepointToRestoreTimestamp())
-    except Py4JJavaError as error:
-        if "EOFException" not in str(error):  # its file is not empty
-            raise
-        return ""
 
 
 def _is_running(process: int) -> bool:

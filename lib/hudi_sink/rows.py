@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from hudi_sink.files import exists
+from hudi_sink.jvm import running_query
 from hudilab.errors import StreamError, root_cause
 from hudilab.table import MERGER, TableSpec
 
@@ -38,10 +39,9 @@ def check_sources(session: SparkSession, query: str) -> None:
     Args:
         session: The one that the query was started in, not the query's own.
     """
-    manager: Any = session._jsparkSession
-    if (running := manager.streams().get(query)) is None:
+    if (running := running_query(session, query)) is None:
         return  # another session of this program has started it
-    sources = running.streamingQuery().sources()
+    sources = running.sources()
     for number in range(sources.size()):
         if (name := str(sources.apply(number).toString())).startswith(FORGETFUL):
             raise StreamError(
@@ -76,10 +76,10 @@ def check_files(session: SparkSession, query: str, batch: int, entries: Iterable
 
 def _files_listed(session: SparkSession, query: str) -> int:
     """Return how many files the running batch of a query reads, as Spark has listed them."""
-    manager: Any = session._jsparkSession
-    if (running := manager.streams().get(query)) is None:
+    if (running := running_query(session, query)) is None:
         return -1
-    leaves, places = running.streamingQuery().lastExecution().logical().collectLeaves(), list[Any]()
+    leaves = running.lastExecution().logical().collectLeaves()
+    places: list[Any] = []
     for leaf in map(leaves.apply, range(leaves.size())):
         if leaf.isStreaming() and leaf.nodeName().startswith("LogicalRelation"):
             location = leaf.relation().location()

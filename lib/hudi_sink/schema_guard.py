@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from hudi_sink.commits import SERVICES, Commits
 from hudi_sink.drift import check_drift
 from hudi_sink.files import table_properties
+from hudi_sink.jvm import columns_json
 from hudi_sink.metadata import table_index_options
 from hudi_sink.repairs import foreign_groups
 from hudi_sink.rows import newest_rows, row_problem, storable
@@ -92,7 +93,7 @@ class SchemaGuard:
 
     def check_columns(self, batch: DataFrame, others: Iterable[Commit]) -> None:
         """Refuse columns that cannot be stored, or do not fit the table, if either has changed."""
-        columns = str(batch._jdf.schema().json())
+        columns = columns_json(batch)
         if columns != self._columns:
             spec = self._spec
             named = {"record_key": spec.record_key, "partition": spec.partition}

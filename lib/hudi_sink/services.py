@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any
 
@@ -14,6 +14,14 @@ from pyspark.sql import SparkSession
 
 from hudi_sink.commits import SERVICES, Commits
 from hudi_sink.files import exists, table_properties
+from hudi_sink.jvm import (
+    CLUSTERINGS,
+    COMPACTIONS,
+    count_files_to_clean,
+    pending,
+    schedule,
+    write_client,
+)
 from hudi_sink.locks import sharing_options
 from hudi_sink.metadata import table_index_options
 from hudi_sink.repairs import foreign_groups
@@ -22,13 +30,6 @@ from hudilab.errors import TableError, many
 from hudilab.formats import MOST_BUCKETS, SHARED
 
 MOMENT = 3.0  # seconds in which a writer's heartbeat follows its commit
-COMPACTIONS = "filterPendingCompactionTimeline"
-CLUSTERINGS = "filterPendingReplaceOrClusteringTimeline"
-
-
-def pending(timeline: Any, kind: str) -> list[str]:
-    """Return the instants of plans that are not executed yet, oldest first."""
-    return [str(one.requestedTime()) for one in getattr(timeline, kind)().getInstants()]
 
 
 class TableServices:
@@ -129,9 +130,9 @@ class TableServices:
         self.check(compact=True)
         self.check_safe("compact")
         with self._client({"hoodie.compact.inline.max.delta.commits": "1"}) as client:
-            client.scheduleCompaction(self._none())
+            schedule(self._spark, client, COMPACTIONS)
             self.check_safe("compact")  # a stream may have started since
-            plans = pending(self._timeline(), COMPACTIONS)
+            plans = pending(self._commits.meta(), COMPACTIONS)
             for instant in plans:
                 self._execute(client.compact, instant, COMPACTIONS)
         merged = sum(len(one.groups) for one in self._found(plans))
@@ -144,9 +145,9 @@ class TableServices:
         before = len(self._commits.slices())
         often = {f"hoodie.clustering.{kind}.max.commits": "1" for kind in ("inline", "async")}
         with self._client(often) as client:
-            client.scheduleClustering(self._none())
+            schedule(self._spark, client, CLUSTERINGS)
             self.check_safe("cluster")
-            plans = pending(self._timeline(), CLUSTERINGS)
+            plans = pending(self._commits.meta(), CLUSTERINGS)
             for instant in plans:
                 self._execute(client.cluster, instant, CLUSTERINGS)
         made = sum(len(one.groups) for one in self._found(plans))
@@ -176,14 +177,14 @@ class TableServices:
         """Return a line of what a service would do now; writes nothing."""
         if service == "compact":
             logged = sum(one.logs > 0 for one in self._commits.slices())
-            plans = len(pending(self._timeline(), COMPACTIONS))
+            plans = len(pending(self._commits.meta(), COMPACTIONS))
             return f"compact: {many(logged, 'file slice')} with logs, {many(plans, 'plan')} open"
         if service == "cluster":
             small = self._small()
             return f"cluster: {many(sum(small), 'small file')} in {many(len(small), 'partition')}"
         if service == "clean":
             with self._client(self._retaining(retain)) as client:
-                files = self._to_clean(client)
+                files = count_files_to_clean(self._spark, client)
             return f"clean: {many(files, 'file')} older than the newest {many(retain, 'commit')}"
         with self._client({}) as client:
             config = client.getConfig()
@@ -207,19 +208,12 @@ class TableServices:
         # Hudi looks for files to delete only every so many commits, which conf/ sets to 20.
         return {"hoodie.clean.max.commits": "1", "hoodie.clean.commits.retained": str(retain)}
 
-    def _none(self) -> Any:
-        jvm: Any = self._spark._jvm
-        return jvm.org.apache.hudi.common.util.Option.empty()
-
-    def _timeline(self) -> Any:
-        return self._commits.meta().getActiveTimeline()
-
     def _execute(self, run: Callable[[str, bool], Any], instant: str, kind: str) -> None:
         """Execute a plan, unless the stream has executed it meanwhile."""
         try:
             run(instant, True)
         except Py4JJavaError as error:
-            if instant not in pending(self._timeline(), kind):
+            if instant not in pending(self._commits.meta(), kind):
                 return
             if "due to heartbeat by concurrent writer" not in str(error):
                 raise
@@ -230,7 +224,8 @@ class TableServices:
             ) from None
 
     def _active(self) -> int:
-        return int(self._timeline().filterCompletedInstants().countInstants())
+        timeline = self._commits.meta().getActiveTimeline()
+        return int(timeline.filterCompletedInstants().countInstants())
 
     def _found(self, wanted: list[str]) -> list[Commit]:
         found = (one for one in self._commits.newest_first() if one.instant in wanted)
@@ -267,24 +262,3 @@ class TableServices:
         for one in self._commits.slices():
             found[one.partition] = found.get(one.partition, 0) + (0 < one.bytes < limit)
         return [count for count in found.values() if count > 1]
-
-    def _to_clean(self, client: Any) -> int:
-        hudi: Any = self._spark._jvm.org.apache.hudi  # type: ignore[union-attr]
-        config, context = client.getConfig(), client.getEngineContext()
-        table = hudi.table.HoodieSparkTable.create(config, context)
-        planner = hudi.table.action.clean.CleanPlanner(context, table, config)
-        earliest = planner.getEarliestCommitToRetain()
-        partitions = planner.getPartitionPathsToClean(earliest)
-        return sum(planner.getDeletePaths(one, earliest).getRight().size() for one in partitions)
-
-
-def write_client(
-    spark: SparkSession, table: str, options: Mapping[str, str]
-) -> AbstractContextManager[Any]:
-    """Open Hudi's write client of a table, with the options of the session's settings."""
-    jvm: Any = spark._jvm
-    given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(dict(options))
-    client = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient(
-        spark._jsparkSession, table, given, jvm.scala.Option.apply(None)
-    )
-    return closing(client)

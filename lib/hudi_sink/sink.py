@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -32,6 +32,7 @@ from hudilab.table import TableSpec
 # What s3a throws after minutes of retries: to ask the same store for the owner takes as long.
 UNREACHABLE = ("AWSClientIOException", "SdkClientException")
 TRIES = 10  # attempts to write a batch that loses to another writer
+_log = logging.getLogger("hudi_sink")
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ class ExactlyOnceSink:
                 # Two writers that run the same table services after their commits can collide.
                 batch = self.begin(rows, batch_id)
                 if batch is None:
-                    print(services_failed(batch_id, root_cause(str(error))), file=sys.stderr)
+                    _log.warning(services_failed(batch_id, root_cause(str(error))))
                     return
                 if attempt == TRIES or not is_conflict(str(error)):
                     raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shlex
@@ -150,3 +151,18 @@ def _goes_on(line: str) -> bool:
 def many(count: int, what: str) -> str:
     """Return a count with its noun: `1 file`, `2,000 files`."""
     return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
+class _Lines(logging.Handler):
+    """Prints each message as a line of the lab on stderr, wherever that leads at the moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(f"hudilab: {record.getMessage()}", file=sys.stderr)
+
+
+def show_log() -> None:
+    """Print what the sink logs, in a command or a lesson; a program of its own may do otherwise."""
+    logger = logging.getLogger("hudi_sink")
+    if not any(isinstance(handler, _Lines) for handler in logger.handlers):
+        logger.addHandler(_Lines())
+        logger.setLevel(logging.INFO)

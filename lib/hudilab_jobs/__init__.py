@@ -50,8 +50,9 @@ def short_errors() -> Iterator[None]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from hudilab.errors import is_full, root_cause
+    from hudilab.errors import is_full, root_cause, show_log
 
+    show_log()
     try:
         yield
     except LabError as error:

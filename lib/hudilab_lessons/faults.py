@@ -18,7 +18,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hudi_sink.files import delete_tree, file_system
+from hudi_sink.files import delete_tree
+from hudi_sink.jvm import file_system
 from hudilab.errors import WaitError, root_cause
 
 # What a session leaves in the environment and a program of its own must not take over.

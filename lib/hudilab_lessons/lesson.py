@@ -14,7 +14,7 @@ from matplotlib.rcsetup import cycler
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_sink.files import delete_tree, list_files
-from hudilab.errors import ParameterError
+from hudilab.errors import ParameterError, show_log
 from hudilab.generate import check_sizes, readings_table, sensor_readings, sensor_stream
 from hudilab.paths import TableLocation
 from hudilab.settings import Settings, load_settings
@@ -135,6 +135,7 @@ def start(
     settings = settings or load_settings(runtime)
     folder = prepare(settings, run_id=run_id, database=LESSONS).table.rpartition("/")[0]
     make_home(settings.home)
+    show_log()
     hold(settings.home, app, folder, run_id)
     lab = Lab(open_session(settings, app, groups), settings, run_id, sizes)
     _show_pictures()

@@ -24,7 +24,7 @@ from running import end_jvm, start_program
 from hudi_sink.hive_sync import Catalog
 from hudi_sink.metastore import trouble
 from hudi_sink.sink import ExactlyOnceSink
-from hudilab.errors import SessionError
+from hudilab.errors import SessionError, show_log
 from hudilab.groups import Hive
 from hudilab.paths import TableLocation
 from hudilab.settings import Settings, load_settings
@@ -50,6 +50,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
 
 @pytest.fixture(scope="module")
 def spark(settings: Settings) -> Iterator[SparkSession]:
+    show_log()
     session = open_session(settings, app="metastore", names=False)
     yield session
     end_jvm(session)

@@ -77,6 +77,14 @@ def test_the_sink_loads_without_the_rest_of_the_lab() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_one_module_of_the_sink_reaches_into_the_jvm() -> None:
+    inside = re.compile(r"\._j(?:vm|sc|df|sparkSession)\b")
+    modules = [
+        file.name for file in (LIB / "hudi_sink").glob("*.py") if inside.search(file.read_text())
+    ]
+    assert modules == ["jvm.py"]
+
+
 def test_the_inspector_loads_without_spark_and_the_lab() -> None:
     modules = modules_of("hudi_inspect")
     assert len(modules) > 8

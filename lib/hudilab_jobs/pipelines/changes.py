@@ -9,7 +9,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from typing_extensions import override
 
-from hudi_sink.commits import Commits, completed
+from hudi_sink.commits import Commits
+from hudi_sink.jvm import completed
 from hudilab.errors import many, root_cause
 from hudilab.groups import TablePipeline
 from hudilab.paths import TableLocation

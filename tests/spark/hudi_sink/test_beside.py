@@ -18,7 +18,7 @@ from hudi_sink import async_services as beside
 from hudi_sink import service_schedule as policy
 from hudi_sink.async_services import StreamServices
 from hudi_sink.commits import SERVICES, Commits
-from hudi_sink.services import CLUSTERINGS, COMPACTIONS, pending, write_client
+from hudi_sink.jvm import CLUSTERINGS, COMPACTIONS, pending, write_client
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
@@ -90,8 +90,8 @@ def assert_exact(
 
 
 def plans(spark: SparkSession, location: TableLocation) -> list[str]:
-    timeline = Commits(spark, location.table).meta().getActiveTimeline()
-    return [one for kind in (COMPACTIONS, CLUSTERINGS) for one in pending(timeline, kind)]
+    meta = Commits(spark, location.table).meta()
+    return [one for kind in (COMPACTIONS, CLUSTERINGS) for one in pending(meta, kind)]
 
 
 def services_of(spark: SparkSession, location: TableLocation) -> int:

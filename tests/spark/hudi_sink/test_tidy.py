@@ -22,7 +22,8 @@ from running import folder, start_program
 from spark.programs.tidier import LOCK
 
 from hudi_sink.commits import Commits
-from hudi_sink.services import CLUSTERINGS, COMPACTIONS, TableServices, pending
+from hudi_sink.jvm import CLUSTERINGS, COMPACTIONS, pending, schedule
+from hudi_sink.services import TableServices
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import TableError
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
@@ -227,8 +228,8 @@ def test_a_plan_that_another_program_executes_is_left_to_it(
     write(spark, LOGS, location, 0, 40)
     tidy = TableServices(spark, location.table, stopped=True, lock=LOCK)
     with tidy._client({"hoodie.compact.inline.max.delta.commits": "1"}) as client:
-        client.scheduleCompaction(tidy._none())
-    (instant,) = pending(tidy._timeline(), COMPACTIONS)
+        schedule(spark, client, COMPACTIONS)
+    (instant,) = pending(tidy._commits.meta(), COMPACTIONS)
     beats = Path(str(local_path(location.table)), ".hoodie", ".heartbeat")
     beats.mkdir(exist_ok=True)
     (beats / instant).touch()
@@ -352,5 +353,5 @@ def test_a_service_is_killed_beside_a_stream(
     record(Killed("service in a second process", writing, "disk", kills, kills, 0, 0))
     meta = Commits(spark, location.table).meta()
     for kind in (COMPACTIONS, CLUSTERINGS):
-        assert pending(meta.getActiveTimeline(), kind) == []
+        assert pending(meta, kind) == []
     assert_exact(spark, spec, location, batches)

@@ -1,0 +1,299 @@
+"""What the sink asks of Spark's JVM: Hadoop's file systems, Hudi's timeline, views and clients.
+
+No other module of the package reaches into the JVM. A meta client is Hudi's view of a table at one
+moment; a write client runs table services and rollbacks. Each call takes a millisecond, so what
+would be a call for each instant or file group is read as one text. Source: Hudi 1.2, Spark 3.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, closing
+from functools import cache, reduce
+from typing import Any, NamedTuple
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+
+COMPACTIONS = "filterPendingCompactionTimeline"
+CLUSTERINGS = "filterPendingReplaceOrClusteringTimeline"
+
+
+class Slice(NamedTuple):
+    """A file slice: `bytes` is the size of its base file, 0 without one."""
+
+    partition: str
+    group: str
+    bytes: int
+    logs: int
+
+
+@cache
+def java_class(jvm: Any, name: str) -> Any:
+    """Return a class of the JVM.
+
+    Py4J asks the JVM about each part of the name, and the JVM searches all jars for it: two
+    milliseconds each time.
+    """
+    return reduce(getattr, name.split("."), jvm)
+
+
+def file_system(spark: SparkSession, uri: str) -> tuple[Any, Any]:
+    """Return Hadoop's file system of a URI, and its path in it."""
+    path = java_class(spark._jvm, "org.apache.hadoop.fs.Path")(uri)
+    return path.getFileSystem(_hadoop_conf(spark)), path
+
+
+def read_utf8(spark: SparkSession, uri: str) -> str:
+    """Return the text of a small file, read through Hadoop."""
+    fs, path = file_system(spark, uri)
+    utils = java_class(spark._jvm, "org.apache.commons.io.IOUtils")
+    with closing(fs.open(path)) as stream:
+        return str(utils.toString(stream, "UTF-8"))
+
+
+def running_query(session: SparkSession, query: str) -> Any:
+    """Return the running query of an id; None if another session has started it."""
+    manager: Any = session._jsparkSession
+    running = manager.streams().get(query)
+    return None if running is None else running.streamingQuery()
+
+
+def columns_json(rows: DataFrame) -> str:
+    """Return the schema as Spark's JSON."""
+    return str(rows._jdf.schema().json())
+
+
+def count_partitions(rows: DataFrame) -> int:
+    """Return in how many partitions Spark reads the rows."""
+    return int(rows._jdf.rdd().getNumPartitions())
+
+
+def meta_client(spark: SparkSession, table: str) -> Any:
+    """Return Hudi's client for the current state of a table."""
+    utils = java_class(spark._jvm, "org.apache.hudi.hadoop.fs.HadoopFSUtils")
+    client = java_class(spark._jvm, "org.apache.hudi.common.table.HoodieTableMetaClient")
+    conf = utils.getStorageConf(_hadoop_conf(spark))
+    return client.builder().setConf(conf).setBasePath(table).build()
+
+
+def completed(meta: Any, after: str = "") -> Any:
+    """Return the active timeline of completed commits; with `after`, a time, of those since."""
+    timeline = meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
+    return timeline.findInstantsModifiedAfterByCompletionTime(after) if after else timeline
+
+
+def archived(meta: Any) -> Any:
+    """Return the archived timeline of completed commits."""
+    timeline = meta.getArchivedTimeline()
+    timeline.loadCompletedInstantDetailsInMemory()
+    return timeline.getCommitsTimeline().filterCompletedInstants()
+
+
+def unfinished_writes(meta: Any) -> set[str]:
+    """Return instants of requested or in-flight writes; scheduled table services do not count."""
+    timeline = meta.getActiveTimeline().getWriteTimeline().filterInflightsAndRequested()
+    return {
+        str(instant.requestedTime())
+        for instant in timeline.getInstants()
+        if str(instant.getAction()) in ("commit", "deltacommit")
+    }
+
+
+def pending(meta: Any, kind: str) -> list[str]:
+    """Return the instants of plans that are not executed yet, oldest first."""
+    plans = getattr(meta.getActiveTimeline(), kind)()
+    return [str(instant.requestedTime()) for instant in plans.getInstants()]
+
+
+def instants_and_clock(spark: SparkSession, meta: Any) -> tuple[str, str, str]:
+    """Return a text of all active instants, the instant that a write would get, and their zone."""
+    zone = meta.getTableConfig().getTimelineTimezone()
+    generator = java_class(
+        spark._jvm, "org.apache.hudi.common.table.timeline.HoodieInstantTimeGenerator"
+    )
+    # Hudi itself does this in a DataFrame's write only, not in table services.
+    generator.setCommitTimeZone(zone)
+    now = generator.formatDateBasedOnTimeZone(java_class(spark._jvm, "java.util.Date")())
+    instants = meta.getActiveTimeline().getInstants()
+    return str(instants.toString()), str(now), str(zone.toString())
+
+
+def table_columns(spark: SparkSession, meta: Any) -> str:
+    """Return a table's columns as Spark's JSON, from its newest commit; empty without one."""
+    hudi = java_class(spark._jvm, "org.apache.hudi")
+    schema = hudi.common.table.TableSchemaResolver(meta).getTableSchemaIfPresent(False)
+    if not schema.isPresent():
+        return ""
+    convert = hudi.HoodieSchemaConversionUtils.convertHoodieSchemaToStructType
+    return str(convert(schema.get()).json())
+
+
+def file_groups(spark: SparkSession, meta: Any) -> set[str]:
+    """Return the ids of the file groups that a reader sees."""
+    return {str(latest.getFileId()) for latest in _latest_slices(spark, meta)}
+
+
+def file_slices(spark: SparkSession, meta: Any) -> list[Slice]:
+    """Return the file slices that a reader sees, sorted."""
+    slices = []
+    for latest in _latest_slices(spark, meta):
+        base = latest.getBaseFile()
+        size = int(base.get().getFileSize()) if base.isPresent() else 0
+        partition, group = str(latest.getPartitionPath()), str(latest.getFileId())
+        slices.append(Slice(partition, group, size, int(latest.getLogFiles().count())))
+    return sorted(slices)
+
+
+def _latest_slices(spark: SparkSession, meta: Any) -> Iterator[Any]:
+    jsc: Any = spark._jsc
+    hudi = java_class(spark._jvm, "org.apache.hudi")
+    if str(meta.getBasePath().toString()).startswith("file:"):
+        # A disk lists faster than Spark starts a job.
+        context = hudi.common.engine.HoodieLocalEngineContext(meta.getStorageConf())
+    else:
+        context = hudi.client.common.HoodieSparkEngineContext(jsc)
+    config = hudi.common.config.HoodieMetadataConfig.newBuilder().enable(False).build()
+    manager = hudi.common.table.view.FileSystemViewManager
+    with closing(manager.createInMemoryFileSystemView(context, meta, config)) as view:
+        view.loadAllPartitions()
+        to_list = java_class(spark._jvm, "java.util.stream.Collectors").toList()
+        for partition in {str(name) for name in view.getPartitionNames()}:
+            yield from view.getLatestFileSlices(partition).collect(to_list)
+
+
+def savepoint_of_restore(spark: SparkSession, meta: Any, instant: Any) -> str:
+    """Return the savepoint of a restore that was cut off; empty if it was not planned yet."""
+    utils = java_class(spark._jvm, "org.apache.hudi.table.action.restore.RestoreUtils")
+    try:
+        return str(utils.getRestorePlan(meta, instant).getSavepointToRestoreTimestamp())
+    except Py4JJavaError as error:
+        if "EOFException" not in str(error):  # its file is not empty
+            raise
+        return ""
+
+
+def write_client(
+    spark: SparkSession, table: str, options: Mapping[str, str]
+) -> AbstractContextManager[Any]:
+    """Open Hudi's write client of a table, with the options of the session's settings."""
+    jvm: Any = spark._jvm
+    given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(dict(options))
+    client = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient(
+        spark._jsparkSession, table, given, jvm.scala.Option.apply(None)
+    )
+    return closing(client)
+
+
+def rollback_client(
+    spark: SparkSession, table: str, options: Mapping[str, str]
+) -> AbstractContextManager[Any]:
+    """Open the client that rolls failed writes back, with the options of a write."""
+    jvm: Any = spark._jvm
+    properties = jvm.java.util.HashMap()
+    defaults = jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
+    properties.putAll(defaults.getGlobalProps())
+    properties.putAll(dict(options))
+    client = jvm.org.apache.hudi.DataSourceUtils.createHoodieClient(
+        spark._jsc, "", table, options["hoodie.table.name"], properties
+    )
+    return closing(client)
+
+
+def schedule(spark: SparkSession, client: Any, kind: str) -> None:
+    """Plan a compaction or a clustering."""
+    plan = client.scheduleCompaction if kind == COMPACTIONS else client.scheduleClustering
+    plan(java_class(spark._jvm, "org.apache.hudi.common.util.Option").empty())
+
+
+def count_files_to_clean(spark: SparkSession, client: Any) -> int:
+    """Return how many files a cleaning would delete."""
+    hudi = java_class(spark._jvm, "org.apache.hudi")
+    config, context = client.getConfig(), client.getEngineContext()
+    table = hudi.table.HoodieSparkTable.create(config, context)
+    planner = hudi.table.action.clean.CleanPlanner(context, table, config)
+    earliest = planner.getEarliestCommitToRetain()
+    partitions = planner.getPartitionPathsToClean(earliest)
+    return sum(planner.getDeletePaths(name, earliest).getRight().size() for name in partitions)
+
+
+def split_compactions(spark: SparkSession, meta: Any, size: int, most: int) -> None:
+    """Split each plan of more than `size` file groups into at most `most`, at the next instants."""
+    hudi = java_class(spark._jvm, "org.apache.hudi")
+    names, timeline = meta.getInstantGenerator(), meta.getActiveTimeline()
+    plus_millis = hudi.common.table.timeline.HoodieInstantTimeGenerator.instantTimePlusMillis
+    for instant in pending(meta, COMPACTIONS):
+        if timeline.containsInstant(names.getCompactionInflightInstant(instant)):
+            continue  # another program is executing it
+        plan = hudi.common.util.CompactionUtils.getCompactionPlan(meta, instant)
+        operations = plan.getOperations()
+        groups = operations.size()
+        step = max(size, -(-groups // most))
+        if groups <= step:
+            continue
+        timeline.deleteCompactionRequested(names.getCompactionRequestedInstant(instant))
+        for number, first in enumerate(range(0, groups, step)):
+            part = hudi.avro.model.HoodieCompactionPlan.newBuilder(plan)
+            part.setOperations(operations.subList(first, min(first + step, groups)))
+            next_instant = names.getCompactionRequestedInstant(plus_millis(instant, number))
+            timeline.saveToCompactionRequested(next_instant, part.build())
+
+
+def remove_compaction(spark: SparkSession, client: Any, instant: str) -> None:
+    """Roll back a compaction and remove its plan, which Hudi's rollback leaves."""
+    hudi = java_class(spark._jvm, "org.apache.hudi")
+    config, context = client.getConfig(), client.getEngineContext()
+    table = hudi.table.HoodieSparkTable.create(config, context)
+    meta = table.getMetaClient()
+    names = meta.getInstantGenerator()
+    inflight = names.getCompactionInflightInstant(instant)
+    if table.getActiveTimeline().containsInstant(inflight):
+        one_at_a_time = hudi.client.transaction.TransactionManager(config, meta.getStorage())
+        table.rollbackInflightCompaction(inflight, one_at_a_time)
+    requested = names.getCompactionRequestedInstant(instant)
+    meta.reloadActiveTimeline().deleteCompactionRequested(requested)
+
+
+def table_in_metastore(
+    spark: SparkSession,
+    meta: Any,
+    name: str,
+    options: Mapping[str, str],
+    hive: Mapping[str, str],
+) -> str:
+    """Return where the table of a name is, if it is another one than `meta`'s; else empty.
+
+    `options` are those of Hudi's sync, `hive` those of the client.
+    """
+    config = _hive_sync(spark, "HiveSyncConfig", options, hive)
+    new_client = java_class(spark._jvm, "org.apache.hudi.hive.HoodieHiveSyncClient")
+    with closing(new_client(config, meta)) as client:
+        if not client.tableExists(name):
+            return ""
+        location = str(client.getTableLocation(name))
+    same = java_class(spark._jvm, "org.apache.hudi.common.fs.FSUtils").comparePathsWithoutScheme
+    return "" if same(location, str(meta.getBasePath().toString())) else location
+
+
+def sync_with_metastore(
+    spark: SparkSession, options: Mapping[str, str], hive: Mapping[str, str]
+) -> None:
+    """Register a table, its columns and its partitions with a Hive metastore."""
+    _hive_sync(spark, "HiveSyncTool", options, hive).syncHoodieTable()
+
+
+def _hive_sync(
+    spark: SparkSession, name: str, options: Mapping[str, str], hive: Mapping[str, str]
+) -> Any:
+    properties = java_class(spark._jvm, "java.util.Properties")()
+    properties.putAll(dict(options))
+    # A copy: what is set here must not reach the session.
+    conf = java_class(spark._jvm, "org.apache.hadoop.conf.Configuration")(_hadoop_conf(spark))
+    for key, value in hive.items():
+        conf.set(key, value)
+    return java_class(spark._jvm, f"org.apache.hudi.hive.{name}")(properties, conf)
+
+
+def _hadoop_conf(spark: SparkSession) -> Any:
+    jsc: Any = spark._jsc
+    return jsc.hadoopConfiguration()
