@@ -25,7 +25,7 @@ from updates_peer import COLUMNS
 from hudi_sink import ExactlyOnceSink
 from hudilab import TableLocation, TableSpec, load_settings
 from hudilab.generate import sensor_readings
-from hudilab_jobs.pipelines.running import opened
+from hudilab_jobs.pipelines.runner import opened
 from hudilab_lessons.flights import read, states
 from hudilab_spark import drain, open_session
 from hudilab_spark.warehouse import prepare

@@ -16,7 +16,7 @@ from hudilab_jobs import AsJson, PipelineName, RunId, short_errors
 def command(name: PipelineName, as_json: AsJson = False, run_id: RunId = "") -> None:
     """Write everything in a source as one sorted commit; `hudilab stream` continues from it."""
     # Imported here: slow to load, and not needed to show the help.
-    from hudilab_jobs.pipelines.running import opened
+    from hudilab_jobs.pipelines.runner import opened
 
     with opened(name, run_id) as pipeline:
         for line in pipeline.write(None, as_json, first_load=True):

@@ -28,8 +28,7 @@ def command(
 ) -> None:
     """Stream files, a topic or a table into a Hudi table, as a group of the settings says."""
     # Imported here: slow to load, and not needed to show the help.
-    from hudilab_jobs.pipelines.preview import preview
-    from hudilab_jobs.pipelines.running import opened
+    from hudilab_jobs.pipelines.runner import opened, preview
 
     trigger = None if available_now else {"processingTime": f"{trigger_seconds} seconds"}
     with opened(name, run_id) as pipeline:

@@ -23,8 +23,7 @@ from hudilab.errors import ConfigError, StreamError
 from hudilab.settings import Settings
 from hudilab_cli.servers.kafka import Broker
 from hudilab_jobs.kafka import Access, create_topics
-from hudilab_jobs.pipelines.preview import preview
-from hudilab_jobs.pipelines.running import Running, checked, find_group, table_of
+from hudilab_jobs.pipelines.runner import Running, checked, find_group, preview, table_of
 from hudilab_spark.session import open_session
 
 GOOD: list[dict[str, Any]] = [

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hudilab.errors import StreamError
-from hudilab_jobs.pipelines.reports import Reports
+from hudilab_jobs.pipelines.runner import Reports
 from hudilab_spark.streams import batches_done, drain
 from hudilab_spark.waiting import wait_for
 
