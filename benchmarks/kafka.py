@@ -22,11 +22,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hudi_inspect import inspect
 from hudi_sink.sink import ExactlyOnceSink
+from hudilab.generate import Message, price_messages
 from hudilab.settings import Settings, load_settings
 from hudilab_cli.servers.kafka import start_broker, stop_broker
 from hudilab_jobs import stock_prices
-from hudilab_jobs.kafka import Access, create_topics, produce
-from hudilab_jobs.prices import KEY, Message, messages, read_prices
+from hudilab_jobs.kafka.connection import Access
+from hudilab_jobs.kafka.sender import produce
+from hudilab_jobs.kafka.topics import create_topics
+from hudilab_jobs.prices import KEY, read_prices
 from hudilab_spark.session import open_session
 from hudilab_spark.streams import drain
 from hudilab_spark.warehouse import prepare
@@ -67,7 +70,7 @@ def bare(kafka: Access, topic: str, batch: list[Message]) -> None:
 
 def producers(kafka: Access, rounds: int) -> dict[str, list[float]]:
     """Messages a second, of the lab's `produce` and of the bare client, in turn."""
-    batch = list(messages(SENT, seed=1))
+    batch = list(price_messages(SENT, seed=1))
     found: dict[str, list[float]] = {"lab": [], "bare": []}
     for number in range(rounds):
         ways: list[tuple[str, Callable[..., object]]] = [("lab", produce), ("bare", bare)]
@@ -109,7 +112,7 @@ def sinks(
 ) -> dict[str, list[float]]:
     """Rows a second from Kafka to Hudi and to Parquet, the same batches; the first is not timed."""
     create_topics(kafka, {"rows": 3})
-    produce(kafka, "rows", messages(ROWS, seed=2))
+    produce(kafka, "rows", price_messages(ROWS, seed=2))
     found: dict[str, list[float]] = {"hudi": [], "parquet": []}
     for number in range(rounds + 1):  # the first round warms the JVM
         for name in ("hudi", "parquet") if number % 2 else ("parquet", "hudi"):
@@ -150,7 +153,7 @@ def latency(
     began = time.monotonic()
 
     def paced() -> Iterator[Message]:
-        for number, message in enumerate(messages(total, seed=3)):
+        for number, message in enumerate(price_messages(total, seed=3)):
             time.sleep(max(0.0, began + number / A_SECOND - time.monotonic()))
             yield message
 

@@ -22,7 +22,7 @@ from hudilab.groups import Client
 from hudilab.settings import Settings, run_options
 from hudilab.settings_file import read_options
 from hudilab_jobs import PROGRAMS
-from hudilab_jobs.kafka import Access
+from hudilab_jobs.kafka.connection import Access
 from hudilab_spark.cluster import (
     Master,
     authentication,

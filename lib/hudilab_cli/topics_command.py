@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from hudi_inspect.store import Store
     from hudilab.settings import Settings
-    from hudilab_jobs.kafka import Access
+    from hudilab_jobs.kafka.connection import Access
 
 Offsets = Mapping[str, Mapping[str, int]]  # topic: partition: next offset to read
 SHOWN = 500  # characters of a key or value, unless the output is JSON
@@ -45,7 +45,7 @@ def command(
     """Show topics, partitions, offsets, the lag of the lab's streams, and the last messages."""
     # Imported here: slow to load, and not needed to show the help.
     from hudilab.settings import load_settings
-    from hudilab_jobs.kafka import check_topics, last_messages, topic_rows
+    from hudilab_jobs.kafka.topics import check_topics, last_messages, topic_rows
 
     names = topics or []
     if tail and len(names) != 1:
@@ -95,7 +95,7 @@ def client_of(settings: Settings, asked: str = "") -> Access:
     from pydantic_core import PydanticCustomError
 
     from hudilab.groups import Client, servers
-    from hudilab_jobs.kafka import access
+    from hudilab_jobs.kafka.connection import access
 
     groups = [settings.consumer, settings.producer, *settings.pipelines.values()]
     clients = [group for group in groups if isinstance(group, Client)]

@@ -14,12 +14,12 @@ import typer
 from tqdm import tqdm
 
 from hudilab.errors import ConfigError
+from hudilab.generate import TICKERS, price_messages
 from hudilab.settings import load_settings
 from hudilab_jobs import short_errors
 from hudilab_jobs.kafka.connection import access, present
 from hudilab_jobs.kafka.sender import Sender
 from hudilab_jobs.kafka.topics import check_topics
-from hudilab_jobs.prices import TICKERS, messages
 from hudilab_spark.streams import stop_on_signal
 
 
@@ -42,7 +42,7 @@ def command(
     ):
         while not signals and (rounds is None or number < rounds):
             first = number * len(TICKERS)
-            for message in messages(first + len(TICKERS), seed=seed, first=first):
+            for message in price_messages(first + len(TICKERS), seed=seed, first=first):
                 sender.send(message)
             number += 1
             bar.update()

@@ -17,7 +17,7 @@ from hudilab_cli.servers.cluster import Cluster, running_cluster, stop_cluster
 from hudilab_cli.servers.history import stop_history
 from hudilab_cli.servers.kafka import Broker, running_broker, stop_broker
 from hudilab_cli.servers.s3 import S3Server, running_s3, stop_s3
-from hudilab_jobs.kafka import Access
+from hudilab_jobs.kafka.connection import Access
 from hudilab_spark.cluster import Master, find_master
 
 

@@ -16,13 +16,13 @@ from services.programs import SECRET, USER
 
 from hudilab.errors import KafkaError, ServiceError
 from hudilab.files import properties
+from hudilab.generate import Message, price_messages
 from hudilab.settings import Settings, load_settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.kafka import Broker, start_broker
-from hudilab_jobs.kafka import Access, access, check_topics, create_topics, produce, topic_rows
-from hudilab_jobs.kafka.connection import PLAIN, jaas
-from hudilab_jobs.kafka.topics import _done, _offsets
-from hudilab_jobs.prices import Message, messages
+from hudilab_jobs.kafka.connection import PLAIN, Access, access, jaas
+from hudilab_jobs.kafka.sender import produce
+from hudilab_jobs.kafka.topics import _done, _offsets, check_topics, create_topics, topic_rows
 from hudilab_spark.jars import verify
 from hudilab_spark.java import find_java
 
@@ -45,7 +45,7 @@ def refusal(client: Access, *topics: str) -> str:
 
 def test_the_right_user_gets_in(client: Access) -> None:
     create_topics(client, {"secret": 1})
-    assert produce(client, "secret", messages(500, seed=3)).acknowledged == 500
+    assert produce(client, "secret", price_messages(500, seed=3)).acknowledged == 500
     assert topic_rows(client, ["secret"])["end"].sum() == 500
 
 
@@ -230,7 +230,7 @@ def test_a_topic_with_other_partitions_is_refused(kafka: Access) -> None:
 
 def test_afresh_empties_a_topic(kafka: Access) -> None:
     create_topics(kafka, {"again": 1})
-    produce(kafka, "again", messages(10, seed=1))
+    produce(kafka, "again", price_messages(10, seed=1))
     create_topics(kafka, {"again": 1}, afresh=True)
     assert topic_rows(kafka, ["again"])["end"].sum() == 0
 
@@ -238,7 +238,7 @@ def test_afresh_empties_a_topic(kafka: Access) -> None:
 def test_a_message_that_the_broker_refuses_is_counted(kafka: Access) -> None:
     create_topics(kafka, {"sizes": 1})
     with pytest.raises(KafkaError) as caught:
-        produce(kafka, "sizes", [*messages(3, seed=1), Message(b"k", b"x" * 2_000_000)])
+        produce(kafka, "sizes", [*price_messages(3, seed=1), Message(b"k", b"x" * 2_000_000)])
     assert str(caught.value).startswith(
         "only 3 of 4 messages were acknowledged by topic 'sizes': Unable to produce message: "
         "Broker: Message size too large; "

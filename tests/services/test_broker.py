@@ -16,13 +16,14 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from hudilab.errors import JarError, ServiceError
+from hudilab.generate import price_messages
 from hudilab.settings import Settings
 from hudilab_cli.servers import kafka as kafka_service
 from hudilab_cli.servers import process
 from hudilab_cli.servers.kafka import find_broker, running_broker, start_broker, stop_broker
-from hudilab_jobs.kafka import Access, check_topics, create_topics, produce, topic_rows
-from hudilab_jobs.kafka.topics import _offsets
-from hudilab_jobs.prices import messages
+from hudilab_jobs.kafka.connection import Access
+from hudilab_jobs.kafka.sender import produce
+from hudilab_jobs.kafka.topics import _offsets, check_topics, create_topics, topic_rows
 
 
 @pytest.mark.deep
@@ -31,7 +32,7 @@ def test_a_restart_keeps_data_and_address(alone: Settings) -> None:
     assert start_broker(alone) == first  # one that runs is returned
     client = first.access()
     create_topics(client, {"kept": 2})
-    produce(client, "kept", messages(1000, seed=1))
+    produce(client, "kept", price_messages(1000, seed=1))
     assert stop_broker(alone) == first.pid
     assert find_broker(alone) is None
     assert not psutil.pid_exists(first.pid)
@@ -54,7 +55,7 @@ def test_all_messages_survive_a_kill(alone: Settings) -> None:
     first = start_broker(alone)
     client = first.access()
     create_topics(client, {"kept": 1})
-    produce(client, "kept", messages(1000, seed=1))
+    produce(client, "kept", price_messages(1000, seed=1))
     psutil.Process(first.pid).kill()
     psutil.Process(first.pid).wait(10)
     assert find_broker(alone) is None

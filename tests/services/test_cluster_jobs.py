@@ -27,11 +27,13 @@ from services.clusters import (
 )
 
 from hudilab.errors import ServiceError
+from hudilab.generate import price_messages
 from hudilab.settings import Settings
 from hudilab_cli.servers.history import find_history, start_history, stop_history
 from hudilab_cli.servers.s3 import S3Server
-from hudilab_jobs.kafka import Access, create_topics, produce, topic_rows
-from hudilab_jobs.prices import messages
+from hudilab_jobs.kafka.connection import Access
+from hudilab_jobs.kafka.sender import produce
+from hudilab_jobs.kafka.topics import create_topics, topic_rows
 from hudilab_spark.waiting import wait_for
 
 TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
@@ -246,7 +248,7 @@ def test_notebook_09_gives_the_same_results(
 @pytest.mark.deep
 def test_stock_prices_go_through(env: dict[str, str], kafka: Access, settings: Settings) -> None:
     create_topics(kafka, TOPICS, afresh=True)
-    produce(kafka, "stocks-in", messages(340, seed=1))
+    produce(kafka, "stocks-in", price_messages(340, seed=1))
     job = ("submit", "stock_prices", "--available-now", "--run-id", "prices")
     done = hudilab(env | {"BOOTSTRAP_SERVERS": kafka.servers}, *job)
     assert done.returncode == 0, done.stderr[-3000:]

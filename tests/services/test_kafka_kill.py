@@ -16,9 +16,12 @@ from running import end_jvm
 from services.programs import Programs, finished
 
 from hudi_sink.commits import Commits
+from hudilab.generate import price_messages, stock_prices
 from hudilab.settings import Settings
-from hudilab_jobs.kafka import Access, create_topics, produce, topic_rows
-from hudilab_jobs.prices import messages, prices, read_prices
+from hudilab_jobs.kafka.connection import Access
+from hudilab_jobs.kafka.sender import produce
+from hudilab_jobs.kafka.topics import create_topics, topic_rows
+from hudilab_jobs.prices import read_prices
 from hudilab_spark.session import open_session
 
 TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
@@ -32,7 +35,7 @@ def test_the_table_is_exact_after_kills(
     settings: Settings, kafka: Access, programs: Programs, rows: int, kills: int, limit: int
 ) -> None:
     create_topics(kafka, TOPICS, afresh=True)
-    produce(kafka, "stocks-in", messages(rows, seed=11))
+    produce(kafka, "stocks-in", price_messages(rows, seed=11))
     dice, run = random.Random(11), f"kill{rows}"
     job = (
         "hudilab_jobs.stock_prices",
@@ -65,7 +68,7 @@ def test_the_table_is_exact_after_kills(
         options = kafka.spark_options() | {"subscribe": "stocks-out"}
         out = read_prices(spark.read.format("kafka").options(**options).load())
         unique = out.dropDuplicates(["ticker", "event_time"]).count()
-        made = spark.createDataFrame(prices(rows, seed=11)).select(
+        made = spark.createDataFrame(stock_prices(rows, seed=11)).select(
             "ticker", "event_time", (F.col("cents") / 100).cast("decimal(10,2)").alias("price")
         )
         table = spark.read.format("hudi").load(str(path)).select(made.columns)

@@ -12,7 +12,7 @@ import pytest
 from hudilab.settings import Settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.kafka import Broker
-from hudilab_jobs.kafka import Access
+from hudilab_jobs.kafka.connection import Access
 
 # One JVM for the driver and one for its executor, as on a cluster.
 PROGRAM = """

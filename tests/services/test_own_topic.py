@@ -22,7 +22,8 @@ from unit.hudilab.settings_files import group, load, write
 from hudilab.errors import ConfigError, StreamError
 from hudilab.settings import Settings
 from hudilab_cli.servers.kafka import Broker
-from hudilab_jobs.kafka import Access, create_topics
+from hudilab_jobs.kafka.connection import Access
+from hudilab_jobs.kafka.topics import create_topics
 from hudilab_jobs.pipelines.runner import Running, checked, find_group, preview, table_of
 from hudilab_spark.session import open_session
 

@@ -18,11 +18,12 @@ import psutil
 import pytest
 from others import why_not
 
+from hudilab.generate import price_messages
 from hudilab.settings import Settings, load_settings
 from hudilab_cli.servers.kafka import Broker, running_broker
 from hudilab_cli.servers.s3 import S3Server, running_s3
-from hudilab_jobs.kafka import create_topics, produce, topic_rows
-from hudilab_jobs.prices import messages
+from hudilab_jobs.kafka.sender import produce
+from hudilab_jobs.kafka.topics import create_topics, topic_rows
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
@@ -107,7 +108,7 @@ def broker(home: Settings) -> Iterator[Broker]:
     with running_broker(home, users={"lab": "a user's password"}) as found:
         client = found.access()
         create_topics(client, {"private": 1})
-        produce(client, "private", messages(3, seed=1))
+        produce(client, "private", price_messages(3, seed=1))
         yield found
 
 

@@ -23,10 +23,13 @@ from running import end_jvm
 from services.programs import SECRET, USER, Programs
 
 from hudilab.errors import KafkaError, StreamError
+from hudilab.generate import Message, price_messages, stock_prices
 from hudilab.settings import Settings, load_settings
 from hudilab_cli.servers.kafka import Broker, start_broker
-from hudilab_jobs.kafka import Access, create_topics, produce, topic_rows
-from hudilab_jobs.prices import Message, messages, outgoing, prices, read_prices
+from hudilab_jobs.kafka.connection import Access
+from hudilab_jobs.kafka.sender import produce
+from hudilab_jobs.kafka.topics import create_topics, topic_rows
+from hudilab_jobs.prices import outgoing, read_prices
 from hudilab_jobs.stock_prices import write
 from hudilab_spark.session import open_session
 from hudilab_spark.streams import drain
@@ -100,7 +103,7 @@ def table(spark: SparkSession, settings: Settings, run_id: str) -> DataFrame:
 
 
 def assert_exact(spark: SparkSession, found: DataFrame, rows: int, seed: int) -> None:
-    made = spark.createDataFrame(prices(rows, seed=seed)).select(
+    made = spark.createDataFrame(stock_prices(rows, seed=seed)).select(
         "ticker", "event_time", (F.col("cents") / 100).cast("decimal(10,2)").alias("price")
     )
     found = found.select(made.columns)
@@ -135,7 +138,7 @@ def test_the_tutorial_s_settings_file_runs_unchanged(
     spark: SparkSession, settings: Settings, kafka: Access, programs: Programs
 ) -> None:
     conf = Path(__file__).parents[1] / "unit" / "samples" / "flink" / "kafka"
-    produce(kafka, "stocks-in", messages(340, seed=3))
+    produce(kafka, "stocks-in", price_messages(340, seed=3))
     job = programs.run(
         *("hudilab_jobs.stock_prices", "--available-now"),
         HUDILAB_CONF=str(conf),
@@ -265,9 +268,9 @@ def here(
 def test_offsets_that_are_gone_stop_the_stream_unless_asked_otherwise(
     spark: SparkSession, settings: Settings, kafka: Access, here: Callable[..., None]
 ) -> None:
-    produce(kafka, "stocks-in", messages(300, seed=1))
+    produce(kafka, "stocks-in", price_messages(300, seed=1))
     here("gone")
-    produce(kafka, "stocks-in", messages(600, seed=1, first=300))
+    produce(kafka, "stocks-in", price_messages(600, seed=1, first=300))
     ends = topic_rows(kafka, ["stocks-in"])["end"]
     # As retention would: what was not read yet goes first.
     parts = [TopicPartition("stocks-in", number, end - 50) for number, end in enumerate(ends)]
@@ -288,11 +291,11 @@ def test_offsets_that_are_gone_stop_the_stream_unless_asked_otherwise(
 def test_a_topic_that_was_made_anew_is_another_source(
     spark: SparkSession, settings: Settings, kafka: Access, here: Callable[..., None]
 ) -> None:
-    produce(kafka, "stocks-in", messages(170, seed=1))
+    produce(kafka, "stocks-in", price_messages(170, seed=1))
     here("anew")
     # A longer one: the offsets of the checkpoint exist in it too, and Spark would read on there.
     create_topics(kafka, TOPICS, afresh=True)
-    produce(kafka, "stocks-in", messages(680, seed=7))
+    produce(kafka, "stocks-in", price_messages(680, seed=7))
     with pytest.raises(StreamError, match="belongs to a run with ") as caught:
         here("anew")
     assert str(caught.value).count('"topic": "stocks-in"') == 2
@@ -307,7 +310,7 @@ def test_a_topic_that_was_made_anew_is_another_source(
 def test_the_stream_survives_a_broker_that_is_killed_and_away_for_20_seconds(
     spark: SparkSession, settings: Settings, broker: Broker, kafka: Access, programs: Programs
 ) -> None:
-    produce(kafka, "stocks-in", messages(1000, seed=9))
+    produce(kafka, "stocks-in", price_messages(1000, seed=9))
     job = programs.start(
         "hudilab_jobs.stock_prices", "--run-id", "away", "--trigger-seconds", "0.5"
     )
@@ -317,7 +320,7 @@ def test_the_stream_survives_a_broker_that_is_killed_and_away_for_20_seconds(
         time.sleep(20)
         assert job.poll() is None
         assert start_broker(settings).bootstrap == broker.bootstrap
-        produce(kafka, "stocks-in", messages(2000, seed=9, first=1000))
+        produce(kafka, "stocks-in", price_messages(2000, seed=9, first=1000))
         wait_for(lambda: passed_on(kafka) >= 2000, 120, "2000 prices in stocks-out")
         path = settings.home / "warehouse" / "run-away" / "lab" / "stock_prices"
         timeline = path / ".hoodie" / "timeline"
@@ -412,7 +415,7 @@ def test_sparks_ui_and_plans_do_not_show_the_password(
 ) -> None:
     client = Access(secure.bootstrap, "SASL_SSL", USER, SECRET, str(secure.ca))
     create_topics(client, {"seen": 1})
-    produce(client, "seen", messages(10, seed=1))
+    produce(client, "seen", price_messages(10, seed=1))
     options = client.spark_options() | {"subscribe": "seen", "startingOffsets": "earliest"}
     query = (
         spark.readStream.format("kafka")

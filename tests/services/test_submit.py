@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from hudilab.generate import price_messages
 from hudilab.settings import Settings
 from hudilab_jobs import stock_prices
-from hudilab_jobs.kafka import Access, create_topics, produce, topic_rows
-from hudilab_jobs.prices import messages
+from hudilab_jobs.kafka.connection import Access
+from hudilab_jobs.kafka.sender import produce
+from hudilab_jobs.kafka.topics import create_topics, topic_rows
 from hudilab_spark.jars import verify
 from hudilab_spark.java import find_java
 
@@ -51,7 +53,7 @@ def submit(
 
 def test_the_job_runs_with_spark_submit(settings: Settings, kafka: Access) -> None:
     create_topics(kafka, TOPICS, afresh=True)
-    produce(kafka, "stocks-in", messages(340, seed=1))
+    produce(kafka, "stocks-in", price_messages(340, seed=1))
     done = submit(settings, kafka.servers, ["core", "kafka"])
     assert done.returncode == 0, done.stderr[-3000:]
     assert topic_rows(kafka, ["stocks-out"])["end"].sum() == 340

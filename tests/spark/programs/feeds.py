@@ -30,7 +30,8 @@ from hudilab.paths import TableLocation, locate
 from hudilab.settings import Settings, load_settings
 from hudilab.table import TableSpec
 from hudilab_cli.servers.kafka import running_broker
-from hudilab_jobs.kafka import Access, create_topics
+from hudilab_jobs.kafka.connection import Access
+from hudilab_jobs.kafka.topics import create_topics
 from hudilab_spark.session import open_session
 from hudilab_spark.streams import drain
 

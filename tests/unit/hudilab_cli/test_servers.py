@@ -17,7 +17,7 @@ from hudilab_cli import applications
 from hudilab_cli.servers import cluster, history, kafka, metastore, process, s3, spark
 from hudilab_cli.servers.folder import starting
 from hudilab_jobs import server_locks
-from hudilab_jobs.kafka import Access
+from hudilab_jobs.kafka.connection import Access
 from hudilab_spark.cluster import Master
 
 NOWHERE = "127.0.0.1:1"

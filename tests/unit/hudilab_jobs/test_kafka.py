@@ -12,11 +12,10 @@ from confluent_kafka import KafkaError as Code
 from confluent_kafka import KafkaException
 from py4j.protocol import Py4JError
 
+import hudilab_jobs.kafka.topics as kafka
 from hudilab.errors import KafkaError
 from hudilab.groups import Consumer
-from hudilab_jobs.kafka import Access, access
-from hudilab_jobs.kafka import topics as kafka
-from hudilab_jobs.kafka.connection import password
+from hudilab_jobs.kafka.connection import Access, access, password
 
 SECRET = 'pa"ss\\word'
 GROUP = {

@@ -7,26 +7,24 @@ from decimal import Decimal
 
 import pandas as pd
 
-from hudilab import generate
-from hudilab_jobs.prices import TICKERS, messages, prices
+from hudilab.generate import TICKERS, price_messages, stock_prices
 
 
 def test_a_price_depends_on_seed_and_number_only() -> None:
-    whole = prices(1000, seed=42)
-    part = prices(1000, seed=42, first=900)
+    whole = stock_prices(1000, seed=42)
+    part = stock_prices(1000, seed=42, first=900)
     pd.testing.assert_frame_equal(whole[900:].reset_index(drop=True), part)
-    assert not whole["cents"].equals(prices(1000, seed=43)["cents"])
+    assert not whole["cents"].equals(stock_prices(1000, seed=43)["cents"])
 
 
 def test_the_first_prices_of_seed_42_stay_what_they_are() -> None:
-    found = [(message.value or b"").decode() for message in messages(3, seed=42)]
+    found = [(message.value or b"").decode() for message in price_messages(3, seed=42)]
     assert found == PINNED
 
 
 def test_each_ticker_has_one_price_a_second_of_its_own() -> None:
-    frame = prices(17 * 600, seed=1)
+    frame = stock_prices(17 * 600, seed=1)
     assert set(frame["ticker"]) == set(TICKERS)
-    assert len(TICKERS) == generate.TICKERS
     assert not frame.duplicated(["ticker", "event_time"]).any()
     seconds = frame["event_time"].dt.floor("s").groupby(frame["ticker"]).nunique()
     assert set(seconds) == {600}
@@ -34,12 +32,12 @@ def test_each_ticker_has_one_price_a_second_of_its_own() -> None:
 
 
 def test_fewer_tickers() -> None:
-    assert set(prices(100, seed=1, tickers=3)["ticker"]) == {"AAPL", "ACN", "ADBE"}
+    assert set(stock_prices(100, seed=1, tickers=3)["ticker"]) == {"AAPL", "ACN", "ADBE"}
 
 
 def test_a_message_says_the_price_to_the_cent() -> None:
-    frame = prices(2000, seed=7)
-    for row, message in zip(frame.itertuples(), messages(2000, seed=7), strict=True):
+    frame = stock_prices(2000, seed=7)
+    for row, message in zip(frame.itertuples(), price_messages(2000, seed=7), strict=True):
         assert message.key is not None
         assert message.value is not None
         value = json.loads(message.value, parse_float=Decimal, parse_int=Decimal)
