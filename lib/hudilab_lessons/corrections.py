@@ -1,4 +1,4 @@
-"""Readings that arrive again: corrected, later or earlier than stored, or as deletes."""
+"""Readings that arrive again: corrected, and later or earlier than stored."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-KINDS = ("older", "equal", "newer")  # the time of a correction, compared with the stored one
+KINDS = ("older", "equal", "newer")  # the time of a correction, relative to that of the stored row
 _HOTTER = 500  # degrees; no sensor measures as many
 
 
@@ -33,24 +33,13 @@ def who_won(stored: DataFrame, known: DataFrame) -> pd.DataFrame:
     kind = F.expr("reading_id DIV 10 % 3").alias("kind")
     both = corrected(known).select("reading_id").join(stored, "reading_id").groupBy(kind)
     won = F.count_if(F.col("temperature") >= _HOTTER).alias("won")
-    found = {row.kind: row for row in both.agg(F.count("*").alias("arrived"), won).collect()}
-    pairs = [
-        (found[kind].arrived, found[kind].won) if kind in found else (0, 0)
-        for kind in range(len(KINDS))
-    ]
-    return pd.DataFrame(pairs, columns=["arrived", "won"], index=list(KINDS))
+    counts = pd.DataFrame(0, columns=["arrived", "won"], index=list(KINDS))
+    for row in both.agg(F.count("*").alias("arrived"), won).collect():
+        counts.loc[KINDS[row.kind]] = [row.arrived, row.won]
+    return counts
 
 
 def shifted(batch: DataFrame, seconds: int | str) -> DataFrame:
     """Return the batch with its measurement times moved by a number, or an SQL expression."""
     moment = F.expr(f"measurement_time + make_interval(0,0,0,0,0,0, {seconds})")
     return batch.withColumn("measurement_time", moment)
-
-
-def flagged(batch: DataFrame, condition: str) -> DataFrame:
-    """Return the batch with `_hoodie_is_deleted`: true where an SQL condition holds, else NULL.
-
-    The column must be nullable, or Hudi refuses the next batch without it.
-    """
-    flag = F.when(F.expr(condition), F.lit(True)).otherwise(F.lit(None).cast("boolean"))
-    return batch.withColumn("_hoodie_is_deleted", flag)

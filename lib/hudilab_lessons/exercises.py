@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Number
-from typing import Any, ClassVar
+from typing import Any
 
 from pyspark.sql import DataFrame
 
 from hudilab_lessons import progress
-from hudilab_lessons.frames import columns_of
 
 
 @dataclass(frozen=True)
@@ -26,14 +25,20 @@ class Verdict:
         """Show nothing as the value of a cell: `check` has printed the verdict."""
 
 
+@dataclass
+class _Answers:
+    """The answers to one exercise in this kernel: the different wrong ones, and the newest."""
+
+    wrong: dict[Hashable, Any] = field(default_factory=dict)
+    newest_is_right: bool = False
+
+
+# By exercise: a check cell that runs again makes a new object of the same exercise.
+_ANSWERS: dict[str, _Answers] = {}
+
+
 class Exercise:
     """One exercise: its right answer, a hint for wrong ones, and its name in `hudilab progress`."""
-
-    # The different wrong answers to each exercise in this kernel. They are not an object's own: a
-    # check cell that runs again makes a new object.
-    _wrong: ClassVar[dict[str, dict[Hashable, Any]]] = {}
-    # Whether the newest answer to each exercise is right.
-    _newest: ClassVar[dict[str, bool]] = {}
 
     def __init__(self, right: Any, hint: str, name: str = "") -> None:
         """Say what is right.
@@ -45,7 +50,7 @@ class Exercise:
             name: unique in the lesson; without one, a right answer is not recorded.
         """
         self._right, self._hint, self._name = right, hint, name
-        self._key = name or hint
+        self._answers = _ANSWERS.setdefault(name or hint, _Answers())
 
     def check(self, answer: Any) -> Verdict:
         """Print and return whether a learner's answer is right; record it if it is.
@@ -57,25 +62,25 @@ class Exercise:
         """
         if answer is None or answer is ...:
             print("no answer yet; write it in the cell above, run that cell, then this one")
-            self._newest[self._key] = False
+            self._answers.newest_is_right = False
             return Verdict(False)
-        is_right, said = self._judge(answer)
-        print(said if is_right else said + self._help(answer))
-        self._newest[self._key] = is_right
+        is_right, comment = self._judge(answer)
+        print(comment if is_right else comment + self._help(answer))
+        self._answers.newest_is_right = is_right
         if is_right and self._name and (notice := progress.record(self._name)):
             print(notice)
         return Verdict(is_right)
 
     def accepts(self, answer: Any) -> Verdict:
         """Print and return whether the lesson's own solution is right; records nothing."""
-        is_right, said = self._judge(answer)
-        print(said if is_right else f"{said}: {self._hint}")
+        is_right, comment = self._judge(answer)
+        print(comment if is_right else f"{comment}: {self._hint}")
         return Verdict(is_right)
 
-    @classmethod
-    def count_right(cls) -> int:
+    @staticmethod
+    def count_right() -> int:
         """Return how many exercises this kernel has checked whose newest answer is right."""
-        return sum(cls._newest.values())
+        return sum(answers.newest_is_right for answers in _ANSWERS.values())
 
     def _judge(self, answer: Any) -> tuple[bool, str]:
         is_right, problem = self._compare(answer)
@@ -87,7 +92,7 @@ class Exercise:
 
     def _help(self, answer: Any) -> str:
         """Return the help after a wrong answer: more for each new one."""
-        tries = self._wrong.setdefault(self._key, {})
+        tries = self._answers.wrong
         # Repeating an answer is not a new try. Answers are kept, so that no two share an id.
         code = getattr(answer, "__code__", id(answer))
         tries[repr(answer) if _is_plain(answer) else code] = answer
@@ -108,7 +113,7 @@ class Exercise:
 
 
 def _form(answer: Any, right: Any) -> str:
-    """What is wrong with the form of an answer, in words; "" if nothing is."""
+    """Return a hint about the answer's type, or an empty string."""
     if isinstance(right, dict) and isinstance(answer, dict):
         keys = ", ".join(map(repr, right))
         return "" if answer.keys() == right.keys() else f", the keys should be {keys}"
@@ -146,7 +151,7 @@ def _is_plain(answer: Any) -> bool:
 
 def _short(answer: Any) -> str:
     if isinstance(answer, DataFrame):
-        text = columns_of(answer)
+        text = f"DataFrame[{', '.join(map(': '.join, answer.dtypes))}]"  # without a query
     else:
         text = getattr(answer, "__name__", None) or str(answer)
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -33,20 +33,34 @@ TABLES = "flights", "airlines", "airports", "planes", "weather"
 ID, MAP = "PropertyGroupId", "PropertyMap"
 SAMPLE = re.compile(r"(?ms)^sample: ([\d,]+) rows?\b.*^the sample has ([\d,]+) keys?\b")
 PLAN = "month, flight_date, carrier, flight, origin, dest, hour, sched_at"
-TOLD = "status, tailnum, dep_delay, arr_delay"
-# For each message: whether it is sent, how many files after its month's timetable, its status, tail
-# number and delays, and the minutes from sched_at to what it tells of.
-MESSAGES = (
-    ("true", "0", "'scheduled', NULL, NULL, NULL", "-7 * 24 * 60"),
-    ("NOT is_off AND air_time IS NULL", "1", "'departed', tailnum, dep_delay, NULL", "dep_delay"),
-    ("is_late", "3", "'departed', tailnum, dep_delay, NULL", "dep_delay"),
-    (
-        *("NOT is_off", "1", "'arrived', tailnum, dep_delay, arr_delay + if(is_wrong, 60, 0)"),
-        "dep_delay + air_time",
-    ),
-    ("is_wrong", "3", "'arrived', tailnum, dep_delay, arr_delay", "dep_delay + air_time + 60"),
-    ("is_off", "1", "'cancelled', tailnum, NULL, NULL", "0"),
-)
+STATE = "status, tailnum, dep_delay, arr_delay"
+# One SELECT for each kind of message: how many files after its month's timetable it is sent, what
+# it says, when that happens, and its place in the file.
+MESSAGES = f"""
+    -- the timetable, a week before
+    SELECT {PLAN}, 0 AS later, 'scheduled' AS status, NULL AS tailnum, NULL AS dep_delay,
+        NULL AS arr_delay, sched_at - to_minutes(7 * 24 * 60) AS event_at, place
+    FROM drawn
+    UNION ALL  -- a flight that never lands where it is going
+    SELECT {PLAN}, 1, 'departed', tailnum, dep_delay, NULL,
+        sched_at + to_minutes(dep_delay), (place + 1 / 7) % 1
+    FROM drawn WHERE NOT is_off AND air_time IS NULL
+    UNION ALL  -- a departure that is reported a month late
+    SELECT {PLAN}, 3, 'departed', tailnum, dep_delay, NULL,
+        sched_at + to_minutes(dep_delay), (place + 2 / 7) % 1
+    FROM drawn WHERE is_late
+    UNION ALL  -- an arrival, some with a wrong delay
+    SELECT {PLAN}, 1, 'arrived', tailnum, dep_delay, arr_delay + if(is_wrong, 60, 0),
+        sched_at + to_minutes(dep_delay + air_time), (place + 3 / 7) % 1
+    FROM drawn WHERE NOT is_off
+    UNION ALL  -- the correction of a wrong delay
+    SELECT {PLAN}, 3, 'arrived', tailnum, dep_delay, arr_delay,
+        sched_at + to_minutes(dep_delay + air_time + 60), (place + 4 / 7) % 1
+    FROM drawn WHERE is_wrong
+    UNION ALL
+    SELECT {PLAN}, 1, 'cancelled', tailnum, NULL, NULL, sched_at, (place + 5 / 7) % 1
+    FROM drawn WHERE is_off
+"""
 
 
 def read(spark: SparkSession, folder: Path, store: str) -> dict[str, DataFrame]:
@@ -120,7 +134,7 @@ def states(flights: DataFrame) -> DataFrame:
         "ELSE 'arrived' END AS status",
     )
     moment = "sched_at + make_interval(0, 0, 0, 0, 0, minutes) AS event_at"
-    return planned.selectExpr(*f"{PLAN}, {TOLD}".split(", "), moment)
+    return planned.selectExpr(*PLAN.split(", "), *STATE.split(", "), moment)
 
 
 def messages(spark: SparkSession, folder: Path, store: str, months: int, seed: int) -> DataFrame:
@@ -141,7 +155,8 @@ def messages(spark: SparkSession, folder: Path, store: str, months: int, seed: i
     import duckdb
     import numpy as np
 
-    first, lake, quoted = months // 2 + 1, duckdb.connect(), str(folder).replace("'", "''")
+    first, quoted = months // 2 + 1, str(folder).replace("'", "''")
+    lake = duckdb.connect()
     lake.execute("SET TimeZone = 'UTC'")
     lake.execute(f"""
         CREATE TABLE flights AS SELECT *, dep_delay IS NULL AS is_off,
@@ -151,22 +166,19 @@ def messages(spark: SparkSession, folder: Path, store: str, months: int, seed: i
     """)
     count = lake.table("flights").shape[0]
     # Of numpy's generators, this one promises the same numbers in every version.
-    late, wrong, location = np.random.RandomState(seed).random_sample((3, count))
-    draws = {"number": np.arange(count), "late": late, "wrong": wrong, "place": location}
+    late, wrong, place = np.random.RandomState(seed).random_sample((3, count))
+    draws = {"number": np.arange(count), "late": late, "wrong": wrong, "place": place}
     lake.register("draws", draws)
-    parts = (
-        f"SELECT {sent}, least(2 * (month - {first}) + {shift}, {2 * (months - first) + 1}), "
-        f"{PLAN}, {told}, sched_at + to_minutes({minutes}), (place + {part} / 7) % 1 FROM drawn"
-        for part, (sent, shift, told, minutes) in enumerate(MESSAGES)
-    )
     lake.execute(f"""
         COPY (
             WITH drawn AS (
                 SELECT *, late < 0.05 AND air_time IS NOT NULL AS is_late,
                     wrong < 0.01 AND arr_delay IS NOT NULL AS is_wrong
                 FROM flights JOIN draws USING (number)
-            ), feed(is_sent, file, {PLAN}, {TOLD}, event_at, place) AS ({" UNION ALL ".join(parts)})
-            SELECT * EXCLUDE (is_sent, place) FROM feed WHERE is_sent ORDER BY file, place
+            ), messages AS ({MESSAGES})
+            SELECT least(2 * (month - {first}) + later, {2 * (months - first) + 1}) AS file,
+                {PLAN}, {STATE}, event_at
+            FROM messages ORDER BY file, place
         ) TO '{quoted}/feed.parquet' (FORMAT parquet, ROW_GROUP_SIZE 20000)
     """)
     return _stored(spark, folder / "feed.parquet", store)
@@ -186,9 +198,9 @@ def try_pipeline(settings: Settings, name: str, group: Mapping[str, str]) -> tup
     with tempfile.TemporaryDirectory() as folder:
         conf = shutil.copytree(settings.conf_dir, folder, dirs_exist_ok=True)
         file = Path(conf, FILE)
-        named = f"{PREFIX}{name}"
-        groups = [one for one in parse(file.read_text("utf-8-sig")) if one[ID] != named]
-        file.write_text(json.dumps([*groups, {ID: named, MAP: dict(group)}]), "utf-8")
+        groups = parse(file.read_text("utf-8-sig"))
+        others = [other for other in groups if other[ID] != f"{PREFIX}{name}"]
+        file.write_text(json.dumps([*others, {ID: f"{PREFIX}{name}", MAP: dict(group)}]), "utf-8")
         done = subprocess.run(
             [sys.executable, "-m", "hudilab_jobs.stream", name, "--check"],
             env=env | {"HUDILAB_CONF": str(conf)},
@@ -197,14 +209,13 @@ def try_pipeline(settings: Settings, name: str, group: Mapping[str, str]) -> tup
             text=True,
             check=False,
         )
-    found = SAMPLE.search(done.stdout)
-    if done.returncode or not found:
+    counts = SAMPLE.search(done.stdout)
+    if done.returncode or not counts:
         lines = (done.stderr or done.stdout).splitlines()
-        # A program that is killed has no last words.
-        raise ConfigError(
-            lines[-1].removeprefix("hudilab: ")
-            if lines
-            else f"hudilab stream {name} --check ended with exit code {done.returncode}; try again"
-        )
-    rows, keys = (int(number.replace(",", "")) for number in found.groups())
+        if not lines:  # it was killed
+            raise ConfigError(
+                f"hudilab stream {name} --check ended with exit code {done.returncode}", "try again"
+            )
+        raise ConfigError(lines[-1].removeprefix("hudilab: "))  # with the command's own remedy
+    rows, keys = (int(number.replace(",", "")) for number in counts.groups())
     return rows, keys

@@ -19,7 +19,6 @@ from hudilab.generate import check_sizes, readings_table, sensor_readings, senso
 from hudilab.paths import TableLocation
 from hudilab.settings import Settings, load_settings
 from hudilab.table import TableSpec
-from hudilab_lessons.frames import show_streams_as_columns
 from hudilab_lessons.plots import SERIES, describe_pictures
 from hudilab_lessons.runs import check_asserts, hold
 from hudilab_spark.s3 import storage_options
@@ -141,7 +140,7 @@ def start(
     _show_pictures()
     rcParams["axes.prop_cycle"] = cycler(color=SERIES)
     describe_pictures()
-    show_streams_as_columns()
+    _show_streams_as_columns()
     print("checked", ", ".join(f"{name}={value}" for name, value in sizes.items()))
     print(describe(lab.spark))
     print("tables ", f"{folder}; each is deleted before the lesson writes it")
@@ -195,3 +194,23 @@ def _show_pictures() -> None:
     inside = get_backend().lower().startswith(("module://", "inline", "ipympl", "widget"))
     if shell and getattr(shell, "kernel", None) and not (inside or chosen.startswith("module://")):
         shell.enable_matplotlib("inline")
+
+
+def _show_streams_as_columns() -> None:
+    """Let this notebook show a streaming DataFrame: its rows, which Spark tries to show, raise."""
+    shell = get_ipython()
+    if shell is None or shell.display_formatter is None:
+        return
+
+    def text(frame: DataFrame) -> str:
+        if frame.isStreaming:
+            return f"DataFrame[{', '.join(map(': '.join, frame.dtypes))}]"
+        return repr(frame).rstrip()
+
+    formatters = shell.display_formatter.formatters
+    formatters["text/plain"].for_type(
+        DataFrame, lambda frame, printer, _: printer.text(text(frame))
+    )
+    formatters["text/html"].for_type(
+        DataFrame, lambda frame: None if frame.isStreaming else frame._repr_html_()
+    )

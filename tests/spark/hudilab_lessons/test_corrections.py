@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from hudilab.generate import readings_table, sensor_readings
-from hudilab_lessons.corrections import KINDS, corrected, flagged, shifted, who_won
+from hudilab_lessons.corrections import KINDS, corrected, shifted, who_won
 from hudilab_lessons.probes import files_holding
 
 
@@ -50,13 +50,6 @@ def test_a_batch_is_shifted_by_a_number_or_an_expression(spark: SparkSession) ->
     moved = shifted(known, "IF(reading_id = 0, -1, 0)")
     assert times(moved)[1] == times(known)[1] + timedelta(seconds=1)
     assert times(shifted(known, 5)) == times(known)
-
-
-def test_deletes_are_flagged_with_true_and_nothing_else(spark: SparkSession) -> None:
-    batch = flagged(sensor_readings(spark, 3, sensors=1, seed=1), "reading_id = 1")
-    assert batch.schema["_hoodie_is_deleted"].nullable
-    flags = [row["_hoodie_is_deleted"] for row in batch.orderBy("reading_id").collect()]
-    assert flags == [None, True, None]
 
 
 def test_a_key_is_found_in_base_files_and_logs(spark: SparkSession, tmp_path: Path) -> None:

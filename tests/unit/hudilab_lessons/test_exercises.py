@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from hudilab_lessons import progress
+from hudilab_lessons import exercises, progress
 from hudilab_lessons.exercises import Exercise
 
 
 @pytest.fixture(autouse=True)
 def new_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Exercise, "_wrong", {})
-    monkeypatch.setattr(Exercise, "_newest", {})
+    monkeypatch.setattr(exercises, "_ANSWERS", {})
 
 
 NO_ANSWER = "no answer yet; write it in the cell above, run that cell, then this one"
