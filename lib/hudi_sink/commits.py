@@ -26,9 +26,9 @@ from hudi_sink.jvm import (
     table_columns,
     unfinished_writes,
 )
+from hudi_sink.metadata import BATCH, COVERS, PROPERTIES, QUERY, SHARED, SOURCE
 from hudi_sink.rules import BatchMetadata, Commit
 from hudilab.errors import StreamError, TableError, root_cause
-from hudilab.formats import BATCH, COVERS, PROPERTIES, QUERY, SHARED, SOURCE
 from hudilab.paths import local_path
 
 SERVICES = ("COMPACT", "LOG_COMPACT", "CLUSTER")

@@ -9,7 +9,7 @@ import os
 import pwd
 import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from errno import ELOOP
 from pathlib import Path
@@ -19,8 +19,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hudi_sink.jvm import file_system, read_utf8
+from hudi_sink.metadata import PROPERTIES, index_options
 from hudilab.files import read_properties
-from hudilab.formats import PROPERTIES
 from hudilab.paths import leads_back, local_path
 
 
@@ -171,3 +171,13 @@ def _walk(root: Path) -> Iterator[FileInfo]:
 def table_properties(spark: SparkSession, table: str) -> dict[str, str]:
     """Return the pairs of a table's `hoodie.properties`."""
     return read_properties(read_text(spark, f"{table}/{PROPERTIES}"))
+
+
+def table_index_options(
+    spark: SparkSession, table: str, properties: Mapping[str, str]
+) -> dict[str, str]:
+    """Return `index_options` of a table with these properties."""
+    options, file = index_options(properties), f"{table}/.hoodie/.index_defs/index.json"
+    if options and exists(spark, file):
+        return index_options(properties, read_text(spark, file))
+    return options

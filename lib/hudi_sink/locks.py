@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping
 from shlex import quote
 
+from hudi_sink.metadata import SHARED
 from hudilab.errors import TableError
-from hudilab.formats import SHARED
 from hudilab.paths import local_path
 
 _PROVIDER = "hoodie.write.lock.provider"

@@ -1,14 +1,22 @@
-"""Options that keep a table's metadata table, and the indexes in it."""
+"""Names in the metadata of commits, and options that keep a table's metadata table and indexes."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 
-from pyspark.sql import SparkSession
-
-from hudi_sink.files import exists, read_text
 from hudilab.table import METADATA, STREAMED
+
+PROPERTIES = ".hoodie/hoodie.properties"  # of a table
+MOST_BUCKETS = 10_000  # more than any table has; a random id of a file group is not below it
+# Under these names a commit says which batch it holds. Renamed, no table would know its stream.
+PREFIX = "hudilab."
+QUERY = f"{PREFIX}query_id"
+BATCH = f"{PREFIX}batch_id"
+COVERS = f"{PREFIX}covers"  # the digest of the offsets that the batch read
+SOURCE = f"{PREFIX}source"
+QUARANTINED = f"{PREFIX}quarantined"  # how many rows of the batch were set aside
+SHARED = f"{PREFIX}shared"  # the lock that the writer took, see `locks.sharing_options`
 
 
 def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[str, str]:
@@ -48,13 +56,3 @@ def closing_options(table: str) -> dict[str, str]:
     without a metadata table. Source: tests/services/test_s3.py.
     """
     return {"hoodie.metadata.compact.max.delta.commits": "1"} if table.startswith("s3a:") else {}
-
-
-def table_index_options(
-    spark: SparkSession, table: str, properties: Mapping[str, str]
-) -> dict[str, str]:
-    """Return `index_options` of a table with these properties."""
-    found, file = index_options(properties), f"{table}/.hoodie/.index_defs/index.json"
-    if found and exists(spark, file):
-        return index_options(properties, read_text(spark, file))
-    return found

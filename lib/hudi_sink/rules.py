@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from hudi_sink.metadata import BATCH, COVERS, PREFIX, QUERY, SOURCE
 from hudilab.errors import StreamError
-from hudilab.formats import BATCH, COVERS, PREFIX, QUERY, SOURCE
 
 FENCED = "another driver has taken over the checkpoint {}; let that one write, and stop this one"
 

@@ -10,14 +10,12 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from hudi_sink.commits import SERVICES, Commits
-from hudi_sink.drift import check_drift
-from hudi_sink.files import table_properties
+from hudi_sink.files import table_index_options, table_properties
 from hudi_sink.jvm import columns_json
-from hudi_sink.metadata import table_index_options
 from hudi_sink.repairs import foreign_groups
 from hudi_sink.rows import newest_rows, row_problem, storable
 from hudi_sink.rules import Commit
-from hudi_sink.storable import check_storable
+from hudi_sink.schema import check_drift, check_storable
 from hudilab.errors import TableError
 from hudilab.table import ANY, COMMIT_TIME, ENCODED, MERGER, TableSpec
 

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hudi_sink.commits import SERVICES, Commits
-from hudi_sink.files import exists, table_properties
+from hudi_sink.files import exists, table_index_options, table_properties
 from hudi_sink.jvm import (
     CLUSTERINGS,
     COMPACTIONS,
@@ -23,11 +23,10 @@ from hudi_sink.jvm import (
     write_client,
 )
 from hudi_sink.locks import sharing_options
-from hudi_sink.metadata import table_index_options
+from hudi_sink.metadata import MOST_BUCKETS, SHARED
 from hudi_sink.repairs import foreign_groups
 from hudi_sink.rules import Commit
 from hudilab.errors import TableError, many
-from hudilab.formats import MOST_BUCKETS, SHARED
 
 MOMENT = 3.0  # seconds in which a writer's heartbeat follows its commit
 

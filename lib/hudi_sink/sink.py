@@ -15,17 +15,16 @@ from pyspark.sql import DataFrame, SparkSession
 from hudi_sink.async_services import StreamServices
 from hudi_sink.checkpoints import CheckpointFiles, Fence
 from hudi_sink.commits import Commits
-from hudi_sink.drift import FILLS
 from hudi_sink.initial_load import InitialLoad
 from hudi_sink.locks import is_conflict, lock_held, services_failed, sharing_options
-from hudi_sink.metadata import closing_options
+from hudi_sink.metadata import QUARANTINED, SHARED, closing_options
 from hudi_sink.quarantine import Quarantine
 from hudi_sink.rows import COMBINE, check_files, check_sources, refused_row
 from hudi_sink.rules import BatchMetadata, Checkpoint, Rules
+from hudi_sink.schema import FILLS
 from hudi_sink.schema_guard import Layout, SchemaGuard
 from hudi_sink.service_schedule import check_tidy
 from hudilab.errors import StreamError, TableError, root_cause
-from hudilab.formats import QUARANTINED, SHARED
 from hudilab.paths import TableLocation
 from hudilab.table import TableSpec
 

@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 
 from hudi_sink.files import delete_tree, exists, table_properties
 from hudi_sink.hive_sync import Catalog
+from hudi_sink.metadata import PROPERTIES
 from hudi_sink.metastore import Metastore
 from hudilab.errors import PathError, TableError
 from hudilab.files import private_folder
-from hudilab.formats import PROPERTIES
 from hudilab.paths import TableLocation, local_path, rewrite_scheme
 from hudilab.settings import Settings
 from hudilab.table import TableSpec

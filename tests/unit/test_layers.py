@@ -16,12 +16,11 @@ LIB = ROOT / "lib"
 PACKAGES = sorted(path.parent.name for path in LIB.glob("*/__init__.py"))
 # What needs neither pyspark nor a process, so that settings and remedies work on any machine.
 LIGHT = (
-    "hudi_sink.drift",
+    "hudi_sink.metadata",
     "hudi_sink.rules",
-    "hudi_sink.storable",
+    "hudi_sink.schema",
     "hudilab.environment",
     "hudilab.errors",
-    "hudilab.formats",
     "hudilab.paths",
     "hudilab.settings",
     "hudilab.table",

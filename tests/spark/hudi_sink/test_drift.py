@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hudi_sink.commits import Commits
-from hudi_sink.drift import check_drift
+from hudi_sink.schema import check_drift
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError, TableError
 from hudilab.generate import readings_table, sensor_readings, sensor_stream

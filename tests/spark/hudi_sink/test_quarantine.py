@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 
 from hudi_sink.commits import Commits
 from hudi_sink.files import delete_file
+from hudi_sink.metadata import QUARANTINED
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError
-from hudilab.formats import QUARANTINED
 from hudilab.paths import TableLocation, local_path, locate
 from hudilab.table import ENCODED, TableSpec
 from hudilab_spark.streams import drain

@@ -57,7 +57,7 @@ WORDS = (
     "é1",
     *("array_element", "a_tuple", "rank", "bucket", "arrival", "partition", "ts", "Moment_", "Id_"),
 )
-# Letters that Python knows and Java 17 does not: refused, see tests/unit/hudi_sink/test_drift.py.
+# Letters that Python knows and Java 17 does not: refused, see tests/unit/hudi_sink/test_schema.py.
 NEWER = re.compile(
     r"[\u0870-\u0887\u0889-\u088e\u08b5\u08c8\u08c9\u0c5d\u0cdd\u170d\u171f\u1b4c\u2c2f\u2c5f"
     r"\u9ffd-\u9fff\ua7c0\ua7c1\ua7d0\ua7d1\ua7d3\ua7d5-\ua7d9\ua7f2-\ua7f4]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -39,6 +40,8 @@ def hive(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     )
     monkeypatch.setattr(hive_sync, "table_in_metastore", other)
     monkeypatch.setattr(hive_sync, "sync_with_metastore", sync)
+    # Import-linter, which another test runs, disables the loggers that are there.
+    monkeypatch.setattr(logging.getLogger("hudi_sink"), "disabled", False)
     monkeypatch.setattr("hudi_sink.hive_sync.time.monotonic", lambda: state.now)
     return state
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from hudi_sink.metadata import QUARANTINED, SHARED
 from hudi_sink.rules import BatchMetadata, Checkpoint, Commit, Rules, offsets_digest
 from hudilab.errors import StreamError
-from hudilab.formats import QUARANTINED, SHARED
 
 MINE, OTHER = "query1", "query2"
 RULES = Rules("<table>", "<checkpoint>", None, shared=False)

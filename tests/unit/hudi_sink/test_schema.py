@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from refusals import assert_refusal, refused
 
-from hudi_sink.drift import check_drift
-from hudi_sink.storable import check_storable
+from hudi_sink.schema import check_drift, check_storable
 from hudilab.errors import TableError
 from hudilab.table import TableSpec
 

@@ -1,0 +1,312 @@
+"""Decide which columns a table can store, and which changes of them it takes.
+
+On Spark's JSON schemas, without Spark: `check_storable` judges a batch by itself, `check_drift`
+compares it with its table.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hudilab.errors import TableError
+from hudilab.table import ANY, EVOLVE, FREEZE
+
+OWN = "_hudilab_"  # begins the columns that the writer adds to a batch and drops again
+_SHORT = re.compile(r"\b(?:tinyint|smallint)\b(?!:)")  # a type, not the name of a field
+# Hudi names the Avro type of a struct or a decimal after its column; these names are taken.
+_PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+# Spark's name in JSON -> the name in SQL.
+_SQL = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+# Letters of Unicode 14, which Python 3.11 knows and Java 17 does not.
+_NEWER = re.compile(
+    r"[\u0870-\u0887\u0889-\u088e\u08b5\u08c8\u08c9\u0c5d\u0cdd\u170d\u171f\u1b4c\u2c2f\u2c5f"
+    r"\u9ffd-\u9fff\ua7c0\ua7c1\ua7d0\ua7d1\ua7d3\ua7d5-\ua7d9\ua7f2-\ua7f4]"
+)
+FILLS = "hoodie.write.set.null.for.missing.columns"
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+# Type -> wider types, which hold all of its values.
+_WIDER = {
+    "byte": ("short", "integer", "long", "float", "double"),
+    "short": ("integer", "long", "float", "double"),
+    "integer": ("long", "double"),
+    "float": ("double",),
+}
+_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
+
+
+def check_storable(
+    location: str, batch: str, named: Mapping[str, Sequence[str]], *, merges_avro: bool = False
+) -> None:
+    """Raise TableError for columns that the table cannot store; nothing has been written.
+
+    Args:
+        batch: The batch's schema, as Spark's JSON.
+        named: Field of the TableSpec -> columns that it names, which the batch must have.
+        merges_avro: Whether Hudi makes Avro records of stored rows, to merge new ones with them.
+    """
+    fields = json.loads(batch)["fields"]
+    problems = [text for field in fields for text in _unstorable("", field["name"], field["type"])]
+    problems += [
+        f"column {field['name']} is of type {sql_type(field['type'])}, and Hudi 1.2 cannot read a "
+        "decimal of an array within an array of structs back as Avro, so later batches would fail "
+        "for good; make the decimal a double or a string, or use buckets"
+        for field in fields
+        if merges_avro and _is_redefined(field["name"], field["type"])
+    ]
+    names = [field["name"] for field in fields]
+    for first, second in _alike(names):
+        problems.append(f"columns {first} and {second} differ only by case; rename one")
+    for role, columns in named.items():
+        for column in (column for column in columns if column not in names):
+            alike = [name for name in names if name.lower() == column.lower()]
+            cure = f'.withColumnRenamed("{alike[0]}", "{column}")' if alike else ""
+            problems.append(
+                f"{role} names {column}, but the batch has {alike[0]}; batch = batch{cure}"
+                if alike
+                else f"{role} names {column}, which the batch lacks; it has {', '.join(names)}"
+            )
+    if problems:
+        raise TableError(
+            f"{location} cannot store the batch, nothing was written: {'; '.join(problems)}",
+            "correct the batch or the TableSpec, and start again",
+        )
+
+
+def _unstorable(above: str, name: str, kind: Any) -> Iterator[str]:
+    """Yield what Hudi cannot store of a column or a field: its name, and its type."""
+    path = f"{above}{name}"
+    if not avro_takes(name):
+        yield (
+            f"column {path!r} has a name that Avro does not take (letters, digits and _, not "
+            f"starting with a digit); rename it to {renamed(name)}"
+        )
+    if name in _PRIMITIVES and sql_type(kind).startswith(("struct<", "decimal(")):
+        yield (
+            f"column {path} is of type {sql_type(kind)} and has the name of a type of Avro, so "
+            f"later batches would fail for good; rename it to {name}_"
+        )
+    if path.startswith(OWN):
+        yield f"column {path} begins with {OWN}, which the writer uses itself; rename it"
+    if not above and (text := sql_type(kind)) != (wider := _SHORT.sub("int", text)):
+        yield (
+            f"column {path} is of type {text}, which Hudi 1.2 makes an int, or cannot read after "
+            f'a bulk_insert; batch = batch.withColumn("{path}", F.col("{path}").cast("{wider}"))'
+        )
+    yield from _unstorable_type(path, kind)
+
+
+def _unstorable_type(path: str, kind: Any) -> Iterator[str]:
+    text = kind if isinstance(kind, str) else kind["type"]
+    if text == "void" or text.startswith("interval"):
+        yield f"column {path} is of type {text}, which Hudi cannot store; cast it to string"
+    elif text == "udt":
+        yield (
+            f"column {path} is of the type {kind.get('pyClass') or kind.get('class')} of a library,"
+            " which Hudi cannot store; make an array or a struct of it (of a vector: "
+            "pyspark.ml.functions.vector_to_array)"
+        )
+    elif text == "struct":
+        fields = kind["fields"]
+        if not fields:
+            yield f"column {path} is a struct without fields, which Hudi cannot store; drop it"
+        for first, second in _alike([field["name"] for field in fields]):
+            yield f"fields {first} and {second} of {path} differ only by case; rename one"
+        for field in fields:
+            yield from _unstorable(f"{path}.", field["name"], field["type"])
+    elif text == "array":
+        yield from _unstorable_type(path, kind["elementType"])
+    elif text == "map":
+        if kind["keyType"] != "string":
+            cast = f"map<string,{sql_type(kind['valueType'])}>"
+            yield f"column {path} is a map whose keys are no strings; cast it to {cast}"
+        yield from _unstorable_type(path, kind["valueType"])
+
+
+def _is_redefined(name: str, kind: Any, within: bool = False) -> bool:
+    """Return whether a decimal in a struct gets the Avro name of that struct: `element`, twice."""
+    if isinstance(kind, str):
+        return within and name == "element" and kind.startswith("decimal")
+    if kind["type"] == "array":
+        inner = kind["elementType"]
+        is_struct = not isinstance(inner, str) and inner["type"] == "struct"
+        return _is_redefined("element", inner, within or is_struct)
+    if kind["type"] == "map":
+        return _is_redefined("value", kind["valueType"], within)
+    return any(_is_redefined(one["name"], one["type"], within) for one in kind.get("fields", ()))
+
+
+def _alike(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield pairs of names that Spark and Hudi take for the same."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if (first := seen.setdefault(name.lower(), name)) != name:
+            yield first, name
+
+
+class _Drift(NamedTuple):
+    """A difference: its column, what it is, and whether it would change the table's type."""
+
+    column: str
+    what: str
+    retypes: bool = False
+
+
+def check_drift(location: str, table: str, batch: str, policy: str, *, fills: bool = False) -> None:
+    """Raise TableError if a table does not take a batch's columns; nothing has been written.
+
+    Args:
+        table, batch: Their schemas, as Spark's JSON; the table's is empty if there is none yet.
+        policy: See `TableSpec.schema`.
+        fills: Whether Hudi writes null into columns that the batch lacks.
+    """
+    if policy == ANY or not table:
+        return
+    have, come = _columns(table), _columns(batch)
+    found = list(_compare("", have, come, policy))
+    if fills:
+        found = [one for one in found if one.column.partition(".")[0] in come]
+    if not found:
+        return
+    allow = ""
+    if policy == EVOLVE and any(one.retypes for one in found):
+        allow = f'to change the table for good, set TableSpec.schema="{ANY}", else '
+    cures = dict.fromkeys(_cure(one.column.partition(".")[0], have, come, policy) for one in found)
+    raise TableError(
+        f'{location} does not take the batch (schema="{policy}"), nothing was written: '
+        f"{', '.join(one.what for one in found)}",
+        f"{allow}correct the batch: batch = batch{''.join(cures)}",
+    )
+
+
+def _columns(schema: str) -> dict[str, Mapping[str, Any]]:
+    """Return the fields by name, without those that Hudi adds to each row."""
+    return {
+        one["name"]: one
+        for one in json.loads(schema)["fields"]
+        if not one["name"].startswith("_hoodie_") or one["name"] == "_hoodie_is_deleted"
+    }
+
+
+def _compare(
+    above: str, have: Mapping[str, Any], come: Mapping[str, Any], policy: str
+) -> Iterator[_Drift]:
+    """Yield the differences that are refused, of columns or of the fields of a struct."""
+    for name, field in come.items():
+        path = above + name
+        if name in have:
+            yield from _retyped(path, have[name]["type"], field["type"], policy, bool(above))
+        elif policy == FREEZE:
+            yield _Drift(path, f"column {path} ({sql_type(field['type'])}) is new")
+        elif not field["nullable"]:
+            what = "is new and NOT NULL, but the rows of the table have no value for it"
+            yield _Drift(path, f"column {path} ({sql_type(field['type'])}) {what}")
+    for name in (name for name in have if name not in come):
+        what = f"column {above}{name} ({sql_type(have[name]['type'])}) is missing"
+        yield _Drift(above + name, what)
+
+
+def _retyped(path: str, old: Any, new: Any, policy: str, inside: bool) -> Iterator[_Drift]:
+    kinds = [kind["type"] if isinstance(kind, dict) else "" for kind in (old, new)]
+    if kinds == ["struct", "struct"]:
+        have, come = ({one["name"]: one for one in kind["fields"]} for kind in (old, new))
+        yield from _compare(f"{path}.", have, come, policy)
+    elif kinds == ["array", "array"]:
+        yield from _retyped(path, old["elementType"], new["elementType"], policy, True)
+    elif kinds == ["map", "map"]:
+        yield from _retyped(path, old["keyType"], new["keyType"], policy, True)
+        yield from _retyped(path, old["valueType"], new["valueType"], policy, True)
+    elif old != new and not _takes(old, new, policy, inside):
+        what = f"column {path} is {sql_type(old)} in the table and {sql_type(new)} in the batch"
+        yield _Drift(path, what, retypes=not any(kinds))
+
+
+def _takes(old: Any, new: Any, policy: str, inside: bool) -> bool:
+    """Return whether a column takes a batch's other type."""
+    # After a change inside an array, a map or a struct, Hudi 1.2 cannot read the table's old files.
+    return not inside and (_fits(old, new) or (policy == EVOLVE and _widens(old, new)))
+
+
+def _fits(table: Any, batch: Any) -> bool:
+    """Return whether a column takes each value of the batch's type as it is.
+
+    Hudi 1.2 converts more: a BIGINT that is too large for a DECIMAL column becomes another number,
+    a DOUBLE is rounded.
+    """
+    if not (isinstance(table, str) and isinstance(batch, str)):
+        return False
+    if found := _DECIMAL.fullmatch(table):
+        whole = int(found[1]) - int(found[2])
+        return _longer(table, batch) or _DIGITS.get(batch, whole + 1) <= whole
+    numbers = batch in _DIGITS or _DECIMAL.fullmatch(batch)
+    return table in _WIDER.get(batch, ()) or bool(table == "string" and numbers)
+
+
+def _widens(table: Any, batch: Any) -> bool:
+    """Return whether Hudi gives the column the wider type, and the stored values stay.
+
+    Hudi 1.2 also turns BIGINT into FLOAT or TIMESTAMP, and any number into text.
+    """
+    if not (isinstance(table, str) and isinstance(batch, str)):
+        return False
+    return batch in _WIDER.get(table, ()) or _longer(batch, table)
+
+
+def _longer(one: str, other: str) -> bool:
+    """Return whether one is a decimal with the other's scale and more digits."""
+    wide, narrow = _DECIMAL.fullmatch(one), _DECIMAL.fullmatch(other)
+    return bool(wide and narrow and wide[2] == narrow[2] and int(wide[1]) > int(narrow[1]))
+
+
+def _cure(name: str, have: Mapping[str, Any], come: Mapping[str, Any], policy: str) -> str:
+    """Return the calls that give a batch the table's column."""
+    if name not in have:
+        if policy == FREEZE:
+            return f'.drop("{name}")'
+        return f'.withColumn("{name}", F.when(F.lit(True), F.col("{name}")))'
+    kind = sql_type(have[name]["type"])
+    if name not in come:
+        return f'.withColumn("{name}", F.lit(None).cast("{kind}"))'
+    if isinstance(have[name]["type"], str) == isinstance(come[name]["type"], str):
+        return f'.withColumn("{name}", F.col("{name}").cast("{kind}"))'
+    # No cast leads from one to the other: keep the values in a column of their own.
+    renamed = f'.withColumnRenamed("{name}", "{name}_new")'
+    return f'{renamed}.withColumn("{name}", F.lit(None).cast("{kind}"))'
+
+
+def avro_takes(name: str) -> bool:
+    """Return whether a name is one in Avro as Java 17 reads it."""
+    rest = all(_is_letter(one) or _is_digit(one) or one == "_" for one in name)
+    return rest and (_is_letter(name[0]) or name[0] == "_") if name else False
+
+
+def _is_letter(one: str) -> bool:
+    """Return whether Avro takes a character for a letter; it knows none of the higher planes."""
+    return one.isalpha() and one <= "\uffff" and not _NEWER.match(one)
+
+
+def _is_digit(one: str) -> bool:
+    return one.isdecimal() and one <= "\uffff"  # a superscript is no digit in Java
+
+
+def renamed(name: str) -> str:
+    """Return a name that Avro takes, as near to the given one as can be."""
+    name = "".join(one if _is_letter(one) or _is_digit(one) else "_" for one in name)
+    return name if avro_takes(name) else f"_{name}"
+
+
+def sql_type(kind: Any) -> str:
+    """Return a type as SQL writes it."""
+    if isinstance(kind, str):
+        return _SQL.get(kind, kind)
+    if kind["type"] == "struct":
+        inner = [f"{one['name']}:{sql_type(one['type'])}" for one in kind["fields"]]
+    elif kind["type"] == "array":
+        inner = [sql_type(kind["elementType"])]
+    elif kind["type"] == "map":
+        inner = [sql_type(kind["keyType"]), sql_type(kind["valueType"])]
+    else:
+        return str(kind["type"])
+    return f"{kind['type']}<{','.join(inner)}>"
