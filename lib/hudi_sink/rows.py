@@ -155,26 +155,33 @@ def _row_rules(
 
 
 def _key_rule(spec: TableSpec, texts: Collection[str]) -> tuple[Column, str, str]:
-    """Return the rule for keys: Hudi 1.2 takes a key with a part that is null or empty, or not.
+    """Return the rule for keys, because Hudi 1.2 does not store each key with a missing part.
 
-    It does not if all parts are, nor, in a table without partitions, if rows stay in Spark's
-    format.
+    A part is missing if it is null or an empty string.
+
+    | Hudi writes | the table has | a key is refused if |
+    |---|---|---|
+    | Avro records | - | all parts are missing |
+    | Spark's rows | partitions | all parts are missing |
+    | Spark's rows | no partitions | any part is missing |
     """
-    key, text = spec.record_key, {name: f"{name} <> ''" for name in texts}
-    lacking = [
-        F.col(name).isNull() | (F.col(name) == "" if name in texts else F.lit(False))
+    key = spec.record_key
+    missing = [
+        F.col(name).isNull() | (F.col(name) == "") if name in texts else F.col(name).isNull()
         for name in key
     ]
-    in_spark = spec.operation == "bulk_insert" or MERGER in spec.write_options()
-    each = in_spark and not spec.partition
-    there = (" AND " if each else " OR ").join(
-        text.get(name, f"{name} IS NOT NULL") for name in key
-    )
-    what = "has a column that " if each and len(key) > 1 else ""
+    present = [f"{name} <> ''" if name in texts else f"{name} IS NOT NULL" for name in key]
+    spark_rows = spec.operation == "bulk_insert" or MERGER in spec.write_options()
+    if spark_rows and not spec.partition:
+        refused, stored = reduce(or_, missing), " AND ".join(present)
+        what = "has a column that is null" if len(key) > 1 else "is null"
+    else:
+        refused, stored = reduce(and_, missing), " OR ".join(present)
+        what = "is null"
     return (
-        reduce(or_ if each else and_, lacking),
-        f"the record key ({', '.join(key)}) {what}is null{' or empty' if texts else ''}",
-        f'fix the row, or leave it out: .where("{there}"); {SET_ASIDE}',
+        refused,
+        f"the record key ({', '.join(key)}) {what}{' or empty' if texts else ''}",
+        f'fix the row, or leave it out: .where("{stored}"); {SET_ASIDE}',
     )
 
 

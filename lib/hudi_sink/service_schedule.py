@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 from hudilab.errors import TableError
 from hudilab.table import CLEAN, INLINE, TableSpec
 
@@ -12,12 +15,13 @@ COMPACT_ALL_EVERY = 200
 CLEAN_AFTER = 20  # batches after a compaction of small logs: hoodie.clean.max.commits
 SMALL_LOG = 4 * 1024 * 1024  # bytes: some 30,000 rows of sensors
 SMALL_COMPACTION = 16  # MB read and written: two seconds of two cores
+TARGET_IO = "hoodie.compaction.target.io"
 LEAST_LOGS = "hoodie.compaction.logfile.size.threshold"  # of a slice that is compacted
 QUIET = {INLINE: "false", CLEAN: "false"}  # a batch that runs no services
 
 
 def check_tidy(every: int | None, *, shared: bool) -> None:
-    """Raise TableError if a stream into a shared table is to tidy it."""
+    """Raise TableError if table services are requested for a shared table."""
     if shared and every is not None:
         raise TableError(
             f"tidy_every={every} is not allowed for a shared table: Hudi loses rows when two "
@@ -57,21 +61,45 @@ def tidy_options(
     return {"hoodie.clustering.inline": "true", CLEAN: "true"} | each_time
 
 
+class _Compaction(NamedTuple):
+    """A compaction, and the batches that run it: their numbers leave `at` when divided by `every`.
+
+    Attributes:
+        logs: Bytes; file slices with smaller logs are left alone.
+        io: MB that it reads and writes at most.
+        written: Bytes that the stream must have written since the last services, and `below` those
+            that it must not.
+        first: The first batch that may run it.
+    """
+
+    every: int
+    at: int
+    logs: int
+    io: int | None = None
+    written: int = 0
+    below: float = math.inf
+    first: int = 0
+
+
 def _compaction(batch_id: int, written: int) -> dict[str, str]:
-    number = batch_id % COMPACT_SMALL_EVERY
-    everything = batch_id % COMPACT_ALL_EVERY == COMPACT_ALL_EVERY - 1
-    # Ten batches that write as much as this let logs grow large soon enough.
-    small = not everything and number == COMPACT_SMALL_EVERY - 1 and written < 2 * SMALL_LOG
-    cleans = number == CLEAN_AFTER - 1 and batch_id > COMPACT_SMALL_EVERY
-    grown = batch_id % COMPACT_EVERY == COMPACT_EVERY - 1 and written >= SMALL_LOG
-    if not (everything or small or cleans or grown):
-        # Without a compaction there is nothing to clean, and Hudi would look in each batch.
-        return QUIET
-    options = {
-        INLINE: "true",
-        "hoodie.compact.inline.max.delta.commits": "1",
-        LEAST_LOGS: "0" if everything or small else str(SMALL_LOG),
-    }
-    if small:
-        options["hoodie.compaction.target.io"] = str(SMALL_COMPACTION)
-    return options
+    every_few, fifty, all_ = COMPACT_EVERY, COMPACT_SMALL_EVERY, COMPACT_ALL_EVERY
+    schedule = (
+        _Compaction(all_, all_ - 1, logs=0),
+        # Ten batches that write more let logs grow large soon enough.
+        _Compaction(fifty, fifty - 1, logs=0, io=SMALL_COMPACTION, below=2 * SMALL_LOG),
+        # Hudi cleans after a compaction only: this one is for what the rows above have replaced.
+        _Compaction(fifty, CLEAN_AFTER - 1, logs=SMALL_LOG, first=fifty),
+        _Compaction(every_few, every_few - 1, logs=SMALL_LOG, written=SMALL_LOG),
+    )
+    for due in schedule:
+        if batch_id % due.every != due.at or batch_id < due.first:
+            continue
+        if due.written <= written < due.below:
+            options = {
+                INLINE: "true",
+                "hoodie.compact.inline.max.delta.commits": "1",
+                LEAST_LOGS: str(due.logs),
+            }
+            return options | ({TARGET_IO: str(due.io)} if due.io else {})
+    # Without a compaction there is nothing to clean, and Hudi would look in each batch.
+    return QUIET
