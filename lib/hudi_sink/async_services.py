@@ -9,15 +9,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from hudi_sink import jvm
 from hudi_sink.commits import SERVICES, Commits
-from hudi_sink.jvm import (
-    CLUSTERINGS,
-    COMPACTIONS,
-    pending,
-    remove_compaction,
-    split_compactions,
-    write_client,
-)
 from hudi_sink.locks import IN_PROCESS
 from hudi_sink.rules import Commit
 from hudi_sink.service_schedule import LEAST_LOGS, QUIET, SMALL_LOG, TIDY_EVERY, tidy_options
@@ -119,7 +112,9 @@ class StreamServices:
         if not any(".schedule." in name for name in services):
             return
         spare = max(1, self._spark.sparkContext.defaultParallelism - 1)  # cores for the thread
-        split_compactions(self._spark, Commits(self._spark, self._table).meta(), spare, MOST_PARTS)
+        jvm.split_compactions(
+            self._spark, Commits(self._spark, self._table).meta(), spare, MOST_PARTS
+        )
         beside = {CLEAN: "true", "hoodie.clustering.max.parallelism": str(spare)}
         asked = dict(options) | dict(services) | beside | NEVER
         self._thread = Thread(target=self._run, args=(asked,), name="services", daemon=True)
@@ -133,12 +128,12 @@ class StreamServices:
         meta = Commits(self._spark, self._table).meta()
         if meta is None or not (found := _plans(meta)):
             return
-        with write_client(self._spark, self._table, dict(options) | NEVER) as client:
+        with jvm.write_client(self._spark, self._table, dict(options) | NEVER) as client:
             for kind, instant in found:
-                if kind == CLUSTERINGS:
+                if kind == jvm.CLUSTERINGS:
                     client.rollback(instant)
                 else:
-                    remove_compaction(self._spark, client, instant)
+                    jvm.remove_compaction(self._spark, client, instant)
 
     def close(self) -> None:
         """Wait until the thread has executed its plans.
@@ -164,8 +159,8 @@ class StreamServices:
         context.setLocalProperty("spark.scheduler.pool", POOL)
         context.setJobGroup(POOL, f"table services of {self._table}")
         try:
-            with write_client(self._spark, self._table, options) as client:
-                execute = {COMPACTIONS: client.compact, CLUSTERINGS: client.cluster}
+            with jvm.write_client(self._spark, self._table, options) as client:
+                execute = {jvm.COMPACTIONS: client.compact, jvm.CLUSTERINGS: client.cluster}
                 for kind, instant in _plans(Commits(self._spark, self._table).meta()):
                     if self._is_mine():
                         execute[kind](instant, True)
@@ -186,5 +181,5 @@ def _least(options: Mapping[str, str]) -> int:
 
 def _plans(meta: Any) -> list[tuple[str, str]]:
     """Return the kind and instant of each plan that is not executed yet, oldest first."""
-    kinds = (COMPACTIONS, CLUSTERINGS)
-    return [(kind, instant) for kind in kinds for instant in pending(meta, kind)]
+    kinds = (jvm.COMPACTIONS, jvm.CLUSTERINGS)
+    return [(kind, instant) for kind in kinds for instant in jvm.pending(meta, kind)]

@@ -13,7 +13,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from hudi_sink.files import delete_file, denied, exists, list_files, read_text, write_text
-from hudi_sink.rules import FENCED, offsets_digest
+from hudi_sink.rules import offsets_digest, replaced
 from hudilab.errors import StreamError
 
 OWNER = "hudilab-owner"
@@ -67,17 +67,15 @@ class CheckpointFiles:
         except (ValueError, KeyError, TypeError):
             raise StreamError(
                 f"the checkpoint file {file} is damaged",
-                "restore it from a backup, or delete the "
-                "table and the checkpoint together and start again",
+                "restore it from a backup, or delete the table and the checkpoint together and "
+                "start again",
             ) from None
 
     def check_access(self) -> None:
         """Raise StreamError if the account may not write to an existing checkpoint on a disk."""
-        if found := denied(self.uri, *FOLDERS, "sources", write=True):
-            problem, remedy = found
-            raise StreamError(
-                f"the checkpoint {self.uri} cannot be written: {problem}", f"{remedy}"
-            )
+        if refusal := denied(self.uri, *FOLDERS, "sources", write=True):
+            problem, remedy = refusal
+            raise StreamError(f"the checkpoint {self.uri} cannot be written: {problem}", remedy)
 
     def batches(self, folder: str) -> list[int]:
         """Return the numbers in a folder, ascending: `offsets` (planned) or `commits` (done)."""
@@ -107,9 +105,9 @@ class CheckpointFiles:
         if not version.startswith("v") or not rest.startswith("{") or "\n" not in rest:
             raise StreamError(
                 f"the checkpoint file {file} is damaged",
-                f"delete the files numbered {batch} and "
-                f"higher in {self.uri}/commits and {self.uri}/offsets, and start again: their "
-                "batches are planned again, and skipped if the table has them",
+                f"delete the files numbered {batch} and higher in {self.uri}/commits and "
+                f"{self.uri}/offsets, and start again: their batches are planned again, and "
+                "skipped if the table has them",
             )
         return text
 
@@ -154,18 +152,17 @@ class CheckpointFiles:
                 continue
             name = str(number) if str(number) in names else f"{later}.compact"
             lines = read_text(self._spark, f"{log}/{name}").splitlines()[1:]
-            mine = (line for line in lines if json.loads(line)["batchId"] == number)
-            yield "\n".join(sorted(mine))
+            yield "\n".join(sorted(line for line in lines if json.loads(line)["batchId"] == number))
 
     def later(self, batch: int) -> list[str]:
         """Return the files of later batches, relative to the folder, in the order of removal."""
-        there = {name: set(self.batches(name)) for name in FOLDERS}
-        newest_first = sorted(set().union(*there.values()), reverse=True)
+        noted = {name: set(self.batches(name)) for name in FOLDERS}
+        newest_first = sorted(set().union(*noted.values()), reverse=True)
         return [
             f"{name}/{number}"
             for number in newest_first
             for name in FOLDERS
-            if number > batch and number in there[name]
+            if number > batch and number in noted[name]
         ]
 
     def remove(self, files: list[str]) -> None:
@@ -201,9 +198,9 @@ class Fence:
     """
 
     def __init__(self, files: CheckpointFiles) -> None:
-        self._files, self._owner, self._view = files, "", ""
+        self._files = files
+        self._owner, self._view = "", ""  # of this run
         self._condition: Column | None = None  # made once a run: it takes a dozen calls to the JVM
-        self._replaced = FENCED.format(files.uri)
 
     def take(self, session: SparkSession, run: str) -> None:
         """Note this process as the owner, in this run of the query; `session` is the query's."""
@@ -218,13 +215,13 @@ class Fence:
     def check(self) -> None:
         """Raise StreamError if this process does not own the checkpoint any more."""
         if not self.is_mine():
-            raise StreamError(self._replaced)
+            raise replaced(self._files.uri)
 
-    def explain(self, cause: Exception) -> None:
+    def raise_if_replaced(self, cause: Exception) -> None:
         """Raise StreamError from an error that another driver's work may have caused."""
         noted = self._files.noted()
         if noted is not None and str(noted) != self._owner:
-            raise StreamError(self._replaced) from cause
+            raise replaced(self._files.uri) from cause
 
     def condition(self) -> Column:
         """Return a condition that is true for the owner, else an error.
@@ -232,16 +229,16 @@ class Fence:
         Spark evaluates it on the driver when it reads the rows.
         """
         if self._condition is None:
-            mine = F.expr(f"(SELECT value FROM {self._view})") == F.lit(self._owner)
-            replaced = F.raise_error(F.lit(self._replaced))
-            self._condition = F.when(mine, F.lit(True)).otherwise(replaced)
+            is_owner = F.expr(f"(SELECT value FROM {self._view})") == F.lit(self._owner)
+            error = F.raise_error(F.lit(str(replaced(self._files.uri))))
+            self._condition = F.when(is_owner, F.lit(True)).otherwise(error)
         return self._condition
 
 
 def _log_offsets(offsets: str) -> dict[int, int]:
     """Return the newest log entry of each source whose offset is only that."""
-    found = {}
+    newest = {}
     for source, line in enumerate(offsets.splitlines()[2:]):
         if match := re.fullmatch(r'\{"logOffset":(\d+)\}', line):
-            found[source] = int(match[1])
-    return found
+            newest[source] = int(match[1])
+    return newest

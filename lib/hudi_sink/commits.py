@@ -12,20 +12,9 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from hudi_sink import jvm
 from hudi_sink.clock import LONGEST, NOTICE, latest, refusal, seconds_behind
 from hudi_sink.files import delete_tree, denied, exists, file_size, list_files
-from hudi_sink.jvm import (
-    Slice,
-    archived,
-    completed,
-    file_groups,
-    file_slices,
-    instants_and_clock,
-    meta_client,
-    rollback_client,
-    table_columns,
-    unfinished_writes,
-)
 from hudi_sink.metadata import BATCH, COVERS, PROPERTIES, QUERY, SHARED, SOURCE
 from hudi_sink.rules import BatchMetadata, Commit
 from hudilab.errors import StreamError, TableError, root_cause
@@ -54,10 +43,10 @@ class Commits:
         meta = self.await_clock() if to_write else self.meta()
         if meta is None:
             return
-        yield from self._read(completed(meta))
+        yield from self._read(jvm.completed(meta))
         # Read only if the active timeline was not enough: the archive may hold years.
         if exists(self._spark, f"{self._table}/.hoodie/timeline/history/_version_"):
-            yield from self._read(archived(meta))
+            yield from self._read(jvm.archived(meta))
 
     def unseen(self, seen: Set[str]) -> list[Commit]:
         """Return the active commits whose instants are not in `seen`, newest first.
@@ -65,12 +54,12 @@ class Commits:
         A commit can appear long after its completion time: a writer with a lock waits in between.
         """
         meta = self.meta()
-        return [] if meta is None else list(self._read(completed(meta), seen))
+        return [] if meta is None else list(self._read(jvm.completed(meta), seen))
 
     def instants(self) -> set[str]:
         """Return the instants of the active commits."""
         meta = self.meta()
-        instants = [] if meta is None else completed(meta).getInstants()
+        instants = [] if meta is None else jvm.completed(meta).getInstants()
         return {str(instant.requestedTime()) for instant in instants}
 
     def count(self) -> int:
@@ -87,7 +76,7 @@ class Commits:
             StreamError: Another writer is still alive after 10 minutes.
         """
         meta = self.meta()
-        if meta is None or not (unfinished := unfinished_writes(meta)):
+        if meta is None or not (unfinished := jvm.unfinished_writes(meta)):
             return
         self.await_clock()
         markers = f"{self._table}/.hoodie/.temp"
@@ -96,11 +85,12 @@ class Commits:
             # it, and take those of a table's first commit for committed.
             options = {**options, "hoodie.rollback.using.markers": "false"}
         ends = time.monotonic() + PATIENCE
-        with rollback_client(self._spark, self._table, options) as client:
+        with jvm.rollback_client(self._spark, self._table, options) as client:
             while True:
                 client.rollbackFailedWrites(meta)
                 meta = self.meta()
-                if not wait or meta is None or not (left := unfinished & unfinished_writes(meta)):
+                left = unfinished & (set() if meta is None else jvm.unfinished_writes(meta))
+                if not wait or not left:
                     return
                 if time.monotonic() > ends:
                     raise StreamError(
@@ -156,26 +146,26 @@ class Commits:
     def unfinished(self) -> set[str]:
         """Return instants of requested or in-flight writes; table services do not count."""
         meta = self.meta()
-        return set() if meta is None else unfinished_writes(meta)
+        return set() if meta is None else jvm.unfinished_writes(meta)
 
     def file_groups(self) -> set[str]:
         """Return the ids of the file groups that a reader sees now."""
         meta = self.meta()
-        return set() if meta is None else file_groups(self._spark, meta)
+        return set() if meta is None else jvm.file_groups(self._spark, meta)
 
-    def slices(self) -> list[Slice]:
+    def slices(self) -> list[jvm.Slice]:
         """Return the file slices that a reader sees now, sorted."""
         meta = self.meta()
-        return [] if meta is None else file_slices(self._spark, meta)
+        return [] if meta is None else jvm.file_slices(self._spark, meta)
 
     def schema(self) -> str:
         """Return the table's columns as Spark's JSON, from its newest commit; empty without one."""
         meta = self.meta()
-        return "" if meta is None else table_columns(self._spark, meta)
+        return "" if meta is None else jvm.table_columns(self._spark, meta)
 
     def meta(self) -> Any:
         """Return Hudi's client for the current state of the table, or None without a table."""
-        return meta_client(self._spark, self._table) if self.is_there() else None
+        return jvm.meta_client(self._spark, self._table) if self.is_there() else None
 
     def await_clock(self) -> Any:
         """Return `meta()`; call this before a write, whose instant must be later than all others.
@@ -187,7 +177,7 @@ class Commits:
         """
         ends = time.monotonic() + LONGEST
         while (meta := self.meta()) is not None:
-            instants, now, zone = instants_and_clock(self._spark, meta)
+            instants, now, zone = jvm.instants_and_clock(self._spark, meta)
             newest = latest(instants)
             if not (seconds := seconds_behind(newest, now)):
                 return meta
@@ -246,7 +236,7 @@ class Commits:
             if lost
             else f"cannot be read: {cause}"
         )
-        newest = completed(self.meta()).lastInstant()
+        newest = jvm.completed(self.meta()).lastInstant()
         is_newest = newest.isPresent() and str(newest.get().requestedTime()) == time_
         remedy = f"do not delete {file}; restore it from a backup, or fix the cause"
         if lost and is_newest and action in ("commit", "deltacommit"):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from shlex import quote
 
 from hudi_sink.metadata import SHARED
-from hudilab.errors import TableError
+from hudilab.errors import StreamError, TableError
 from hudilab.paths import local_path
 
 _PROVIDER = "hoodie.write.lock.provider"
@@ -45,15 +45,15 @@ def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[s
     remote = not table.startswith("file:")
     if lock is not None and not lock.get(_PROVIDER):
         raise TableError(
-            f"lock= does not name a lock provider, so Hudi would look for a ZooKeeper; add "
-            f"{_PROVIDER!r}, for example {_PROCESS_LOCK!r} for streams of one driver"
-            + ("" if remote else ", or leave out lock= to use the table's own lock file")
+            "lock= does not name a lock provider, so Hudi would look for a ZooKeeper",
+            f"add {_PROVIDER!r}, for example {_PROCESS_LOCK!r} for streams of one driver"
+            + ("" if remote else ", or leave out lock= to use the table's own lock file"),
         )
     if remote and (lock is None or lock[_PROVIDER] == _FILE_LOCK):
         raise TableError(
             f"{table} is on an object store, where Hudi's lock file is not safe",
-            "pass lock= "
-            "with the options of a lock provider, for example {'hoodie.write.lock.provider': "
+            "pass lock= with the options of a lock provider, for example "
+            "{'hoodie.write.lock.provider': "
             "'org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider', ...}, or, for "
             f"streams of one driver, {{'hoodie.write.lock.provider': {_PROCESS_LOCK!r}}}",
         )
@@ -81,20 +81,21 @@ def lock_name(provider: str) -> str:
     return name + (f":{os.getpid()}@{socket.gethostname()}" if provider == _PROCESS_LOCK else "")
 
 
-def lock_held(table: str, options: Mapping[str, str]) -> str:
-    """Return what to do about a lock that nobody releases, from the writer's `sharing_options`."""
+def lock_held(table: str, options: Mapping[str, str]) -> StreamError:
+    """Return the error for a lock that is not released; `options` are the `sharing_options`."""
     path, expires = local_path(f"{table}/.hoodie/lock"), options.get(_EXPIRE)
     if path is None or not path.exists():
-        return (
-            f"the lock {options[SHARED]} of {table} could not be taken: "
-            "another writer holds it, or its service does not answer; stop that writer, or "
-            "wait for longer (hoodie.write.lock.client.num_retries), and start again"
+        return StreamError(
+            f"the lock {options[SHARED]} of {table} could not be taken: another writer holds it, "
+            "or its service does not answer",
+            "stop that writer, or wait for longer (hoodie.write.lock.client.num_retries), and "
+            "start again",
         )
     age = (time.time() - path.stat().st_mtime) / 60
     until = f"expires {expires} min after it was made" if expires else "never expires"
-    return (
-        f"the lock file {path} is {age:.0f} min old and {until}: its owner is writing, or has "
-        f"died; if no writer is running, remove it, then start again: rm {quote(str(path))}"
+    return StreamError(
+        f"the lock file {path} is {age:.0f} min old and {until}: its owner is writing, or has died",
+        f"if no writer is running, remove it, then start again: rm {quote(str(path))}",
     )
 
 

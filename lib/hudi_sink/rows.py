@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from hudi_sink.files import exists
 from hudi_sink.jvm import running_query
-from hudilab.errors import StreamError, root_cause
+from hudilab.errors import StreamError, TableError, root_cause
 from hudilab.table import MERGER, TableSpec
 
 COMBINE = "hoodie.combine.before.upsert"  # Hudi's own way, which costs more
@@ -185,16 +185,16 @@ def _key_rule(spec: TableSpec, texts: Collection[str]) -> tuple[Column, str, str
     )
 
 
-def refused_row(table: str, error: str) -> str:
-    """Return which row an error's text is about, why, and what to do; empty for other errors."""
+def refused_row(table: str, error: str) -> TableError | None:
+    """Return the error of the row that an error's text is about; None for other errors."""
     if row := error.partition(REFUSED_ROW)[2].partition("\n")[0].strip():
-        return row
+        return TableError(row)  # with its remedy, as `storable` made it
     # Hudi's own: the key as it writes it, and the reason in the deepest cause.
-    if not (found := UNWRITTEN.search(error)):
-        return ""
-    return (
-        f"{table} cannot store the row with the key {found[1][:SHOWN]}: {root_cause(error)}; fix "
-        "the row, or leave it out, and start again"
+    if not (unwritten := UNWRITTEN.search(error)):
+        return None
+    return TableError(
+        f"{table} cannot store the row with the key {unwritten[1][:SHOWN]}: {root_cause(error)}",
+        "fix the row, or leave it out, and start again",
     )
 
 

@@ -10,7 +10,13 @@ from typing import NamedTuple
 from hudi_sink.metadata import BATCH, COVERS, PREFIX, QUERY, SOURCE
 from hudilab.errors import StreamError
 
-FENCED = "another driver has taken over the checkpoint {}; let that one write, and stop this one"
+
+def replaced(checkpoint: str) -> StreamError:
+    """Return the error of a driver that no longer owns its checkpoint."""
+    return StreamError(
+        f"another driver has taken over the checkpoint {checkpoint}",
+        "let that one write, and stop this one",
+    )
 
 
 class BatchMetadata(NamedTuple):
@@ -19,7 +25,7 @@ class BatchMetadata(NamedTuple):
     Attributes:
         query: The streaming query's id.
         batch: The batch's number.
-        covers: A digest of the offsets it read (see `covers`).
+        offsets_digest: A digest of the offsets it read, see the function of that name.
         source: Where the rows come from, as JSON.
     """
 
@@ -89,7 +95,7 @@ def offsets_digest(before: str, upto: str, entries: Sequence[str] = ()) -> str:
 class Rules:
     """The rules for one stream, its checkpoint and its table; every refusal is a StreamError.
 
-    `table` and `place`, the checkpoint's URI, are for messages; `batches` is the length of a
+    `table` and `location`, the checkpoint's URI, are for messages; `batches` is the length of a
     bounded stream, else None; `shared`: other streams may write to the table too.
     """
 
@@ -147,7 +153,7 @@ class Rules:
                 f"restore the table, or {self._both}",
             )
         if batch < last or newest is None:
-            raise StreamError(FENCED.format(self._location))
+            raise replaced(self._location)
         if digest != newest.offsets_digest:
             raise self._set_back(batch)
         return True
@@ -157,14 +163,16 @@ class Rules:
 
         `others` are the commits that appeared while this stream was running, its own too.
         """
-        for one in others:
-            if one.lock and one.lock not in (lock, "true"):  # the lab's first locks had no name
+        for commit in others:
+            if commit.lock and commit.lock not in (
+                lock,
+                "true",
+            ):  # the lab's first locks had no name
                 raise StreamError(
                     f"two writers of {self._table} take different locks, so neither waits for the "
-                    f"other: commit {one.instant} took {one.lock}, this stream takes {lock}",
-                    "give "
-                    "both the same lock: leave out lock= on a disk, and elsewhere name a provider "
-                    "that both processes reach",
+                    f"other: commit {commit.instant} took {commit.lock}, this stream takes {lock}",
+                    "give both the same lock: leave out lock= on a disk, and elsewhere name a "
+                    "provider that both processes reach",
                 )
 
     def _refuse_gap(self, checkpoint: Checkpoint, mine: BatchMetadata, source: str) -> None:
@@ -221,16 +229,13 @@ class Rules:
         if any(commit.stamp for commit in commits):
             raise StreamError(
                 f"the table {self._table} was written by a stream whose checkpoint is not at "
-                f"{self._location}, so this run would write its rows again; restore that "
-                "checkpoint, "
-                f"or {self._both}",
-                "if both streams write to the table, pass shared=True to the ExactlyOnceSink of "
-                "both",
+                f"{self._location}, so this run would write its rows again",
+                f"restore that checkpoint, or {self._both}; if both streams write to the table, "
+                "pass shared=True to the ExactlyOnceSink of both",
             )
         raise StreamError(
-            f"the table {self._table} contains rows that no stream wrote, and {self._location} "
-            "is a "
-            "new checkpoint",
+            f"the table {self._table} contains rows that no stream wrote, and {self._location} is "
+            "a new checkpoint",
             "use another table, or pass shared=True to ExactlyOnceSink to add to these rows",
         )
 

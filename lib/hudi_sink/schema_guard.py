@@ -69,9 +69,9 @@ class SchemaGuard:
             raise TableError(
                 f"{len(wrong)} file groups of {self._table} ({wrong[0]}, ...) belong to no "
                 "bucket: SQL or clustering wrote them without the table's bucket index, and every "
-                "later upsert would fail; rewrite the table's files, then start again: from "
-                "hudi_sink.repairs import rewrite_buckets",
-                "rewrite_buckets(spark, spec, location)",
+                "later upsert would fail",
+                "rewrite the table's files, then start again: from hudi_sink.repairs import "
+                "rewrite_buckets; rewrite_buckets(spark, spec, location)",
             )
 
     def check_groups_of(self, others: Iterable[Commit]) -> None:

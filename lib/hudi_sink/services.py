@@ -12,16 +12,9 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from hudi_sink import jvm
 from hudi_sink.commits import SERVICES, Commits
 from hudi_sink.files import exists, table_index_options, table_properties
-from hudi_sink.jvm import (
-    CLUSTERINGS,
-    COMPACTIONS,
-    count_files_to_clean,
-    pending,
-    schedule,
-    write_client,
-)
 from hudi_sink.locks import sharing_options
 from hudi_sink.metadata import MOST_BUCKETS, SHARED
 from hudi_sink.repairs import foreign_groups
@@ -129,11 +122,11 @@ class TableServices:
         self.check(compact=True)
         self.check_safe("compact")
         with self._client({"hoodie.compact.inline.max.delta.commits": "1"}) as client:
-            schedule(self._spark, client, COMPACTIONS)
+            jvm.schedule(self._spark, client, jvm.COMPACTIONS)
             self.check_safe("compact")  # a stream may have started since
-            plans = pending(self._commits.meta(), COMPACTIONS)
+            plans = jvm.pending(self._commits.meta(), jvm.COMPACTIONS)
             for instant in plans:
-                self._execute(client.compact, instant, COMPACTIONS)
+                self._execute(client.compact, instant, jvm.COMPACTIONS)
         merged = sum(len(one.groups) for one in self._found(plans))
         return f"compact: {many(merged, 'file slice')} merged, {many(len(plans), 'plan')}"
 
@@ -144,11 +137,11 @@ class TableServices:
         before = len(self._commits.slices())
         often = {f"hoodie.clustering.{kind}.max.commits": "1" for kind in ("inline", "async")}
         with self._client(often) as client:
-            schedule(self._spark, client, CLUSTERINGS)
+            jvm.schedule(self._spark, client, jvm.CLUSTERINGS)
             self.check_safe("cluster")
-            plans = pending(self._commits.meta(), CLUSTERINGS)
+            plans = jvm.pending(self._commits.meta(), jvm.CLUSTERINGS)
             for instant in plans:
-                self._execute(client.cluster, instant, CLUSTERINGS)
+                self._execute(client.cluster, instant, jvm.CLUSTERINGS)
         made = sum(len(one.groups) for one in self._found(plans))
         after = len(self._commits.slices())
         return (
@@ -176,14 +169,14 @@ class TableServices:
         """Return a line of what a service would do now; writes nothing."""
         if service == "compact":
             logged = sum(one.logs > 0 for one in self._commits.slices())
-            plans = len(pending(self._commits.meta(), COMPACTIONS))
+            plans = len(jvm.pending(self._commits.meta(), jvm.COMPACTIONS))
             return f"compact: {many(logged, 'file slice')} with logs, {many(plans, 'plan')} open"
         if service == "cluster":
             small = self._small()
             return f"cluster: {many(sum(small), 'small file')} in {many(len(small), 'partition')}"
         if service == "clean":
             with self._client(self._retaining(retain)) as client:
-                files = count_files_to_clean(self._spark, client)
+                files = jvm.count_files_to_clean(self._spark, client)
             return f"clean: {many(files, 'file')} older than the newest {many(retain, 'commit')}"
         with self._client({}) as client:
             config = client.getConfig()
@@ -195,7 +188,7 @@ class TableServices:
 
     def _client(self, options: Mapping[str, str]) -> AbstractContextManager[Any]:
         asked = self._kept | self._locks | self._rules() | dict(options)
-        return write_client(self._spark, self._table, asked)
+        return jvm.write_client(self._spark, self._table, asked)
 
     def _rules(self) -> dict[str, str]:
         """Return options that keep a service from rolling back a write that takes no lock."""
@@ -212,7 +205,7 @@ class TableServices:
         try:
             run(instant, True)
         except Py4JJavaError as error:
-            if instant not in pending(self._commits.meta(), kind):
+            if instant not in jvm.pending(self._commits.meta(), kind):
                 return
             if "due to heartbeat by concurrent writer" not in str(error):
                 raise

@@ -24,7 +24,7 @@ from hudi_sink.rules import BatchMetadata, Checkpoint, Rules
 from hudi_sink.schema import FILLS
 from hudi_sink.schema_guard import Layout, SchemaGuard
 from hudi_sink.service_schedule import check_tidy
-from hudilab.errors import StreamError, TableError, root_cause
+from hudilab.errors import StreamError, root_cause
 from hudilab.paths import TableLocation
 from hudilab.table import TableSpec
 
@@ -76,11 +76,11 @@ class ExactlyOnceSink:
             (`CALL run_clustering`).
         lock: Options of a Hudi lock provider, for shared tables; the default on a local disk is
             the table's own lock file.
-        tidy_every: See `upkeep.policy.tidy_options`; not allowed for shared tables.
+        tidy_every: See `service_schedule.tidy_options`; not allowed for shared tables.
         async_services: Execute table services in a thread beside the stream; `close` waits for it.
         quarantine: Set rows aside that the table cannot store (a null key or ordering value, a
-            partition that would be read back changed) in the table `place.quarantine`, each once,
-            see `Quarantine`; without it, such a row is an error.
+            partition that would be read back changed), in the table `location.quarantine`, each
+            once, see `Quarantine`; without it, such a row is an error.
         first_load: Write everything in the source as batch 0, see `InitialLoad`; later runs of the
             stream leave it out.
         extra: Further write options, see `TableSpec.write_options`.
@@ -158,7 +158,7 @@ class ExactlyOnceSink:
             self._write(rows, batch_id)
         except Exception as error:  # of Spark, Java or the lab: only explained, and raised again
             if self._shared and "HoodieLockException" in str(error):
-                raise StreamError(lock_held(self._location.table, self._sharing)) from error
+                raise lock_held(self._location.table, self._sharing) from error
             raise
         finally:
             if self._quarantine is not None:
@@ -252,11 +252,11 @@ class ExactlyOnceSink:
 
     def _explain(self, error: Exception) -> None:
         """Raise a clearer error if a row, or another driver, is the cause of a failed write."""
-        if row := refused_row(self._location.table, str(error)):
-            raise TableError(row) from error
+        if refusal := refused_row(self._location.table, str(error)):
+            raise refusal from error
         # The other driver's work can stop Hudi before the fence does.
         if not any(name in str(error) for name in UNREACHABLE):
-            self._fence.explain(error)
+            self._fence.raise_if_replaced(error)
 
     def _check(self, running: str | None = None) -> str:
         """Check that checkpoint, source and table belong together; return the query's id.
