@@ -133,11 +133,10 @@ def watch_steps(sink: ExactlyOnceSink, steps: dict[str, list[float]]) -> None:
 
     watch(inside, "begin", "ledger: begin")
     watch(inside._checkpoint, "owner", "  of these: the owner's note")
-    watch(inside._rules, "find", "  of these: the timeline's newest stamp")
-    watch(inside._checkpoint, "covers", "  of these: the offsets")
-    watch(inside._fit, "check_columns", "  of these: the columns")
-    watch(inside._fit, "rows", "ledger: rows")
-    watch(inside, "stamp", "ledger: stamp")
+    watch(inside._rules, "find", "  of these: the timeline's newest batch")
+    watch(inside._checkpoint, "plan", "  of these: the offsets")
+    watch(inside._guard, "check_columns", "  of these: the columns")
+    watch(inside._guard, "rows", "ledger: rows")
     watch(inside, "fenced", "ledger: fence, planned")
     watch(inside, "_write", "ledger: the whole callback")
 

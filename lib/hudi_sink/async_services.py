@@ -41,7 +41,7 @@ class StreamServices:
     `hoodie.compact.schedule.inline`, `hoodie.clustering.schedule.inline`.
 
     Args:
-        every: See `policy.tidy_options`; None: its default; 0: the stream runs no services.
+        every: See `tidy_options`; None: its default; 0: the stream runs no services.
         beside: Execute the plans in a thread.
         is_mine: Returns whether this driver still owns the checkpoint.
     """
@@ -79,25 +79,25 @@ class StreamServices:
         """
         if not self._every:
             return {}
-        found = tidy_options(self._spec, batch_id, self._every, self._written)
+        services = tidy_options(self._spec, batch_id, self._every, self._written)
         if self.lock:
             self._check()
-            found = self._in_turn(batch_id, found)
-        service = _service_in(found)
+            services = self._in_turn(batch_id, services)
+        service = _service_in(services)
         if service == INLINE:
             self._written = 0
         if not self.lock or not service:
-            return found
+            return services
         scheduled = service.replace(".inline", ".schedule.inline")
-        return found | {service: "false", scheduled: "true", CLEAN: "false"}
+        return services | {service: "false", scheduled: "true", CLEAN: "false"}
 
-    def _in_turn(self, batch_id: int, found: dict[str, str]) -> dict[str, str]:
+    def _in_turn(self, batch_id: int, services: dict[str, str]) -> dict[str, str]:
         """Return what is due now: nothing while the thread is busy, unless that takes too long."""
-        if _service_in(found):
-            since, earlier = self._due or (batch_id, found)
-            self._due = since, min(earlier, found, key=_least)
+        if _service_in(services):
+            since, earlier = self._due or (batch_id, services)
+            self._due = since, min(earlier, services, key=_least)
         if self._due is None:
-            return found
+            return services
         since, due = self._due
         if self._thread is not None and self._thread.is_alive():
             if batch_id - since < LATEST:
@@ -116,8 +116,8 @@ class StreamServices:
             self._spark, Commits(self._spark, self._table).meta(), spare, MOST_PARTS
         )
         beside = {CLEAN: "true", "hoodie.clustering.max.parallelism": str(spare)}
-        asked = dict(options) | dict(services) | beside | NEVER
-        self._thread = Thread(target=self._run, args=(asked,), name="services", daemon=True)
+        own = dict(options) | dict(services) | beside | NEVER
+        self._thread = Thread(target=self._run, args=(own,), name="services", daemon=True)
         self._thread.start()
 
     def take_over(self, options: Mapping[str, str]) -> None:
@@ -126,10 +126,10 @@ class StreamServices:
         if not self._every:
             return
         meta = Commits(self._spark, self._table).meta()
-        if meta is None or not (found := _plans(meta)):
+        if meta is None or not (plans := _plans(meta)):
             return
         with jvm.write_client(self._spark, self._table, dict(options) | NEVER) as client:
-            for kind, instant in found:
+            for kind, instant in plans:
                 if kind == jvm.CLUSTERINGS:
                     client.rollback(instant)
                 else:

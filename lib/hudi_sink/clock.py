@@ -37,7 +37,7 @@ def seconds_behind(newest: str, now: str) -> float:
     return (moments[0] - moments[1]).total_seconds() + 0.001
 
 
-def refusal(table: str, newest: str, now: str, zone: str) -> TableError:
+def clock_behind(table: str, newest: str, now: str, zone: str) -> TableError:
     """Return the error that names both times; `zone` is that of the table's instants."""
     shown = _shown(newest)
     return TableError(

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hudi_sink import jvm
-from hudi_sink.clock import LONGEST, NOTICE, latest, refusal, seconds_behind
+from hudi_sink.clock import LONGEST, NOTICE, clock_behind, latest, seconds_behind
 from hudi_sink.files import delete_tree, denied, exists, file_size, list_files
 from hudi_sink.metadata import BATCH, COVERS, PROPERTIES, QUERY, SHARED, SOURCE
 from hudi_sink.rules import BatchMetadata, Commit
@@ -111,7 +111,7 @@ class Commits:
         hoodie = f"{self._table}/.hoodie"
         if self.is_there() or not exists(self._spark, hoodie):
             return
-        if [one for one in list_files(self._spark, self._table) if one.path != PROPERTIES]:
+        if any(file.path != PROPERTIES for file in list_files(self._spark, self._table)):
             raise StreamError(
                 f"the table {self._table} has files, but its {PROPERTIES} is missing or empty",
                 "restore that file from a backup, or delete the table and the checkpoint together",
@@ -129,10 +129,11 @@ class Commits:
         """
         local, inside = local_path(self._table), [".hoodie", ".hoodie/timeline"]
         if write and local is not None and os.access(local, os.R_OK | os.X_OK):
-            inside += [one.name for one in os.scandir(local) if one.is_dir()]
-        if found := denied(self._table, *inside, write=write):
-            verb, (problem, remedy) = "written" if write else "read", found
-            raise TableError(f"the table {self._table} cannot be {verb}: {problem}", f"{remedy}")
+            inside += [entry.name for entry in os.scandir(local) if entry.is_dir()]
+        if refusal := denied(self._table, *inside, write=write):
+            problem, remedy = refusal
+            verb = "written" if write else "read"
+            raise TableError(f"the table {self._table} cannot be {verb}: {problem}", remedy)
 
     def check_there(self, command: str) -> None:
         """Raise TableError if there is no table; `command` is what was to be done with it."""
@@ -183,7 +184,7 @@ class Commits:
                 return meta
             # Another writer whose clock is ahead may commit meanwhile, so there is a limit for all.
             if time.monotonic() + seconds > ends:
-                raise refusal(self._table, newest, now, zone)
+                raise clock_behind(self._table, newest, now, zone)
             if seconds > NOTICE:
                 _log.warning(
                     f"the clock is {seconds:.1f} s behind the newest instant of {self._table}; "
@@ -198,8 +199,8 @@ class Commits:
             if time_ in seen:
                 continue
             try:
-                found = timeline.readCommitMetadata(instant)
-                extra, written = found.getExtraMetadata(), found.getFileIdAndRelativePaths()
+                stored = timeline.readCommitMetadata(instant)
+                extra, written = stored.getExtraMetadata(), stored.getFileIdAndRelativePaths()
             except Py4JJavaError as error:
                 if _INTERRUPTED.search(str(error)):  # the stream is being stopped
                     raise
@@ -209,15 +210,15 @@ class Commits:
             if extra.isEmpty() and written.isEmpty():
                 raise self._damaged(instant, "")
             query, batch = extra.get(QUERY), extra.get(BATCH)
-            stamp = None
+            metadata = None
             if query is not None and batch is not None:
                 source = str(extra.get(SOURCE))
-                stamp = BatchMetadata(str(query), int(batch), str(extra.get(COVERS)), source)
+                metadata = BatchMetadata(str(query), int(batch), str(extra.get(COVERS)), source)
             # As one text: a call into the JVM for each group would slow down every batch.
             groups = frozenset(str(written.keySet().toString())[1:-1].split(", ")) - {""}
             lock = str(extra.get(SHARED) or "")
-            kind, size = str(found.getOperationType()), int(found.fetchTotalBytesWritten())
-            yield Commit(time_, stamp, groups, kind, lock, size)
+            kind, size = str(stored.getOperationType()), int(stored.fetchTotalBytesWritten())
+            yield Commit(time_, metadata, groups, kind, lock, size)
 
     def _damaged(self, instant: Any, cause: str) -> StreamError:
         """Return what is wrong with a commit's file; `cause` is empty if the file is.

@@ -63,20 +63,20 @@ def denied(uri: str, *inside: str, write: bool) -> tuple[str, str] | None:
         return None
     for folder in (local, *(local / name for name in inside)):
         # A folder below one that cannot be entered seems not to be there.
-        there = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
-        needed = (os.W_OK if write else os.R_OK) if there == folder else 0
-        if os.path.isdir(there) and not os.access(there, needed | os.X_OK):  # noqa: PTH112 - no error
-            return _whose(there, write)
+        deepest = next(above for above in (folder, *folder.parents) if os.path.lexists(above))
+        needed = (os.W_OK if write else os.R_OK) if deepest == folder else 0
+        if os.path.isdir(deepest) and not os.access(deepest, needed | os.X_OK):  # noqa: PTH112 - no error
+            return _whose(deepest, write)
     return None
 
 
 def _whose(folder: Path, write: bool) -> tuple[str, str]:
-    found, me = folder.stat(), _account(os.geteuid())
-    owner = _account(found.st_uid)
+    status = folder.stat()
+    owner, me = _account(status.st_uid), _account(os.geteuid())
     if write and os.statvfs(folder).f_flag & os.ST_RDONLY:
         return f"{folder} is on a file system that is mounted read-only", "mount it writable"
     if owner == me:
-        mode = f"{stat.S_IMODE(found.st_mode):04o}"
+        mode = f"{stat.S_IMODE(status.st_mode):04o}"
         return f"{folder} has mode {mode}", f"run: chmod u+rwx {shlex.quote(str(folder))}"
     return (
         f"{folder} belongs to {owner}, and {me} may not {'write to' if write else 'read'} it",
@@ -135,13 +135,13 @@ def list_files(spark: SparkSession, uri: str) -> list[FileInfo]:
     if not fs.exists(root):
         return []
     base = str(fs.getFileStatus(root).getPath().toString()).rstrip("/") + "/"
-    found: list[FileInfo] = []
+    infos: list[FileInfo] = []
     files = fs.listFiles(root, True)  # on S3, one request per 1000 files, however many folders
     while files.hasNext():
         status = files.next()
         name = str(status.getPath().toString()).removeprefix(base)
-        found.append(FileInfo(name, int(status.getLen()), int(status.getModificationTime())))
-    return sorted(found)
+        infos.append(FileInfo(name, int(status.getLen()), int(status.getModificationTime())))
+    return sorted(infos)
 
 
 def _walk(root: Path) -> Iterator[FileInfo]:
@@ -153,19 +153,19 @@ def _walk(root: Path) -> Iterator[FileInfo]:
 
     for folder, folders, names in os.walk(root, onerror=keep_on, followlinks=True):
         paths = [Path(folder, name) for name in folders]
-        folders[:] = [one.name for one in paths if not (one.is_symlink() and leads_back(one))]
+        folders[:] = [path.name for path in paths if not (path.is_symlink() and leads_back(path))]
         for name in names:
             file = Path(folder, name)
             if name.startswith(".") and name.endswith(".crc"):
                 continue
             try:
-                found = file.stat()
+                status = file.stat()
             except OSError as error:
                 if isinstance(error, FileNotFoundError) or error.errno == ELOOP:
                     continue
                 raise
-            modified = found.st_mtime_ns // 1_000_000
-            yield FileInfo(str(file.relative_to(root)), found.st_size, modified)
+            modified = status.st_mtime_ns // 1_000_000
+            yield FileInfo(str(file.relative_to(root)), status.st_size, modified)
 
 
 def table_properties(spark: SparkSession, table: str) -> dict[str, str]:

@@ -29,8 +29,8 @@ def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[
         properties: The pairs of `hoodie.properties`.
         definitions: The text of `.hoodie/.index_defs/index.json`, empty if there is none.
     """
-    have = properties.get("hoodie.table.metadata.partitions", "").split(",")
-    if have == [""]:
+    partitions = properties.get("hoodie.table.metadata.partitions", "").split(",")
+    if partitions == [""]:
         return {}
     indexes = json.loads(definitions or "{}").get("indexDefinitions", {})
     record = indexes.get("record_index", {}).get("indexOptions", {})
@@ -41,10 +41,11 @@ def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[
         "bloom_filters": "index.bloom.filter.enable",
         "record_index": f"{scope}record.level.index.enable",
     }
-    found = {f"hoodie.metadata.{names[one]}": "true" for one in have if one in names}
-    if "record_index" in have:
-        found[STREAMED] = "false"
-    return {METADATA: "true"} | found
+    options = {METADATA: "true"}
+    options |= {f"hoodie.metadata.{names[part]}": "true" for part in partitions if part in names}
+    if "record_index" in partitions:
+        options[STREAMED] = "false"
+    return options
 
 
 def closing_options(table: str) -> dict[str, str]:

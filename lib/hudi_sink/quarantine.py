@@ -47,7 +47,7 @@ class Quarantine:
         self._commits = Commits(spark, self.table)
         self._options = closing_options(self.table) | self._spec.write_options() | dict(sharing)
         self._newest: BatchMetadata | None = None
-        self._known = False  # whether `_newest` is the newest stamp of this stream
+        self._known = False  # whether `_newest` is the newest batch of this stream here
         self._cached: DataFrame | None = None
         self._commits.check_access(write=True)
         if not self._commits.is_there():
@@ -55,8 +55,7 @@ class Quarantine:
         if differences := self._spec.conflicts(table_properties(spark, self.table)):
             raise TableError(
                 f"{self.table} is where the quarantine of {location.table} has to be, but is "
-                "another "
-                f"table: {'; '.join(differences)}",
+                f"another table: {'; '.join(differences)}",
                 "move that table, or give the stream's table another name",
             )
 
@@ -71,7 +70,7 @@ class Quarantine:
         self,
         batch: DataFrame,
         problem: Column,
-        stamp: BatchMetadata,
+        metadata: BatchMetadata,
         fenced: Callable[[DataFrame], DataFrame],
     ) -> tuple[DataFrame, int]:
         """Put the rows that have a problem here; return the other rows, and how many were put.
@@ -82,7 +81,7 @@ class Quarantine:
             self._cached = batch.withColumn(REASON, problem).persist()
         bad = self._cached.where(F.col(REASON).isNotNull())
         count = bad.count()
-        self._put(bad, count, stamp, fenced)
+        self._put(bad, count, metadata, fenced)
         return self._cached.where(F.col(REASON).isNull()).drop(REASON), count
 
     def release(self) -> None:
@@ -95,26 +94,28 @@ class Quarantine:
         self,
         bad: DataFrame,
         count: int,
-        stamp: BatchMetadata,
+        metadata: BatchMetadata,
         fenced: Callable[[DataFrame], DataFrame],
     ) -> None:
         if not self._known:
-            found = (commit.stamp for commit in self._commits.newest_first() if commit.stamp)
-            self._newest = next((one for one in found if one.query == stamp.query), None)
+            noted = (commit.metadata for commit in self._commits.newest_first() if commit.metadata)
+            self._newest = next((batch for batch in noted if batch.query == metadata.query), None)
         self._known = False  # until all is written
-        if self._newest == stamp:
+        if self._newest == metadata:
             count = 0
-        elif self._newest is not None and self._newest.batch >= stamp.batch:
+        elif self._newest is not None and self._newest.batch >= metadata.batch:
             # Only the session of the query knows the fence.
             rows = bad.sparkSession.read.format("hudi").load(self.table)
-            rows = rows.where((F.col("query_id") == stamp.query) & (F.col("batch") >= stamp.batch))
+            rows = rows.where(
+                (F.col("query_id") == metadata.query) & (F.col("batch") >= metadata.batch)
+            )
             rows = rows.select("query_id", "batch", "number", "reason", "row")
-            self._newest = stamp._replace(batch=stamp.batch - 1, offsets_digest="")
+            self._newest = metadata._replace(batch=metadata.batch - 1, offsets_digest="")
             self._write(fenced(rows), self._newest, DELETE)
         if count:
             rows = bad.select(
-                F.lit(stamp.query).alias("query_id"),
-                F.lit(stamp.batch).cast("bigint").alias("batch"),
+                F.lit(metadata.query).alias("query_id"),
+                F.lit(metadata.batch).cast("bigint").alias("batch"),
                 F.monotonically_increasing_id().alias("number"),
                 F.col(REASON).alias("reason"),
                 F.to_json(
@@ -122,14 +123,14 @@ class Quarantine:
                     {"ignoreNullFields": "false"},
                 ).alias("row"),
             )
-            tidy = {} if self._sharing else tidy_options(self._spec, stamp.batch, TIDY_EVERY)
-            self._write(fenced(rows), stamp, tidy)
-            self._newest = stamp
-            _log.warning(f"batch {stamp.batch}: {many(count, 'row')} set aside in {self.table}")
+            tidy = {} if self._sharing else tidy_options(self._spec, metadata.batch, TIDY_EVERY)
+            self._write(fenced(rows), metadata, tidy)
+            self._newest = metadata
+            _log.warning(f"batch {metadata.batch}: {many(count, 'row')} set aside in {self.table}")
         self._known = True
 
-    def _write(self, rows: DataFrame, stamp: BatchMetadata, options: Mapping[str, str]) -> None:
+    def _write(self, rows: DataFrame, metadata: BatchMetadata, options: Mapping[str, str]) -> None:
         self._commits.await_clock()
-        asked = self._options | stamp.options() | dict(options)
-        writer = rows.write.format("hudi").options(**asked)
+        options = self._options | metadata.options() | dict(options)
+        writer = rows.write.format("hudi").options(**options)
         writer.mode("append").save(self.table)

@@ -56,12 +56,12 @@ class Rewind:
         self._commits = Commits(spark, table)
         self._commits.check_there("rewind")
         self._again = " ".join(
-            (f"hudilab rewind {table} --to {to}", *(f"--checkpoint {one}" for one in checkpoints))
+            (f"hudilab rewind {table} --to {to}", *(f"--checkpoint {uri}" for uri in checkpoints))
         )
         self._refuse_without_savepoint()
         self._refuse_other_restore()
-        found = dict.fromkeys(checkpoints or [checkpoint_of_table(table)])
-        self._checkpoints = [CheckpointFiles(spark, uri) for uri in found]
+        uris = dict.fromkeys(checkpoints or [checkpoint_of_table(table)])
+        self._checkpoints = [CheckpointFiles(spark, uri) for uri in uris]
         self._queries = self._by_query()
         # The newest batch of each query that the table has at the savepoint; -1 for none.
         self._kept = self._batches_kept()
@@ -70,15 +70,15 @@ class Rewind:
     def preview(self) -> list[str]:
         """Return a line for the table and one for each checkpoint; writes nothing."""
         later = self._later()
-        numbers = sorted({one.stamp.batch for one in later if one.stamp})
-        strangers = sum(one.stamp is None for one in later)
+        numbers = sorted({commit.metadata.batch for commit in later if commit.metadata})
+        strangers = sum(commit.metadata is None for commit in later)
         others = f" and {many(strangers, 'commit')} that no stream wrote" if strangers else ""
         lines = [
             f"table: {many(len(later), 'commit')} after {self._to}, with {_span(numbers)}{others}"
         ]
         for query, files in self._queries.items():
-            found = many(len(files.later(self._kept[query])), "file")
-            lines.append(f"checkpoint {files.uri}: {found} of later batches; {self._next(query)}")
+            count = many(len(files.later(self._kept[query])), "file")
+            lines.append(f"checkpoint {files.uri}: {count} of later batches; {self._next(query)}")
         return lines
 
     def check_safe(self) -> None:
@@ -135,17 +135,17 @@ class Rewind:
         return f"table: restored to {self._to}, {many(before, 'commit')} taken back"
 
     def _by_query(self) -> dict[str, CheckpointFiles]:
-        found: dict[str, CheckpointFiles] = {}
+        by_query: dict[str, CheckpointFiles] = {}
         for files in self._checkpoints:
             query = str(files.query())
             # Two that are not there have no query either, and are refused by name.
-            if (other := found.setdefault(query, files)) is not files and query != NONE:
+            if (other := by_query.setdefault(query, files)) is not files and query != NONE:
                 raise TableError(
                     f"the checkpoints {other.uri} and {files.uri} both have the query {query}: one "
                     "is a copy of the other, and the stream uses only one",
                     f"give that one: hudilab rewind {self._table} --to {self._to} --checkpoint URI",
                 )
-        return found
+        return by_query
 
     def _next(self, query: str) -> str:
         return f"the next batch is {self._kept[query] + 1}"
@@ -159,7 +159,7 @@ class Rewind:
         return list(takewhile(lambda commit: commit.instant > self._to, commits))
 
     def _open_writes(self) -> list[str]:
-        return sorted(one for one in self._commits.unfinished() if one > self._to)
+        return sorted(instant for instant in self._commits.unfinished() if instant > self._to)
 
     def _unfinished_restores(self) -> list[Any]:
         return list(
@@ -168,21 +168,21 @@ class Rewind:
 
     def _refuse_without_savepoint(self) -> None:
         done = self._timeline().getSavePointTimeline().filterCompletedInstants()
-        savepoints = [str(one.requestedTime()) for one in done.getInstants()]
+        savepoints = [str(instant.requestedTime()) for instant in done.getInstants()]
         if self._to in savepoints:
             return
-        there = f"its savepoints are {', '.join(savepoints)}" if savepoints else "it has none"
+        known = f"its savepoints are {', '.join(savepoints)}" if savepoints else "it has none"
         if any(commit.instant == self._to for commit in self._commits.newest_first()):
             table = "'" + self._table.replace("\\", "\\\\").replace("'", "\\'") + "'"
             raise TableError(
                 f"the commit {self._to} of {self._table} has no savepoint, so cleaning may have "
-                f"deleted its files ({there})",
+                f"deleted its files ({known})",
                 "make one while they are there: "
                 f"CALL create_savepoint(path => {table}, commit_time => '{self._to}')",
             )
         raise TableError(
             f"{self._table} has no commit {self._to!r}, and only a savepoint can be returned to: "
-            f"{there}",
+            f"{known}",
             f"take one of them, or look at the timeline: hudilab inspect {self._table}",
         )
 
@@ -199,19 +199,19 @@ class Rewind:
         kept, later = dict.fromkeys(self._queries, -1), dict[str, int]()
         known = set[str]()
         for commit in self._commits.newest_first():
-            if commit.stamp is None:
+            if commit.metadata is None:
                 continue
-            query = commit.stamp.query
+            query = commit.metadata.query
             if commit.instant > self._to:
                 later[query] = later.get(query, 0) + 1
             elif kept.get(query) == -1:
-                kept[query] = commit.stamp.batch
+                kept[query] = commit.metadata.batch
             known.add(query)
             if set(self._queries) <= known and -1 not in kept.values():
                 break
         self._refuse_other_checkpoints(known)
         for query in sorted(set(later) - set(self._queries)):
-            given = ", ".join(one.uri for one in self._checkpoints)
+            given = ", ".join(files.uri for files in self._checkpoints)
             raise TableError(
                 f"{many(later[query], 'commit')} after {self._to} "
                 f"{'is' if later[query] == 1 else 'are'} of the stream {query}, whose checkpoint "
@@ -253,7 +253,7 @@ class Rewind:
     def _refuse_heartbeat(self) -> None:
         now = time.time()
         beats = list_files(self._spark, f"{self._table}/.hoodie/.heartbeat")
-        ages = {one.path: now - one.modified_ms / 1000 for one in beats}
+        ages = {beat.path: now - beat.modified_ms / 1000 for beat in beats}
         for instant in self._open_writes():
             if (age := ages.get(instant)) is not None and age < ALIVE:
                 raise TableError(

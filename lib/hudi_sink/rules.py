@@ -49,7 +49,7 @@ class Commit(NamedTuple):
     """A completed commit.
 
     Attributes:
-        stamp: None if no stream of the lab wrote the commit.
+        metadata: None if no stream of the lab wrote the commit.
         groups: The ids of the file groups it wrote.
         operation: Hudi's name of the operation.
         lock: The lock that its writer took, as a stream with `shared=True` does; else empty.
@@ -57,7 +57,7 @@ class Commit(NamedTuple):
     """
 
     instant: str
-    stamp: BatchMetadata | None
+    metadata: BatchMetadata | None
     groups: frozenset[str] = frozenset()
     operation: str = ""
     lock: str = ""
@@ -107,29 +107,33 @@ class Rules:
     def find(
         self, query: str | None, commits: Iterable[Commit]
     ) -> tuple[BatchMetadata | None, list[Commit]]:
-        """Return the stream's newest stamp in the table (or None) and the newer commits of others.
+        """Return what the stream's newest commit says (or None), and the newer commits of others.
 
         `commits` comes newest first and is read only as far as needed.
         """
         newer: list[Commit] = []
         for commit in commits:
-            if commit.stamp is not None and commit.stamp.query == query:
+            if commit.metadata is not None and commit.metadata.query == query:
                 self._refuse_newer_streams(newer)
-                return commit.stamp, newer
+                return commit.metadata, newer
             newer.append(commit)
         return None, newer
 
     def check(
-        self, checkpoint: Checkpoint, source: str, mine: BatchMetadata | None, others: list[Commit]
+        self,
+        checkpoint: Checkpoint,
+        source: str,
+        newest: BatchMetadata | None,
+        others: list[Commit],
     ) -> None:
         """Refuse a checkpoint, a table and a source that do not belong together.
 
-        `mine` and `others` are what `find` returned.
+        `newest` and `others` are what `find` returned.
         """
-        if mine is None:
+        if newest is None:
             self._refuse_strangers(checkpoint, others)
         else:
-            self._refuse_gap(checkpoint, mine, source)
+            self._refuse_gap(checkpoint, newest, source)
 
     def is_written(
         self, batch: int, digest: str, source: str, newest: BatchMetadata | None
@@ -175,27 +179,27 @@ class Rules:
                     "provider that both processes reach",
                 )
 
-    def _refuse_gap(self, checkpoint: Checkpoint, mine: BatchMetadata, source: str) -> None:
-        if mine.source != source:
-            raise self._other_source(mine, source)
+    def _refuse_gap(self, checkpoint: Checkpoint, newest: BatchMetadata, source: str) -> None:
+        if newest.source != source:
+            raise self._other_source(newest, source)
         done = self._done(checkpoint)
-        if not done <= mine.batch <= done + 1:
-            older = "table" if mine.batch < done else "checkpoint"
-            end = mine.batch + 1
+        if not done <= newest.batch <= done + 1:
+            older = "table" if newest.batch < done else "checkpoint"
+            end = newest.batch + 1
             # Spark runs empty batches after a bounded stream's last one, and marks them as done.
             shorter = older == "table" and self._batches is not None
             again = f"pass batches={end} again if an earlier run had that, " if shorter else ""
             raise StreamError(
                 f"the {older} was restored to an earlier state: {self._table} has batches up to "
-                f"{mine.batch}, {self._location} up to {done}",
+                f"{newest.batch}, {self._location} up to {done}",
                 f"restore both from the same point in time, {again}or {self._both}",
             )
-        if checkpoint.planned.get(mine.batch, mine.offsets_digest) != mine.offsets_digest:
-            raise self._set_back(mine.batch)
+        if checkpoint.planned.get(newest.batch, newest.offsets_digest) != newest.offsets_digest:
+            raise self._set_back(newest.batch)
 
-    def _other_source(self, mine: BatchMetadata, source: str) -> StreamError:
+    def _other_source(self, newest: BatchMetadata, source: str) -> StreamError:
         return StreamError(
-            f"the checkpoint {self._location} belongs to a run with {mine.source}, but this run "
+            f"the checkpoint {self._location} belongs to a run with {newest.source}, but this run "
             f"has {source}",
             f"use the same source and parameters, or {self._both}",
         )
@@ -209,7 +213,7 @@ class Rules:
         )
 
     def _refuse_newer_streams(self, newer: list[Commit]) -> None:
-        strangers = sorted({commit.stamp.query for commit in newer if commit.stamp})
+        strangers = sorted({commit.metadata.query for commit in newer if commit.metadata})
         if strangers and not self._shared:
             raise StreamError(
                 f"another stream ({strangers[0]}) has written to {self._table} since this one did",
@@ -226,7 +230,7 @@ class Rules:
             )
         if self._shared or not commits:
             return
-        if any(commit.stamp for commit in commits):
+        if any(commit.metadata for commit in commits):
             raise StreamError(
                 f"the table {self._table} was written by a stream whose checkpoint is not at "
                 f"{self._location}, so this run would write its rows again",

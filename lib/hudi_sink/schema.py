@@ -135,7 +135,9 @@ def _is_redefined(name: str, kind: Any, within: bool = False) -> bool:
         return _is_redefined("element", inner, within or is_struct)
     if kind["type"] == "map":
         return _is_redefined("value", kind["valueType"], within)
-    return any(_is_redefined(one["name"], one["type"], within) for one in kind.get("fields", ()))
+    return any(
+        _is_redefined(field["name"], field["type"], within) for field in kind.get("fields", ())
+    )
 
 
 def _alike(names: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -153,6 +155,11 @@ class _Drift(NamedTuple):
     what: str
     retypes: bool = False
 
+    @property
+    def root(self) -> str:
+        """The column that holds the field, for a field of a struct."""
+        return self.column.partition(".")[0]
+
 
 def check_drift(location: str, table: str, batch: str, policy: str, *, fills: bool = False) -> None:
     """Raise TableError if a table does not take a batch's columns; nothing has been written.
@@ -165,18 +172,18 @@ def check_drift(location: str, table: str, batch: str, policy: str, *, fills: bo
     if policy == ANY or not table:
         return
     have, come = _columns(table), _columns(batch)
-    found = list(_compare("", have, come, policy))
+    drifts = list(_compare("", have, come, policy))
     if fills:
-        found = [one for one in found if one.column.partition(".")[0] in come]
-    if not found:
+        drifts = [drift for drift in drifts if drift.root in come]
+    if not drifts:
         return
     allow = ""
-    if policy == EVOLVE and any(one.retypes for one in found):
+    if policy == EVOLVE and any(drift.retypes for drift in drifts):
         allow = f'to change the table for good, set TableSpec.schema="{ANY}", else '
-    cures = dict.fromkeys(_cure(one.column.partition(".")[0], have, come, policy) for one in found)
+    cures = dict.fromkeys(_cure(drift.root, have, come, policy) for drift in drifts)
     raise TableError(
         f'{location} does not take the batch (schema="{policy}"), nothing was written: '
-        f"{', '.join(one.what for one in found)}",
+        f"{', '.join(drift.what for drift in drifts)}",
         f"{allow}correct the batch: batch = batch{''.join(cures)}",
     )
 
@@ -184,9 +191,9 @@ def check_drift(location: str, table: str, batch: str, policy: str, *, fills: bo
 def _columns(schema: str) -> dict[str, Mapping[str, Any]]:
     """Return the fields by name, without those that Hudi adds to each row."""
     return {
-        one["name"]: one
-        for one in json.loads(schema)["fields"]
-        if not one["name"].startswith("_hoodie_") or one["name"] == "_hoodie_is_deleted"
+        field["name"]: field
+        for field in json.loads(schema)["fields"]
+        if not field["name"].startswith("_hoodie_") or field["name"] == "_hoodie_is_deleted"
     }
 
 
@@ -211,7 +218,7 @@ def _compare(
 def _retyped(path: str, old: Any, new: Any, policy: str, inside: bool) -> Iterator[_Drift]:
     kinds = [kind["type"] if isinstance(kind, dict) else "" for kind in (old, new)]
     if kinds == ["struct", "struct"]:
-        have, come = ({one["name"]: one for one in kind["fields"]} for kind in (old, new))
+        have, come = ({field["name"]: field for field in kind["fields"]} for kind in (old, new))
         yield from _compare(f"{path}.", have, come, policy)
     elif kinds == ["array", "array"]:
         yield from _retyped(path, old["elementType"], new["elementType"], policy, True)
@@ -237,8 +244,8 @@ def _fits(table: Any, batch: Any) -> bool:
     """
     if not (isinstance(table, str) and isinstance(batch, str)):
         return False
-    if found := _DECIMAL.fullmatch(table):
-        whole = int(found[1]) - int(found[2])
+    if decimal := _DECIMAL.fullmatch(table):
+        whole = int(decimal[1]) - int(decimal[2])
         return _longer(table, batch) or _DIGITS.get(batch, whole + 1) <= whole
     numbers = batch in _DIGITS or _DECIMAL.fullmatch(batch)
     return table in _WIDER.get(batch, ()) or bool(table == "string" and numbers)
@@ -254,9 +261,9 @@ def _widens(table: Any, batch: Any) -> bool:
     return batch in _WIDER.get(table, ()) or _longer(batch, table)
 
 
-def _longer(one: str, other: str) -> bool:
-    """Return whether one is a decimal with the other's scale and more digits."""
-    wide, narrow = _DECIMAL.fullmatch(one), _DECIMAL.fullmatch(other)
+def _longer(kind: str, other: str) -> bool:
+    """Return whether a type is a decimal with the other's scale and more digits."""
+    wide, narrow = _DECIMAL.fullmatch(kind), _DECIMAL.fullmatch(other)
     return bool(wide and narrow and wide[2] == narrow[2] and int(wide[1]) > int(narrow[1]))
 
 
@@ -278,22 +285,22 @@ def _cure(name: str, have: Mapping[str, Any], come: Mapping[str, Any], policy: s
 
 def avro_takes(name: str) -> bool:
     """Return whether a name is one in Avro as Java 17 reads it."""
-    rest = all(_is_letter(one) or _is_digit(one) or one == "_" for one in name)
+    rest = all(_is_letter(char) or _is_digit(char) or char == "_" for char in name)
     return rest and (_is_letter(name[0]) or name[0] == "_") if name else False
 
 
-def _is_letter(one: str) -> bool:
+def _is_letter(char: str) -> bool:
     """Return whether Avro takes a character for a letter; it knows none of the higher planes."""
-    return one.isalpha() and one <= "\uffff" and not _NEWER.match(one)
+    return char.isalpha() and char <= "\uffff" and not _NEWER.match(char)
 
 
-def _is_digit(one: str) -> bool:
-    return one.isdecimal() and one <= "\uffff"  # a superscript is no digit in Java
+def _is_digit(char: str) -> bool:
+    return char.isdecimal() and char <= "\uffff"  # a superscript is no digit in Java
 
 
 def renamed(name: str) -> str:
     """Return a name that Avro takes, as near to the given one as can be."""
-    name = "".join(one if _is_letter(one) or _is_digit(one) else "_" for one in name)
+    name = "".join(char if _is_letter(char) or _is_digit(char) else "_" for char in name)
     return name if avro_takes(name) else f"_{name}"
 
 
@@ -302,7 +309,7 @@ def sql_type(kind: Any) -> str:
     if isinstance(kind, str):
         return _SQL.get(kind, kind)
     if kind["type"] == "struct":
-        inner = [f"{one['name']}:{sql_type(one['type'])}" for one in kind["fields"]]
+        inner = [f"{field['name']}:{sql_type(field['type'])}" for field in kind["fields"]]
     elif kind["type"] == "array":
         inner = [sql_type(kind["elementType"])]
     elif kind["type"] == "map":

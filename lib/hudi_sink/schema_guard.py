@@ -99,7 +99,7 @@ class SchemaGuard:
             in_avro = MERGER not in spec.write_options() and not spec.buckets
             merges_avro = spec.operation == "upsert" and in_avro
             check_storable(self._table, columns, named, merges_avro=merges_avro)
-            kinds = {one["name"]: one["type"] for one in json.loads(columns)["fields"]}
+            kinds = {field["name"]: field["type"] for field in json.loads(columns)["fields"]}
             self._texts = tuple(name for name in spec.record_key if kinds[name] == "string")
         written = any(commit.operation not in SERVICES for commit in others)
         if (columns != self._columns or written) and self._spec.schema != ANY:

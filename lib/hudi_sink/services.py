@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from itertools import islice
@@ -73,8 +74,8 @@ class TableServices:
             raise TableError(
                 f"{self._table} has a bucket index: clustering gives files names that belong to no "
                 "bucket, and every later upsert fails",
-                "its number of files is fixed, and logs are "
-                f"merged by compaction: hudilab tidy {self._table}",
+                "its number of files is fixed, and logs are merged by compaction: "
+                f"hudilab tidy {self._table}",
             )
 
     def check_safe(self, *services: str) -> None:
@@ -127,7 +128,7 @@ class TableServices:
             plans = jvm.pending(self._commits.meta(), jvm.COMPACTIONS)
             for instant in plans:
                 self._execute(client.compact, instant, jvm.COMPACTIONS)
-        merged = sum(len(one.groups) for one in self._found(plans))
+        merged = sum(len(commit.groups) for commit in self._executed(plans))
         return f"compact: {many(merged, 'file slice')} merged, {many(len(plans), 'plan')}"
 
     def cluster(self) -> str:
@@ -142,7 +143,7 @@ class TableServices:
             plans = jvm.pending(self._commits.meta(), jvm.CLUSTERINGS)
             for instant in plans:
                 self._execute(client.cluster, instant, jvm.CLUSTERINGS)
-        made = sum(len(one.groups) for one in self._found(plans))
+        made = sum(len(commit.groups) for commit in self._executed(plans))
         after = len(self._commits.slices())
         return (
             f"cluster: {many(made, 'file')} written, {many(len(plans), 'plan')}, file groups "
@@ -168,7 +169,7 @@ class TableServices:
     def preview(self, service: str, retain: int) -> str:
         """Return a line of what a service would do now; writes nothing."""
         if service == "compact":
-            logged = sum(one.logs > 0 for one in self._commits.slices())
+            logged = sum(file_slice.logs > 0 for file_slice in self._commits.slices())
             plans = len(jvm.pending(self._commits.meta(), jvm.COMPACTIONS))
             return f"compact: {many(logged, 'file slice')} with logs, {many(plans, 'plan')} open"
         if service == "cluster":
@@ -187,8 +188,8 @@ class TableServices:
         )
 
     def _client(self, options: Mapping[str, str]) -> AbstractContextManager[Any]:
-        asked = self._kept | self._locks | self._rules() | dict(options)
-        return jvm.write_client(self._spark, self._table, asked)
+        options = self._kept | self._locks | self._rules() | dict(options)
+        return jvm.write_client(self._spark, self._table, options)
 
     def _rules(self) -> dict[str, str]:
         """Return options that keep a service from rolling back a write that takes no lock."""
@@ -219,28 +220,32 @@ class TableServices:
         timeline = self._commits.meta().getActiveTimeline()
         return int(timeline.filterCompletedInstants().countInstants())
 
-    def _found(self, wanted: list[str]) -> list[Commit]:
-        found = (one for one in self._commits.newest_first() if one.instant in wanted)
-        return list(islice(found, len(wanted)))  # reads no further
+    def _executed(self, plans: list[str]) -> list[Commit]:
+        commits = (commit for commit in self._commits.newest_first() if commit.instant in plans)
+        return list(islice(commits, len(plans)))  # reads no further
 
     def _newest_write(self, *, to_write: bool = False) -> Commit | None:
         commits = self._commits.newest_first(to_write=to_write)
-        return next((one for one in commits if one.operation not in SERVICES), None)
+        return next((commit for commit in commits if commit.operation not in SERVICES), None)
 
     def _without_heartbeat(self) -> str:
         """Return the first unfinished write whose writer keeps no heartbeat; empty if none."""
         ends = time.monotonic() + MOMENT
         while True:
             beats = f"{self._table}/.hoodie/.heartbeat"
-            open_ = sorted(self._commits.unfinished())
-            alone = [one for one in open_ if not exists(self._spark, f"{beats}/{one}")]
+            writes = sorted(self._commits.unfinished())
+            alone = [write for write in writes if not exists(self._spark, f"{beats}/{write}")]
             if not alone or time.monotonic() > ends:
                 return alone[0] if alone else ""
             time.sleep(0.5)
 
     def _is_bucketed(self) -> bool:
         newest = self._newest_write()
-        if newest is not None and newest.stamp and "buckets" in json.loads(newest.stamp.source):
+        if (
+            newest is not None
+            and newest.metadata
+            and "buckets" in json.loads(newest.metadata.source)
+        ):
             return True
         # The index is not a property of the table, but bucket 7's file group is 00000007-...
         groups = self._commits.file_groups()
@@ -250,7 +255,5 @@ class TableServices:
         """Return the number of small files of each partition that has several."""
         with self._client({}) as client:
             limit = int(client.getConfig().getClusteringSmallFileLimit())
-        found: dict[str, int] = {}
-        for one in self._commits.slices():
-            found[one.partition] = found.get(one.partition, 0) + (0 < one.bytes < limit)
-        return [count for count in found.values() if count > 1]
+        small = Counter(part.partition for part in self._commits.slices() if 0 < part.bytes < limit)
+        return [count for count in small.values() if count > 1]

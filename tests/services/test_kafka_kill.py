@@ -72,8 +72,8 @@ def test_the_table_is_exact_after_kills(
             "ticker", "event_time", (F.col("cents") / 100).cast("decimal(10,2)").alias("price")
         )
         table = spark.read.format("hudi").load(str(path)).select(made.columns)
-        written = [c for c in Commits(spark, path.as_uri()).newest_first() if c.stamp]
-        batches = {c.stamp.batch for c in written if c.stamp}
+        written = [c for c in Commits(spark, path.as_uri()).newest_first() if c.metadata]
+        batches = {c.metadata.batch for c in written if c.metadata}
         lost, twice = made.exceptAll(table).count(), table.exceptAll(made).count()
         print(
             f"\n{rows} messages, {kills} kills: stocks-out {ends_of['stocks-out']}, of these "

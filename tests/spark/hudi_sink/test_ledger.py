@@ -458,7 +458,7 @@ def test_a_stream_that_is_stopped_while_it_reads_a_commit_calls_it_not_damaged(
             next(commits._read(timeline))
     finally:
         jvm.java.lang.Thread.interrupted()
-    assert next(commits._read(timeline)).stamp is not None
+    assert next(commits._read(timeline)).metadata is not None
 
 
 def test_checkpoint_damaged(spark: SparkSession, location: TableLocation) -> None:

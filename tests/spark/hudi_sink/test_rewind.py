@@ -132,7 +132,9 @@ def assert_refills(spark: SparkSession, spec: TableSpec, location: TableLocation
     drain(start(spark, spec, location), batches=BATCHES, deadline=120)
     wanted = sensor_readings(spark, BATCHES * PER_BATCH, **SIZES)
     assert compare(wanted, location.table) == {"rows": BATCHES * PER_BATCH, "lost": 0, "twice": 0}
-    stamps = [one.stamp.batch for one in Commits(spark, location.table).newest_first() if one.stamp]
+    stamps = [
+        one.metadata.batch for one in Commits(spark, location.table).newest_first() if one.metadata
+    ]
     assert stamps == [*range(BATCHES)][::-1]
 
 

@@ -108,9 +108,9 @@ def test_two_streams_share_a_table_when_both_say_so(
     both = expected(spark, batches).union(expected(spark, batches, first=1000))
     assert_holds(spark, location, both)
     stamps = [
-        commit.stamp
+        commit.metadata
         for commit in Commits(spark, location.table).newest_first()
-        if commit.stamp and commit.operation not in SERVICES
+        if commit.metadata and commit.operation not in SERVICES
     ]
     assert len(stamps) == len({(stamp.query, stamp.batch) for stamp in stamps}) == 2 * batches
 
@@ -147,7 +147,7 @@ def test_a_stream_shares_a_table_with_a_job_that_merges_its_files(
     assert_holds(spark, location, expected(spark, batches))
     commits = list(Commits(spark, location.table).newest_first())
     assert sum(commit.operation == "CLUSTER" for commit in commits) == merged > 0
-    assert sum(commit.stamp is not None for commit in commits) == batches
+    assert sum(commit.metadata is not None for commit in commits) == batches
 
 
 def test_a_service_that_loses_to_another_writers_ends_no_stream(

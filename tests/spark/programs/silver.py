@@ -130,7 +130,7 @@ def main(kind: str, rows: int, batches: int) -> None:
     won = changed(touched).where("reading_id % 10 = 0")
     kept = exact(readings).join(touched.where("reading_id % 10 IN (0, 2)"), "reading_id", "anti")
     there, copy = (spark.read.format("hudi").load(location.table) for location in (bronze, silver))
-    stamps = [commit.stamp for commit in Commits(spark, silver.table).newest_first()]
+    stamps = [commit.metadata for commit in Commits(spark, silver.table).newest_first()]
     times = Counter(stamp.batch for stamp in stamps if stamp)
     result = {
         "bronze": difference(kept.select(COLUMNS).union(won.select(COLUMNS)), there),

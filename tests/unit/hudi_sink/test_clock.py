@@ -7,7 +7,7 @@ import math
 import pytest
 from refusals import assert_refusal
 
-from hudi_sink.clock import latest, refusal, seconds_behind
+from hudi_sink.clock import clock_behind, latest, seconds_behind
 
 COMMIT = "[20261127121700198__20261127121704157__commit__COMPLETED]"
 PENDING = "[==>20261127121800000__deltacommit__REQUESTED]"
@@ -50,10 +50,12 @@ def test_how_far_the_clock_is_behind(newest: str, now: str, seconds: float) -> N
 
 def test_a_refusal_names_both_times() -> None:
     assert_refusal(
-        str(refusal("<table>", "20261127131704157", "20261127121704157", "UTC")),
+        str(clock_behind("<table>", "20261127131704157", "20261127121704157", "UTC")),
         "<table>",
         "2026-11-27 13:17:04.157",
         "2026-11-27 12:17:04.157 (UTC time)",
         remedy="; set the clock if it is wrong, else start again after 2026-11-27 13:17:04.157",
     )
-    assert "instant is 99999999999999999," in str(refusal("<table>", "9" * 17, "2" * 17, "UTC"))
+    assert "instant is 99999999999999999," in str(
+        clock_behind("<table>", "9" * 17, "2" * 17, "UTC")
+    )

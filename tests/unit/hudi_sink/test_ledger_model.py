@@ -259,9 +259,9 @@ class Lab(RuleBasedStateMachine):
     @invariant()
     def the_table_is_right(self) -> None:
         """No message twice, none left out, and none of another topic among them."""
-        rows = [row for row in self.table if row.commit.stamp is not None]
+        rows = [row for row in self.table if row.commit.metadata is not None]
         for before, after in zip([None, *rows], rows, strict=False):
-            assert after.commit.stamp is not None
+            assert after.commit.metadata is not None
             expected = 0 if before is None else before.last
             assert after.first == expected, f"{rows}"
             assert before is None or before.log == after.log

@@ -111,7 +111,7 @@ def test_a_driver_writes_each_batch_once(world: World) -> None:
     driver = world.driver()
     for batch in (0, 0, 1, 1):
         world.write(driver, batch)
-    assert [commit.stamp and commit.stamp.batch for commit in world.table.commits] == [0, 1]
+    assert [commit.metadata and commit.metadata.batch for commit in world.table.commits] == [0, 1]
 
 
 def test_a_driver_that_was_replaced_is_refused_at_its_next_batch(world: World) -> None:
