@@ -168,9 +168,9 @@ def latency(
         "_hoodie_commit_time AS requested", "unix_millis(timestamp) AS sent"
     ).toPandas()
     ends = {
-        event.time: event.completed_at.timestamp() * 1000
-        for event in inspect(location.table, archived=True).events
-        if event.completed_at is not None
+        instant.time: instant.completed.timestamp() * 1000
+        for instant in inspect(location.table, archived=True).instants
+        if instant.completed is not None
     }
     frame = frame[frame["sent"] > frame["sent"].min() + COLD * 1000]
     waited = frame["requested"].map(ends) - frame["sent"]

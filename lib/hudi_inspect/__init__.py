@@ -1,9 +1,9 @@
-"""Inspect any Hudi table without a JVM: `inspect(table)`, and the command `hudilab inspect`."""
+"""Inspect any Hudi table without a JVM: `inspect(table)`, and the command `hudi-inspect`."""
 
 from __future__ import annotations
 
-from hudi_inspect.inspection import Inspection, inspect
-from hudi_inspect.options import Options
+from hudi_inspect.errors import InspectError
+from hudi_inspect.snapshot import TableSnapshot, inspect
 from hudi_inspect.store import S3Access
 
-__all__ = ["Inspection", "Options", "S3Access", "inspect"]
+__all__ = ["InspectError", "S3Access", "TableSnapshot", "inspect"]

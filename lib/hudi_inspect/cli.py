@@ -10,9 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hudi_inspect.errors import InspectError, missing_package
-from hudi_inspect.inspection import Inspection, inspect
-
-INSTANTS = 15
+from hudi_inspect.snapshot import TableSnapshot, inspect
 
 
 def main() -> None:
@@ -38,7 +36,7 @@ def run(words: Sequence[str], program: str = "hudi-inspect") -> int:
     """
     options = _parser(program).parse_args(words)
     try:
-        inspection = inspect(
+        snapshot = inspect(
             options.table,
             archived=options.archived,
             count=options.count,
@@ -47,20 +45,20 @@ def run(words: Sequence[str], program: str = "hudi-inspect") -> int:
             stuck_after=options.stuck_after * 60.0,
         )
         if options.html is not None:
-            _write(options.html, inspection)
+            _write(options.html, snapshot)
         if options.instant:
-            content = inspection.content(options.instant)
+            content = snapshot.content(options.instant)
             print(json.dumps(content, indent=2, ensure_ascii=False))
         elif options.json:
-            print(inspection.to_json())
+            print(snapshot.to_json())
         elif options.check:
-            for check in inspection.report.health:
+            for check in snapshot.health:
                 print(check.line())
         elif options.html is None:
-            _show(inspection, options.limit)
+            _show(snapshot, options.limit)
     except ModuleNotFoundError as error:
         raise missing_package(program, error) from None
-    return 1 if options.check and not inspection.is_healthy else 0
+    return 1 if options.check and not snapshot.is_healthy else 0
 
 
 def _parser(program: str) -> ArgumentParser:
@@ -80,17 +78,9 @@ def _parser(program: str) -> ArgumentParser:
         help="Print only the health checks; exit code 1 if one fails.",
     )
     add(
-        "--instant",
-        metavar="T",
-        default="",
-        help="Print the whole content of one instant's files.",
+        "--instant", metavar="T", default="", help="Print the whole content of one instant's files."
     )
-    add(
-        "--partition",
-        metavar="PATH",
-        default="",
-        help="Show the file slices of one partition.",
-    )
+    add("--partition", metavar="PATH", default="", help="Show the file slices of one partition.")
     add(
         "--since",
         metavar="T",
@@ -103,7 +93,7 @@ def _parser(program: str) -> ArgumentParser:
         "--limit",
         metavar="N",
         type=_from(1),
-        default=INSTANTS,
+        default=15,
         help="Number of instants to show (default: %(default)s).",
     )
     add(
@@ -127,15 +117,15 @@ def _from(least: int) -> Callable[[str], int]:
     return number
 
 
-def _write(file: Path, inspection: Inspection) -> None:
-    root = inspection.facts.uri.removeprefix("file://")
+def _write(file: Path, snapshot: TableSnapshot) -> None:
+    root = snapshot.uri.removeprefix("file://")
     if file.resolve().is_relative_to(Path(root).resolve()):
         raise InspectError(
             f"--html {file} is inside the table's folder",
             "choose a file outside it: hudilab inspect TABLE --html FILE",
         )
     try:
-        file.write_text(inspection.to_html(), encoding="utf-8")
+        file.write_text(snapshot.to_html(), encoding="utf-8")
     except OSError as error:
         raise InspectError(
             f"cannot write {file}: {error.strerror}",
@@ -144,11 +134,11 @@ def _write(file: Path, inspection: Inspection) -> None:
     print(f"wrote {file}", file=sys.stderr)
 
 
-def _show(inspection: Inspection, limit: int) -> None:
+def _show(snapshot: TableSnapshot, limit: int) -> None:
     from rich.console import Console
 
     from hudi_inspect.text import view
 
     # A file or pipe has no width: use one that fits every column.
     console = Console(width=None if sys.stdout.isatty() else 150, highlight=False)
-    console.print(view(inspection, limit, console.width))
+    console.print(view(snapshot, limit, console.width))

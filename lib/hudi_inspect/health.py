@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Collection, Iterable, Iterator
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple
 
-from hudi_inspect.model import Event, Health, iso, many, size
-from hudi_inspect.table import Facts
-from hudi_inspect.timeline import WRITES
+from hudi_inspect.timeline import WRITES, Instant
+from hudi_inspect.units import iso, many, size
+
+if TYPE_CHECKING:
+    from hudi_inspect.snapshot import TableSnapshot
 
 # Under these names the lab's writer adds its stream and batch to a commit.
 QUERY, BATCH = "hudilab.query_id", "hudilab.batch_id"
+SINK = "_hudi_streaming_sink_checkpoint"  # so does Hudi's own streaming sink
 TARGET = 125829120  # bytes; Hudi's default of hoodie.parquet.max.file.size
 MERGEABLE = 100  # files that merging would save
 DELTAS = 10  # delta commits without a compaction
@@ -21,194 +25,218 @@ ACTIVE = 100  # completed instants on the active timeline
 RECENT = 50  # newest batches, searched for two writers
 
 
-def check_health(facts: Facts, now: datetime, stuck: float) -> list[Health]:
-    """Return all checks, in a fixed order; an instant is stuck after `stuck` idle seconds."""
+class HealthCheck(NamedTuple):
+    """The result of one check; the remedy is empty if the check is ok."""
+
+    check: str
+    ok: bool
+    detail: str
+    remedy: str
+
+    def line(self) -> str:
+        """Return the check as one line."""
+        mark = "ok  " if self.ok else "FAIL"
+        return f"{mark} {self.check:<14} {self.detail}" + ("" if self.ok else f"; {self.remedy}")
+
+
+class Batch(NamedTuple):
+    """A batch of a stream, and the instant that wrote it."""
+
+    instant: Instant
+    query: str
+    number: int
+
+
+def check_health(snapshot: TableSnapshot) -> list[HealthCheck]:
+    """Return all checks, in a fixed order."""
     return [
-        _small_files(facts),
-        _compaction(facts),
-        _dead_writer(facts, now, stuck),
-        _services(facts, now, stuck),
-        _cleaner(facts),
-        _archive(facts),
-        _two_writers(facts),
+        _small_files(snapshot),
+        _compaction(snapshot),
+        _dead_writer(snapshot),
+        _services(snapshot),
+        _cleaner(snapshot),
+        _archive(snapshot),
+        _two_writers(snapshot),
     ]
 
 
-def _name(facts: Facts) -> str:
-    return facts.properties["hoodie.table.name"].replace("'", "")
+def _check(check: str, ok: bool, detail: str, remedy: str = "") -> HealthCheck:
+    return HealthCheck(check, ok, detail, "" if ok else remedy)
 
 
-def _small_files(facts: Facts) -> Health:
-    saved = total = 0
-    for partition in facts.partitions():
-        sizes = partition.base_bytes
-        total += partition.small
-        saved += max(0, partition.small - max(1, -(-sizes // TARGET)))
-    limit = f"(fails at {MERGEABLE})"
-    detail = f"{many(total, 'base file')} under 100 MiB, {saved:,} fewer if merged {limit}"
-    if facts.has_buckets():
-        fewest = "lower hoodie.bucket.index.num.buckets and rewrite the table with"
-        remedy = f"{fewest} hoodie.datasource.write.operation=insert_overwrite_table"
+def _name(snapshot: TableSnapshot) -> str:
+    """Return the table's name as an argument of a procedure."""
+    return "'" + snapshot.name.replace("'", "") + "'"
+
+
+def _small_files(snapshot: TableSnapshot) -> HealthCheck:
+    small = sum(partition.small for partition in snapshot.partitions)
+    saved = sum(
+        max(0, partition.small - max(1, ceil(partition.base_bytes / TARGET)))
+        for partition in snapshot.partitions
+    )
+    if snapshot.has_buckets:
+        remedy = (
+            "lower hoodie.bucket.index.num.buckets and rewrite the table with "
+            "hoodie.datasource.write.operation=insert_overwrite_table"
+        )
     else:
-        remedy = f"CALL run_clustering(table => '{_name(facts)}')"
-    return _health("small files", saved < MERGEABLE, detail, remedy)
+        remedy = f"CALL run_clustering(table => {_name(snapshot)})"
+    return _check(
+        "small files",
+        saved < MERGEABLE,
+        f"{many(small, 'base file')} under 100 MiB, {saved:,} fewer if merged "
+        f"(fails at {MERGEABLE})",
+        remedy,
+    )
 
 
-def _compaction(facts: Facts) -> Health:
-    if facts.properties["hoodie.table.type"] != "MERGE_ON_READ":
-        return Health("compaction", True, "not needed: COPY_ON_WRITE has no logs", "")
-    done = sorted((event for event in facts.events if event.is_done), key=_end)
-    last = max((i for i, event in enumerate(done) if event.action == "commit"), default=-1)
-    since = sum(event.action == "deltacommit" for event in done[last + 1 :])
-    logs = sum(part.log_bytes for part in facts.latest())
-    bases = sum(part.base_bytes for part in facts.latest())
+def _compaction(snapshot: TableSnapshot) -> HealthCheck:
+    if snapshot.table.type != "MERGE_ON_READ":
+        return _check("compaction", True, "not needed: COPY_ON_WRITE has no logs")
+    done = [instant for instant in snapshot.timeline if instant.is_done]
+    since = 0
+    for instant in sorted(done, key=lambda instant: instant.end, reverse=True):
+        if instant.action == "commit":
+            break
+        since += instant.action == "deltacommit"
+    logs = sum(partition.log_bytes for partition in snapshot.partitions)
+    bases = sum(partition.base_bytes for partition in snapshot.partitions)
     ratio = (
         f"logs are {logs / bases:.1f} times the size of the base files"
         if bases
         else "no base files yet"
     )
-    behind = since > DELTAS and logs > 0
-    detail = f"{many(since, 'delta commit')} since the last compaction, {ratio}"
-    options = "hoodie.compact.inline.max.delta.commits=1"
-    remedy = (
-        f"CALL run_compaction(op => 'scheduleAndExecute', table => '{_name(facts)}', "
-        f"options => '{options}')"
+    return _check(
+        "compaction",
+        since <= DELTAS or not logs,
+        f"{many(since, 'delta commit')} since the last compaction, {ratio}",
+        f"CALL run_compaction(op => 'scheduleAndExecute', table => {_name(snapshot)}, "
+        "options => 'hoodie.compact.inline.max.delta.commits=1')",
     )
-    return _health("compaction", not behind, detail, remedy)
 
 
-def _left(facts: Facts, now: datetime, stuck: float, actions: tuple[str, ...]) -> list[Event]:
+def _stuck(snapshot: TableSnapshot, pending: Iterable[Instant]) -> list[Instant]:
     """Return the pending instants whose writers were last active too long ago."""
-    moment = now.timestamp()
+    now, limit = snapshot.options.now.timestamp(), snapshot.options.stuck_after
     return [
-        event
-        for event in facts.events
-        if not event.is_done
-        and event.action in actions
-        and moment - max(event.touched, facts.signs.get(event.time, 0.0)) > stuck
+        instant
+        for instant in pending
+        if now - max(instant.touched, snapshot.activity[instant.time]) > limit
     ]
 
 
-def _dead_writer(facts: Facts, now: datetime, stuck: float) -> Health:
-    pending = [event for event in facts.events if not event.is_done and event.action in WRITES]
-    left = _left(facts, now, stuck, WRITES)
-    if not left:
-        text = f"{many(len(pending), 'pending write')}, still active"
-        return Health("dead writer", True, text if pending else "no pending writes", "")
-    first = left[0]
-    detail = (
-        f"{many(len(left), 'stuck write')}, oldest: {first.action} {first.time} ({first.state}), "
-        f"pending since {iso(first.requested_at) or first.time}"
-    )
-    return Health(
+def _dead_writer(snapshot: TableSnapshot) -> HealthCheck:
+    pending = [
+        instant for instant in snapshot.timeline if not instant.is_done and instant.action in WRITES
+    ]
+    stuck = _stuck(snapshot, pending)
+    if not stuck:
+        active = f"{many(len(pending), 'pending write')}, still active"
+        return _check("dead writer", True, active if pending else "no pending writes")
+    first = stuck[0]
+    return _check(
         "dead writer",
         False,
-        detail,
+        f"{many(len(stuck), 'stuck write')}, oldest: {first.action} {first.time} ({first.state}), "
+        f"pending since {iso(first.requested) or first.time}",
         "restart its writer, and the next write rolls it back; if "
         "hoodie.clean.failed.writes.policy=LAZY, run a clean instead: "
-        f"CALL run_clean(table => '{_name(facts)}')",
+        f"CALL run_clean(table => {_name(snapshot)})",
     )
 
 
-_CALLS = {
-    "compaction": "CALL run_compaction(op => 'execute', table => '{}')",
-    "clustering": "CALL run_clustering(table => '{}')",
-    "clean": "CALL run_clean(table => '{}')",
-}
+def _services(snapshot: TableSnapshot) -> HealthCheck:
+    pending = [
+        instant
+        for instant in snapshot.timeline
+        if not instant.is_done and instant.action not in WRITES
+    ]
+    stuck = _stuck(snapshot, pending)
+    if not stuck:
+        active = f"{many(len(pending), 'pending table service')}, not stuck"
+        return _check("services", True, active if pending else "no pending table services")
+    first, counts = stuck[0], Counter(instant.action for instant in stuck)
+    actions = ", ".join(f"{counts[action]} {action}" for action in sorted(counts))
+    calls = {
+        "compaction": f"CALL run_compaction(op => 'execute', table => {_name(snapshot)})",
+        "clustering": f"CALL run_clustering(table => {_name(snapshot)})",
+        "clean": f"CALL run_clean(table => {_name(snapshot)})",
+    }
+    return _check(
+        "services",
+        False,
+        f"stuck: {actions}, oldest pending since {iso(first.requested) or first.time}",
+        calls.get(first.action, "restart the writer, and its next write completes it"),
+    )
 
 
-def _services(facts: Facts, now: datetime, stuck: float) -> Health:
-    waiting = [event for event in facts.events if not event.is_done and event.action not in WRITES]
-    actions = tuple({event.action for event in waiting})
-    left = _left(facts, now, stuck, actions)
-    if not left:
-        text = f"{many(len(waiting), 'pending table service')}, not stuck"
-        return Health("services", True, text if waiting else "no pending table services", "")
-    counts = Counter(event.action for event in left)
-    what = ", ".join(f"{count} {action}" for action, count in sorted(counts.items()))
-    first = left[0]
-    detail = f"stuck: {what}, oldest pending since {iso(first.requested_at) or first.time}"
-    call = _CALLS.get(first.action, "restart the writer, and its next write completes it")
-    return Health("services", False, detail, call.format(_name(facts)))
-
-
-def _end(event: Event) -> tuple[str, str]:
-    return iso(event.completed_at or event.requested_at) or event.time, event.time
-
-
-def _cleaner(facts: Facts) -> Health:
-    writes = [event.time for event in facts.events if event.is_done and event.action in WRITES]
-    gone = [part for part in facts.slices if part.ended is not None]
-    ends = [part.ended for part in gone if part.ended is not None]
-    behind = sum(time > min(ends) for time in writes) if ends else 0
-    detail = many(len(gone), "superseded slice")
-    if ends:
-        kept = size(sum(part.bytes for part in gone))
+def _cleaner(snapshot: TableSnapshot) -> HealthCheck:
+    superseded = [part for part in snapshot.slices if not part.is_latest]
+    detail, behind = many(len(superseded), "superseded slice"), 0
+    if superseded:
+        oldest = min(part.ended for part in superseded if part.ended is not None)
+        behind = sum(instant.is_write and instant.time > oldest for instant in snapshot.timeline)
+        kept = size(sum(part.bytes for part in superseded))
         detail += f" ({kept}), the oldest superseded {many(behind, 'commit')} ago"
-    return _health(
+    return _check(
         "cleaner",
         behind <= VERSIONS,
         detail,
-        f"CALL run_clean(table => '{_name(facts)}', options => 'hoodie.clean.max.commits=1'), and "
+        f"CALL run_clean(table => {_name(snapshot)}, options => 'hoodie.clean.max.commits=1'), and "
         "set hoodie.clean.automatic=true in the writer",
     )
 
 
-def _archive(facts: Facts) -> Health:
-    done = sum(event.is_done for event in facts.events)
-    return _health(
+def _archive(snapshot: TableSnapshot) -> HealthCheck:
+    done = sum(instant.is_done for instant in snapshot.timeline)
+    return _check(
         "archive",
         done <= ACTIVE,
         f"{many(done, 'completed instant')} on the active timeline",
-        f"CALL archive_commits(table => '{_name(facts)}'), and set hoodie.archive.automatic=true "
+        f"CALL archive_commits(table => {_name(snapshot)}), and set hoodie.archive.automatic=true "
         "in the writer",
     )
 
 
-def batches(facts: Facts) -> Iterator[tuple[Event, str, int]]:
-    """Yield the streams' batches in order of completion, as (instant, query, batch number).
+def batches_of(instants: Collection[Instant]) -> Iterator[Batch]:
+    """Yield the streams' batches in order of completion.
 
-    Reads the stamps of the lab's writer and those of Hudi's own streaming sink.
+    Reads what the lab's writer and Hudi's own streaming sink add to a commit.
     """
-    events = sorted((*(facts.archived or ()), *facts.events), key=_end)
     seen: dict[str, int] = {}
-    for event in events:
-        extra = facts.commits[event.time].extra if event.time in facts.commits else {}
+    for instant in sorted(instants, key=lambda instant: instant.end):
+        extra = instant.commit.extra if instant.commit else {}
         if QUERY in extra and str(extra.get(BATCH, "")).isdecimal():
-            yield event, extra[QUERY], int(extra[BATCH])
-        elif sink := extra.get("_hudi_streaming_sink_checkpoint"):
+            yield Batch(instant, extra[QUERY], int(extra[BATCH]))
+        elif SINK in extra:
             try:
-                found = {str(key): int(value) for key, value in json.loads(sink).items()}
+                last = {str(key): int(value) for key, value in json.loads(extra[SINK]).items()}
             except (ValueError, TypeError, AttributeError):
                 continue
             # Each commit repeats every stream's last batch; only that of its own stream is new.
-            yield from (
-                (event, key, value) for key, value in found.items() if seen.get(key) != value
-            )
-            seen |= found
+            for query, number in last.items():
+                if seen.get(query) != number:
+                    yield Batch(instant, query, number)
+            seen |= last
 
 
-def _two_writers(facts: Facts) -> Health:
-    recent = list(batches(facts))[-RECENT:]
-    queries = [query for _, query, _ in recent]
+def _two_writers(snapshot: TableSnapshot) -> HealthCheck:
+    queries = [batch.query for batch in snapshot.batches[-RECENT:]]
     turns = [query for i, query in enumerate(queries) if i == 0 or queries[i - 1] != query]
     count = len(set(queries))
     if count < 2:
-        text = "only one stream wrote to the table" if count else "no stream wrote to the table"
-        return Health("two writers", True, text, "")
+        streams = "only one stream wrote to the table" if count else "no stream wrote to the table"
+        return _check("two writers", True, streams)
     # Streams that write one after the other need no lock; streams whose commits alternate do.
-    between = len(turns) > count
-    if not between or facts.locks:
-        why = "with a lock" if between else "one after the other"
-        return Health("two writers", True, f"{count} streams wrote to the table, {why}", "")
-    return Health(
+    alternate = len(turns) > count
+    if not alternate or snapshot.has_heartbeats:
+        how = "with a lock" if alternate else "one after the other"
+        return _check("two writers", True, f"{count} streams wrote to the table, {how}")
+    return _check(
         "two writers",
         False,
         f"{count} streams alternate commits, apparently without a lock (no .hoodie/.heartbeat)",
         "set hoodie.write.concurrency.mode=optimistic_concurrency_control and a "
         "hoodie.write.lock.provider in each writer; in the lab: ExactlyOnceSink(..., shared=True)",
     )
-
-
-def _health(check: str, ok: bool, detail: str, remedy: str) -> Health:
-    return Health(check, ok, detail, "" if ok else remedy)

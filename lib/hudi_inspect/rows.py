@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from functools import partial
 
+from hudi_inspect.archive import Archive
 from hudi_inspect.errors import InspectError
-from hudi_inspect.history import History
-from hudi_inspect.model import Commit, Slice
 from hudi_inspect.parquet import FOOTER, Damaged, count_rows, footer_size
+from hudi_inspect.slices import Slice
 from hudi_inspect.store import Store, typed
-from hudi_inspect.timeline import parse_commit
+from hudi_inspect.timeline import Commit, parse_commit
 
 FOOTERS = 1000  # most footers to read, for files whose row count no commit gives
 
 
 def with_rows(
-    store: Store, slices: list[Slice], commits: Mapping[str, Commit], archive: History
+    store: Store, slices: list[Slice], commits: Iterable[Commit], archive: Archive
 ) -> list[Slice]:
     """Fill in the row counts of base files without logs, from commits or footers."""
     plain = {part.base: part for part in slices if part.base and not _has_rows_in_logs(part)}
     latest = {base: part for base, part in plain.items() if part.is_latest}
     rows: dict[str, int | None]
-    rows = {stat.path: stat.writes for commit in commits.values() for stat in commit.stats}
+    rows = {stat.path: stat.writes for commit in commits for stat in commit.stats}
     times = {part.instant for base, part in latest.items() if base not in rows}
     if times:
         for content in archive.contents(times).values():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hudi_inspect.model import Event, Slice
 from hudi_inspect.store import Entry
-from hudi_inspect.timeline import WRITES
+from hudi_inspect.timeline import Instant
 
 # Parquet, ORC, HFile, Lance: the name says whose a base file is, in whatever format it is.
 _BASE = re.compile(r"(?P<group>[^_]+)_[^_]+_(?P<instant>\d+)\.[A-Za-z]\w*")
@@ -28,33 +28,32 @@ class DataFile(NamedTuple):
     is_base: bool
 
 
-@dataclass(frozen=True)
-class View:
-    """What the timeline says about files.
+class Slice(NamedTuple):
+    """A version of a file group: a base file, its logs, or both.
 
-    Attributes:
-        events: The active timeline.
-        replaced: Maps a file group to the instant that replaced it, by clustering or an overwrite;
-            the files stay until a clean.
-        compacting: Maps a file group to its pending compaction: newer logs start a slice, which
-            readers still merge with the previous one.
-        older: Completion times of archived instants.
-        by_completion: A log belongs to the slice that was the newest when the log was completed
-            (layout 2); otherwise to the slice in the log's name (layout 1).
+    `rows` is None if only reading the data would give it; `ended` is the instant that superseded
+    the slice, None for a slice that a snapshot query reads.
     """
 
-    events: Collection[Event]
-    replaced: Mapping[_Group, str]
-    compacting: Mapping[_Group, str]
-    older: Mapping[str, str]
-    by_completion: bool
+    partition: str
+    group: str
+    instant: str
+    base: str | None
+    base_bytes: int
+    logs: tuple[str, ...]
+    log_bytes: int
+    ended: str | None
+    rows: int | None
 
+    @property
+    def is_latest(self) -> bool:
+        """Return whether a snapshot query reads it."""
+        return self.ended is None
 
-class _Files(NamedTuple):
-    """The files of one file group."""
-
-    bases: dict[str, Entry]
-    logs: list[tuple[str, Entry]]
+    @property
+    def bytes(self) -> int:
+        """Return the size of all its files."""
+        return self.base_bytes + self.log_bytes
 
 
 def parse_file(path: str) -> DataFile | None:
@@ -69,88 +68,110 @@ def parse_file(path: str) -> DataFile | None:
     return DataFile(partition, match["group"], match["instant"], base is not None)
 
 
-def build_slices(entries: Iterable[Entry], view: View) -> list[Slice]:
-    """Return all committed slices, sorted by partition, file group and instant.
+@dataclass
+class _Files:
+    """The files of one file group, each with the instant in its name."""
 
-    Files that no completed instant wrote are ignored, as readers ignore them.
+    bases: dict[str, Entry] = field(default_factory=dict)
+    logs: list[tuple[str, Entry]] = field(default_factory=list)
+
+
+class SliceBuilder:
+    """Groups files into the slices of completed instants.
+
+    Args:
+        timeline: The active timeline.
+        replaced: Maps a file group to the instant that replaced it, by clustering or an overwrite;
+            the files stay until a clean.
+        compacting: Maps a file group to its pending compaction: newer logs start a slice, which
+            readers still merge with the previous one.
+        archived: Completion times of archived instants.
+        by_completion: A log belongs to the slice that was the newest when the log was completed
+            (layout 2); otherwise to the slice in the log's name (layout 1).
     """
-    builder = _Builder(view)
-    slices: list[Slice] = []
-    for pair, files in sorted(_groups(entries).items()):
-        slices += builder.slices(pair, files)
-    return slices
 
-
-def _groups(entries: Iterable[Entry]) -> dict[_Group, _Files]:
-    found: dict[_Group, _Files] = {}
-    for entry in entries:
-        if file := parse_file(entry.path):
-            group = found.setdefault((file.partition, file.group), _Files({}, []))
-            if file.is_base:
-                group.bases[file.instant] = entry
-            else:
-                group.logs.append((file.instant, entry))
-    return found
-
-
-class _Builder:
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self._done = {
-            event.time: event.completed or event.time
-            for event in view.events
-            if event.is_done and event.action in WRITES
+    def __init__(
+        self,
+        timeline: Collection[Instant],
+        *,
+        replaced: Mapping[_Group, str],
+        compacting: Mapping[_Group, str],
+        archived: Mapping[str, str],
+        by_completion: bool,
+    ) -> None:
+        self._replaced, self._compacting = replaced, compacting
+        self._by_completion = by_completion
+        self._archived = archived
+        self._completed = {
+            instant.time: instant.completion_time or instant.time
+            for instant in timeline
+            if instant.is_write
         }
-        active = [event.time for event in view.events if event.action != "savepoint"]
+        active = [instant.time for instant in timeline if instant.action != "savepoint"]
         self._begin = min(active, default="")
 
-    def slices(self, pair: _Group, files: _Files) -> list[Slice]:
+    def build(self, entries: Iterable[Entry]) -> list[Slice]:
+        """Return all committed slices, sorted by partition, file group and instant.
+
+        Files that no completed instant wrote are ignored, as readers ignore them.
+        """
+        groups: defaultdict[_Group, _Files] = defaultdict(_Files)
+        for entry in entries:
+            if file := parse_file(entry.path):
+                files = groups[file.partition, file.group]
+                if file.is_base:
+                    files.bases[file.instant] = entry
+                else:
+                    files.logs.append((file.instant, entry))
+        return [part for group in sorted(groups) for part in self._slices(group, groups[group])]
+
+    def _slices(self, group: _Group, files: _Files) -> list[Slice]:
         """Return the slices of one file group, oldest first."""
         bases = {time: base for time, base in files.bases.items() if self._is_committed(time)}
-        logs = self._logs_by_slice(pair, bases, files.logs)
+        logs = self._logs_by_slice(group, bases, files.logs)
         times = sorted(logs)
-        ends = [*times[1:], self._view.replaced.get(pair)]
+        ends = [*times[1:], self._replaced.get(group)]
         return [
-            _slice(pair, time, bases.get(time), logs[time], ended)
+            _slice(group, time, bases.get(time), logs[time], ended)
             for time, ended in zip(times, ends, strict=False)
             if time in bases or logs[time]
         ]
 
     def _is_committed(self, time: str) -> bool:
         """Return whether an instant is completed: all older than the active timeline are."""
-        return time in self._done or time < self._begin
+        return time in self._completed or time < self._begin
 
     def _logs_by_slice(
-        self, pair: _Group, bases: Collection[str], logs: list[tuple[str, Entry]]
+        self, group: _Group, bases: Collection[str], logs: Iterable[tuple[str, Entry]]
     ) -> dict[str, list[Entry]]:
         """Return the logs of each slice, by the slice's instant."""
-        pending = self._view.compacting.get(pair)
-        found: dict[str, list[Entry]] = {time: [] for time in bases}
+        pending = self._compacting.get(group)
+        slices: dict[str, list[Entry]] = {time: [] for time in bases}
         if pending:
-            found.setdefault(pending, [])
+            slices.setdefault(pending, [])
         for time, entry in sorted(logs, key=lambda log: (log[0], log[1].path)):
-            if not self._view.by_completion:
-                found.setdefault(time, []).append(entry)
+            if not self._by_completion:
+                slices.setdefault(time, []).append(entry)
             elif self._is_committed(time):
-                found.setdefault(self._slice_of(time, found), []).append(entry)
-        times = sorted(found)
+                slices.setdefault(self._slice_of(time, slices), []).append(entry)
+        times = sorted(slices)
         if pending and len(times) > 1 and times[-1] == pending and pending not in bases:
             # Until the compaction completes, readers merge the slices before and after its plan.
-            found[times[-2]] += found.pop(pending)
-        return found
+            slices[times[-2]] += slices.pop(pending)
+        return slices
 
     def _slice_of(self, time: str, begins: Iterable[str]) -> str:
-        completed = self._done.get(time) or self._view.older.get(time) or time
+        completed = self._completed.get(time) or self._archived.get(time) or time
         # A log older than every base file is a slice of its own.
         return max((begin for begin in begins if begin <= completed), default=time)
 
 
 def _slice(
-    pair: _Group, time: str, base: Entry | None, logs: list[Entry], ended: str | None
+    group: _Group, time: str, base: Entry | None, logs: Sequence[Entry], ended: str | None
 ) -> Slice:
     return Slice(
-        partition=pair[0],
-        group=pair[1],
+        partition=group[0],
+        group=group[1],
         instant=time,
         base=base.path if base else None,
         base_bytes=base.size if base else 0,

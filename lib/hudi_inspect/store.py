@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import ELOOP
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote
 
-from hudi_inspect.errors import InspectError
+from hudi_inspect.errors import InspectError, missing_package
 
 T = TypeVar("T")
 PROPERTIES = ".hoodie/hoodie.properties"  # of a table
@@ -78,6 +78,25 @@ class Store(Protocol):
 
     def storage_options(self) -> dict[str, str]:
         """Return the options with which hudi-rs reads the table; they can include secret keys."""
+
+
+@contextmanager
+def reading(uri: str) -> Iterator[None]:
+    """Turn what says nothing of the files below a URI into an InspectError."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise missing_package(f"reading {uri}", error) from None
+    except MemoryError:
+        raise InspectError(
+            f"there is not enough memory to read {uri}",
+            "end other programs, then try again: hudilab inspect TABLE",
+        ) from None
+    except Vanished as error:
+        raise InspectError(
+            f"{uri}/{error} was deleted during the read: the table has changed",
+            "try again: hudilab inspect TABLE",
+        ) from None
 
 
 def open_store(table: str, access: S3Access | None = None) -> Store:

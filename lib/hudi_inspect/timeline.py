@@ -2,7 +2,7 @@
 
 Layout 1 (table version 6) keeps `.hoodie/<time>.<action>`, JSON for commits; layout 2 (table
 versions 8 and 9) keeps `.hoodie/timeline/<time>_<completed>.<action>`, Avro throughout, and moves
-old instants to Parquet files in `history/`, which `history.py` reads.
+old instants to Parquet files in `history/`, which `archive.py` reads.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import json
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from hudi_inspect.errors import InspectError
-from hudi_inspect.model import Commit, Event, Stat
 from hudi_inspect.store import Entry, Store, typed
+from hudi_inspect.units import iso
 
 # Actions whose completed file lists what was written.
 WRITES = ("commit", "deltacommit", "replacecommit")
@@ -43,6 +44,100 @@ FRESH = 2.0  # seconds for which a new file may still be incomplete
 _AVRO = b"Obj\x01"
 
 
+class FileStat(NamedTuple):
+    """What one commit wrote into one file; `path` is relative to the table."""
+
+    partition: str
+    group: str
+    path: str
+    writes: int
+    updates: int
+    deletes: int
+    bytes: int
+
+
+class Commit(NamedTuple):
+    """The content of a completed write: what it wrote and replaced, and its extra metadata."""
+
+    operation: str
+    stats: tuple[FileStat, ...]
+    replaced: tuple[tuple[str, str], ...]
+    extra: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Instant:
+    """An action on the timeline.
+
+    Attributes:
+        time: As in the file name, which is the form that Hudi's procedures take.
+        completion_time: As in the file name; None if pending, and in layout 1.
+        files: Maps a state (REQUESTED, INFLIGHT, COMPLETED) to its file, relative to the table.
+        touched: When one of its files last changed, in seconds since 1970; 0 if archived.
+        commit: What it wrote; None for an action that writes no rows.
+    """
+
+    time: str
+    action: str
+    state: str
+    completion_time: str | None
+    requested: datetime | None
+    completed: datetime | None
+    files: dict[str, str] = field(default_factory=dict)
+    touched: float = 0.0
+    archived: bool = False
+    commit: Commit | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Return whether it is completed."""
+        return self.state == "COMPLETED"
+
+    @property
+    def is_write(self) -> bool:
+        """Return whether it is a completed write of data."""
+        return self.is_done and self.action in WRITES
+
+    @property
+    def end(self) -> tuple[str, str]:
+        """Return its place in the order of completion; a pending instant counts as requested."""
+        return iso(self.completed or self.requested) or self.time, self.time
+
+    @property
+    def operation(self) -> str | None:
+        """Return the writer's operation, such as UPSERT; None if it writes no rows."""
+        return self.commit.operation if self.commit else None
+
+    @property
+    def rows_written(self) -> int | None:
+        """Return the rows of the files that it wrote; None if it writes no rows."""
+        return sum(stat.writes for stat in self.commit.stats) if self.commit else None
+
+    @property
+    def rows_updated(self) -> int | None:
+        """Return how many rows it updated; None if it writes no rows."""
+        return sum(stat.updates for stat in self.commit.stats) if self.commit else None
+
+    @property
+    def rows_deleted(self) -> int | None:
+        """Return how many rows it deleted; None if it writes no rows."""
+        return sum(stat.deletes for stat in self.commit.stats) if self.commit else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields of the JSON."""
+        return {
+            "requested": iso(self.requested),
+            "completed": iso(self.completed),
+            "action": self.action,
+            "state": self.state,
+            "operation": self.operation,
+            "rows_written": self.rows_written,
+            "rows_updated": self.rows_updated,
+            "rows_deleted": self.rows_deleted,
+            "archived": self.archived,
+        }
+
+
 def moment(time: str, utc: bool) -> datetime | None:
     """Return the time in an instant's name, or None if the name is not a time.
 
@@ -51,21 +146,30 @@ def moment(time: str, utc: bool) -> datetime | None:
             this machine's, as Hudi does.
     """
     try:
-        found = datetime.strptime(time[:14], "%Y%m%d%H%M%S")
-        found += timedelta(milliseconds=int(time[14:17] or 0))
-        return found.replace(tzinfo=UTC) if utc else found.astimezone(UTC)
+        local = datetime.strptime(time[:14], "%Y%m%d%H%M%S")
+        local += timedelta(milliseconds=int(time[14:17] or 0))
+        return local.replace(tzinfo=UTC) if utc else local.astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         return None
 
 
-def events_of(entries: Iterable[Entry], folder: str, utc: bool) -> list[Event]:
+class _File(NamedTuple):
+    """A file of an instant; `step` is the index of its state in STATES."""
+
+    step: int
+    action: str
+    completion_time: str | None
+    entry: Entry
+
+
+def instants_of(entries: Iterable[Entry], folder: str, utc: bool) -> list[Instant]:
     """Return the instants whose files are in a folder, oldest first.
 
     Args:
         folder: `.hoodie/timeline` for layout 2, `.hoodie` for layout 1, whose names lack the
             completion time: the last file's modification time replaces it, as in Hudi.
     """
-    found: dict[tuple[str, str], list[tuple[int, str, str | None, Entry]]] = {}
+    files: dict[tuple[str, str], list[_File]] = {}
     for entry in entries:
         parent, _, name = entry.path.rpartition("/")
         match = _NAME.fullmatch(name)
@@ -75,29 +179,32 @@ def events_of(entries: Iterable[Entry], folder: str, utc: bool) -> list[Event]:
         action = match["action"] or "commit"
         if action not in ACTIONS:
             continue
-        step = {"requested": 0, "inflight": 1}.get(match["step"] or "", 2)
+        step = {"requested": 0, "inflight": 1}.get(match["step"], 2)
         # A savepoint has the time of the commit it keeps.
         key = match["time"], "savepoint" if action == "savepoint" else ""
-        found.setdefault(key, []).append((step, action, match["completed"], entry))
-    return [_event(time, files, utc) for (time, _), files in sorted(found.items())]
+        files.setdefault(key, []).append(_File(step, action, match["completed"], entry))
+    return [_instant(time, files[time, kind], utc) for time, kind in sorted(files)]
 
 
-def _event(time: str, files: list[tuple[int, str, str | None, Entry]], utc: bool) -> Event:
-    files.sort(key=lambda file: file[0])
-    step, action, completed, last = files[-1]
-    done = step == 2
-    at = None
-    if done:
-        at = moment(completed, utc) if completed else datetime.fromtimestamp(last.modified, UTC)
-    return Event(
+def _instant(time: str, files: list[_File], utc: bool) -> Instant:
+    files.sort(key=lambda file: file.step)
+    last = files[-1]
+    completed = None
+    if STATES[last.step] == "COMPLETED":
+        completed = (
+            moment(last.completion_time, utc)
+            if last.completion_time
+            else datetime.fromtimestamp(last.entry.modified, UTC)
+        )
+    return Instant(
         time=time,
-        action=action,
-        state=STATES[step],
-        completed=completed if done else None,
-        requested_at=moment(time, utc),
-        completed_at=at,
-        files={STATES[number]: entry.path for number, _, _, entry in files},
-        touched=max(entry.modified for *_, entry in files),
+        action=last.action,
+        state=STATES[last.step],
+        completion_time=last.completion_time,
+        requested=moment(time, utc),
+        completed=completed,
+        files={STATES[file.step]: file.entry.path for file in files},
+        touched=max(file.entry.modified for file in files),
     )
 
 
@@ -116,9 +223,9 @@ def parse_content(data: bytes, uri: str, *, can_redo: bool = False) -> dict[str,
 
     why = "it holds no record"
     try:
-        found, *_ = fastavro.reader(io.BytesIO(data)) if is_avro else [json.loads(data)]
-        if isinstance(found, dict):
-            return found
+        content, *_ = fastavro.reader(io.BytesIO(data)) if is_avro else [json.loads(data)]
+        if isinstance(content, dict):
+            return content
     except MemoryError:
         raise
     # A parser may raise anything; that proves nothing, only `_lost` judges the file.
@@ -171,9 +278,9 @@ def _is_cut_avro(data: bytes) -> bool:
     stream = io.BytesIO(data)
 
     def take(count: int) -> bytes:
-        if len(found := stream.read(max(0, count))) < count:
+        if len(part := stream.read(max(0, count))) < count:
             raise EOFError
-        return found
+        return part
 
     def number() -> int:
         value = shift = 0
@@ -205,7 +312,7 @@ def _is_cut_avro(data: bytes) -> bool:
 def parse_commit(content: Mapping[str, Any]) -> Commit:
     """Parse the content of a completed commit, an Avro record or a JSON object."""
     stats = tuple(
-        Stat(
+        FileStat(
             partition=partition,
             group=stat.get("fileId") or "",
             path=stat.get("path") or "",
@@ -214,8 +321,8 @@ def parse_commit(content: Mapping[str, Any]) -> Commit:
             deletes=stat.get("numDeletes") or 0,
             bytes=stat.get("totalWriteBytes") or 0,
         )
-        for partition, found in (content.get("partitionToWriteStats") or {}).items()
-        for stat in found
+        for partition, written in (content.get("partitionToWriteStats") or {}).items()
+        for stat in written
     )
     replaced = tuple(
         (partition, group)
@@ -226,43 +333,45 @@ def parse_commit(content: Mapping[str, Any]) -> Commit:
     return Commit(content.get("operationType") or "UNKNOWN", stats, replaced, extra)
 
 
-def read_commits(store: Store, events: Collection[Event]) -> dict[str, Commit]:
-    """Return the content of all completed writes of the active timeline, by time.
+def with_commits(store: Store, instants: Collection[Instant]) -> list[Instant]:
+    """Read what the completed writes of the active timeline wrote.
 
     Raises:
         InspectError: A commit's file is empty or damaged.
     """
-    done = [event for event in events if event.is_done and event.action in WRITES]
-    paths = [event.files["COMPLETED"] for event in done]
-    newest = max((event.time for event in done), default="")
-    found = {}
-    for event, path, data in zip(done, paths, store.each(store.read, paths), strict=True):
-        can_redo = event.time == newest and _is_rolled_back(event)
-        content = _parse_settled(store, path, data, event.touched, can_redo)
-        found[event.time] = parse_commit(content)
-    return found
+    writes = [instant for instant in instants if instant.is_write]
+    newest = max((instant.time for instant in writes), default="")
+    contents = store.each(store.read, [write.files["COMPLETED"] for write in writes])
+    commits = {
+        write.time: _commit(store, write, data, newest)
+        for write, data in zip(writes, contents, strict=True)
+    }
+    return [
+        replace(instant, commit=commits[instant.time]) if instant.is_write else instant
+        for instant in instants
+    ]
 
 
-def _is_rolled_back(event: Event) -> bool:
+def _commit(store: Store, write: Instant, data: bytes, newest: str) -> Commit:
+    """Parse a commit; if that fails and the file is new, wait, read it again and parse that."""
+    path = write.files["COMPLETED"]
+    uri = f"{store.uri}/{path}"
+    can_redo = write.time == newest and _is_rolled_back(write)
+    try:
+        return parse_commit(parse_content(data, uri, can_redo=can_redo))
+    except InspectError:
+        # On a disk a file exists before its content: it may be written right now.
+        if time.time() - write.touched > FRESH:
+            raise
+        time.sleep(FRESH / 5)
+        return parse_commit(parse_content(store.read(path), uri, can_redo=can_redo))
+
+
+def _is_rolled_back(write: Instant) -> bool:
     """Return whether Hudi rolls a newest write back once its completed file is missing.
 
     It does the work of a table service again instead. For an older write it refuses every later
     one: "Found commits after time, please rollback greater commits first".
     """
-    service = any(".compaction." in path for path in event.files.values())
-    return event.action in ("commit", "deltacommit") and not service
-
-
-def _parse_settled(
-    store: Store, path: str, data: bytes, modified: float, can_redo: bool
-) -> dict[str, Any]:
-    """Parse a file; if that fails and the file is new, wait, read it again and parse that."""
-    uri = f"{store.uri}/{path}"
-    try:
-        return parse_content(data, uri, can_redo=can_redo)
-    except InspectError:
-        # On a disk a file exists before its content: it may be written right now.
-        if time.time() - modified > FRESH:
-            raise
-        time.sleep(FRESH / 5)
-        return parse_content(store.read(path), uri, can_redo=can_redo)
+    service = any(".compaction." in path for path in write.files.values())
+    return write.action in ("commit", "deltacommit") and not service

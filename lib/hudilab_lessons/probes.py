@@ -22,9 +22,9 @@ def scanned(rows: DataFrame) -> tuple[int, float, int]:
 
     The numbers are the metrics of the plan's first scan, as the Spark UI shows them.
     """
-    found = len(rows.collect())
+    count = len(rows.collect())
     metrics = rows._jdf.queryExecution().executedPlan().collectLeaves().head().metrics()
-    return metrics.apply("numFiles").value(), metrics.apply("filesSize").value() / 1024, found
+    return metrics.apply("numFiles").value(), metrics.apply("filesSize").value() / 1024, count
 
 
 def may_hold(spark: SparkSession, table: str, keys: Sequence[str]) -> int:
@@ -37,11 +37,11 @@ def may_hold(spark: SparkSession, table: str, keys: Sequence[str]) -> int:
     parquet = hudi.common.model.HoodieFileFormat.PARQUET
     footers = hudi.io.storage.HoodieIOFactory.getIOFactory(storage).getFileFormatUtils(parquet)
     count = 0
-    for one in list_files(spark, table):
-        if one.path.endswith("parquet"):
-            file = hudi.storage.StoragePath(f"{table}/{one.path}")
-            low, high = footers.readMinMaxRecordKeys(storage, file)
-            bloom = footers.readBloomFilterFromMetadata(storage, file)
+    for file in list_files(spark, table):
+        if file.path.endswith("parquet"):
+            path = hudi.storage.StoragePath(f"{table}/{file.path}")
+            low, high = footers.readMinMaxRecordKeys(storage, path)
+            bloom = footers.readBloomFilterFromMetadata(storage, path)
             count += any(low <= key <= high and bloom.mightContain(key) for key in keys)
     return count
 
@@ -54,7 +54,7 @@ def files_holding(table: str, key: str) -> list[str]:
     Raises:
         InspectError: A base file is incomplete, as while it is being written.
     """
-    store, found = open_store(table), []
+    store, holding = open_store(table), []
     for path in (file.path for file in store.files()):
         try:
             content = store.read(path)
@@ -64,8 +64,9 @@ def files_holding(table: str, key: str) -> list[str]:
             holds = key.encode() in content
         else:
             holds = any(row[KEY].startswith(key) for row in _rows(content, store.uri, path))
-        found += [path] if holds else []
-    return found
+        if holds:
+            holding.append(path)
+    return holding
 
 
 def _rows(content: bytes, uri: str, path: str) -> Iterator[Mapping[str, Any]]:
@@ -80,9 +81,9 @@ def _rows(content: bytes, uri: str, path: str) -> Iterator[Mapping[str, Any]]:
 
 def files_added(spark: SparkSession, table: str, write: Callable[[], None]) -> pd.Series:
     """Write, and return how many files that adds: `data`, and each folder of `.hoodie`."""
-    before = {one.path for one in list_files(spark, table)}
+    before = {file.path for file in list_files(spark, table)}
     write()
-    added = {one.path for one in list_files(spark, table)} - before
+    added = {file.path for file in list_files(spark, table)} - before
     folders = [
         path.split("/")[1] if path.startswith(".hoodie") else "data"
         for path in added

@@ -7,8 +7,7 @@ import re
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_inspect import inspect
-from hudi_inspect.model import iso
-from hudi_inspect.timeline import WRITES
+from hudi_inspect.units import iso
 from hudilab.errors import TableError
 
 _INSTANT = re.compile(r"\d{17}")
@@ -59,15 +58,15 @@ def _lost(table: str, instant: str, *, incremental: bool) -> str:
             f"{instant!r} is not an instant: 17 digits, yyyyMMddHHmmssSSS in UTC",
             f"take one from the timeline: hudilab inspect {table}",
         )
-    inspection = inspect(table)
-    facts, reach = inspection.facts, inspection.report.reach
-    oldest = _digits(reach.oldest_incremental if incremental else reach.oldest_time_travel)
-    if instant >= oldest or not (facts.clean_begin or facts.cleaned):
+    snapshot = inspect(table)
+    window, timeline = snapshot.window, snapshot.timeline
+    oldest = _digits(window.oldest_incremental if incremental else window.oldest_time_travel)
+    if instant >= oldest or not (snapshot.clean_begin or snapshot.cleaned):
         return ""
-    if incremental and instant >= min((event.time for event in facts.events), default=""):
+    if incremental and instant >= min((entry.time for entry in timeline), default=""):
         # Nothing is missed if no write was completed between the two.
-        writes = (event for event in facts.events if event.is_done and event.action in WRITES)
-        if not any(instant < _digits(iso(write.completed_at)) <= oldest for write in writes):
+        ends = [_digits(iso(entry.completed)) for entry in timeline if entry.is_write]
+        if not any(instant < end <= oldest for end in ends):
             return ""
     return oldest
 

@@ -47,11 +47,11 @@ def refusal(uri: str) -> str:
 def test_the_report_is_that_of_the_same_files_on_a_disk(bucket: Path) -> None:
     table = tables(bucket)
     uri = "hudilab/looked_at/lab/a table ü"
-    here = inspect(str(table.root)).report.as_dict()
+    here = inspect(str(table.root)).as_dict()
     here["table"]["uri"] = f"s3://{uri}"
-    assert inspect(f"s3://{uri}/").report.as_dict() == here
+    assert inspect(f"s3://{uri}/").as_dict() == here
     here["table"]["uri"] = f"s3a://{uri}"
-    assert inspect(f"s3a://{uri}").report.as_dict() == here
+    assert inspect(f"s3a://{uri}").as_dict() == here
 
 
 def test_no_table_and_a_parent_of_tables(bucket: Path) -> None:
@@ -103,8 +103,8 @@ def test_a_table_that_a_stream_wrote_on_s3(
     properties = next((bucket / table_type).rglob("hoodie.properties"))
     uri = f"s3://hudilab/{properties.parents[1].relative_to(bucket)}"
     found = inspect(uri, count=True)
-    assert found.report.table.rows == run.rows
-    assert found.report.writers[0].last_batch == run.batches - 1
-    local = inspect(str(properties.parents[1])).report
-    assert found.report.instants == local.instants
-    assert found.report.table.bytes == local.table.bytes
+    assert found.table.rows == run.rows
+    assert found.writers[0].last_batch == run.batches - 1
+    local = inspect(str(properties.parents[1]))
+    assert found.instants == local.instants
+    assert found.table.bytes == local.table.bytes

@@ -12,7 +12,7 @@ from running import start_program
 from spark.programs import foreign
 from spark.programs.foreign import HFILE, TABLES, Steps, said
 
-from hudi_inspect import Inspection, inspect
+from hudi_inspect import TableSnapshot, inspect
 from hudi_inspect.errors import InspectError
 from hudilab.settings import project_root
 from hudilab_spark.fetch import fetch
@@ -40,15 +40,15 @@ ITS_TABLES = (
 def unlike(path: Path, theirs: dict[str, Any]) -> list[str]:
     """What `inspect` says otherwise than Spark; unknown is like anything."""
     found = inspect(str(path))
-    table = found.report.table
+    table = found.table
     mine = {
         "partitions": table.partitions,
         "slices": sorted(
             [s.partition, s.group, s.base_bytes, len(s.logs), s.log_bytes]
-            for s in found.facts.latest()
+            for s in found.latest_slices
         ),
         "commits": _written(found),
-        "timeline": sorted([one.time, one.action, one.state] for one in found.events),
+        "timeline": sorted([one.time, one.action, one.state] for one in found.instants),
     }
     if table.rows is not None:
         mine["rows"] = table.rows
@@ -64,7 +64,7 @@ def unlike(path: Path, theirs: dict[str, Any]) -> list[str]:
         if what in theirs and value != theirs[what]
     ]
     try:
-        counted = inspect(str(path), count=True).report.table.rows
+        counted = inspect(str(path), count=True).table.rows
     except InspectError as error:
         print(f"hudi-rs: {error}")
     else:
@@ -74,12 +74,8 @@ def unlike(path: Path, theirs: dict[str, Any]) -> list[str]:
     return wrong
 
 
-def _written(found: Inspection) -> dict[str, int | None]:
-    return {
-        one.time: found.instant(one).rows_written
-        for one in found.events
-        if found.facts.commit_of(one) is not None
-    }
+def _written(found: TableSnapshot) -> dict[str, int | None]:
+    return {one.time: one.rows_written for one in found.instants if one.commit}
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -89,7 +85,7 @@ def test_a_table_is_right_or_unknown(spark: SparkSession, tmp_path: Path, name: 
 
 
 def test_base_files_that_spark_does_not_read(spark: SparkSession, tmp_path: Path) -> None:
-    table = inspect(str(Steps(spark, tmp_path, HFILE).path)).report.table
+    table = inspect(str(Steps(spark, tmp_path, HFILE).path)).table
     assert (table.rows, table.partitions) == (90, 3)
 
 
@@ -122,7 +118,7 @@ def test_tables_of_flink(spark: SparkSession, tmp_path: Path) -> None:
     assert {"append", "original"} <= {path.name for path in tables}
     for path in tables:
         read = spark.read.format("hudi").load(f"file://{path}")
-        found, counted = (inspect(str(path), count=count).report.table for count in (False, True))
+        found, counted = (inspect(str(path), count=count).table for count in (False, True))
         partitions = read.select("_hoodie_partition_path").distinct().count()
         assert (counted.rows, found.partitions) == (read.count(), partitions), path.name
         assert found.rows in (None, counted.rows), path.name

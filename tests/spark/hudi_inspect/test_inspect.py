@@ -10,7 +10,7 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 from spark.programs.looked_at import BUCKETS, DELTAS, OPERATION, Made, made, raw, same
 
-from hudi_inspect import Inspection, inspect
+from hudi_inspect import TableSnapshot, inspect
 from hudi_sink import ExactlyOnceSink
 from hudilab import TableLocation, sensor_stream
 from hudilab.generate import readings_table
@@ -25,8 +25,8 @@ def _of(version: int) -> dict[str, str]:
 
 
 def failing(table: Made, stuck_after: float = 1.0) -> list[str]:
-    report = inspect(str(table.path), stuck_after=stuck_after).report
-    return [finding.check for finding in report.health if not finding.ok]
+    health = inspect(str(table.path), stuck_after=stuck_after).health
+    return [check.check for check in health if not check.ok]
 
 
 @pytest.mark.deep
@@ -40,13 +40,13 @@ def test_copy_on_write_in_an_odd_place_and_half_written(
     table.write(230, 260)
     table.last_commit().unlink()  # a driver that died just before its commit
     found = same(table)
-    assert found.report.table.rows == 220
-    newest = found.report.instants[1]
+    assert found.table.rows == 220
+    newest = found.instants[1]
     assert (newest.operation, newest.rows_deleted) == ("DELETE", 30)
-    assert [(one.action, one.state) for one in found.report.pending] == [("commit", "INFLIGHT")]
+    assert [(one.action, one.state) for one in found.pending] == [("commit", "INFLIGHT")]
     assert failing(table, stuck_after=0.0) == ["dead writer"]
     table.write(300, 360)
-    assert [one.action for one in same(table).report.instants[:2]] == ["commit", "rollback"]
+    assert [one.action for one in same(table).instants[:2]] == ["commit", "rollback"]
     assert failing(table, stuck_after=0.0) == []
 
 
@@ -55,14 +55,14 @@ def test_merge_on_read_before_and_after_a_compaction(spark: SparkSession, tmp_pa
     table = made(spark, tmp_path / "t", BUCKETS, mor=True)
     for first in (0, 50, 100):
         table.write(first, first + 100)
-    assert same(table).report.table.index == "BUCKET"
+    assert same(table).table.index == "BUCKET"
     table.compact("schedule")
     table.write(0, 100)
     found = same(table, planned=True)
-    assert [one.action for one in found.report.pending] == ["compaction"]
+    assert [one.action for one in found.pending] == ["compaction"]
     assert failing(table, stuck_after=0.0) == ["services"]
     table.compact("execute")
-    assert same(table).report.pending == ()
+    assert same(table).pending == []
 
 
 def test_a_stream_of_the_lab_is_known_by_its_query(spark: SparkSession, tmp_path: Path) -> None:
@@ -74,10 +74,10 @@ def test_a_stream_of_the_lab_is_known_by_its_query(spark: SparkSession, tmp_path
     stream = rows.writeStream.foreachBatch(sink.write_batch)
     drain(stream.option("checkpointLocation", location.checkpoint).start(), batches=3, deadline=60)
     query = json.loads((tmp_path / "checkpoint" / "metadata").read_text())["id"]
-    report = inspect(location.table).report
-    assert [(one.query, one.last_batch) for one in report.writers] == [(query, 2)]
-    assert report.table.rows == 60
-    assert report.table.uri == location.table
+    found = inspect(location.table)
+    assert [(one.query, one.last_batch) for one in found.writers] == [(query, 2)]
+    assert found.table.rows == 60
+    assert found.table.uri == location.table
 
 
 # -- each of these takes seconds; together, minutes -------------------------------------------
@@ -92,7 +92,7 @@ def test_without_partitions(spark: SparkSession, tmp_path: Path, mor: bool) -> N
     for first in (0, 50, 100):
         table.write(first, first + 100)
     table.write(0, 30, **{OPERATION: "delete"})
-    assert same(table).report.table.partition == ()
+    assert same(table).table.partition == []
 
 
 @deep
@@ -102,12 +102,12 @@ def test_clustering_and_cleaning(spark: SparkSession, tmp_path: Path) -> None:
         table.write(first, first + 60)
     table.call("run_clustering", order="temperature")
     before = same(table)
-    assert len(before.facts.slices) > len(before.facts.latest()) == 3
-    assert len(before.facts.slices) == len(table.call("show_fsview_all", limit=1_000_000))
+    assert len(before.slices) > len(before.latest_slices) == 3
+    assert len(before.slices) == len(table.call("show_fsview_all", limit=1_000_000))
     table.write(240, 300)
     table.call("run_clean", options="hoodie.clean.max.commits=1", retain_commits=1)
     after = same(table)
-    assert len(after.facts.slices) == len(after.facts.latest())
+    assert len(after.slices) == len(after.latest_slices)
 
 
 @deep
@@ -131,9 +131,9 @@ def test_reach_is_what_queries_reach(
         table.write(0, 100)
     table.call("run_clean", options=options)
     found = same(table)
-    oldest = raw(found.report.reach.oldest_time_travel or "")
+    oldest = raw(found.window.oldest_time_travel or "")
     assert table.read(**{"as.of.instant": oldest}).count() == 100
-    times = [one.time for one in found.facts.events if one.action == "commit"]
+    times = [one.time for one in found.timeline if one.action == "commit"]
     earlier = times[times.index(oldest) - 1]
     if lost is None:
         with pytest.raises(
@@ -142,7 +142,7 @@ def test_reach_is_what_queries_reach(
             table.read(**{"as.of.instant": earlier}).count()
     else:
         assert table.read(**{"as.of.instant": earlier}).count() == lost
-    begin = raw(found.report.reach.oldest_incremental or "")
+    begin = raw(found.window.oldest_incremental or "")
     query = {
         "hoodie.datasource.query.type": "incremental",
         "hoodie.datasource.read.begin.instanttime": begin,
@@ -157,10 +157,10 @@ def test_reach_is_what_queries_reach(
     assert second > oldest
 
 
-def _completed(found: Inspection, instant: str) -> str:
-    (event,) = (event for event in found.facts.events if event.time == instant)
-    assert event.completed is not None
-    return event.completed
+def _completed(found: TableSnapshot, instant: str) -> str:
+    (event,) = (event for event in found.timeline if event.time == instant)
+    assert event.completion_time is not None
+    return event.completion_time
 
 
 @deep
@@ -176,10 +176,10 @@ def test_an_archived_timeline(spark: SparkSession, tmp_path: Path, version: int,
     for _ in range(14):
         table.write(0, 100)
     found = same(table)
-    assert found.facts.has_history
+    assert found.archive.folder
     archived = inspect(str(table.path), archived=True)
-    assert len(archived.events) > len(found.events) + 10
-    done = {one.operation: one.rows_deleted for one in archived.report.instants if one.archived}
+    assert len(archived.instants) > len(found.instants) + 10
+    done = {one.operation: one.rows_deleted for one in archived.instants if one.archived}
     assert done["DELETE"] == 30
     assert ("COMPACT" if mor else "INSERT_OVERWRITE") in done
 
@@ -191,11 +191,11 @@ def test_savepoint_and_restore(spark: SparkSession, tmp_path: Path) -> None:
         table.write(first, first + 100)
     second = sorted(row.commit_time for row in table.call("show_commits", limit=10))[1]
     table.call("create_savepoint", commit_time=second)
-    assert "savepoint" in [one.action for one in same(table).report.instants]
+    assert "savepoint" in [one.action for one in same(table).instants]
     table.call("rollback_to_savepoint", instant_time=second)
-    assert same(table).report.table.rows == 150
+    assert same(table).table.rows == 150
     table.write(500, 600)
-    assert same(table).report.table.rows == 250
+    assert same(table).table.rows == 250
 
 
 @deep
@@ -204,9 +204,9 @@ def test_a_half_written_delta_commit(spark: SparkSession, tmp_path: Path) -> Non
     for first in (0, 50, 100):
         table.write(first, first + 100)
     table.last_commit().unlink()
-    assert len(same(table).report.pending) == 1
+    assert len(same(table).pending) == 1
     table.write(300, 360)
-    assert "rollback" in [one.action for one in same(table).report.instants]
+    assert "rollback" in [one.action for one in same(table).instants]
 
 
 @deep
@@ -220,10 +220,10 @@ def test_a_metadata_table_with_an_index(spark: SparkSession, tmp_path: Path, mor
     table = made(spark, tmp_path / "t", options | (BUCKETS if mor else {}), mor=mor)
     for first in (0, 50, 100):
         table.write(first, first + 100)
-    assert same(table).report.table.index == ("BUCKET" if mor else "RECORD_INDEX")
+    assert same(table).table.index == ("BUCKET" if mor else "RECORD_INDEX")
     # The table about the table is a Hudi table, too.
     inner = inspect(str(table.path / ".hoodie" / "metadata"))
-    assert inner.report.table.type == "MERGE_ON_READ"
+    assert inner.table.type == "MERGE_ON_READ"
 
 
 @deep
@@ -235,7 +235,7 @@ def test_overwritten_and_dropped_partitions(spark: SparkSession, tmp_path: Path)
     same(table)
     drop = {"hoodie.datasource.write.partitions.to.delete": "sensor_id=11"}
     table.write(0, 1, **{OPERATION: "delete_partition"}, **drop)
-    assert same(table).report.table.partitions == 2
+    assert same(table).table.partitions == 2
 
 
 @deep
@@ -243,7 +243,7 @@ def test_change_data_capture_and_log_compaction(spark: SparkSession, tmp_path: P
     captured = made(spark, tmp_path / "cdc", {"hoodie.table.cdc.enabled": "true"})
     for first in (0, 50, 100):
         captured.write(first, first + 100)
-    assert same(captured).report.table.rows == 200
+    assert same(captured).table.rows == 200
     log = "hoodie.log.compaction."
     options = {f"{log}inline": "true", f"{log}enable": "true", f"{log}blocks.threshold": "2"}
     logged = made(spark, tmp_path / "logs", BUCKETS | options, mor=True)
@@ -261,7 +261,7 @@ def test_tables_of_older_versions(
     table = made(spark, tmp_path / "t", _of(version) | (BUCKETS if mor else {}), mor=mor)
     for first in (0, 50, 100, 150):
         table.write(first, first + 100)
-    assert same(table).report.table.version == version
+    assert same(table).table.version == version
     if mor:
         table.write(0, 50, **{"hoodie.compact.inline": "true", DELTAS: "1"})
         table.write(0, 50)
@@ -278,16 +278,16 @@ def test_an_upgraded_table_has_one_archive(spark: SparkSession, tmp_path: Path) 
     for _ in range(9):
         table.write(0, 100)
     found = same(table)
-    assert found.facts.unread in (".hoodie/archived", ".hoodie/history")
-    assert len(found.report.notes) == 1
+    assert found.unread in (".hoodie/archived", ".hoodie/history")
+    assert len(found.notes) == 1
     timeline = table.call("show_timeline", limit=100_000, showArchived=True)
     before = {row.instant_time for row in timeline}
-    assert len(before) > len(found.events)
+    assert len(before) > len(found.instants)
     new = {"hoodie.write.table.version": "9", "hoodie.write.auto.upgrade": "true"}
     table.write(0, 100, **new)
     after = inspect(str(table.path), archived=True)
-    assert after.report.table.version == 9
-    assert before < {event.time for event in after.events}
+    assert after.table.version == 9
+    assert before < {event.time for event in after.instants}
     same(table)
 
 
@@ -300,8 +300,8 @@ def test_five_hundred_commits(spark: SparkSession, tmp_path: Path) -> None:
     table = Made(spark, tmp_path / "t", model.options)
     rows = synthesise(model.path, table.path, commits=500)
     found = same(table)
-    its = found.report.table
-    assert (its.rows, its.files, len(found.events)) == (rows, 10_000, 500)
+    its = found.table
+    assert (its.rows, its.files, len(found.instants)) == (rows, 10_000, 500)
 
 
 @deep
@@ -310,6 +310,6 @@ def test_five_hundred_commits_that_spark_wrote(spark: SparkSession, tmp_path: Pa
     for number in range(500):
         table.write(number * 4, number * 4 + 4)
     found = same(table)
-    assert found.report.table.rows == 2000
-    assert found.facts.has_history
-    assert len(inspect(str(table.path), archived=True).events) >= 500
+    assert found.table.rows == 2000
+    assert found.archive.folder
+    assert len(inspect(str(table.path), archived=True).instants) >= 500

@@ -12,9 +12,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from hudi_inspect import Inspection, inspect
-from hudi_inspect.model import Event
-from hudi_inspect.timeline import WRITES
+from hudi_inspect import TableSnapshot, inspect
+from hudi_inspect.timeline import Instant
+from hudi_inspect.units import iso
 from hudilab.generate import sensor_readings
 
 WRITE = "hoodie.datasource.write."
@@ -103,28 +103,25 @@ def raw(moment: str) -> str:
     return "".join(filter(str.isdigit, moment))
 
 
-def same(table: Made, location: str = "", *, planned: bool = False) -> Inspection:
+def same(table: Made, location: str = "", *, planned: bool = False) -> TableSnapshot:
     """Assert that each figure is the engine's; return what was found.
 
     `planned`: a compaction is planned and was written past; only with what is in flight do Hudi's
     procedures then show the logs that its own queries read.
     """
     found = inspect(location or str(table.path))
-    events, report = found.facts.events, found.report
     timeline = table.call("show_timeline", limit=100_000)
-    mine = [(one.time, one.action, one.state) for one in found.events]
+    mine = [(one.time, one.action, one.state) for one in found.instants]
     # A savepoint has the time of the commit it keeps; which of them is first is chance.
     assert sorted(mine) == sorted((row.instant_time, row.action, row.state) for row in timeline)
     assert [time for time, *_ in mine] == [row.instant_time for row in timeline]
-    commits = [one for one in found.events if one.is_done and one.time in found.facts.commits]
-    commits = [one for one in commits if one.action != "savepoint"]
-    assert sorted(_commit(found, one) for one in commits) == sorted(
+    assert sorted(_commit(one) for one in found.instants if one.commit) == sorted(
         _summary(row, row.action) for row in table.call("show_commits", limit=100_000)
     )
     slices = table.call("show_fsview_latest", limit=1_000_000, include_in_flight=planned)
     assert sorted(
         (s.partition, s.group, s.instant, s.base_bytes, len(s.logs), s.log_bytes)
-        for s in found.facts.latest()
+        for s in found.latest_slices
     ) == sorted(
         (
             row.partition,
@@ -136,7 +133,7 @@ def same(table: Made, location: str = "", *, planned: bool = False) -> Inspectio
         )
         for row in slices
     )
-    its = report.table
+    its = found.table
     assert its.file_groups == len(slices)
     assert its.bytes == sum(row.data_file_size + row.total_delta_file_size for row in slices)
     rows = table.read()
@@ -144,34 +141,34 @@ def same(table: Made, location: str = "", *, planned: bool = False) -> Inspectio
     # The logs of a COPY_ON_WRITE table hold images of changed rows: they count for nothing.
     logged = its.type == "MERGE_ON_READ" and any(one.log_bytes for one in found.partitions)
     assert (its.rows is None) == logged
-    assert inspect(location or str(table.path), count=True).report.table.rows == rows.count()
+    assert inspect(location or str(table.path), count=True).table.rows == rows.count()
     assert its.partitions == rows.select("_hoodie_partition_path").distinct().count()
-    if found.facts.has_history:
+    if found.archive.folder:
         _same_archive(table, inspect(location or str(table.path), archived=True))
-    assert len(events) == len(timeline)
+    assert len(found.timeline) == len(timeline)
     return found
 
 
-def _same_archive(table: Made, found: Inspection) -> None:
+def _same_archive(table: Made, found: TableSnapshot) -> None:
     both = [
         (row.instant_time, row.action, row.timeline_type == "ARCHIVED")
         for row in table.call("show_timeline", limit=100_000, showArchived=True)
         if row.timeline_type == "ACTIVE" or row.state == "COMPLETED"
     ]
-    assert sorted((one.time, one.action, one.archived) for one in found.events) == sorted(both)
+    assert sorted((one.time, one.action, one.archived) for one in found.instants) == sorted(both)
     # Without a span, the procedures show the last ten days without the last one.
     span = {"start_ts": "20000101000000000", "end_ts": "29991231235959999", "limit": 1_000_000}
     files = table.call("show_archived_commits_metadata", **span)
     actions = {row.commit_time: row.action for row in files}
-    old = [one for one in found.facts.archived or () if one.action in WRITES]
-    assert sorted(_commit(found, one) for one in old) == sorted(
+    old = [one for one in found.archived or () if one.is_write]
+    assert sorted(map(_commit, old)) == sorted(
         _summary(row, actions.get(row.commit_time, ""))
         for row in table.call("show_archived_commits", **span)
     )
     deleted: Counter[str] = Counter()
     for row in files:
         deleted[row.commit_time] += row.num_deletes
-    assert {one.time: found.instant(one).rows_deleted for one in old} == deleted
+    assert {one.time: one.rows_deleted for one in old} == deleted
 
 
 def _summary(row: Row, action: str) -> tuple[Any, ...]:
@@ -186,14 +183,14 @@ def _summary(row: Row, action: str) -> tuple[Any, ...]:
     )
 
 
-def _commit(found: Inspection, event: Event) -> tuple[Any, ...]:
-    one, stats = found.instant(event), found.facts.commits[event.time].stats
+def _commit(one: Instant) -> tuple[Any, ...]:
+    assert one.commit is not None
     return (
-        event.time,
-        event.completed or raw(one.completed or ""),
-        event.action,
+        one.time,
+        one.completion_time or raw(iso(one.completed) or ""),
+        one.action,
         one.rows_written,
         one.rows_updated,
-        sum(stat.bytes for stat in stats),
-        len({stat.partition for stat in stats}),
+        sum(stat.bytes for stat in one.commit.stats),
+        len({stat.partition for stat in one.commit.stats}),
     )

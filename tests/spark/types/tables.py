@@ -172,12 +172,12 @@ def _read(spark: SparkSession, written: Written, service: str) -> Iterator[Cell]
     everything = range(2 * ROWS)
     rows = spark.read.format("hudi").load(table)
     yield from _of_spark(rows, written, everything, (named, SNAPSHOT))
-    first = min(str(one.completed) for one in inspect(table).facts.events if one.is_done)
+    first = min(str(one.completion_time) for one in inspect(table).timeline if one.is_done)
     rows = changes(spark, table, first)
     yield from _of_spark(rows, written, range(ROWS, 2 * ROWS), (named, INCREMENTAL))
     folder = Path(str(local_path(table)))
     yield from _of_arrow(lambda: read_batches(folder), written, (named, HUDI_RS))
-    latest = [part for part in inspect(table).slices if part.is_latest]
+    latest = inspect(table).latest_slices
     if not any(part.logs for part in latest):  # a base file alone lacks what the logs say
         files = [str(folder / str(part.base)) for part in latest]
         query = "SELECT * FROM read_parquet($files)"

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from unit.handmade import HandMade
 
-from hudi_inspect import Inspection, inspect
+from hudi_inspect import TableSnapshot, inspect
 from hudi_inspect.errors import InspectError
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 A, B = "aaaaaaaa-0000-0000-0000-000000000000-0", "bbbbbbbb-0000-0000-0000-000000000000-0"
 
 
-def look(table: HandMade, **options: Any) -> Inspection:
+def look(table: HandMade, **options: Any) -> TableSnapshot:
     return inspect(str(table.root), now=NOW, **options)
 
 
@@ -32,8 +32,8 @@ def mor(tmp_path: Path, version: int = 9) -> HandMade:
     return HandMade(tmp_path / "mor", version=version, table__type="MERGE_ON_READ")
 
 
-def line(found: Inspection, check: str) -> str:
-    return next(one.line() for one in found.report.health if one.check == check)
+def line(found: TableSnapshot, check: str) -> str:
+    return next(one.line() for one in found.health if one.check == check)
 
 
 def write(table: HandMade, *queries: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from unit.handmade import HandMade, at
 from unit.hudi_inspect.tables import NOW, A, B, line, look, mor, write
 
-from hudi_inspect import Inspection
+from hudi_inspect import TableSnapshot
 
 
 def test_small_files(table: HandMade) -> None:
@@ -25,7 +25,7 @@ def test_small_files(table: HandMade) -> None:
 
 def test_small_files_of_a_bucketed_table(table: HandMade) -> None:
     table.commit(10, 12, {f"{i:08}-x": 1 for i in range(101)}, size=1)
-    assert look(table).report.table.index == "BUCKET"
+    assert look(table).table.index == "BUCKET"
     assert line(look(table), "small files").endswith(
         "; lower hoodie.bucket.index.num.buckets and rewrite the table with "
         "hoodie.datasource.write.operation=insert_overwrite_table"
@@ -35,7 +35,7 @@ def test_small_files_of_a_bucketed_table(table: HandMade) -> None:
 @pytest.mark.parametrize("group", ["12345678-0000-0000-0000-000000000000-0", "00010000-x", "a-0"])
 def test_a_random_id_that_begins_with_digits_is_no_bucket(table: HandMade, group: str) -> None:
     table.commit(10, 12, {group: 1})
-    assert look(table).report.table.index is None
+    assert look(table).table.index is None
     table.commit(20, 22, {f"{i:x}-{group}": 1 for i in range(101)}, size=1)
     assert "run_clustering" in line(look(table), "small files")
 
@@ -47,7 +47,7 @@ def test_the_labs_stamp_knows_the_index(
     stamp = {"hudilab.source": json.dumps(source)}
     table.commit(10, 12, {"00000003-0000-0000-0000-000000000000-0": 1}, extra=stamp)
     table.commit(20, 22, {A: 1})  # another program's, without a stamp
-    assert look(table).report.table.index == index
+    assert look(table).table.index == index
 
 
 def test_compaction_is_behind(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_dead_writer(table: HandMade) -> None:
     )
     files = [*table.timeline.iterdir(), *table.root.glob("sensor_id=10/*")]
 
-    def age(seconds: float) -> Inspection:
+    def age(seconds: float) -> TableSnapshot:
         for file in files:
             os.utime(file, (NOW.timestamp() - seconds,) * 2)
         return look(table)

@@ -22,7 +22,7 @@ from hudi_inspect import inspect
 
 found = inspect(sys.argv[1], archived=True)
 found.to_html(), found.to_json(), str(found)
-print(found.report.table.rows, [one.action for one in found.events])
+print(found.table.rows, [one.action for one in found.instants])
 try:
     inspect("s3://bucket/table")
 except InspectError as error:

@@ -32,6 +32,6 @@ def test_the_page_needs_no_network_and_no_text_breaks_it(tmp_path: Path) -> None
     )
     data = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
     assert data is not None
-    events = json.loads(data[1])["events"]
+    events = json.loads(data[1])["instants"]
     assert events[0]["m"]["note"] == "</script><script>alert(1)</script><!-- {{name}}"
     assert look(table)._repr_html_().startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')

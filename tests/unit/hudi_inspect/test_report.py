@@ -20,7 +20,7 @@ def test_the_whole_report(table: HandMade) -> None:
     )
     found = look(table)
     healthy = {"ok": True, "remedy": ""}
-    assert found.report.as_dict() == {
+    assert found.as_dict() == {
         "table": {
             "uri": f"file://{table.root}",
             "name": "readings",
@@ -92,16 +92,16 @@ def test_the_whole_report(table: HandMade) -> None:
         ],
         "notes": [],
     }
-    assert json.loads(found.to_json()) == found.report.as_dict()
+    assert json.loads(found.to_json()) == found.as_dict()
 
 
 def test_since_and_partition_and_instant(table: HandMade) -> None:
     table.commit(10, 12, {A: 5})
     table.commit(20, 22, {B: 6}, partition="sensor_id=11")
     for since in (at(20), "2026-01-01T00:00:20Z", "2026-01-01T01:00:20+01:00"):
-        assert len(look(table, since=since).report.instants) == 1
+        assert len(look(table, since=since).instants) == 1
     chosen = look(table, partition="sensor_id=11")
-    assert [one.group for one in chosen.slices] == [B]
+    assert [one.group for one in chosen.chosen_slices] == [B]
     for time in (at(20), "2026-01-01T00:00:20.000Z", at(22)):
         content = chosen.content(time)
         assert (content["instant"], content["commit"]["operationType"]) == (at(20), "INSERT")
@@ -112,7 +112,7 @@ def test_hudis_own_sink_names_its_streams(table: HandMade) -> None:
     table.commit(10, 12, {A: 5}, extra={key: '{"one": "0"}'})
     table.commit(20, 22, {B: 5}, extra={key: '{"one": "0", "two": "4"}'})
     table.commit(30, 32, {B: 5}, extra={key: "not JSON"})
-    writers = [(one.query, one.last_batch) for one in look(table).report.writers]
+    writers = [(one.query, one.last_batch) for one in look(table).writers]
     assert writers == [("one", 0), ("two", 4)]
 
 
@@ -125,13 +125,13 @@ def test_odd_names(tmp_path: Path) -> None:
         f"file://{str(table.root).replace(' ', '%20')}",
     ):
         found = inspect(location, now=NOW)
-        assert found.report.table.rows == 5
+        assert found.table.rows == 5
         assert "city=São Paulo/[red]x" in str(found)
 
 
 def test_an_empty_table(table: HandMade) -> None:
     found = look(table)
-    assert (found.report.table.rows, found.report.reach.oldest_time_travel) == (0, None)
+    assert (found.table.rows, found.window.oldest_time_travel) == (0, None)
     assert found.is_healthy
     assert "No committed files." in str(found)
     assert "no instants" in found.to_html()

@@ -20,8 +20,8 @@ def test_a_log_of_changes_does_not_hide_the_rows(table: HandMade) -> None:
     table.commit(10, 12, {A: 5})
     log = table.root / table.log(10, A)
     log.rename(f"{log}.cdc")
-    report = look(table).report
-    assert (report.table.rows, report.table.files) == (5, 2)
+    found = look(table)
+    assert (found.table.rows, found.table.files) == (5, 2)
 
 
 def test_a_data_file_whose_rows_nobody_tells(table: HandMade) -> None:
@@ -38,7 +38,7 @@ def test_a_data_file_whose_rows_nobody_tells(table: HandMade) -> None:
 def test_an_encrypted_footer_is_not_a_damaged_one(table: HandMade) -> None:
     table.commit(10, 12, {A: 5})
     (table.root / table.base(1, B)).write_bytes(b"PARE" + bytes(99) + b"PARE")
-    assert (look(table).report.table.files, look(table).report.table.rows) == (2, None)
+    assert (look(table).table.files, look(table).table.rows) == (2, None)
 
 
 def test_rows_that_only_a_footer_has(table: HandMade) -> None:
@@ -47,7 +47,7 @@ def test_rows_that_only_a_footer_has(table: HandMade) -> None:
         file = table.root / table.base(1, group)
         parquet.write_table(pa.table({f"column {i}": [i] * 7 for i in range(columns)}), file)
     assert file.stat().st_size > FOOTER
-    assert look(table).report.table.rows == 5 + 7 + 7
+    assert look(table).table.rows == 5 + 7 + 7
 
 
 @pytest.mark.parametrize("kind", ["lance", "orc", "hfile"])
@@ -55,9 +55,9 @@ def test_the_rows_of_other_formats_are_those_of_their_commits(table: HandMade, k
     table.kind = kind
     table.commit(10, 12, {A: 5})
     table.commit(20, 22, {A: 6, B: 4})
-    assert (look(table).report.table.files, look(table).report.table.rows) == (2, 10)
+    assert (look(table).table.files, look(table).table.rows) == (2, 10)
     table.base(1, "c" + B[1:])  # older than the timeline, so committed, and no commit says its rows
-    assert (look(table).report.table.files, look(table).report.table.rows) == (3, None)
+    assert (look(table).table.files, look(table).table.rows) == (3, None)
 
 
 def test_a_table_that_hudi_rs_cannot_count(tmp_path: Path) -> None:

@@ -7,16 +7,16 @@ from pathlib import Path
 from unit.handmade import COMMIT, COUNTS, HandMade, at, avro
 from unit.hudi_inspect.tables import A, B, look, mor, refusal
 
-from hudi_inspect import Inspection
+from hudi_inspect import TableSnapshot
 
 
 def test_files_that_no_completed_commit_wrote_are_not_there(table: HandMade) -> None:
     table.commit(10, 12, {A: 5})
     table.commit(20, None, {A: 6, B: 7})  # in flight
     table.base(15, B)  # what is left of a commit that was rolled back
-    report = look(table).report
-    assert (report.table.rows, report.table.files, report.table.file_groups) == (5, 1, 1)
-    assert [one.state for one in report.pending] == ["INFLIGHT"]
+    found = look(table)
+    assert (found.table.rows, found.table.files, found.table.file_groups) == (5, 1, 1)
+    assert [one.state for one in found.pending] == ["INFLIGHT"]
 
 
 def test_replaced_file_groups_are_not_there(table: HandMade) -> None:
@@ -32,13 +32,13 @@ def test_replaced_file_groups_are_not_there(table: HandMade) -> None:
         replaced=(A, B),
     )
     found = look(table)
-    assert [one.group for one in found.facts.latest()] == [new]
-    assert [one.ended for one in found.facts.slices] == [at(20), at(20), None]
-    assert found.report.table.rows == 12
-    assert [one.action for one in found.report.instants] == ["replacecommit", "commit"]
+    assert [one.group for one in found.latest_slices] == [new]
+    assert [one.ended for one in found.slices] == [at(20), at(20), None]
+    assert found.table.rows == 12
+    assert [one.action for one in found.instants] == ["replacecommit", "commit"]
 
 
-def shape(found: Inspection) -> list[tuple[str, bool, int, bool]]:
+def shape(found: TableSnapshot) -> list[tuple[str, bool, int, bool]]:
     """Slices: instant, whether there is a base file, number of logs, whether it is the latest."""
     return [(s.instant, s.base is not None, len(s.logs), s.is_latest) for s in found.slices]
 
@@ -51,7 +51,7 @@ def test_a_log_belongs_to_the_slice_that_was_newest_when_it_was_completed(tmp_pa
     table.commit(30, 32, {A: 6}, started="compaction", operation="COMPACT")
     found = look(table)
     assert shape(found) == [(at(10), True, 1, False), (at(30), True, 1, True)]
-    assert found.report.table.rows is None
+    assert found.table.rows is None
 
 
 def test_logs_without_a_base_file_and_those_before_the_first(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_planned_compaction_splits_no_slice_for_a_reader(tmp_path: Path) -> No
     table.commit(40, 42, {A: 2}, action="deltacommit", logs=True)
     found = look(table)
     assert shape(found) == [(at(10), True, 2, True)]
-    assert [one.action for one in found.report.pending] == ["compaction"]
+    assert [one.action for one in found.pending] == ["compaction"]
 
 
 def test_in_version_6_a_log_is_named_after_its_slice(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_in_version_6_a_log_is_named_after_its_slice(tmp_path: Path) -> None:
     table.log(10, A, number=2)
     table.commit(30, 32, {A: 6}, action="commit", started="compaction", operation="COMPACT")
     assert shape(look(table)) == [(at(10), True, 2, False), (at(30), True, 0, True)]
-    assert look(table).report.table.rows == 6
+    assert look(table).table.rows == 6
 
 
 def test_other_files_are_no_data(table: HandMade) -> None:
@@ -99,7 +99,7 @@ def test_other_files_are_no_data(table: HandMade) -> None:
         "a.parquet",
     ):
         (folder / name).write_bytes(b"x")
-    assert look(table).report.table.files == 1
+    assert look(table).table.files == 1
 
 
 def test_files_of_another_engine_are_refused(table: HandMade) -> None:
@@ -126,4 +126,4 @@ def test_files_of_another_engine_are_refused(table: HandMade) -> None:
 def test_partition_columns_of_a_custom_key_generator(table: HandMade) -> None:
     table.properties["hoodie.table.partition.fields"] = "city:simple,at:timestamp"
     table.save()
-    assert look(table).report.table.partition == ("city", "at")
+    assert look(table).table.partition == ["city", "at"]

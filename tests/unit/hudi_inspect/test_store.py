@@ -11,8 +11,8 @@ from unit.hudi_inspect.tables import A, look
 
 from hudi_inspect import inspect
 from hudi_inspect.errors import InspectError
+from hudi_inspect.snapshot import Options, read_snapshot
 from hudi_inspect.store import DiskStore, Entry, Vanished
-from hudi_inspect.table import read_facts
 
 
 def test_nothing_is_written(table: HandMade) -> None:
@@ -24,7 +24,7 @@ def test_nothing_is_written(table: HandMade) -> None:
 
     before = state()
     found = look(table, archived=True)
-    _ = found.report, found.to_html(), str(found), found._repr_html_(), found.content(at(10))
+    _ = found.as_dict(), found.to_html(), str(found), found._repr_html_(), found.content(at(10))
     assert state() == before
 
 
@@ -44,10 +44,10 @@ def test_a_table_that_changes_is_read_again(table: HandMade) -> None:
             return found
 
     store = Changing(table.root)
-    assert len(read_facts(store).events) == 1
+    assert len(read_snapshot(store, Options()).timeline) == 1
     store.times = 9
     with pytest.raises(InspectError) as caught:
-        read_facts(store)
+        read_snapshot(store, Options())
     assert str(caught.value) == (
         f"file://{table.root}/.hoodie/timeline/{at(5)}_{at(6)}.commit was deleted during the read: "
         "the table changed in each of five attempts; try again when fewer writers are running: "
@@ -90,7 +90,7 @@ def test_a_partition_behind_a_link_is_read(table: HandMade, tmp_path: Path) -> N
     table.commit(10, 12, {A: 5})
     (table.root / "sensor_id=10").rename(tmp_path / "elsewhere")
     (table.root / "sensor_id=10").symlink_to(tmp_path / "elsewhere")
-    assert look(table).report.table.files == 1
+    assert look(table).table.files == 1
 
 
 def test_properties_behind_a_link_to_itself(table: HandMade) -> None:
@@ -105,7 +105,7 @@ def test_properties_behind_a_link_to_itself(table: HandMade) -> None:
     )
 
 
-def test_an_archive_that_changes_after_the_report_is_one_line(table: HandMade) -> None:
+def test_an_archive_that_changes_after_the_read_is_one_line(table: HandMade) -> None:
     history = table.archive((1, 2, "commit", {"operationType": "INSERT"}))
     table.commit(10, 12, {A: 5})
     found = look(table, archived=True)

@@ -16,6 +16,7 @@ from unit.hudi_inspect.tables import NOW, A, B, look, mor, refusal
 
 from hudi_inspect.errors import InspectError
 from hudi_inspect.timeline import parse_commit, parse_content
+from hudi_inspect.units import iso
 
 
 def test_version_6_keeps_json_and_completes_when_the_file_was_written(tmp_path: Path) -> None:
@@ -23,19 +24,19 @@ def test_version_6_keeps_json_and_completes_when_the_file_was_written(tmp_path: 
     table.commit(10, 12, {A: 5})
     table.commit(20, None, {B: 5})
     found = look(table)
-    assert [(one.completed, one.state) for one in found.report.instants] == [
+    assert [(iso(one.completed), one.state) for one in found.instants] == [
         (None, "INFLIGHT"),
         ("2026-01-01T00:00:12.000Z", "COMPLETED"),
     ]
-    assert (found.report.table.rows, found.report.table.files) == (5, 1)
+    assert (found.table.rows, found.table.files) == (5, 1)
 
 
 def test_a_savepoint_is_an_instant_of_its_own(table: HandMade) -> None:
     table.commit(10, 12, {A: 5})
     table.instant(10, 15, "savepoint")
-    actions = [one.action for one in look(table).report.instants]
+    actions = [one.action for one in look(table).instants]
     assert actions == ["savepoint", "commit"]
-    assert look(table).report.table.rows == 5
+    assert look(table).table.rows == 5
 
 
 def test_a_zone_that_is_not_utc(table: HandMade, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +48,7 @@ def test_a_zone_that_is_not_utc(table: HandMade, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("TZ", "Europe/Berlin")
     time.tzset()
     try:
-        assert look(table).report.instants[0].requested == "2026-01-01T01:00:00.000Z"
+        assert iso(look(table).instants[0].requested) == "2026-01-01T01:00:00.000Z"
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -221,6 +222,6 @@ def test_a_commit_whose_file_is_just_being_written_is_waited_for(table: HandMade
     later = threading.Timer(0.1, file.write_bytes, [data])
     later.start()
     try:
-        assert look(table).report.table.rows == 5
+        assert look(table).table.rows == 5
     finally:
         later.join()

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hudilab_lessons.timeline import DataFile, Instant, parse_file, parse_instants
+from hudi_inspect.slices import DataFile, parse_file
+from hudilab_lessons.timeline import parse_instants
 
 AT = "20261121035706985"
 END = "20261121035710605"
@@ -48,9 +49,10 @@ COMPLETED = datetime(2026, 11, 21, 3, 57, 10, 605_000, UTC)
 )
 def test_the_files_of_one_instant(names: list[str], action: str, state: str) -> None:
     when = COMPLETED if state == "COMPLETED" else None
-    one = Instant(action, state, REQUESTED, when)
-    assert parse_instants(names) == [one]
-    assert parse_instants(names[::-1]) == [one]
+    for order in (names, names[::-1]):
+        (instant,) = parse_instants(order)
+        assert (instant.action, instant.state) == (action, state)
+        assert (instant.requested, instant.completed) == (REQUESTED, when)
 
 
 def test_a_savepoint_and_the_commit_it_keeps_are_two_instants() -> None:
@@ -100,25 +102,25 @@ GROUP = "9a5173f7-f356-49bb-91cf-ff7d5f8b9a21-0"
     [
         (
             f"sensor_id=10/{GROUP}_1-21-25_{AT}.parquet",
-            DataFile("sensor_id=10", GROUP, "base", AT, 7),
+            DataFile("sensor_id=10", GROUP, AT, True),
         ),
-        (f"{GROUP}_1-21-25_{AT}.parquet", DataFile("", GROUP, "base", AT, 7)),
+        (f"{GROUP}_1-21-25_{AT}.parquet", DataFile("", GROUP, AT, True)),
         (
             f"day=2026-01-01/sensor_id=10/{GROUP}_0-188-256_{AT}.parquet",
-            DataFile("day=2026-01-01/sensor_id=10", GROUP, "base", AT, 7),
+            DataFile("day=2026-01-01/sensor_id=10", GROUP, AT, True),
         ),
         (
             f"sensor_id=10/.{GROUP}_{AT}.log.1_1-45-58",
-            DataFile("sensor_id=10", GROUP, "log", AT, 7),
+            DataFile("sensor_id=10", GROUP, AT, False),
         ),
         (
             f"sensor_id=10/.{GROUP}_{AT}.log.12_0-80-105",
-            DataFile("sensor_id=10", GROUP, "log", AT, 7),
+            DataFile("sensor_id=10", GROUP, AT, False),
         ),
     ],
 )
 def test_a_data_file(path: str, file: DataFile) -> None:
-    assert parse_file(path, 7) == file
+    assert parse_file(path) == file
 
 
 @pytest.mark.parametrize(
@@ -135,4 +137,4 @@ def test_a_data_file(path: str, file: DataFile) -> None:
     ],
 )
 def test_other_files_are_no_data_files(path: str) -> None:
-    assert parse_file(path, 7) is None
+    assert parse_file(path) is None

@@ -8,26 +8,25 @@ from functools import partial
 from typing import Any
 
 from hudi_inspect.errors import InspectError
-from hudi_inspect.model import Event
 from hudi_inspect.parquet import Damaged, read_rows
 from hudi_inspect.store import Store
-from hudi_inspect.timeline import moment, parse_content
+from hudi_inspect.timeline import Instant, moment, parse_content
 
 
-class History:
+class Archive:
     """The archived timeline of layout 2, read on demand; empty if the table has none."""
 
     def __init__(self, store: Store, folder: str, utc: bool) -> None:
         self._store, self.folder, self._utc = store, folder, utc
-        self._events: list[Event] | None = None
+        self._instants: list[Instant] | None = None
 
-    def events(self) -> list[Event]:
+    def instants(self) -> list[Instant]:
         """Return the archived instants, oldest first."""
-        if self._events is None:
+        if self._instants is None:
             rows = self._rows(["instantTime", "completionTime", "action"])
-            found = {(row["instantTime"], row["action"]): self._event(row) for row in rows}
-            self._events = [event for _, event in sorted(found.items())]
-        return self._events
+            unique = {(row["instantTime"], row["action"]): row for row in rows}
+            self._instants = [self._instant(row) for _, row in sorted(unique.items())]
+        return self._instants
 
     def contents(self, times: Collection[str]) -> dict[str, dict[str, Any]]:
         """Return the content of the archived instants of these times, as `parse_content` does."""
@@ -40,14 +39,14 @@ class History:
             if row["metadata"]
         }
 
-    def _event(self, row: dict[str, Any]) -> Event:
-        return Event(
+    def _instant(self, row: dict[str, Any]) -> Instant:
+        return Instant(
             time=row["instantTime"],
             action=row["action"],
             state="COMPLETED",
-            completed=row["completionTime"],
-            requested_at=moment(row["instantTime"], self._utc),
-            completed_at=moment(row["completionTime"] or "", self._utc),
+            completion_time=row["completionTime"],
+            requested=moment(row["instantTime"], self._utc),
+            completed=moment(row["completionTime"] or "", self._utc),
             archived=True,
         )
 

@@ -9,25 +9,26 @@ from pyarrow import parquet
 from unit.handmade import HandMade, at
 from unit.hudi_inspect.tables import A, B, archive_a_commit, look, refusal
 
-from hudi_inspect.history import History
+from hudi_inspect.archive import Archive
 from hudi_inspect.store import open_store
 from hudi_inspect.timeline import parse_commit, parse_content
+from hudi_inspect.units import iso
 
 
 def test_archived_instants_and_the_rows_of_their_files(table: HandMade) -> None:
     archive_a_commit(table)
     table.commit(10, 12, {A: 5})
     plain, archived = look(table), look(table, archived=True)
-    assert (plain.report.table.rows, archived.report.table.rows) == (9, 9)
-    assert [one.archived for one in plain.report.instants] == [False]
+    assert (plain.table.rows, archived.table.rows) == (9, 9)
+    assert [one.archived for one in plain.instants] == [False]
     assert [
-        (one.archived, one.completed, one.operation, one.rows_written)
-        for one in archived.report.instants
+        (one.archived, iso(one.completed), one.operation, one.rows_written)
+        for one in archived.instants
     ] == [
         (False, "2026-01-01T00:00:12.000Z", "INSERT", 5),
         (True, "2026-01-01T00:00:02.000Z", "INSERT", 4),
     ]
-    assert plain.report.reach.oldest_time_travel == "2026-01-01T00:00:01.000Z"
+    assert plain.window.oldest_time_travel == "2026-01-01T00:00:01.000Z"
     assert archived.content(at(1))["commit"]["operationType"] == "INSERT"
     assert f'"t":"{at(1)}"' in plain.to_html()
     assert "services        archive\n" in str(plain)
@@ -43,8 +44,8 @@ def test_hudis_clean_plan_and_archive_are_understood() -> None:
     assert {one["partitionPath"] for one in plan["operations"]} == {
         f"sensor_id={sensor}" for sensor in (10, 11, 12)
     }
-    archive = History(open_store(str(SAMPLES)), "history", True)
-    events = archive.events()
+    archive = Archive(open_store(str(SAMPLES)), "history", True)
+    events = archive.instants()
     assert [one.action for one in events] == ["commit"] * 10
     found = archive.contents([one.time for one in events])
     rows = [sum(s.writes for s in parse_commit(found[one.time]).stats) for one in events]
@@ -69,20 +70,20 @@ def test_a_damaged_archive(table: HandMade) -> None:
 def test_an_archive_of_version_6_is_not_read_and_the_report_says_so(tmp_path: Path) -> None:
     table = HandMade(tmp_path / "t", version=6, archivelog__folder="history")
     table.commit(10, 12, {A: 5})
-    assert look(table, archived=True).report.notes == ()
+    assert look(table, archived=True).notes == []
     assert "services        no archive\n" in str(look(table))
     table.archive((1, 2, "commit", None))
     file = table.root / table.base(1, B)  # an archived instant wrote it
     parquet.write_table(pa.table({"a": [1, 2, 3, 4]}), file)
     found = look(table)
-    assert (found.report.table.rows, found.report.table.files) == (9, 2)
-    assert found.report.reach.oldest_time_travel == "2026-01-01T00:00:10.000Z"
+    assert (found.table.rows, found.table.files) == (9, 2)
+    assert found.window.oldest_time_travel == "2026-01-01T00:00:10.000Z"
     note = (
         "the archive .hoodie/history is not read, because the table has version 6: its instants "
         "are missing here, and queries may reach further back; list its commits with "
         "CALL show_archived_commits(table => 'readings')"
     )
-    assert found.report.as_dict()["notes"] == [note]
+    assert found.as_dict()["notes"] == [note]
     assert "services        archive not read\n" in str(found)
     assert note in " ".join(str(found).split())
     assert note.replace("'", "&#x27;").replace(">", "&gt;") in found.to_html()

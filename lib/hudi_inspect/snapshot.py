@@ -1,0 +1,588 @@
+"""A table as its files describe it: read it with `inspect(table)`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from hudi_inspect.archive import Archive
+from hudi_inspect.errors import InspectError
+from hudi_inspect.health import Batch, HealthCheck, batches_of, check_health
+from hudi_inspect.plans import pending_compactions, retained_by_cleans
+from hudi_inspect.properties import read_table_properties
+from hudi_inspect.rows import count_snapshot, with_rows
+from hudi_inspect.slices import Slice, SliceBuilder, parse_file
+from hudi_inspect.store import Entry, S3Access, Store, Vanished, open_store, reading
+from hudi_inspect.timeline import (
+    Instant,
+    instants_of,
+    moment,
+    parse_commit,
+    parse_content,
+    with_commits,
+)
+from hudi_inspect.units import iso
+from hudi_inspect.window import QueryWindow, find_window
+
+SOURCE = "hudilab.source"  # under this name the lab's writer describes its source in a commit
+MOST_BUCKETS = 10_000  # more than any table has; a random id of a file group is not below it
+SMALL = 104857600  # bytes; Hudi's default of hoodie.parquet.small.file.limit
+_INSTANT = re.compile(r"_(\d{14,20})\.")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to inspect, and how.
+
+    Attributes:
+        archived: Include the instants of the archived timeline.
+        count: Count the rows with hudi-rs, which reads the data; for tables whose commits do not
+            give the number.
+        since: Show only instants from this time on: an instant, or ISO 8601 (UTC).
+        partition: Include the file slices of this partition.
+        stuck_after: Seconds without activity after which a pending instant counts as stuck.
+        now: The time to compare with.
+        s3: Where S3 is; AWS's own environment variables and files by default.
+    """
+
+    archived: bool = False
+    count: bool = False
+    since: str = ""
+    partition: str = ""
+    stuck_after: float = 600.0
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    s3: S3Access = field(default_factory=S3Access)
+
+
+@dataclass(frozen=True)
+class Table:
+    """What the table is, and what a snapshot query reads."""
+
+    uri: str
+    name: str
+    type: str
+    version: int
+    record_key: list[str]
+    partition: list[str]
+    index: str | None
+    rows: int | None
+    bytes: int
+    files: int
+    file_groups: int
+    partitions: int
+
+
+class Partition(NamedTuple):
+    """Totals of a partition's latest slices."""
+
+    path: str
+    bytes: int
+    files: int
+    groups: int
+    rows: int | None
+    log_bytes: int
+    base_bytes: int
+    small: int
+
+
+class Writer(NamedTuple):
+    """A stream that wrote to the table, and the number of its last batch."""
+
+    query: str
+    last_batch: int
+
+
+@dataclass(frozen=True)
+class TableSnapshot:
+    """A table as its files describe it; a notebook shows it as a page.
+
+    Attributes:
+        is_utc: Whether the times of instants are in UTC, rather than the writer's time zone.
+        since: Show only instants from this moment on.
+        timeline: The active timeline, oldest first.
+        archived: The archived timeline, oldest first; None if it was not read.
+        unread: The folder of an archive that cannot be read, relative to the table; mostly empty.
+        slices: All committed slices, by partition, file group and instant.
+        clean_begin: The earliest commit that the last clean retained; None if it records none.
+        cleaned: Files that cleans deleted, as (partition, name), if `clean_begin` is None.
+        first_commit: The first completed write, archived or not; the earliest retained one if a
+            clean records it.
+        activity: Maps a pending instant to its writer's last heartbeat or data file, in seconds
+            since 1970.
+        has_heartbeats: Whether writers keep heartbeats, as they do with a lock.
+        counted: The rows as hudi-rs counts them; None if it was not asked to.
+    """
+
+    store: Store
+    options: Options
+    properties: Mapping[str, str]
+    version: int
+    is_utc: bool
+    since: datetime | None
+    timeline: tuple[Instant, ...]
+    archived: tuple[Instant, ...] | None
+    archive: Archive
+    unread: str
+    slices: tuple[Slice, ...]
+    clean_begin: str | None
+    cleaned: tuple[tuple[str, str], ...]
+    first_commit: str | None
+    activity: Mapping[str, float]
+    has_heartbeats: bool
+    counted: int | None = None
+
+    @property
+    def uri(self) -> str:
+        """The table's location."""
+        return self.store.uri
+
+    @property
+    def name(self) -> str:
+        """The table's name in its properties."""
+        return self.properties["hoodie.table.name"]
+
+    @property
+    def history(self) -> tuple[Instant, ...]:
+        """The archived timeline, if it was read, and the active one."""
+        return (*(self.archived or ()), *self.timeline)
+
+    @cached_property
+    def instants(self) -> list[Instant]:
+        """The instants to show, newest first."""
+        shown = (instant for instant in self.history if _is_after(instant, self.since))
+        return sorted(shown, key=lambda instant: (instant.time, instant.action), reverse=True)
+
+    @property
+    def pending(self) -> list[Instant]:
+        """The instants that have not completed, newest first."""
+        return [instant for instant in reversed(self.timeline) if not instant.is_done]
+
+    @cached_property
+    def latest_slices(self) -> list[Slice]:
+        """The slices that a snapshot query reads."""
+        return [part for part in self.slices if part.is_latest]
+
+    @property
+    def chosen_slices(self) -> list[Slice]:
+        """The slices of the chosen partition; without one, all slices."""
+        chosen = self.options.partition
+        return [part for part in self.slices if not chosen or part.partition == chosen]
+
+    @cached_property
+    def partitions(self) -> list[Partition]:
+        """Totals of each partition's latest slices, by path."""
+        slices = defaultdict(list)
+        for part in self.latest_slices:
+            slices[part.partition].append(part)
+        return [_partition(path, slices[path]) for path in sorted(slices)]
+
+    @cached_property
+    def has_buckets(self) -> bool:
+        """Whether the table has a bucket index, which is no property of a table.
+
+        The lab's writer records the number of buckets in its commits. In a table that others wrote,
+        bucket 7's file group is 00000007-...; a random id of eight digits is not below the limit.
+        """
+        for instant in sorted(self.history, key=lambda instant: instant.time, reverse=True):
+            if instant.commit and SOURCE in instant.commit.extra:
+                return "buckets" in json.loads(instant.commit.extra[SOURCE])
+        groups = {part.group for part in self.latest_slices}
+        return bool(groups) and all(
+            group[:8].isdecimal() and int(group[:8]) < MOST_BUCKETS for group in groups
+        )
+
+    @cached_property
+    def table(self) -> Table:
+        """What the table is, and what a snapshot query reads."""
+        partitions = self.partitions
+        return Table(
+            uri=self.uri,
+            name=self.name,
+            type=self.properties["hoodie.table.type"],
+            version=self.version,
+            record_key=self._columns("hoodie.table.recordkey.fields"),
+            partition=self._columns("hoodie.table.partition.fields"),
+            index=self._index(),
+            rows=_total(partition.rows for partition in partitions)
+            if self.counted is None
+            else self.counted,
+            bytes=sum(partition.bytes for partition in partitions),
+            files=sum(partition.files for partition in partitions),
+            file_groups=sum(partition.groups for partition in partitions),
+            partitions=len(partitions),
+        )
+
+    def _columns(self, name: str) -> list[str]:
+        columns = self.properties.get(name, "").split(",")
+        # A custom key generator notes the kind, too: "city:simple,at:timestamp".
+        return [column.partition(":")[0].strip() for column in columns if column.strip()]
+
+    def _index(self) -> str | None:
+        """Return the index that the files reveal; the properties do not record a writer's index."""
+        indexes = self.properties.get("hoodie.table.metadata.partitions", "").split(",")
+        if "record_index" in indexes:
+            return "RECORD_INDEX"
+        return "BUCKET" if self.has_buckets else None
+
+    @cached_property
+    def batches(self) -> list[Batch]:
+        """The batches that streams wrote, in order of completion."""
+        return list(batches_of(self.history))
+
+    @property
+    def writers(self) -> list[Writer]:
+        """The streams that wrote to the table, by their query."""
+        last = {batch.query: batch.number for batch in self.batches}
+        return [Writer(query, last[query]) for query in sorted(last)]
+
+    @cached_property
+    def window(self) -> QueryWindow:
+        """How far back queries can go."""
+        return find_window(self)
+
+    @cached_property
+    def health(self) -> list[HealthCheck]:
+        """All health checks, in a fixed order."""
+        return check_health(self)
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether every check is ok."""
+        return all(check.ok for check in self.health)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the report lacks, and why; mostly empty."""
+        if not self.unread:
+            return []
+        return [
+            f"the archive {self.unread} is not read, because the table has version {self.version}: "
+            "its instants are missing here, and queries may reach further back; list its commits "
+            f"with CALL show_archived_commits(table => '{self.name}')"
+        ]
+
+    def content(self, time: str) -> dict[str, Any]:
+        """Return the whole content of an instant's files, as plain values.
+
+        `time` is the instant as in its file name, or its time as in the JSON.
+
+        Raises:
+            InspectError: The instant does not exist, or its file is damaged.
+        """
+        instants = [*reversed(self.timeline), *reversed(self.archived or ())]
+        chosen = [
+            instant
+            for instant in instants
+            if time in (instant.time, iso(instant.requested), instant.completion_time)
+        ]
+        if not chosen:
+            newest = instants[0].time if instants else ""
+            older = " or, with --archived, an archived one" if self.archived is None else ""
+            raise InspectError(
+                f"{self.uri} has no instant {time!r}",
+                f"choose one from its timeline{older}: hudilab inspect TABLE --instant {newest}",
+            )
+        content = {"instant": chosen[0].time} | chosen[0].as_dict()
+        with reading(self.uri):
+            for instant in chosen:
+                content |= self._contents(instant)
+        return content
+
+    def _contents(self, instant: Instant) -> dict[str, Any]:
+        if instant.archived:
+            archived = self.archive.contents([instant.time]).get(instant.time, {})
+            return {instant.action: _plain(archived)}
+        contents = {}
+        for state, path in instant.files.items():
+            try:
+                data = self.store.read(path)
+            except Vanished:
+                continue
+            name = instant.action if state == "COMPLETED" else f"{instant.action}.{state.lower()}"
+            # A requested or inflight file is empty if the action has no plan.
+            if data or state == "COMPLETED":
+                contents[name] = _plain(parse_content(data, f"{self.uri}/{path}"))
+        return contents
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields of the JSON as plain values."""
+        report: dict[str, Any] = {
+            "table": vars(self.table),
+            "instants": [instant.as_dict() for instant in self.instants],
+            "pending": [instant.as_dict() for instant in self.pending],
+            "writers": [writer._asdict() for writer in self.writers],
+            "reach": self.window._asdict(),
+            "health": [check._asdict() for check in self.health],
+        }
+        if path := self.options.partition:
+            partition = next(partition for partition in self.partitions if partition.path == path)
+            slices = [part._asdict() for part in self.chosen_slices]
+            report["partition"] = {**partition._asdict(), "slices": slices}
+        report["notes"] = self.notes  # last: its name was the last to be added
+        return report
+
+    def to_json(self) -> str:
+        """Return the JSON, with the file slices of the chosen partition."""
+        return json.dumps(self.as_dict(), indent=2, ensure_ascii=False)
+
+    def to_html(self) -> str:
+        """Return one self-contained page, which includes archived instants."""
+        from hudi_inspect.html import page
+
+        return page(self._with_archive())
+
+    def _repr_html_(self) -> str:
+        from hudi_inspect.html import embedded
+
+        return embedded(self._with_archive())
+
+    def __str__(self) -> str:
+        from hudi_inspect.text import text
+
+        return text(self, width=120, color=False)
+
+    __repr__ = __str__
+
+    def _with_archive(self) -> TableSnapshot:
+        if self.archived is not None or not self.archive.folder:
+            return self
+        with reading(self.uri):
+            snapshot = read_snapshot(self.store, replace(self.options, archived=True))
+        return replace(snapshot, counted=self.counted)
+
+
+def inspect(table: str, **options: Any) -> TableSnapshot:
+    """Inspect a Hudi table without a JVM; a notebook shows the result as a page.
+
+    Args:
+        table: A path, or a URI of `file`, `s3` or `s3a`; the lab's `location.table` is one.
+        options: Fields of `Options` by name, for example `archived=True`.
+
+    Raises:
+        InspectError: Not a table, damaged, unreadable, or of an unsupported table version.
+    """
+    chosen = Options(**options)
+    store = open_store(table, chosen.s3)
+    with reading(store.uri):
+        snapshot = read_snapshot(store, chosen)
+    paths = [partition.path for partition in snapshot.partitions]
+    if chosen.partition and chosen.partition not in paths:
+        near = ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")
+        raise InspectError(
+            f"{store.uri} has no partition {chosen.partition!r} (it has {near or 'none'})",
+            f"choose one: hudilab inspect '{table}' --partition '{paths[0] if paths else ''}'",
+        )
+    if chosen.count:
+        with reading(store.uri):
+            rows = count_snapshot(store, len(snapshot.latest_slices))
+        snapshot = replace(snapshot, counted=rows)
+    return snapshot
+
+
+def read_snapshot(store: Store, options: Options) -> TableSnapshot:
+    """Read a table; if it changes meanwhile, read it again.
+
+    Raises:
+        InspectError: Not a table, damaged, unreadable, or of an unsupported table version.
+    """
+    for _ in range(5):
+        try:
+            return _read(store, options)
+        except Vanished as error:
+            missing = str(error)
+    raise InspectError(
+        f"{store.uri}/{missing} was deleted during the read: the table changed in each of five "
+        "attempts",
+        "try again when fewer writers are running: hudilab inspect TABLE",
+    )
+
+
+def _read(store: Store, options: Options) -> TableSnapshot:
+    properties, version = read_table_properties(store)
+    layout = int(properties.get("hoodie.timeline.layout.version") or (1 if version < 8 else 2))
+    entries = store.files()
+    is_utc = properties.get("hoodie.table.timeline.timezone", "LOCAL").upper() == "UTC"
+    unread = _old_archive(properties, entries) if layout < 2 else ""
+    if options.archived and unread:
+        raise InspectError(
+            f"cannot read the archived timeline {store.uri}/{unread}: inspect reads archives from "
+            f"table version 8 on, this is version {version}",
+            "omit --archived, or let Hudi list "
+            f"them: CALL show_archived_commits(table => '{properties['hoodie.table.name']}')",
+        )
+    folder, archive = _folders(store, properties, layout, entries, is_utc)
+    timeline = with_commits(store, instants_of(entries, folder, is_utc))
+    archived = _archived(archive, timeline) if options.archived else None
+    writes = [instant for instant in (*timeline, *(archived or ())) if instant.commit]
+    commits = [instant.commit for instant in writes if instant.commit]
+    _refuse_external(store, (stat.path for commit in commits for stat in commit.stats))
+    builder = SliceBuilder(
+        timeline,
+        replaced={
+            group: write.time for write in writes if write.commit for group in write.commit.replaced
+        },
+        compacting=pending_compactions(store, timeline),
+        archived=_archived_ends(entries, timeline, archive),
+        by_completion=layout >= 2,
+    )
+    clean_begin, cleaned = retained_by_cleans(store, timeline, archive)
+    return TableSnapshot(
+        store=store,
+        options=options,
+        properties=properties,
+        version=version,
+        is_utc=is_utc,
+        since=_parse_since(options.since, is_utc),
+        timeline=tuple(timeline),
+        archived=archived,
+        archive=archive,
+        unread=unread,
+        slices=tuple(with_rows(store, builder.build(entries), commits, archive)),
+        clean_begin=clean_begin,
+        cleaned=cleaned,
+        first_commit=clean_begin or _first_commit(timeline, archive),
+        activity=_activity(entries, timeline),
+        has_heartbeats=store.has(".hoodie/.heartbeat"),
+    )
+
+
+def _old_archive(properties: Mapping[str, str], entries: Collection[Entry]) -> str:
+    """Return the folder of a layout 1 archive, which is not read; empty if there is none."""
+    # "archived" in tables that Hudi 0.x created, "history" in those of 1.x.
+    name = properties.get("hoodie.archivelog.folder", "archived").rstrip("/")
+    folder = f".hoodie/{name}"
+    logs = f"{folder}/.commits_.archive."
+    return folder if any(entry.path.startswith(logs) for entry in entries) else ""
+
+
+def _folders(
+    store: Store, properties: Mapping[str, str], layout: int, entries: Collection[Entry], utc: bool
+) -> tuple[str, Archive]:
+    """Return the folder of the active timeline, and the archived timeline."""
+    if layout < 2:
+        return ".hoodie", Archive(store, "", utc)
+    folder = f".hoodie/{properties.get('hoodie.timeline.path', 'timeline')}"
+    history = f"{folder}/{properties.get('hoodie.timeline.history.path', 'history')}"
+    exists = any(entry.path == f"{history}/_version_" for entry in entries)
+    return folder, Archive(store, history if exists else "", utc)
+
+
+def _archived(archive: Archive, timeline: Collection[Instant]) -> tuple[Instant, ...]:
+    """Return the archived instants that are not active, with what they wrote."""
+    active = {(instant.time, instant.action) for instant in timeline}
+    archived = [
+        instant for instant in archive.instants() if (instant.time, instant.action) not in active
+    ]
+    contents = archive.contents([instant.time for instant in archived if instant.is_write])
+    return tuple(
+        replace(instant, commit=parse_commit(contents[instant.time]))
+        if instant.is_write and instant.time in contents
+        else instant
+        for instant in archived
+    )
+
+
+def _refuse_external(store: Store, paths: Iterable[str]) -> None:
+    """Refuse a table that registers files of other engines: their names do not say whose they are.
+
+    Source: Hudi 1.2 `ExternalFilePathUtil`, as Apache XTable uses it.
+    """
+    if path := next((path for path in paths if path.endswith("_hudiext")), ""):
+        raise InspectError(
+            f"{store.uri} registers data files that Hudi did not write, such as "
+            f"{path.rsplit('_', 2)[0]}, and inspect does not know what they hold",
+            "let Hudi list them: CALL show_fsview_latest(table => 'NAME')",
+        )
+
+
+def _archived_ends(
+    entries: Collection[Entry], timeline: Collection[Instant], archive: Archive
+) -> dict[str, str]:
+    """Return the completion times of archived instants, if logs need them."""
+    files = (parse_file(entry.path) for entry in entries if ".log." in entry.path)
+    logged = {file.instant for file in files if file}
+    if logged <= {instant.time for instant in timeline}:
+        return {}
+    return {instant.time: instant.completion_time or instant.time for instant in archive.instants()}
+
+
+def _activity(entries: Collection[Entry], timeline: Collection[Instant]) -> dict[str, float]:
+    """Return when each pending instant's writer last wrote a heartbeat or a data file."""
+    latest = {instant.time: 0.0 for instant in timeline if not instant.is_done}
+    if not latest:
+        return latest
+    for entry in entries:
+        name = PurePosixPath(entry.path).name
+        match = _INSTANT.search(name)
+        time = match[1] if match else ""
+        if entry.path.startswith(".hoodie/.heartbeat/"):
+            time = name
+        if time in latest:
+            latest[time] = max(latest[time], entry.modified)
+    return latest
+
+
+def _first_commit(timeline: Collection[Instant], archive: Archive) -> str | None:
+    """Return the time of the table's first completed write, archived or not."""
+    both = (*archive.instants(), *timeline)
+    return min((instant.time for instant in both if instant.is_write), default=None)
+
+
+def _partition(path: str, slices: list[Slice]) -> Partition:
+    return Partition(
+        path=path,
+        bytes=sum(part.bytes for part in slices),
+        files=sum((part.base is not None) + len(part.logs) for part in slices),
+        groups=len(slices),
+        rows=_total(part.rows for part in slices),
+        log_bytes=sum(part.log_bytes for part in slices),
+        base_bytes=sum(part.base_bytes for part in slices),
+        small=sum(part.base is not None and part.base_bytes < SMALL for part in slices),
+    )
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    """Return the sum; None if a count is unknown."""
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
+
+
+def _plain(value: Any) -> Any:
+    """Return an Avro value as plain JSON values."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, str | int | float | bool | None) else repr(value)
+
+
+def _parse_since(since: str, utc: bool) -> datetime | None:
+    if not since:
+        return None
+    if re.fullmatch(r"\d{14,17}", since) and (instant := moment(since, utc)):
+        return instant
+    try:
+        parsed = datetime.fromisoformat(since)
+    except ValueError:
+        raise InspectError(
+            f"--since {since!r} is not a time",
+            "give an instant or an ISO 8601 time: "
+            "hudilab inspect TABLE --since 2026-01-31T12:00:00Z",
+        ) from None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def _is_after(instant: Instant, since: datetime | None) -> bool:
+    last = instant.completed or instant.requested
+    return since is None or (last is not None and last >= since)
