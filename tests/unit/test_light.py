@@ -65,6 +65,24 @@ def check_inspect(command: Sequence[str | Path], table: HandMade) -> None:
     assert "readings" in (location / "page.html").read_text("utf-8")
 
 
+def paste_readme(python: Path, table: HandMade) -> None:
+    """Run what the inspector's README shows, but for `pip install`, in an environment."""
+    shown = (ROOT / "lib" / "hudi_inspect" / "README.md").read_text("utf-8")
+    assert "pip install '.[inspect]'\n" in shown
+    shell, code = re.findall(r"```(?:sh|python)\n(.*?)```", shown, re.DOTALL)
+    for command in shell.splitlines()[1:]:
+        name, *words = command.replace("/data/readings", str(table.root)).split()
+        assert run(python.with_name(name), *words, cwd=table.root.parent)
+    code = code.replace("/data/readings", str(table.root))
+    rows, newest = run(python, "-c", code, cwd=table.root.parent).splitlines()
+    assert rows == "7 rows; time travel back to 2026-01-01T00:00:00.000Z"
+    assert newest == "20260101000010000 commit COMPLETED 7"
+
+
+def test_the_inspectors_readme(table: HandMade) -> None:
+    paste_readme(Path(sys.executable), table)
+
+
 def test_the_inspector_imports_nothing_heavy(table: HandMade) -> None:
     check_inspect([sys.executable, "-c", LIGHT, "inspect"], table)
 
@@ -188,3 +206,5 @@ def test_the_extra_inspect_is_enough(tmp_path: Path, table: HandMade) -> None:
     assert 10e6 < sum(installed) < MEGABYTES * 1e6
     check_inspect([python.with_name("hudilab"), "inspect"], table)
     check_inspect([python.with_name("hudi-inspect")], table)
+    check_inspect([python, "-m", "hudi_inspect"], table)
+    paste_readme(python, table)
