@@ -12,6 +12,7 @@ from unit.handmade import HandMade
 from hudi_inspect import TableSnapshot, inspect
 from hudi_inspect.errors import InspectError
 
+SAMPLES = Path(__file__).parents[1] / "samples" / "hudi" / "tables"
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 A, B = "aaaaaaaa-0000-0000-0000-000000000000-0", "bbbbbbbb-0000-0000-0000-000000000000-0"
 
@@ -50,3 +51,31 @@ def archive_a_commit(table: HandMade) -> None:
     )
     record = {"partitionToWriteStats": {"sensor_id=10": [stat]}, "operationType": "INSERT"}
     table.archive((1, 2, "commit", record))
+
+
+def unlike(path: Path, answers: dict[str, Any]) -> list[str]:
+    """What `inspect` reports otherwise than Spark's answers; unknown rows are like any."""
+    found = inspect(str(path))
+    reported = {
+        "partitions": found.table.partitions,
+        "slices": sorted(
+            [part.partition, part.group, part.base_bytes, len(part.logs), part.log_bytes]
+            for part in found.latest_slices
+        ),
+        "commits": {one.time: one.rows_written for one in found.instants if one.commit},
+        "timeline": sorted([one.time, one.action, one.state] for one in found.instants),
+    }
+    if found.table.rows is not None:
+        reported["rows"] = found.table.rows
+    by_partition = {one.path: one.rows for one in found.partitions if one.rows is not None}
+    if answers["by_partition"]:
+        # Spark lists no partition without rows.
+        expected = dict.fromkeys(by_partition, 0) | answers["by_partition"]
+        answers = answers | {"by_partition": expected}
+        reported["by_partition"] = expected | by_partition
+    _ = str(found), found.to_json(), found.to_html()
+    return [
+        f"{what}: {value}, but Spark says {answers[what]}"
+        for what, value in reported.items()
+        if what in answers and value != answers[what]
+    ]

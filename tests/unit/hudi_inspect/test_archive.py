@@ -52,6 +52,18 @@ def test_hudis_clean_plan_and_archive_are_understood() -> None:
     assert rows == [100] * 10
 
 
+def test_an_archive_in_any_order_and_without_content(table: HandMade) -> None:
+    record = {"partitionToWriteStats": {}, "operationType": "INSERT"}
+    history = table.archive((3, 4, "clean", None), (1, 2, "commit", record), (2, None, "x", None))
+    (history / "_version_").write_text("1\n")
+    archive = Archive(open_store(str(table.root)), ".hoodie/timeline/history", True)
+    instants = archive.instants()
+    assert [one.action for one in instants] == ["commit", "x", "clean"]
+    assert [one.completed is None for one in instants] == [False, True, False]
+    assert list(archive.contents([at(1), at(3)])) == [at(1)]
+    assert archive.contents([]) == {}
+
+
 def test_a_damaged_archive(table: HandMade) -> None:
     history = table.archive((1, 2, "commit", None))
     file = next(history.glob("*.parquet"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,24 @@ def test_small_files(table: HandMade) -> None:
         "FAIL small files    101 base files under 100 MiB, 100 fewer if merged (fails at 100); "
         "CALL run_clustering(table => 'readings')"
     )
+
+
+def test_what_merging_small_files_saves(table: HandMade) -> None:
+    """Each partition keeps at least one file, and one for each 120 MiB."""
+    table.commit(10, 12, {A: 5})
+    found = look(table)
+    (part,) = found.slices
+    mib = 1024**2
+    for sizes, saved in (
+        ({"a": [10 * mib] * 100}, 91),  # 1000 MiB are nine files
+        ({"a": [mib], "b": [500 * mib] * 3 + [mib], "c": [mib] * 2}, 1),
+    ):
+        slices = tuple(
+            part._replace(partition=path, base_bytes=size)
+            for path, files in sizes.items()
+            for size in files
+        )
+        assert f", {saved} fewer if merged" in line(replace(found, slices=slices), "small files")
 
 
 def test_small_files_of_a_bucketed_table(table: HandMade) -> None:
@@ -48,6 +67,41 @@ def test_the_labs_stamp_knows_the_index(
     table.commit(10, 12, {"00000003-0000-0000-0000-000000000000-0": 1}, extra=stamp)
     table.commit(20, 22, {A: 1})  # another program's, without a stamp
     assert look(table).table.index == index
+
+
+def test_a_healthy_merge_on_read_table_with_logs(tmp_path: Path) -> None:
+    table = mor(tmp_path)
+    table.commit(10, 12, {A: 5, B: 7}, action="deltacommit", size=100)
+    for i in range(9):
+        table.commit(20 + i, 20 + i, {A: 1}, action="deltacommit", logs=True, size=30)
+    found = look(table)
+    assert (found.table.rows, found.table.bytes, found.table.files) == (None, 470, 11)
+    assert found.is_healthy
+    assert line(found, "compaction") == (
+        "ok   compaction     10 delta commits since the last compaction, logs are 1.4 times the "
+        "size of the base files"
+    )
+    assert "logs            270 B, 1.35 times the base files (200 B)\n" in str(found)
+    assert "rows            unknown without reading the data (--count)\n" in str(found)
+
+
+def test_delta_commits_without_logs_need_no_compaction(tmp_path: Path) -> None:
+    table = mor(tmp_path)
+    for i in range(11):
+        table.commit(10 + i, 10 + i, {f"{i:08x}-x": 1}, action="deltacommit")
+    assert line(look(table), "compaction") == (
+        "ok   compaction     11 delta commits since the last compaction, logs are 0.0 times the "
+        "size of the base files"
+    )
+
+
+def test_delta_commits_count_from_the_completion_of_a_compaction(tmp_path: Path) -> None:
+    table = mor(tmp_path)
+    table.commit(10, 12, {A: 5}, action="deltacommit")
+    table.commit(20, 40, {A: 5}, started="compaction", operation="COMPACT")
+    table.commit(30, 32, {A: 1}, action="deltacommit", logs=True)
+    table.commit(50, 52, {A: 1}, action="deltacommit", logs=True)
+    assert " 1 delta commit since " in line(look(table), "compaction")
 
 
 def test_compaction_is_behind(tmp_path: Path) -> None:
@@ -151,6 +205,35 @@ def test_two_writers_without_a_lock(table: HandMade) -> None:
     assert line(look(table), "two writers") == (
         "ok   two writers    2 streams wrote to the table, with a lock"
     )
+
+
+def test_a_savepoint_is_no_batch_of_the_commit_that_it_keeps(table: HandMade) -> None:
+    write(table, "a", "b")
+    table.instant(10, 30, "savepoint")
+    assert "one after the other" in line(look(table), "two writers")
+    assert [one.query for one in look(table).batches] == ["a", "b"]
+
+
+def test_batches_are_in_order_of_completion_and_also_archived(table: HandMade) -> None:
+    def extra(query: str, batch: str) -> dict[str, str]:
+        return {"hudilab.query_id": query, "hudilab.batch_id": batch}
+
+    record = {"operationType": "INSERT", "extraMetadata": extra("a", "0")}
+    table.archive((1, 2, "commit", record))
+    table.commit(10, 40, {A: 5}, extra=extra("b", "1"))
+    table.commit(20, 30, {B: 5}, extra=extra("a", "1"))
+    table.commit(50, 52, {B: 5}, extra=extra("c", "x"))  # not a batch of the lab
+    for archived, queries in ((False, ["a", "b"]), (True, ["a", "a", "b"])):
+        batches = look(table, archived=archived).batches
+        assert [batch.query for batch in batches] == queries
+
+
+def test_hudis_own_sink_repeats_the_batches_of_other_streams(table: HandMade) -> None:
+    for i, last in enumerate(({"a": 0}, {"a": 0, "b": 4}, {"a": 1, "b": 4})):
+        extra = {"_hudi_streaming_sink_checkpoint": json.dumps(last)}
+        table.commit(10 + i, 10 + i, {A: 5}, extra=extra)
+    batches = [(batch.query, batch.number) for batch in look(table).batches]
+    assert batches == [("a", 0), ("b", 4), ("a", 1)]
 
 
 def test_one_writer_after_the_other_needs_no_lock(table: HandMade) -> None:

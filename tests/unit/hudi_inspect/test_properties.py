@@ -8,6 +8,11 @@ import pytest
 from unit.handmade import HandMade
 from unit.hudi_inspect.tables import refusal
 
+from hudi_inspect import health, snapshot, store
+from hudi_inspect.properties import parse_properties
+from hudilab import formats
+from hudilab.files import read_properties
+
 
 def test_no_table(tmp_path: Path) -> None:
     ends = "give the folder that contains .hoodie: hudilab inspect TABLE"
@@ -56,6 +61,18 @@ def test_damaged_properties(table: HandMade, text: str, what: str) -> None:
         f"file://{file} {what}; compare it with its backup, if there is one (ls -l '{file}.backup')"
         f", and restore it from there: cp '{file}.backup' '{file}'"
     )
+
+
+def test_the_properties_are_read_as_java_and_the_lab_do() -> None:
+    text = "#c\na = 1\nb:2\nc d\ne=\\u00fc\\ud83d\\ude00\nf=x\\\n  y\n!n\ng\\=h=i\\tj\nk\nl=z\\"
+    pairs = {"a": "1", "b": "2", "c": "d", "e": "ü😀", "f": "xy", "g=h": "i\tj", "k": "", "l": "z"}
+    assert parse_properties(text) == read_properties(text) == pairs
+
+
+def test_the_constants_are_those_of_the_lab() -> None:
+    assert (health.QUERY, health.BATCH) == (formats.QUERY, formats.BATCH)
+    assert (snapshot.SOURCE, snapshot.MOST_BUCKETS) == (formats.SOURCE, formats.MOST_BUCKETS)
+    assert store.PROPERTIES == formats.PROPERTIES
 
 
 def test_another_version(tmp_path: Path) -> None:

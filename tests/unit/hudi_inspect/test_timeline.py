@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,8 @@ from unit.handmade import HandMade, at
 from unit.hudi_inspect.tables import NOW, A, B, look, mor, refusal
 
 from hudi_inspect.errors import InspectError
-from hudi_inspect.timeline import parse_commit, parse_content
+from hudi_inspect.store import Entry
+from hudi_inspect.timeline import instants_of, moment, parse_commit, parse_content
 from hudi_inspect.units import iso
 
 
@@ -77,6 +79,38 @@ def test_what_hudi_wrote_is_understood(
     assert sum(one.writes for one in commit.stats) == written
     assert sum(one.updates for one in commit.stats) == updated
     assert all(one.path.startswith(f"{one.partition}/") and one.bytes for one in commit.stats)
+
+
+@pytest.mark.parametrize(
+    ("names", "action", "state"),
+    [
+        (["logcompaction.requested"], "logcompaction", "REQUESTED"),
+        (["clustering.requested", "clustering.inflight"], "clustering", "INFLIGHT"),
+        (["indexing.requested", "indexing.inflight"], "indexing", "INFLIGHT"),
+        (["restore.inflight"], "restore", "INFLIGHT"),
+        (["other.inflight"], "", ""),
+    ],
+)
+def test_actions_of_every_kind(names: list[str], action: str, state: str) -> None:
+    entries = [Entry(f"f/{at(10)}.{name}", 0, float(i)) for i, name in enumerate(names)]
+    below = Entry(f"f/history/{at(20)}.commit.requested", 0, 9.0)
+    found = instants_of([*entries, below], "f", utc=True)
+    assert [(one.action, one.state) for one in found] == ([(action, state)] if action else [])
+    assert [one.touched for one in found] == [float(len(names) - 1)] * len(found)
+
+
+def test_a_commit_whose_fields_are_empty() -> None:
+    stats: dict[str, Any] = {"fileId": None, "path": None, "numDeletes": 3, "numWrites": None}
+    commit = parse_commit({"partitionToWriteStats": {"p": [stats]}, "extraMetadata": {"a": ""}})
+    assert commit == ("UNKNOWN", (("p", "", "", 0, 0, 3, 0),), (), {})
+    assert parse_commit({}) == ("UNKNOWN", (), (), {})
+
+
+def test_an_instant_of_seconds_and_one_of_a_metadata_table() -> None:
+    assert iso(moment("20260131235959", True)) == "2026-01-31T23:59:59.000Z"
+    assert iso(moment("20260131235959123", True)) == "2026-01-31T23:59:59.123Z"
+    assert iso(moment("20260131235959123002", True)) == "2026-01-31T23:59:59.123Z"
+    assert moment("00000000000000000", True) is None
 
 
 def damaged(table: HandMade, change: Callable[[bytes], bytes], name: str = "*_*.*") -> Path:
