@@ -139,6 +139,6 @@ class _Struct:
         end = self._at + count
         if end > len(self._data):
             raise Damaged
-        found = self._data[self._at : end]
+        part = self._data[self._at : end]
         self._at = end
-        return found
+        return part

@@ -69,14 +69,14 @@ class S3Store:
     def files(self) -> list[Entry]:
         """Return all files of the table; the timeline is listed before the data."""
         cut = len(self._prefix)
-        found = []
+        entries = []
         for page in self._pages(Prefix=self._prefix):
             for item in page.get("Contents", ()):
                 path = item["Key"][cut:]
                 # A key that ends so is the mark of a folder.
                 if not path.endswith("/") and not path.startswith(SKIPPED):
-                    found.append(Entry(path, item["Size"], item["LastModified"].timestamp()))
-        return found
+                    entries.append(Entry(path, item["Size"], item["LastModified"].timestamp()))
+        return entries
 
     def _pages(self, **options: Any) -> list[dict[str, Any]]:
         """Return the pages of a listing, 1,000 keys each."""
@@ -115,14 +115,14 @@ class S3Store:
 
     def _is_there(self, prefix: str) -> bool:
         try:
-            found = self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, MaxKeys=1)
+            listed = self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, MaxKeys=1)
         except self._errors as error:
             raise self._failed(error) from None
-        return bool(found.get("Contents"))
+        return bool(listed.get("Contents"))
 
     def tables_below(self) -> list[str]:
         """Return the tables in the folders below."""
-        found, level = [], [self._prefix]
+        tables, level = [], [self._prefix]
         for _ in range(DEPTH):
             pages = self.each(lambda path: self._pages(Prefix=path, Delimiter="/"), level)
             folders = [
@@ -133,9 +133,9 @@ class S3Store:
             ]
             level = [path for path in folders if not path.endswith(".hoodie/")]
             marks = self.each(lambda path: self._is_there(f"{path}{PROPERTIES}"), level)
-            found += [path for path, mark in zip(level, marks, strict=True) if mark]
+            tables += [path for path, mark in zip(level, marks, strict=True) if mark]
         start = f"{self.uri.partition('://')[0]}://{self._bucket}/"
-        return sorted(start + path.rstrip("/") for path in found)
+        return sorted(start + path.rstrip("/") for path in tables)
 
     def storage_options(self) -> dict[str, str]:
         """Return the options with which hudi-rs reads the table; they include the secret key."""

@@ -117,7 +117,7 @@ class TableSnapshot:
         activity: Maps a pending instant to its writer's last heartbeat or data file, in seconds
             since 1970.
         has_heartbeats: Whether writers keep heartbeats, as they do with a lock.
-        counted: The rows as hudi-rs counts them; None if it was not asked to.
+        counted: The rows as hudi-rs counts them; None without `Options.count`.
     """
 
     store: Store

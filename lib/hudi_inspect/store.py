@@ -136,12 +136,9 @@ class DiskStore:
 
     def files(self) -> list[Entry]:
         """Return all files of the table; the timeline is listed before the data."""
-        found: list[Entry] = []
-        self._walk(".hoodie", found)
-        self._walk("", found)
-        return found
+        return [*self._walk(".hoodie"), *self._walk("")]
 
-    def _walk(self, folder: str, found: list[Entry]) -> None:
+    def _walk(self, folder: str) -> Iterator[Entry]:
         try:
             with os.scandir(self._root / folder) as entries:
                 for entry in entries:
@@ -150,11 +147,11 @@ class DiskStore:
                         continue
                     if entry.is_dir():
                         if path not in SKIPPED and path != ".hoodie":
-                            self._walk(path, found)
+                            yield from self._walk(path)
                     elif not path.endswith(".crc"):
                         with suppress(FileNotFoundError):  # removed since its folder was listed
                             stat = entry.stat()
-                            found.append(Entry(path, stat.st_size, stat.st_mtime))
+                            yield Entry(path, stat.st_size, stat.st_mtime)
         except FileNotFoundError:
             pass  # the folder was removed since
         except OSError as error:
@@ -182,11 +179,11 @@ class DiskStore:
 
     def tables_below(self) -> list[str]:
         """Return the tables in the folders below."""
-        found, level = [], [self._root]
+        tables, level = [], [self._root]
         for _ in range(DEPTH):
             level = [child for folder in level for child in _folders(folder)]
-            found += [folder for folder in level if (folder / PROPERTIES).is_file()]
-        return sorted(map(str, found))
+            tables += [str(folder) for folder in level if (folder / PROPERTIES).is_file()]
+        return sorted(tables)
 
     def storage_options(self) -> dict[str, str]:
         """Return no options: a disk needs none."""
