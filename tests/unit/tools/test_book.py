@@ -1,4 +1,4 @@
-"""What the book is made of, without Sphinx: glossary, folded cells, shortened paths, links."""
+"""What the book is made of, without Sphinx: pages, folded cells, shortened paths, links."""
 
 from __future__ import annotations
 
@@ -9,54 +9,11 @@ import book
 import executed
 import nbformat
 import pytest
-import terms
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 ROOT = Path(__file__).resolve().parents[3]
-GLOSSARY = terms.entries((ROOT / "book" / "glossary.md").read_text("utf-8"))
 LESSONS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
-
-
-def prose() -> str:
-    """The texts in which a term may be used: lessons, README, pages."""
-    pages = [(ROOT / name).read_text("utf-8") for name in book.PAGES]
-    for path in LESSONS:
-        cells = nbformat.read(path, as_version=4).cells
-        pages += [cell.source for cell in cells if cell.cell_type == "markdown"]
-    return "\n".join(pages)
-
-
-def test_each_entry_is_short_and_has_names_of_its_own() -> None:
-    names = [name for entry in GLOSSARY for name in entry.names]
-    assert 60 <= len(GLOSSARY) <= 110
-    assert len({name.lower() for name in names}) == len(names)
-    for entry in GLOSSARY:
-        sentences = re.findall(r"[.](?= |$)", entry.definition)
-        assert 1 <= len(sentences) <= 4, entry
-
-
-def test_each_entry_is_used_in_a_lesson_or_page() -> None:
-    used = set(terms.finder(GLOSSARY).used(prose()))
-    assert [entry.names[0] for entry in GLOSSARY if entry.names[0] not in used] == []
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Two file groups", ["file group"]),
-        ("Copy-on-write, or copy\non write", ["COPY_ON_WRITE"] * 2),
-        ("a delta commit, not a commit", ["delta commit", "commit"]),
-        ("indexes, queries, CDC, cdc", ["index", "CDC"]),
-        ("precommit, commitment, file-groups2", []),
-        ("snapshot queries", ["snapshot query"]),
-    ],
-)
-def test_a_name_is_found_in_its_forms(text: str, expected: list[str]) -> None:
-    words = ("file group", "commit", "delta commit", "index", "CDC", "snapshot query")
-    some = [terms.Entry((word,), "") for word in words]
-    some.append(terms.Entry(("COPY_ON_WRITE", "copy on write"), ""))
-    assert terms.finder(some).used(text) == expected
 
 
 def test_the_front_page_leads_to_every_lesson() -> None:
@@ -65,8 +22,6 @@ def test_the_front_page_leads_to_every_lesson() -> None:
     assert len(paths) == 3
     numbers = {number for path in paths for number in path.split()}
     assert numbers == {path.name[:2] for path in LESSONS}
-    assert len([path for path in LESSONS if not path.stem.endswith("_exam")]) == 14
-    assert "fourteen lessons and an exam" in text
 
 
 def test_the_book_has_every_page_of_docs_and_its_front_page_lists_them() -> None:
@@ -109,23 +64,6 @@ def test_progress_bars_and_addresses_are_no_results() -> None:
     kept = book.shown(nb).cells[2].outputs
     assert [output.output_type for output in kept] == ["execute_result", "stream"]
     assert kept[1].name == "stdout"
-
-
-def test_a_lesson_says_what_ran_it() -> None:
-    assert "Not run for this edition" in book.shown(notebook()).cells[1].source
-    ran = notebook()
-    ran.metadata[executed.VERSIONS] = executed.versions()
-    line = book.shown(ran).cells[1].source
-    assert re.search(
-        r"Run with Python 3\.1[123]\.\d+, Spark 3\.5\.7, Hudi 1\.2\.0, Java 17\S*\.$", line
-    )
-
-
-def test_paths_of_this_machine_are_shortened(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    text = f"file://{home}/warehouse/x, {ROOT}/conf, {Path.home()}/y, /opt/z"
-    shortened = executed.shortened(text, home)
-    assert shortened == "file:///.../warehouse/x, /.../conf, ~/y, /opt/z"
 
 
 def test_a_saved_notebook_has_its_outputs_and_no_path(tmp_path: Path) -> None:

@@ -83,13 +83,6 @@ def test_a_copy_has_not_run_and_gives_no_answer_away(lessons: Path, copies: Path
     ]
 
 
-def test_a_lesson_that_has_changed_is_copied_anew(lessons: Path, copies: Path) -> None:
-    (lessons / "00_a.ipynb").write_text(book("second edition"))
-    assert list(update(lessons, copies)) == [f"{copies}/00_a.ipynb: updated to the new lesson"]
-    assert texts(copies)["00_a.ipynb"] == book("second edition")
-    assert list(update(lessons, copies)) == []
-
-
 def test_a_reader_s_copy_is_never_overwritten(lessons: Path, copies: Path) -> None:
     (copies / "00_a.ipynb").write_text("mine")
     assert list(update(lessons, copies)) == []
@@ -131,17 +124,6 @@ def test_a_home_that_cannot_be_written_is_one_line(lessons: Path, tmp_path: Path
         f"cannot write {tmp_path}/file/notebooks (Not a directory); "
         "make it writable, or set HUDILAB_HOME to a writable directory"
     )
-
-
-def test_make_lab_opens_no_file_of_the_checkout() -> None:
-    done = subprocess.run(
-        ["make", "--no-print-directory", "-n", "lab", "ARGS=--no-browser"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.splitlines()[-1] == ".venv/bin/python tools/lab.py --no-browser"
 
 
 def test_a_terminal_of_jupyterlab_finds_the_commands(

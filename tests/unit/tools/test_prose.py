@@ -14,12 +14,6 @@ NOTEBOOKS = sorted((prose.ROOT / "notebooks").glob("*.ipynb"))
 needs_vale = pytest.mark.skipif(not shutil.which("vale"), reason=prose.MISSING)
 
 
-def test_all_pages_are_found() -> None:
-    names = {page.name for page in prose.pages()}
-    assert {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "glossary.md", "silent.md"} <= names
-    assert len(names) >= 20
-
-
 def test_a_line_of_a_lesson_keeps_its_number(tmp_path: Path) -> None:
     made = prose.extract(tmp_path)
     assert len(made) == len(NOTEBOOKS) > 12
@@ -38,25 +32,11 @@ def test_a_line_of_a_lesson_keeps_its_number(tmp_path: Path) -> None:
             assert not line or json.dumps(line, ensure_ascii=False)[1:-1] in written
 
 
-BAD = {
-    "Vale.Spelling": "The tabel has rows.",
-    "Vale.Terms": "Hudi runs on apache Flink, and flink is fast.",
-    "Vale.Repetition": "Read the the table.",
-    "Microsoft.Wordiness": "Do this in order to read the table.",
-    "Microsoft.We": "Now we read the table.",
-    "Microsoft.Adverbs": "It is very fast.",
-    "Microsoft.SentenceLength": " ".join(
-        ["This sentence has words and", *["more and"] * 14, "more."]
-    ),
-}
-
-
 @needs_vale
-@pytest.mark.parametrize("rule", BAD)
-def test_vale_finds(rule: str, tmp_path: Path) -> None:
+def test_vale_finds_a_wrong_word(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"# A page\n\n{BAD[rule]}\n", "utf-8")
-    assert [problem.split(":")[3] for problem in prose.check([page])] == [rule]
+    page.write_text("# A page\n\nThe tabel has rows.\n", "utf-8")
+    assert [problem.split(":")[3] for problem in prose.check([page])] == ["Vale.Spelling"]
 
 
 @needs_vale

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import nbformat
-import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from share import Share, main, share
+from share import Share, share
 
 
 def lesson(folder: Path, *cells: tuple[str, ...]) -> Path:
@@ -33,21 +32,3 @@ def test_what_counts_as_the_lab(tmp_path: Path) -> None:
         ("spark.stop()", "cleanup"),
     )
     assert share(path) == Share(cells=8, without=3, strictly=2, names=6, rooms=1)
-
-
-def test_it_prints_a_line_for_each_lesson(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(str(lesson(tmp_path, ("spark = 1",), ("from hudilab_lessons import start",))))
-    head, line = capsys.readouterr().out.splitlines()
-    assert head.split() == [
-        "lesson",
-        "cells",
-        "without",
-        "the",
-        "lab",
-        "strictly",
-        "names",
-        "rooms",
-    ]
-    assert line.split() == ["00_lesson", "2", "0.50", "0.50", "1", "0"]
