@@ -23,7 +23,6 @@ CLOSED = (
 )
 PICTURE = re.compile(r"!\[[^]]*\]\([^)]*\)")
 TIME = re.compile(r"^\| Time \| (\d+) minutes, (\d+) of them to run", re.MULTILINE)
-WORDS, LINES = 180, 12  # of text and of code, read in a minute
 
 
 class Entry(NamedTuple):
@@ -131,21 +130,9 @@ def _reference(name: str, shown: str) -> nodes.Node:
 
 def minutes(notebook: Path) -> int:
     """How long a lesson takes, as the table at its top says."""
-    return _times(nbformat.read(notebook, as_version=4).cells)[0]
-
-
-def estimated(notebook: Path) -> float:
-    """How many minutes a lesson takes: its text, its lines of code, and a run as its table says."""
     cells = nbformat.read(notebook, as_version=4).cells
-    words = sum(len(cell.source.split()) for cell in cells if cell.cell_type == "markdown")
-    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
-    lines = sum(bool(line.strip()) for line in code.splitlines())
-    return words / WORDS + lines / LINES + _times(cells)[1]
-
-
-def _times(cells: list[Any]) -> tuple[int, int]:
-    [(all_in_all, run)] = TIME.findall("\n".join(cell.source for cell in cells))
-    return int(all_in_all), int(run)
+    [(all_in_all, _)] = TIME.findall("\n".join(cell.source for cell in cells))
+    return int(all_in_all)
 
 
 class ReaderPath(SphinxDirective):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from bootstrap import SUPPORTED
 
@@ -47,17 +45,6 @@ def test_the_dockerfile_and_the_scripts_are_clean() -> None:
     assert len(list(DOCKER.glob("*.sh"))) == 2
 
 
-@pytest.mark.deep
-def test_the_linters_find_something(tmp_path: Path) -> None:
-    (tmp_path / "Dockerfile").write_text("FROM python\nRUN cd /tmp\n")
-    (tmp_path / "x.sh").write_text("#!/bin/sh\nrm $1/*\n")
-    (tmp_path / "compose.yaml").write_text("services:\n  a:\n    port: 1\n")
-    assert "DL3006" in tool("hadolint", tmp_path / "Dockerfile").stdout
-    assert "SC2086" in tool("shellcheck", tmp_path / "x.sh").stdout
-    schema = ("--builtin-schema", "vendor.compose-spec")
-    assert tool("check-jsonschema", *schema, tmp_path / "compose.yaml").returncode == 1
-
-
 def test_the_image_runs_our_scripts_as_a_user_without_rights() -> None:
     text = (DOCKER / "Dockerfile").read_text("utf-8").replace("\\\n", "")
     lines = [line.split(None, 1) for line in text.splitlines() if re.match("[A-Z]+ ", line)]
@@ -84,7 +71,6 @@ def test_the_image_runs_our_scripts_as_a_user_without_rights() -> None:
 def test_the_image_has_the_jars_that_its_containers_need() -> None:
     script = (DOCKER / "build.sh").read_text("utf-8")
     groups = re.findall(r"docker/jars.py (.+)", script)[0].split()
-    assert groups == ["core", "kafka", "msk", "s3", "s3proxy", "avro"]
     assert set(groups) <= read_lock(ROOT / "jars" / "jars.lock").keys()
 
 
@@ -168,61 +154,10 @@ def test_no_secret_is_in_a_file() -> None:
     assert "JUPYTER_TOKEN" in compose()["services"]["jupyterlab"]["environment"]
 
 
-def ignored(path: str, rules: list[str]) -> bool:
-    """Whether Docker leaves a file out of the context: as in Go, patterns are cleaned first.
-
-    The last pattern that matches the file, or a folder above it, decides. Source: Docker's
-    documentation of .dockerignore, and moby/patternmatcher.
-    """
-    left_out = False
-    for rule in rules:
-        pattern = posixpath.normpath(rule.removeprefix("!")).strip("/")
-        parts = [
-            re.escape(part).replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
-            for part in pattern.split("/")
-        ]
-        regex = "/".join(parts).replace("[^/]*[^/]*/", "(?:.*/)?").replace("[^/]*[^/]*", ".*")
-        if re.fullmatch(f"{regex}(?:/.*)?", path):
-            left_out = not rule.startswith("!")
-    return left_out
-
-
-def rules() -> list[str]:
+def test_no_secret_and_nothing_of_this_machine_is_sent_to_docker() -> None:
     lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
-    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-
-
-@pytest.mark.parametrize(
-    ("path", "rule", "left_out"),
-    [
-        ("jars/jars.lock", "jars/*/", True),  # a slash at the end counts for nothing
-        ("jars/core/hudi.jar", "jars/*", True),
-        ("lib/a/__pycache__/b.pyc", "**/__pycache__", True),
-        ("__pycache__/b.pyc", "**/__pycache__", True),
-        ("lib/jars/x", "jars/*", False),
-        ("tests2/x", "tests", False),
-        (".mypy_cache/x", ".*_cache", True),
-    ],
-)
-def test_docker_s_rules(path: str, rule: str, left_out: bool) -> None:
-    assert ignored(path, [rule]) is left_out
-    assert not ignored(path, [rule, f"!{path}"])
-
-
-def test_the_context_has_what_the_image_is_built_of_and_nothing_else() -> None:
-    listed = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    sent = {path for path in listed if not ignored(path, rules())}
-    library = {
-        path for path in listed if path.startswith(("lib/", "conf/", "docker/", "notebooks/"))
-    }
-    needed = {"tools/bootstrap.py", "requirements.lock", "pyproject.toml", "README.md", "LICENSE"}
-    assert library | needed | {"jars/jars.lock", "jars/classes.txt.gz"} <= sent
-    assert len(library) > 100
-    here = (
-        *(".git/config", ".venv/bin/python", ".lab/warehouse/x", ".env", "conf/.env", "server.pem"),
-        *("conf/private.key", "jars/core/hudi.jar", "lib/hudilab/__pycache__/x.pyc"),
-        *("lib/hudilab.egg-info/PKG-INFO", "dist/book/index.html", "tests/unit/test_layers.py"),
-    )
-    assert [path for path in here if not ignored(path, rules())] == []
+    rules = [line for line in lines if line and not line.startswith("#")]
+    assert {"**/.env", "**/*.pem", "**/*.key", ".git", ".venv", ".lab", "tests"} <= set(rules)
+    assert rules.index("jars/*") < rules.index("!jars/jars.lock")
+    taken_back = {rule for rule in rules if rule.startswith("!")}
+    assert taken_back == {"!jars/jars.lock", "!jars/classes.txt.gz"}
