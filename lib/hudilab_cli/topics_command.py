@@ -63,8 +63,8 @@ def command(
         else:
             print("\n".join(map(line_of, messages)) or f"topic {names[0]} has no messages")
         return
-    found = check_topics(client, names, internal=every or bool(names))
-    rows = topic_rows(client, names or sorted(found))
+    available = check_topics(client, names, internal=every or bool(names))
+    rows = topic_rows(client, names or sorted(available))
     rows["messages"] = rows["end"] - rows["first"] if len(rows) else []
     if (data := _own_data(settings, client)) is not None:
         pairs = zip(rows["topic"], rows["partition"], strict=True)
@@ -84,8 +84,8 @@ def command(
         print(f"\n{_table(streams)}")
 
 
-def client_of(settings: Settings, asked: str = "") -> Access:
-    """Return the access to the settings' servers, or to those asked for, with the login of a job.
+def client_of(settings: Settings, named: str = "") -> Access:
+    """Return the access to the settings' servers, or to the named ones, with the login of a job.
 
     That is the login of the group with these servers, else of the first group.
 
@@ -99,19 +99,19 @@ def client_of(settings: Settings, asked: str = "") -> Access:
 
     groups = [settings.consumer, settings.producer, *settings.pipelines.values()]
     clients = [group for group in groups if isinstance(group, Client)]
-    if not asked:
+    if not named:
         return access(clients[0] if clients else None)
     try:
-        servers(asked)
+        servers(named)
     except PydanticCustomError as error:
         raise KafkaError(
-            f"--servers {asked!r} {error.message()}",
+            f"--servers {named!r} {error.message()}",
             "write it as: hudilab topics --servers localhost:9092",
         ) from None
-    named = [client for client in clients if client.bootstrap_servers == asked]
-    plain = Client.model_validate({"topic.name": "any", "bootstrap.servers": asked})
-    client = [*named, *clients, plain.at(settings.home)][0]
-    return access(client.model_copy(update={"bootstrap_servers": asked}))
+    same = [client for client in clients if client.bootstrap_servers == named]
+    plain = Client.model_validate({"topic.name": "any", "bootstrap.servers": named})
+    client = [*same, *clients, plain.at(settings.home)][0]
+    return access(client.model_copy(update={"bootstrap_servers": named}))
 
 
 def _read(settings: Settings, run_id: str) -> Iterator[tuple[str, Offsets]]:
@@ -139,9 +139,9 @@ def read_offsets(store: Store) -> Iterator[tuple[str, Offsets]]:
         stream, _, kind = stream.rpartition("/")
         if stream.count("/") == 1 and kind in ("commits", "offsets") and rest.isdecimal():
             numbers.setdefault(stream, {}).setdefault(kind, set()).add(int(rest))
-    for stream, there in sorted(numbers.items()):
-        planned = there.get("offsets", set())
-        done = planned & there.get("commits", set())
+    for stream, batches in sorted(numbers.items()):
+        planned = batches.get("offsets", set())
+        done = planned & batches.get("commits", set())
         if not planned:
             continue
         text = store.read(f"{stream}/offsets/{max(done or planned)}").decode("utf-8", "replace")
@@ -152,15 +152,15 @@ def read_offsets(store: Store) -> Iterator[tuple[str, Offsets]]:
 
 def _topics_in(text: str) -> dict[str, Mapping[str, int]]:
     """Return the offsets in topics of a file of Spark's offset log; it has a line a source."""
-    found: dict[str, Mapping[str, int]] = {}
+    offsets: dict[str, Mapping[str, int]] = {}
     for line in text.splitlines()[2:]:
         try:
             source = json.loads(line)
         except ValueError:
             continue
         if isinstance(source, dict):
-            found |= {topic: parts for topic, parts in source.items() if isinstance(parts, dict)}
-    return found
+            offsets |= {topic: parts for topic, parts in source.items() if isinstance(parts, dict)}
+    return offsets
 
 
 def lags(rows: pd.DataFrame, streams: Mapping[str, Offsets]) -> list[dict[str, Any]]:
@@ -169,7 +169,7 @@ def lags(rows: pd.DataFrame, streams: Mapping[str, Offsets]) -> list[dict[str, A
     The lag is None if the stream has read more than the topic has: then it was another topic of
     this name.
     """
-    found = []
+    lags = []
     for stream, topics in streams.items():
         for row in rows.to_dict("records"):
             if (parts := topics.get(row["topic"])) is None:
@@ -177,10 +177,8 @@ def lags(rows: pd.DataFrame, streams: Mapping[str, Offsets]) -> list[dict[str, A
             read = parts.get(str(row["partition"]), row["first"])
             lag = row["end"] - read
             where = {"topic": row["topic"], "partition": row["partition"]}
-            found.append(
-                {"stream": stream, **where, "read": read, "lag": lag if lag >= 0 else None}
-            )
-    return found
+            lags.append({"stream": stream, **where, "read": read, "lag": lag if lag >= 0 else None})
+    return lags
 
 
 def _table(streams: Sequence[Mapping[str, Any]]) -> str:

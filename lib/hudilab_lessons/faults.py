@@ -44,7 +44,7 @@ sink = ExactlyOnceSink(spark, spec, location, job["source"], job["source"]["batc
 def write_batch(batch, number):
     if number == job["in"]:
         last = (number + 1) * job["stream"]["rows_per_batch"] - 1
-        hang = F.udf(lambda one: time.sleep(600) if one == last else one, "long")
+        hang = F.udf(lambda id: time.sleep(600) if id == last else id, "long")
         batch = batch.withColumn("reading_id", hang("reading_id"))
     sink.write_batch(batch, number)
     if number == job["after"]:

@@ -49,11 +49,11 @@ def read(file: Path) -> dict[str, list[str]]:
         PathError: The file is damaged, or cannot be read.
     """
     try:
-        found = json.loads(file.read_text("utf-8"))
-        if all(isinstance(names, list) for names in found.values()) and all(
-            isinstance(name, str) for names in found.values() for name in names
+        solved = json.loads(file.read_text("utf-8"))
+        if all(isinstance(names, list) for names in solved.values()) and all(
+            isinstance(name, str) for names in solved.values() for name in names
         ):
-            return dict(found)
+            return dict(solved)
         problem = "is damaged"
     except FileNotFoundError:
         return {}

@@ -110,20 +110,17 @@ def access(group: Client | None, env: Mapping[str, str] | None = None) -> Access
         KafkaError: settings or password are missing or wrong; never quotes a password.
     """
     env = os.environ if env is None else env
-    asked = present(group)
-    protocol = asked.security_protocol or "PLAINTEXT"
-    if protocol == "PLAINTEXT" and (own := _own(asked.home, asked.bootstrap_servers)):
+    group = present(group)
+    servers, protocol = group.bootstrap_servers, group.security_protocol or "PLAINTEXT"
+    if protocol == "PLAINTEXT" and (own := _own(group.home, servers)):
         return own
     if protocol != "SASL_SSL":
-        return Access(asked.bootstrap_servers, protocol, ca=asked.ssl_ca_location)
-    if not asked.sasl_username:
+        return Access(servers, protocol, ca=group.ssl_ca_location)
+    if not group.sasl_username:
         raise KafkaError(
             "security.protocol is SASL_SSL, but sasl.username is not set", "set sasl.username"
         )
-    secret = password(env)
-    return Access(
-        asked.bootstrap_servers, protocol, asked.sasl_username, secret, asked.ssl_ca_location
-    )
+    return Access(servers, protocol, group.sasl_username, password(env), group.ssl_ca_location)
 
 
 def read_access(folder: Path) -> Access:
@@ -153,9 +150,10 @@ def _own(home: Path | None, servers: str) -> Access | None:
     folder = (home or Path()) / "services" / "kafka"
     if home is None or not (folder / CLIENT).exists():
         return None
-    own, asked = read_access(folder), servers.replace("localhost:", "127.0.0.1:")
+    own = read_access(folder)
+    is_named = servers.replace("localhost:", "127.0.0.1:") == own.servers
     # If the home's broker is down, another broker may have taken its port.
-    return replace(own, servers=servers) if asked == own.servers and find(folder) else None
+    return replace(own, servers=servers) if is_named and find(folder) else None
 
 
 def password(env: Mapping[str, str]) -> str:

@@ -26,9 +26,9 @@ def metadata(client: Access, patience: float) -> Any:
     """
     if client.ca and not Path(client.ca).is_file():
         raise KafkaError(f"ssl.ca.location {client.ca} is not a file", "fix the path")
-    heard: list[Code] = []
+    errors: list[Code] = []
     # The client logs the same errors that it passes to the callback.
-    quiet = {"error_cb": heard.append, "log_level": 0, "reconnect.backoff.max.ms": 500}
+    quiet = {"error_cb": errors.append, "log_level": 0, "reconnect.backoff.max.ms": 500}
     try:
         admin = AdminClient(client.client_options() | quiet)
     except KafkaException as error:
@@ -39,9 +39,9 @@ def metadata(client: Access, patience: float) -> Any:
             return admin.list_topics(timeout=min(1.0, patience))
         except KafkaException:
             admin.poll(0)
-        final = [e for e in heard if e.code() in (Code._AUTHENTICATION, Code._SSL)]
+        final = [e for e in errors if e.code() in (Code._AUTHENTICATION, Code._SSL)]
         if final or time.monotonic() > ends:
-            raise KafkaError(_cause(client, final or heard)) from None
+            raise _unreachable(client, final or errors) from None
 
 
 def connect(servers: str, patience: float) -> None:
@@ -64,37 +64,42 @@ def connect(servers: str, patience: float) -> None:
     )
 
 
-def _cause(client: Access, heard: Sequence[Code]) -> str:
+def _unreachable(client: Access, errors: Sequence[Code]) -> KafkaError:
+    """Return the error about brokers that answer no request, after these errors of the client."""
     # The last error only says that all brokers are down.
-    told = [e for e in heard if e.code() != Code._ALL_BROKERS_DOWN]
-    error = told[-1] if told else None
-    text = error.str() if error else "no answer"
-    said = text.rpartition(f"{client.servers.partition(',')[0]}/bootstrap: ")[2]
-    said = said.partition(" (after ")[0]
-    if error and error.code() == Code._AUTHENTICATION:
-        return (
-            f"{client.servers} rejected user {client.username!r} ({said}); fix sasl.username, or "
-            "the password in KAFKA_PASSWORD"
+    causes = [error for error in errors if error.code() != Code._ALL_BROKERS_DOWN]
+    code = causes[-1].code() if causes else None
+    text = causes[-1].str() if causes else "no answer"
+    text = text.rpartition(f"{client.servers.partition(',')[0]}/bootstrap: ")[2]
+    text = text.partition(" (after ")[0]
+    if code == Code._AUTHENTICATION:
+        return KafkaError(
+            f"{client.servers} rejected user {client.username!r} ({text})",
+            "fix sasl.username, or the password in KAFKA_PASSWORD",
         )
     tls = _speaks_tls(client.servers)
     if client.protocol.endswith("SSL") and tls is False:
-        return f"{client.servers} does not use TLS; set security.protocol to PLAINTEXT"
+        return KafkaError(
+            f"{client.servers} does not use TLS", "set security.protocol to PLAINTEXT"
+        )
     if client.protocol == "PLAINTEXT" and tls:
-        return f"{client.servers} accepts only TLS; set security.protocol to SASL_SSL or SSL"
+        return KafkaError(
+            f"{client.servers} accepts only TLS", "set security.protocol to SASL_SSL or SSL"
+        )
     if client.protocol == "PLAINTEXT" and tls is False:
-        return (
-            f"{client.servers} is not a Kafka broker, or requires a login ({said}); for the lab's "
-            "own broker, set HUDILAB_HOME to its home, for any other, set security.protocol and "
-            "sasl.username"
+        return KafkaError(
+            f"{client.servers} is not a Kafka broker, or requires a login ({text})",
+            "for the lab's own broker, set HUDILAB_HOME to its home, for any other, set "
+            "security.protocol and sasl.username",
         )
-    if error and error.code() == Code._SSL:
-        return (
-            f"the certificate of {client.servers} is not trusted ({said}); "
-            "set ssl.ca.location to the PEM file of the CA that signed it"
+    if code == Code._SSL:
+        return KafkaError(
+            f"the certificate of {client.servers} is not trusted ({text})",
+            "set ssl.ca.location to the PEM file of the CA that signed it",
         )
-    return (
-        f"no broker answers at {client.servers} ({said}); "
-        "set BOOTSTRAP_SERVERS, or start a broker with: hudilab services start kafka"
+    return KafkaError(
+        f"no broker answers at {client.servers} ({text})",
+        "set BOOTSTRAP_SERVERS, or start a broker with: hudilab services start kafka",
     )
 
 

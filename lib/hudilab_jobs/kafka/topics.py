@@ -40,19 +40,19 @@ def check_topics(
     if client.iam:
         connect(client.servers, PATIENCE)
         return {}
-    found = {
+    partitions = {
         name: len(topic.partitions)
         for name, topic in metadata(client, PATIENCE).topics.items()
         if internal or not name.startswith("__")
     }
-    missing = [repr(name) for name in topics if name not in found]
+    missing = [repr(name) for name in topics if name not in partitions]
     if missing:
-        there = ", ".join(sorted(found)) or "none"
+        available = ", ".join(sorted(partitions)) or "none"
         raise KafkaError(
-            f"no topic {', '.join(missing)} at {client.servers}; available topics: {there}",
+            f"no topic {', '.join(missing)} at {client.servers}; available topics: {available}",
             "create it, or fix topic.name",
         )
-    return found
+    return partitions
 
 
 def create_topics(
@@ -69,23 +69,23 @@ def create_topics(
     Raises:
         KafkaError: a topic exists with a different number of partitions, or the broker fails.
     """
-    there = check_topics(client)
+    existing = check_topics(client)
     admin = _admin(client)
-    if afresh and (old := [name for name in topics if name in there]):
+    if afresh and (old := [name for name in topics if name in existing]):
         _done(admin.delete_topics(old, operation_timeout=patience), patience)
         # Deletion is asynchronous: it is confirmed before the broker itself knows of it.
         ends = time.monotonic() + patience
-        while set(old) & (there := check_topics(client)).keys():
+        while set(old) & (existing := check_topics(client)).keys():
             if time.monotonic() > ends:
                 raise KafkaError(f"topics {', '.join(old)} are still being deleted", "try again")
             time.sleep(0.05)
     for name, partitions in topics.items():
-        if name in there and there[name] != partitions:
+        if name in existing and existing[name] != partitions:
             raise KafkaError(
-                f"topic {name!r} has {there[name]} partitions, expected {partitions}",
+                f"topic {name!r} has {existing[name]} partitions, expected {partitions}",
                 "delete it, or use another name",
             )
-    if new := [NewTopic(n, p, 1) for n, p in topics.items() if n not in there]:
+    if new := [NewTopic(name, n, 1) for name, n in topics.items() if name not in existing]:
         _done(admin.create_topics(new, operation_timeout=patience), patience)
     # Creation is asynchronous too: wait until every partition has a leader that answers.
     parts = [TopicPartition(name, number) for name, n in topics.items() for number in range(n)]
@@ -133,42 +133,42 @@ def last_messages(client: Access, topic: str, count: int) -> list[Message]:
     consumer = Consumer(client.client_options() | own | {"log_level": 0})
     try:
         consumer.assign(begins)
-        found = _read_to(consumer, {part.partition: end[part] for part in begins})
+        messages = _read_to(consumer, {part.partition: end[part] for part in begins})
     except KafkaException as error:
-        raise KafkaError(f"cannot read topic {topic!r}: {_said(error)}", f"{AGAIN}") from None
+        raise KafkaError(f"cannot read topic {topic!r}: {_reason(error)}", AGAIN) from None
     finally:
         consumer.close()
-    found.sort(key=lambda message: (message.timestamp()[1], message.partition(), message.offset()))
-    return found[-count:]
+    messages.sort(key=lambda m: (m.timestamp()[1], m.partition(), m.offset()))
+    return messages[-count:]
 
 
 def _read_to(consumer: Consumer, ends: dict[int, int]) -> list[Message]:
     """Return what an assigned consumer reads before the ends of its partitions."""
-    found, waits_until = [], time.monotonic() + PATIENCE
+    messages: list[Message] = []
+    waits_until = time.monotonic() + PATIENCE
     while ends:
         for message in consumer.consume(100, 0.1):
             part, at, error = message.partition(), message.offset(), message.error()
             if error is not None and error.code() != Code._PARTITION_EOF:
                 raise KafkaException(error)
             if error is None and at < ends.get(part, 0):
-                found.append(message)
+                messages.append(message)
             # The last offset before the end may belong to no message: markers of transactions.
             if error is not None or at + 1 >= ends.get(part, 0):
                 ends.pop(part, None)
             waits_until = time.monotonic() + PATIENCE
         if time.monotonic() > waits_until:
             raise KafkaException(Code(Code._TIMED_OUT))
-    return found
+    return messages
 
 
 class TopicIdentity:
     """A topic's identity, whatever address it is reached at: name, cluster id and topic id.
 
     Call it to get the source of an `ExactlyOnceSink`. A topic of the same name on another cluster,
-    or
-    one deleted and recreated, has a different identity: a checkpoint's offsets mean nothing there.
-    It uses the Spark session's Kafka client, which supports IAM too. Once it has had an answer, a
-    call waits up to two minutes while brokers restart, as Spark's own source does.
+    or one deleted and recreated, has a different identity: a checkpoint's offsets mean nothing
+    there. It uses the Spark session's Kafka client, which supports IAM too. Once it has had an
+    answer, a call waits up to two minutes while brokers restart, as Spark's own source does.
 
     Raises:
         KafkaError: on a call, if the topic cannot be described.
@@ -193,7 +193,7 @@ class TopicIdentity:
         try:
             cluster = str(self._admin.describeCluster(about_cluster).clusterId().get())
             topics = self._admin.describeTopics(names, about_topics)
-            found = topics.allTopicNames().get().get(self._topic)
+            description = topics.allTopicNames().get().get(self._topic)
         except Py4JError as error:
             raise KafkaError(
                 f"cannot describe topic {self._topic!r} at {self._servers} "
@@ -201,38 +201,38 @@ class TopicIdentity:
                 "fix bootstrap.servers or the topic's name",
             ) from None
         self._timeout_ms = 120_000  # as long as a producer tries
-        id_ = str(found.topicId().toString())
-        return {"topic": self._topic, "cluster": cluster, "topic_id": id_}
+        topic_id = str(description.topicId().toString())
+        return {"topic": self._topic, "cluster": cluster, "topic_id": topic_id}
 
 
 def _bounds(
     client: Access, topics: Sequence[str]
 ) -> tuple[list[TopicPartition], dict[TopicPartition, int], dict[TopicPartition, int]]:
     """Return the topics' partitions with the first offset and the end of each."""
-    there = check_topics(client, topics, internal=True)
-    parts = [TopicPartition(name, number) for name in topics for number in range(there[name])]
+    counts = check_topics(client, topics, internal=True)
+    parts = [TopicPartition(name, number) for name in topics for number in range(counts[name])]
     admin = _admin(client)
     first, end = (
-        _offsets(admin, dict.fromkeys(parts, which))
-        for which in (OffsetSpec.earliest(), OffsetSpec.latest())
+        _offsets(admin, dict.fromkeys(parts, position))
+        for position in (OffsetSpec.earliest(), OffsetSpec.latest())
     )
     return parts, first, end
 
 
 def _offsets(
-    admin: AdminClient, asked: dict[TopicPartition, Any], patience: float = PATIENCE
+    admin: AdminClient, which: dict[TopicPartition, Any], patience: float = PATIENCE
 ) -> dict[TopicPartition, int]:
     """List offsets; retry, as a new topic briefly has no leader and the error varies."""
     ends = time.monotonic() + patience
     while True:
         try:
-            futures = admin.list_offsets(asked).items()
+            futures = admin.list_offsets(which).items()
             return {part: future.result(patience).offset for part, future in futures}
         except (KafkaException, TimeoutError) as error:
             if time.monotonic() > ends:
-                names = ", ".join(sorted({repr(part.topic) for part in asked}))
+                names = ", ".join(sorted({repr(part.topic) for part in which}))
                 raise KafkaError(
-                    f"cannot list the offsets of {names}: {_said(error)}", f"{AGAIN}"
+                    f"cannot list the offsets of {names}: {_reason(error)}", AGAIN
                 ) from None
             time.sleep(0.1)
 
@@ -247,14 +247,14 @@ def _done(futures: Mapping[str, Any], patience: float = PATIENCE) -> None:
         try:
             future.result(patience * 2)
         except TimeoutError as error:
-            raise KafkaError(f"topic {name!r}: {_said(error)}", f"{AGAIN}") from None
+            raise KafkaError(f"topic {name!r}: {_reason(error)}", AGAIN) from None
         except KafkaException as error:
             done = (Code.TOPIC_ALREADY_EXISTS, Code.UNKNOWN_TOPIC_OR_PART)
             if error.args[0].code() not in done:
                 raise KafkaError(
-                    f"topic {name!r}: {_said(error)}", "fix the cause, then start again"
+                    f"topic {name!r}: {_reason(error)}", "fix the cause, then start again"
                 ) from None
 
 
-def _said(error: KafkaException | TimeoutError) -> str:
+def _reason(error: KafkaException | TimeoutError) -> str:
     return "the request timed out" if isinstance(error, TimeoutError) else str(error.args[0].str())
