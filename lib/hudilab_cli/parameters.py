@@ -44,7 +44,7 @@ def defaults(notebook: Path) -> dict[str, Any]:
             f"({error.msg})",
             "fix the syntax",
         ) from error
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for line in lines:
         name, value = _literal(line)
         if type(value) not in _TYPES:
@@ -53,8 +53,8 @@ def defaults(notebook: Path) -> dict[str, Any]:
                 "string, True or False",
                 "move other code to another cell",
             )
-        found[name] = value
-    return found
+        parameters[name] = value
+    return parameters
 
 
 def _literal(line: ast.stmt) -> tuple[str, Any]:

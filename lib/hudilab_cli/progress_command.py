@@ -45,9 +45,9 @@ def table(folder: Path, file: Path) -> Iterator[str]:
     yield f"{'lesson':<{width}}  solved    open"
     done = total = 0
     for lesson, names in lessons.items():
-        open_ones = [name for name in names if name not in solved.get(topic(lesson), ())]
-        count = len(names) - len(open_ones)
-        yield f"{lesson:<{width}}  {count:>2} of {len(names):<4}  {', '.join(open_ones)}".rstrip()
+        open_names = [name for name in names if name not in solved.get(topic(lesson), ())]
+        count = len(names) - len(open_names)
+        yield f"{lesson:<{width}}  {count:>2} of {len(names):<4}  {', '.join(open_names)}".rstrip()
         done, total = done + count, total + len(names)
     yield f"{'all':<{width}}  {done:>2} of {total}"
 

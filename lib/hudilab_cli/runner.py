@@ -133,8 +133,8 @@ def _room_for(executed: Path) -> Iterator[None]:
             raise
         raise PathError(
             f"the executed notebook {executed} cannot be written ({error.strerror})",
-            "make room on "
-            "that disk, or set HUDILAB_HOME to a folder on another one, and run it again",
+            "make room on that disk, or set HUDILAB_HOME to a folder on another one, and run it "
+            "again",
         ) from None
 
 
@@ -275,7 +275,7 @@ def _run(
     html = executed.with_suffix(".html")
     html.write_text(as_html(executed, folder), encoding="utf-8")
     if failure is not None:
-        raise NotebookFailed(_explain(failure, log, executed, timeout)) from failure
+        raise _failed(failure, log, executed, timeout) from failure
     print(f"{executed.name}: executed {executed}, HTML {html}", flush=True)
     return _results(executed)
 
@@ -288,24 +288,25 @@ def as_html(executed: Path, folder: Path) -> str:
     return str(exporter.from_notebook_node(nb, resources={"metadata": where})[0])
 
 
-def _explain(failure: _Failure, log: Path, executed: Path, timeout: int) -> str:
+def _failed(failure: _Failure, log: Path, executed: Path, timeout: int) -> NotebookFailed:
+    """Return the error about a cell or a kernel."""
+    remedy = f"see the log {log} and the executed notebook {executed}"
     if isinstance(failure, DeadKernelError):
-        what = "the kernel was killed; free memory, or use fewer rows"
+        problem = "the kernel was killed"
+        remedy = f"free memory, or use fewer rows; {remedy}"
     elif isinstance(failure, CellTimeoutError):
         cells = nbformat.read(executed, as_version=4).cells
         number, cell = [(n, cell) for n, cell in enumerate(cells) if _has_started(cell)][-1]
-        what = (
-            f"cell {number} did not finish within {timeout} s: {_first(cell.source)!r}; "
-            "raise the limit with --timeout SECONDS (0: no limit)"
-        )
+        problem = f"cell {number} did not finish within {timeout} s: {_first(cell.source)!r}"
+        remedy = f"raise the limit with --timeout SECONDS (0: no limit); {remedy}"
     else:
         cause = root_cause(_ANSI.sub("", f"{failure.ename}: {failure.evalue}"))
-        if failure.ename.startswith(("Py4J", "ConnectionRefused")) and (end := _java_end(log)):
-            cause = end
-        what = f"cell {failure.cell_index} failed at {_first(failure.source)!r}: {cause}"
+        if failure.ename.startswith(("Py4J", "ConnectionRefused")):
+            cause = _java_end(log) or cause
+        problem = f"cell {failure.cell_index} failed at {_first(failure.source)!r}: {cause}"
         if is_full(cause) and "make room" not in cause:
-            what += "; make room on that disk and run it again"
-    return f"{executed.name}: {what}; see the log {log} and the executed notebook {executed}"
+            remedy = f"make room on that disk and run it again; {remedy}"
+    return NotebookFailed(f"{executed.name}: {problem}", remedy)
 
 
 def _last(log: Path, error: Exception) -> str:

@@ -15,19 +15,6 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FuncFormatter
 
-__all__ = [
-    "SERIES",
-    "batch_durations",
-    "describe_pictures",
-    "described",
-    "file_sizes",
-    "merge_winners",
-    "price_lines",
-    "task_times",
-    "temperatures",
-    "timeline",
-]
-
 # The colours of Okabe and Ito: people tell them apart whatever colours they see, unlike
 # the orange, green and red of matplotlib.
 SERIES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#000000")
