@@ -11,8 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
-import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -405,28 +403,6 @@ def test_a_python_without_venv_is_refused(
     with pytest.raises(KeyboardInterrupt):
         fresh(checkout, find=True).run()
     assert done == [str(fits)]
-
-
-def test_a_second_set_up_waits_for_the_first(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    done: list[str] = []
-    second = fresh(checkout)
-    thread = threading.Thread(target=second.run)
-
-    def update(_: object) -> None:
-        done.append("update")
-        thread.start()
-        while "waiting" not in (said := capsys.readouterr().out):
-            assert thread.is_alive(), said
-            time.sleep(0.01)
-        (checkout / ".venv" / "bin" / "hudilab").touch()
-        stamp(checkout, dev=False)
-
-    monkeypatch.setattr(bootstrap.Setup, "update", update)
-    fresh(checkout).run()
-    thread.join(20)
-    assert done == ["update"]
 
 
 # --- what pip may take from the user
