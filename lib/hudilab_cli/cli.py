@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from hudilab.environment import take_over_path
 from hudilab.errors import LabError
@@ -155,6 +155,64 @@ def stop(name: Name) -> None:
     print(f"{name} was not running" if pid is None else f"{name} stopped, process {pid}")
 
 
+def _port(usual: int) -> Any:
+    """Return the option of a command that starts a server; 0 is its default."""
+    return typer.Option(min=0, max=65535, help=f"Port; 0 picks {usual} or a free one.")
+
+
+@start.command("kafka")
+def start_kafka(
+    port: Annotated[int, _port(9092)] = 0,
+    user: Annotated[
+        str, typer.Option(help="Require TLS and add this user; password: KAFKA_PASSWORD[_FILE].")
+    ] = "",
+) -> None:
+    """Start a Kafka broker and create the topics named in the settings."""
+    from hudilab_cli.servers.kafka import command
+
+    command(port, user)
+
+
+@start.command("s3")
+def start_s3(port: Annotated[int, _port(9000)] = 0) -> None:
+    """Start an S3 server with its own keys and bucket."""
+    from hudilab_cli.servers.s3 import command
+
+    command(port)
+
+
+@start.command("cluster")
+def start_cluster(
+    port: Annotated[int, _port(7077)] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Number of workers.")] = 2,
+    cores: Annotated[int, typer.Option(min=1, help="Cores per worker.")] = 2,
+    memory: Annotated[str, typer.Option(help="Memory per worker: 512m, 2g.")] = "2g",
+) -> None:
+    """Start a Spark standalone cluster."""
+    from hudilab_cli.servers.cluster import command
+
+    command(port, workers, cores, memory)
+
+
+@start.command("history")
+def start_history(
+    port: Annotated[int, _port(18080)] = 0,
+    events: Annotated[str, typer.Option(help="Folder of event logs; default: the lab's own.")] = "",
+) -> None:
+    """Start Spark's history server, which shows finished applications."""
+    from hudilab_cli.servers.history import command
+
+    command(port, events)
+
+
+@start.command("metastore")
+def start_metastore(port: Annotated[int, _port(9083)] = 0) -> None:
+    """Start a Hive metastore, in which other programs find the tables by name."""
+    from hudilab_cli.servers.metastore import command
+
+    command(port)
+
+
 @app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def submit(
     job: Annotated[str, typer.Argument(help="A job of the lab, or a Python file.")],
@@ -248,9 +306,6 @@ def main() -> None:
     """
     words = sys.argv[1:]
     try:
-        if words[:2] == ["services", "start"]:
-            for name in NAMES:
-                start.command(name)(service(name).command)
         app(args=join_pairs(words) if words[:1] == ["run"] else words)
     except LabError as error:
         print(f"hudilab: {error}", file=sys.stderr)
