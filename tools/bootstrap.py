@@ -191,8 +191,9 @@ def pythons() -> "dict[str, str]":
     paths = [folder / name for name in names for folder in folders]
     # With no home there is none to expand.
     pyenv = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")  # noqa: PTH111
-    for number in SUPPORTED:
-        paths += sorted(Path(pyenv, "versions").glob(f"{number}.*/bin/python"))
+    if os.access(pyenv, os.R_OK | os.X_OK):  # another account's may be closed
+        for number in SUPPORTED:
+            paths += sorted(Path(pyenv, "versions").glob(f"{number}.*/bin/python"))
     found = {}  # type: dict[str, str]
     for path in map(str, paths):
         number, able = about(path) if os.access(path, os.X_OK) else ("", False)

@@ -10,7 +10,7 @@ from unit.hudi_inspect.tables import refusal
 
 from hudi_inspect import health, snapshot, store
 from hudi_inspect.properties import parse_properties
-from hudilab import formats
+from hudi_sink import metadata
 from hudilab.files import read_properties
 
 
@@ -70,9 +70,9 @@ def test_the_properties_are_read_as_java_and_the_lab_do() -> None:
 
 
 def test_the_constants_are_those_of_the_lab() -> None:
-    assert (health.QUERY, health.BATCH) == (formats.QUERY, formats.BATCH)
-    assert (snapshot.SOURCE, snapshot.MOST_BUCKETS) == (formats.SOURCE, formats.MOST_BUCKETS)
-    assert store.PROPERTIES == formats.PROPERTIES
+    assert (health.QUERY, health.BATCH) == (metadata.QUERY, metadata.BATCH)
+    assert (snapshot.SOURCE, snapshot.MOST_BUCKETS) == (metadata.SOURCE, metadata.MOST_BUCKETS)
+    assert store.PROPERTIES == metadata.PROPERTIES
 
 
 def test_another_version(tmp_path: Path) -> None:
