@@ -19,7 +19,7 @@ import typer
 
 from hudilab_cli import progress_command, rewind_command, topics_command
 from hudilab_cli.deploy_commands import deploy
-from hudilab_cli.servers import NAMES, Name, service
+from hudilab_cli.servers import NAMES, SPECS, Name, service
 from hudilab_jobs import load, stream, tidy
 
 if TYPE_CHECKING:
@@ -155,14 +155,15 @@ def stop(name: Name) -> None:
     print(f"{name} was not running" if pid is None else f"{name} stopped, process {pid}")
 
 
-def _port(usual: int) -> Any:
+def _port(name: Name) -> Any:
     """Return the option of a command that starts a server; 0 is its default."""
-    return typer.Option(min=0, max=65535, help=f"Port; 0 picks {usual} or a free one.")
+    port = SPECS[name].port
+    return typer.Option(min=0, max=65535, help=f"Port; 0 picks {port} or a free one.")
 
 
 @start.command("kafka")
 def start_kafka(
-    port: Annotated[int, _port(9092)] = 0,
+    port: Annotated[int, _port("kafka")] = 0,
     user: Annotated[
         str, typer.Option(help="Require TLS and add this user; password: KAFKA_PASSWORD[_FILE].")
     ] = "",
@@ -174,7 +175,7 @@ def start_kafka(
 
 
 @start.command("s3")
-def start_s3(port: Annotated[int, _port(9000)] = 0) -> None:
+def start_s3(port: Annotated[int, _port("s3")] = 0) -> None:
     """Start an S3 server with its own keys and bucket."""
     from hudilab_cli.servers.s3 import command
 
@@ -183,7 +184,7 @@ def start_s3(port: Annotated[int, _port(9000)] = 0) -> None:
 
 @start.command("cluster")
 def start_cluster(
-    port: Annotated[int, _port(7077)] = 0,
+    port: Annotated[int, _port("cluster")] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Number of workers.")] = 2,
     cores: Annotated[int, typer.Option(min=1, help="Cores per worker.")] = 2,
     memory: Annotated[str, typer.Option(help="Memory per worker: 512m, 2g.")] = "2g",
@@ -196,7 +197,7 @@ def start_cluster(
 
 @start.command("history")
 def start_history(
-    port: Annotated[int, _port(18080)] = 0,
+    port: Annotated[int, _port("history")] = 0,
     events: Annotated[str, typer.Option(help="Folder of event logs; default: the lab's own.")] = "",
 ) -> None:
     """Start Spark's history server, which shows finished applications."""
@@ -206,7 +207,7 @@ def start_history(
 
 
 @start.command("metastore")
-def start_metastore(port: Annotated[int, _port(9083)] = 0) -> None:
+def start_metastore(port: Annotated[int, _port("metastore")] = 0) -> None:
     """Start a Hive metastore, in which other programs find the tables by name."""
     from hudilab_cli.servers.metastore import command
 

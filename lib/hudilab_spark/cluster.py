@@ -16,9 +16,10 @@ from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, build_opener
 
 from hudilab.errors import ServiceError, SessionError, WaitError
-from hudilab.files import private_folder, write_private
+from hudilab.files import private_folder, read_properties, write_private
 from hudilab.paths import local_path
 from hudilab.settings import Settings
+from hudilab_spark.server_records import read_record, server_folder
 from hudilab_spark.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 PATIENCE = 3.0  # seconds per attempt: a session without a master or room fails within 15
 ANSWER = 30.0  # seconds: for its first answer a web UI loads classes, 15 s on a busy machine
 USUAL_UI_PORT = 8080
-ADDRESS = "address.json"  # in a Spark server's folder: its address
 CONF = "conf"  # in a Spark server's folder: its settings
 WORK = "work"  # in a worker's folder: its executors' output
 _UNITS = {"": 1, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
@@ -46,7 +46,7 @@ class Master:
 def find_master(url: str, home: Path, env: Mapping[str, str] | None = None) -> Master:
     """Return the master at `url`; its web UI is on SPARK_MASTER_WEBUI_PORT, as in Spark, else 8080.
 
-    The lab's own cluster keeps its address in `<home>/services/cluster`.
+    The lab's own cluster keeps its address in `<home>/services/cluster.json`.
 
     Raises:
         ServiceError: `url` is not spark://host:port[,host:port...], nothing listens there, or
@@ -80,21 +80,13 @@ def own_master(home: Path) -> str:
     Raises:
         ServiceError: no cluster was started in this home.
     """
-    url = read_address(_folder(home)).get("url")
+    url = read_record(home, "cluster").get("address")
     if url is None:
         raise ServiceError(
             "SPARK_MASTER_URL is not set and no cluster has been started here",
             "set it, or start a cluster with: hudilab services start cluster",
         )
     return str(url)
-
-
-def read_address(folder: Path) -> dict[str, Any]:
-    """Return what a Spark server's address file holds; empty if missing or unreadable."""
-    try:
-        return dict(json.loads((folder / ADDRESS).read_text("utf-8")))
-    except (OSError, ValueError):
-        return {}
 
 
 def authentication(url: str, home: Path) -> dict[str, str]:
@@ -106,28 +98,24 @@ def authentication(url: str, home: Path) -> dict[str, str]:
         _own(home, *address) for address in _addresses(url)
     ):
         return {}
-    file = _folder(home) / CONF / "spark-defaults.conf"
+    file = server_folder(home, "cluster") / CONF / "spark-defaults.conf"
     if not file.is_file():
         return {}
-    lines = [line.split(None, 1) for line in file.read_text("utf-8").splitlines()]
-    return {line[0]: line[1] for line in lines if line[0].startswith("spark.authenticate")}
+    defaults = read_properties(file.read_text("utf-8"))
+    return {key: defaults[key] for key in defaults if key.startswith("spark.authenticate")}
 
 
 def executor_folders(home: Path, app: str) -> list[Path]:
     """Return the log folders of an application's executors, by number; own cluster only."""
-    workers = _folder(home).glob("worker-*")
+    workers = server_folder(home, "cluster").glob("worker-*")
     folders = (folder for worker in workers for folder in (worker / WORK / app).glob("*"))
     return sorted(folders, key=lambda folder: int(folder.name))
 
 
-def _folder(home: Path) -> Path:
-    return home / "services" / "cluster"
-
-
 def _own(home: Path, host: str, port: int) -> dict[str, Any]:
-    """Return the address of the lab's own cluster if this is it, else an empty dict."""
-    own = read_address(_folder(home))
-    same = str(own.get("url", "")).rpartition(":")[2] == str(port)
+    """Return the record of the lab's own cluster if this is it, else an empty dict."""
+    own = read_record(home, "cluster")
+    same = str(own.get("address", "")).rpartition(":")[2] == str(port)
     return own if same and host in ("127.0.0.1", "localhost") else {}
 
 

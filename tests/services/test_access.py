@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -15,12 +17,11 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from services.programs import SECRET, USER
 
 from hudilab.errors import KafkaError, ServiceError
-from hudilab.files import properties
 from hudilab.generate import Message, price_messages
 from hudilab.settings import Settings, load_settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.kafka import Broker, start_broker
-from hudilab_jobs.kafka.connection import PLAIN, Access, access, jaas
+from hudilab_jobs.kafka.connection import Access, access
 from hudilab_jobs.kafka.sender import produce
 from hudilab_jobs.kafka.topics import _done, _offsets, check_topics, create_topics, topic_rows
 from hudilab_spark.jars import verify
@@ -95,28 +96,21 @@ def test_the_broker_of_the_own_home_needs_no_settings(
     assert access(replace(named_by_env, home=tmp_path).consumer, {}) == Access(broker.bootstrap)
 
 
-def test_a_port_that_a_stopped_broker_left_is_another_ones(alone: Settings) -> None:
-    folder = alone.home / "services" / "kafka"
-    folder.mkdir(parents=True)
-    login = jaas(PLAIN, "hudilab", "abc")
-    text = properties({"bootstrap.servers": "127.0.0.1:9092", "sasl.jaas.config": login})
-    (folder / "client.properties").write_text(text)
-    (folder / "lock").touch()
-    assert alone.consumer is not None
-    assert alone.consumer.bootstrap_servers == "127.0.0.1:9092"
-    assert access(alone.consumer, {}) == Access("127.0.0.1:9092")
-
-
-def test_a_damaged_file_of_the_broker_is_named(alone: Settings) -> None:
-    folder = alone.home / "services" / "kafka"
-    folder.mkdir(parents=True)
-    (folder / "client.properties").write_text("bootstrap.servers=127.0.0.1:9092\n")
-    with pytest.raises(KafkaError) as caught:
-        access(alone.consumer, {})
-    assert str(caught.value) == (
-        f"cannot read servers and login from {folder}/client.properties; restart the broker to "
-        "rewrite it: hudilab services stop kafka && hudilab services start kafka"
-    )
+@pytest.mark.parametrize(
+    "change", [{"pid": os.getpid(), "created": 1.0}, {"lab": "127.0.0.1:1"}, {"lab": None}]
+)
+def test_a_record_of_another_broker_is_not_believed(
+    settings: Settings, broker: Broker, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    """Another broker may have taken the port that a stopped one left."""
+    assert settings.consumer is not None
+    named = settings.consumer.model_copy(update={"bootstrap_servers": broker.bootstrap})
+    (tmp_path / "services").mkdir()
+    record = tmp_path / "services" / "kafka.json"
+    record.write_text(json.dumps(dict(broker.about)))
+    assert access(named.at(tmp_path), {}) == broker.access()
+    record.write_text(json.dumps({**broker.about, **change}))
+    assert access(named.at(tmp_path), {}) == Access(broker.bootstrap)
 
 
 def test_a_second_user_is_added_to_a_running_broker(secure: Broker, client: Access) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import boto3
-import psutil
 import pytest
 from contract import checks
 from kills import rows_of
@@ -95,9 +94,6 @@ def test_an_application_that_has_ended_is_in_the_history(
         f"log {settings.home}/services/history/history.log"
     )
     wait_for(lambda: "doctor" in ended(running.ui), 60, "the history of doctor")
-    open_ones = psutil.Process(running.pid).net_connections("tcp")
-    assert {one.laddr.ip.removeprefix("::ffff:") for one in open_ones} == {"127.0.0.1"}
-    assert start_history(settings) == running  # one that runs is returned
     for name, value in s3.env().items():
         monkeypatch.setenv(name, value)
     elsewhere = "s3a://hudilab/events"

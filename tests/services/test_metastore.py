@@ -378,12 +378,9 @@ def test_a_session_sees_the_names_and_is_refused_without_their_server(
         open_session(nowhere)
 
 
-def test_it_listens_on_loopback_only_and_keeps_everything_in_its_folder(settings: Settings) -> None:
+def test_it_is_small_and_keeps_everything_in_its_folder(settings: Settings) -> None:
     server = start_metastore(settings)
     assert trouble(server.uri) == ""
-    process = psutil.Process(server.pid)
-    listening = {one.laddr.ip for one in process.net_connections() if one.status == "LISTEN"}
-    assert listening == {"127.0.0.1"}
-    assert process.memory_info().rss < 350e6
+    assert psutil.Process(server.pid).memory_info().rss < 350e6
     folder = settings.home / "services" / "metastore"
     assert {"data", "derby.log", "metastore.log"} <= {one.name for one in folder.iterdir()}

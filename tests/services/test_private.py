@@ -188,7 +188,8 @@ def test_files_are_for_their_user_only(home: Settings, broker: Broker, s3: S3Ser
         for file in files
         if any(secret.encode() in file.read_bytes() for secret in secrets)
     }
-    names = ("client.properties", "server.properties", "server.pem", "credentials", "s3proxy.conf")
+    names = ["kafka.json", "client.properties", "server.properties", "server.pem"]
+    names += ["credentials", "s3proxy.conf"]
     assert holding == dict.fromkeys(names, 0o600)
     for folder in (home.home, services, services / "kafka", services / "s3"):
         assert folder.stat().st_mode & 0o777 == 0o700

@@ -29,7 +29,7 @@ from hudilab.errors import JarError, S3Error, ServiceError
 from hudilab.settings import Settings
 from hudilab_cli.doctor import run_checks
 from hudilab_cli.servers import process
-from hudilab_cli.servers.s3 import S3Server, find_s3, running_s3, start_s3, stop_s3
+from hudilab_cli.servers.s3 import S3Server, start_s3, stop_s3
 from hudilab_spark.jars import verify
 from hudilab_spark.java import find_java
 from hudilab_spark.s3 import check_warehouse, spark_settings, storage_options
@@ -78,24 +78,6 @@ def client(server: S3Server) -> Any:
 # --- the service
 
 
-@pytest.mark.deep
-def test_a_restart_keeps_data_keys_and_address(alone: Settings) -> None:
-    first = start_s3(alone)
-    assert start_s3(alone) == first  # one that runs is returned
-    before = keys(first)
-    client(first).put_object(Bucket="hudilab", Key="a/b", Body=b"kept")
-    assert stop_s3(alone) == first.pid
-    assert (find_s3(alone), stop_s3(alone)) == (None, None)
-    assert not psutil.pid_exists(first.pid)
-    again = start_s3(alone)
-    assert (again.endpoint, keys(again)) == (first.endpoint, before)
-    assert client(again).get_object(Bucket="hudilab", Key="a/b")["Body"].read() == b"kept"
-    psutil.Process(again.pid).kill()
-    psutil.Process(again.pid).wait(10)
-    third = start_s3(alone)
-    assert client(third).get_object(Bucket="hudilab", Key="a/b")["Body"].read() == b"kept"
-
-
 def test_only_its_user_may_read_the_keys_and_no_other_key_gets_in(alone: Settings) -> None:
     server = start_s3(alone)
     folder = server.credentials.parent
@@ -114,38 +96,12 @@ def test_only_its_user_may_read_the_keys_and_no_other_key_gets_in(alone: Setting
     )
     with pytest.raises(ClientError, match="SignatureDoesNotMatch"):
         stranger.list_buckets()
-    # On this machine only.
-    addresses = {one.laddr.ip for one in psutil.Process(server.pid).net_connections("tcp")}
-    assert {ip.removeprefix("::ffff:") for ip in addresses} == {"127.0.0.1"}
 
 
 def test_its_own_server_leads_clients_away_from_other_keys(s3: S3Server) -> None:
     env = dict.fromkeys(KEYS, "another's") | {"PATH": "kept"}
     s3.use(env)
     assert env == {"PATH": "kept"} | s3.env()
-
-
-def test_a_with_block_stops_what_it_started(alone: Settings) -> None:
-    with running_s3(alone) as outer:
-        with running_s3(alone) as inner:
-            assert inner == outer
-        assert find_s3(alone) == outer
-    assert find_s3(alone) is None
-
-
-def test_a_missing_jar_is_named(alone: Settings, tmp_path: Path) -> None:
-    project = tmp_path / "project"
-    (project / "jars").mkdir(parents=True)
-    shutil.copy(alone.project / "jars" / "jars.lock", project / "jars")
-    with pytest.raises(JarError, match=r"; run: hudilab jars s3proxy$"):
-        start_s3(replace(alone, project=project))
-
-
-def test_a_full_disk_is_named(alone: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = shutil.disk_usage("/")._replace(free=5_000_000)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(ServiceError, match=r"^only 5 MB are free for the objects of S3 in "):
-        start_s3(alone)
 
 
 def test_a_file_without_keys_is_named(alone: Settings) -> None:
@@ -159,21 +115,6 @@ def test_a_file_without_keys_is_named(alone: Settings) -> None:
         f"{file} does not contain the keys of profile hudilab; delete it, and the next start "
         "creates new ones"
     )
-
-
-def test_a_server_that_ends_says_why(alone: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = alone.home / "services" / "s3"
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        # As if the port were taken between the look and the start.
-        monkeypatch.setattr(process, "in_use", lambda _: False)
-        with pytest.raises(ServiceError) as caught:
-            start_s3(alone, port=other.getsockname()[1])
-    assert str(caught.value) == (
-        f"another program took the S3 server's port; start again (log: {folder / 's3.log'})"
-    )
-    assert find_s3(alone) is None
 
 
 def test_a_folder_that_cannot_be_made_is_named(alone: Settings) -> None:
@@ -193,39 +134,6 @@ def test_a_profile_of_another_server_is_of_no_concern(
 ) -> None:
     monkeypatch.setenv("AWS_PROFILE", "not there")
     assert start_s3(alone).pid
-
-
-def test_the_command_starts_shows_and_stops_it(alone: Settings) -> None:
-    alone.home.mkdir()
-
-    def hudilab(*arguments: str) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [sys.executable, "-c", "from hudilab_cli.cli import main; main()", *arguments],
-            env=os.environ | {"HUDILAB_HOME": str(alone.home)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        return done.returncode, done.stdout, done.stderr
-
-    assert hudilab("services", "status", "s3") == (1, "s3 is not running\n", "")
-    code, _, err = hudilab("services", "start", "s3", "--user", "lab")
-    assert (code, "No such option: --user" in err) == (2, True)
-    port = process.free_port()
-    code, out, err = hudilab("services", "start", "s3", "--port", str(port))
-    server = find_s3(alone)
-    assert server is not None, err
-    assert (code, out) == (
-        0,
-        f"{server.describe()}\nexport AWS_ENDPOINT_URL_S3=http://127.0.0.1:{port} "
-        f"AWS_SHARED_CREDENTIALS_FILE='{server.credentials}' AWS_PROFILE=hudilab\n",
-    )
-    shown = hudilab("services", "status")
-    others = "cluster is not running\nhistory is not running\nmetastore is not running\n"
-    assert shown == (0, f"kafka is not running\n{server.describe()}\n{others}", "")
-    assert hudilab("services", "stop", "s3") == (0, f"s3 stopped, process {server.pid}\n", "")
-    assert hudilab("services", "stop", "s3") == (0, "s3 was not running\n", "")
 
 
 # --- the preflight

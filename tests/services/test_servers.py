@@ -1,67 +1,131 @@
-"""What all servers have in common: one for a folder, found, refused and stopped alike."""
+"""The contract of the servers: one of each kind per home, started, found and stopped alike."""
 
 from __future__ import annotations
 
-import fcntl
+import json
 import os
+import re
+import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from configparser import ConfigParser
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import boto3
 import psutil
 import pytest
+from refusals import refused
 
-from hudilab.errors import ServiceError
+from hudilab.errors import JarError, ServiceError
+from hudilab.generate import price_messages
 from hudilab.settings import Settings, load_settings
-from hudilab_cli import servers as services
-from hudilab_cli.servers import folder as server_folder
-from hudilab_cli.servers import process
-from hudilab_cli.servers.folder import starting
+from hudilab_cli import servers
+from hudilab_cli.servers import cluster, history, kafka, metastore, process, s3
+from hudilab_jobs.kafka.sender import produce
+from hudilab_jobs.kafka.topics import create_topics, topic_rows
 from hudilab_spark.waiting import wait_for
 
 # A blank, an umlaut, an apostrophe and a comma: Java's and SQL's own syntax, and a name.
-HOME = "o'brien, jürgen's home"
+HOME = "o'brien, jürgen's, home"
+SMALL: dict[str, Any] = {"workers": 1, "cores": 1, "memory": "512m"}
 
 
 class Kind(NamedTuple):
-    """A server's functions, and the options that make it small."""
+    """What differs from server to server."""
 
-    name: str
+    name: servers.Name
     start: Callable[..., Any]
-    find: Callable[[Settings], Any]
-    stop: Callable[[Settings], int | None]
-    options: dict[str, Any]
+    jars: str  # the group it needs
+    run: Callable[[Settings], AbstractContextManager[Any]] | None = None
+    options: str = ""  # of `hudilab services start`
+    prints: str = ""  # what the command prints after the description
+    put: Callable[[Any], None] = lambda _: None
+    kept: Callable[[Any], bool] = lambda _: True
 
 
-SMALL = {"cluster": {"workers": 1, "cores": 1, "memory": "512m"}}
-
-
-def kind_of(name: services.Name) -> Kind:
-    """Return the kind of a server that is registered; its module has one function start_..."""
-    module, functions = import_module(f"{services.__name__}.{name}"), services.service(name)
-    (start,) = (
-        function
-        for text, function in vars(module).items()
-        if text.startswith("start_") and function.__module__ == module.__name__
+def client(server: s3.S3Server) -> Any:
+    parser = ConfigParser()
+    parser.read(server.credentials)
+    keys = dict(parser["hudilab"])
+    return boto3.Session().client(
+        "s3", endpoint_url=server.endpoint, region_name="us-east-1", **keys
     )
-    options: dict[str, Any] = dict(SMALL.get(name, {}))
-    return Kind(name, partial(start, **options), functions.find, functions.stop, options)
 
 
-# All kinds start the same way, so one of them runs every day; the others have their own tests.
+def put_messages(broker: kafka.Broker) -> None:
+    create_topics(broker.access(), {"kept": 1})
+    produce(broker.access(), "kept", price_messages(1000, seed=1))
+
+
+def has_messages(broker: kafka.Broker) -> bool:
+    return bool(topic_rows(broker.access(), ["kept"])["end"].sum() == 1000)
+
+
+def put_object(server: s3.S3Server) -> None:
+    client(server).put_object(Bucket="hudilab", Key="a/b", Body=b"kept")
+
+
+def has_object(server: s3.S3Server) -> bool:
+    body: bytes = client(server).get_object(Bucket="hudilab", Key="a/b")["Body"].read()
+    return body == b"kept"
+
+
+KINDS = {
+    "s3": Kind(
+        "s3",
+        s3.start_s3,
+        "s3proxy",
+        s3.running_s3,
+        "",
+        "export AWS_ENDPOINT_URL_S3=http://{host} "
+        r"""AWS_SHARED_CREDENTIALS_FILE=.*/credentials.* AWS_PROFILE=hudilab""",
+        put_object,
+        has_object,
+    ),
+    "kafka": Kind(
+        "kafka",
+        kafka.start_broker,
+        "broker",
+        kafka.running_broker,
+        "",
+        "topics: stocks-in, stocks-out, stocks-dead; export BOOTSTRAP_SERVERS={host}\n"
+        "Kafka's own tools: --bootstrap-server {host} --command-config .*client.properties.*",
+        put_messages,
+        has_messages,
+    ),
+    "cluster": Kind(
+        "cluster",
+        partial(cluster.start_cluster, **SMALL),
+        "core",
+        partial(cluster.running_cluster, **SMALL),
+        " ".join(f"--{name} {value}" for name, value in SMALL.items()),
+        "export RUNTIME_ENV=DOCKER SPARK_MASTER_URL=spark://{host}",
+    ),
+    "history": Kind("history", history.start_history, "core"),
+    "metastore": Kind(
+        "metastore",
+        metastore.start_metastore,
+        "",
+        prints='group \'metastore\' of the settings: "uri": "thrift://{host}"',
+    ),
+}
+# One runs every day; the others are as long as the daily tests.
 DAILY = "s3"
-KINDS = [
-    pytest.param(kind_of(name), id=name, marks=[] if name == DAILY else pytest.mark.deep)
-    for name in services.NAMES
-]
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(kind, id=name, marks=[] if name == DAILY else pytest.mark.deep)
+        for name, kind in KINDS.items()
+    ],
+)
 def kind(request: pytest.FixtureRequest) -> Kind:
     kind: Kind = request.param
     return kind
@@ -72,18 +136,21 @@ def home(kind: Kind, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setti
     """One home a kind, and in it one server for as many tests as it lives."""
     settings = replace(load_settings(env={}), home=tmp_path_factory.mktemp(kind.name) / HOME)
     yield settings
-    kind.stop(settings)
+    servers.service(kind.name).stop(settings)
 
 
-def command(kind: Kind, settings: Settings, *words: str) -> subprocess.Popen[str]:
+def find(kind: Kind, settings: Settings) -> Any:
+    return servers.service(kind.name).find(settings)
+
+
+def stop(kind: Kind, settings: Settings) -> int | None:
+    return servers.service(kind.name).stop(settings)
+
+
+def command(settings: Settings, *words: str) -> subprocess.Popen[str]:
+    program = "from hudilab_cli.cli import main; main()"
     return subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "from hudilab_cli.cli import main; main()",
-            "services",
-            *words,
-        ],
+        [sys.executable, "-c", program, "services", *words],
         env=os.environ | {"HUDILAB_HOME": str(settings.home)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -92,98 +159,126 @@ def command(kind: Kind, settings: Settings, *words: str) -> subprocess.Popen[str
     )
 
 
+def run(settings: Settings, *words: str) -> tuple[int, str]:
+    program = command(settings, *words)
+    out, err = program.communicate(timeout=180)
+    assert err == "", err
+    return program.returncode, out
+
+
 def has_open(pid: int, path: str) -> bool:
-    return path in [one.path for one in psutil.Process(pid).open_files()]
+    return path in [file.path for file in psutil.Process(pid).open_files()]
+
+
+def test_all_servers_are_held_to_the_contract() -> None:
+    assert set(KINDS) == set(servers.NAMES)
 
 
 def test_two_starts_at_once_are_one_server(kind: Kind, home: Settings) -> None:
     home.home.mkdir()
-    folder = home.home / "services" / kind.name
-    with starting(folder):
-        options = [text for key, value in kind.options.items() for text in (f"--{key}", str(value))]
-        both = [command(kind, home, "start", kind.name, *options) for _ in range(2)]
-        for one in both:
-            name = str(folder / "starting")
-            wait_for(partial(has_open, one.pid, name), 60, "the second starter")
-        assert kind.find(home) is None
-    said = [one.communicate(timeout=120) for one in both]
-    assert [one.returncode for one in both] == [0, 0], said
-    server = kind.find(home)
-    assert [out.splitlines()[0] for out, _ in said] == [server.describe()] * 2
+    nothing = "".join(f"{name} is not running\n" for name in servers.NAMES)
+    assert run(home, "status") == (1, nothing)
+    with process.starting(home, kind.name) as folder:
+        words = ("start", kind.name, *kind.options.split())
+        both = [command(home, *words) for _ in range(2)]
+        for program in both:
+            opened = partial(has_open, program.pid, str(folder / "lock"))
+            wait_for(opened, 60, "the second starter")
+        assert find(kind, home) is None
+    printed = [program.communicate(timeout=180) for program in both]
+    assert [program.returncode for program in both] == [0, 0], printed
+    server = find(kind, home)
+    host = re.escape(server.address.rpartition("/")[2])
+    for out, _ in printed:
+        first, _, rest = out.partition("\n")
+        assert first == server.describe()
+        assert re.fullmatch(kind.prints.replace("{host}", host) + "\n?", rest), rest
     # All that it keeps is below its home, whatever signs that has in its name.
     assert [path.name for path in home.home.parent.iterdir()] == [HOME]
 
 
-def test_a_second_start_finds_the_first(kind: Kind, home: Settings) -> None:
+def test_a_second_start_finds_the_first_or_is_refused(kind: Kind, home: Settings) -> None:
     server = kind.start(home)
-    assert kind.start(home) == server == kind.find(home)
-    port = int(server.address.rpartition(":")[2])
-    assert kind.start(home, port=port) == server
-
-
-def test_another_port_than_the_running_one_is_refused(kind: Kind, home: Settings) -> None:
-    server = kind.start(home)
-    with pytest.raises(ServiceError) as caught:
+    assert kind.start(home) == server == find(kind, home)
+    assert kind.start(home, port=process.port_of(server.address)) == server
+    stop_it = f"; stop it with: hudilab services stop {kind.name}"
+    with refused(ServiceError, server.describe(), "other settings", remedy=stop_it):
         kind.start(home, port=process.free_port())
-    assert str(caught.value) == (
-        f"{server.describe()} is already running with other settings; stop it with: hudilab "
-        f"services stop {kind.name}"
-    )
-    assert kind.find(home) == server
+    assert find(kind, home) == server
 
 
-def test_its_folder_is_for_its_user_only(kind: Kind, home: Settings) -> None:
-    kind.start(home)
-    for folder in (home.home / "services", home.home / "services" / kind.name):
-        assert folder.stat().st_mode & 0o777 == 0o700
-
-
-def test_neither_a_clock_nor_a_file_says_who_runs(
-    kind: Kind, home: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After a step of the clock processes seem to have been made at another time."""
+def test_others_neither_reach_it_nor_read_its_files(kind: Kind, home: Settings) -> None:
     server = kind.start(home)
-    (home.home / "services" / kind.name / "pid").write_text('{"pid": 1, "created": 1.0}')
-    real = psutil.Process.create_time
-    monkeypatch.setattr(psutil.Process, "create_time", lambda self: real(self) + 3600)
-    assert kind.find(home) == server
-    shown = command(kind, home, "status", kind.name)
-    assert shown.communicate(timeout=60) == (f"{server.describe()}\n", "")
-    assert kind.stop(home) == server.pid
+    services = home.home / "services"
+    for folder in (services, services / kind.name):
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert (services / f"{kind.name}.json").stat().st_mode & 0o777 == 0o600
+    for pid in (server.pid, *getattr(server, "workers", ())):
+        ports = psutil.Process(pid).net_connections("inet")
+        heard = {port.laddr.ip for port in ports if port.status == psutil.CONN_LISTEN}
+        assert {ip.removeprefix("::ffff:") for ip in heard} == {"127.0.0.1"}
+
+
+def test_status_and_stop(kind: Kind, home: Settings) -> None:
+    server = kind.start(home)
+    assert run(home, "status", kind.name) == (0, f"{server.describe()}\n")
+    assert run(home, "stop", kind.name) == (0, f"{kind.name} stopped, process {server.pid}\n")
     assert not psutil.pid_exists(server.pid)
-    assert (kind.find(home), kind.stop(home)) == (None, None)
+    assert run(home, "stop", kind.name) == (0, f"{kind.name} was not running\n")
+    assert run(home, "status", kind.name) == (1, f"{kind.name} is not running\n")
 
 
-def test_a_restart_keeps_the_address_and_a_killed_one_is_none(kind: Kind, home: Settings) -> None:
+def test_data_and_address_survive_a_kill_and_a_stop(kind: Kind, home: Settings) -> None:
     first = kind.start(home)
-    assert kind.stop(home) == first.pid
+    kind.put(first)
+    psutil.Process(first.pid).kill()
+    # Dead, and not waited for by its parent; its record is still there.
+    wait_for(lambda: find(kind, home) is None, 10, "its end")
     again = kind.start(home)
-    assert again.address == first.address
-    psutil.Process(again.pid).kill()
-    wait_for(
-        lambda: kind.find(home) is None, 10, "its end"
-    )  # dead, and not waited for by its parent
-    kind.stop(home)  # a cluster's workers
+    assert again.pid != first.pid
+    assert (again.address, kind.kept(again)) == (first.address, True)
+    assert stop(kind, home) == again.pid
+    assert (find(kind, home), stop(kind, home)) == (None, None)
+    third = kind.start(home)
+    assert (third.address, kind.kept(third)) == (first.address, True)
+
+
+def test_a_record_of_another_process_is_not_believed(kind: Kind, home: Settings) -> None:
+    stop(kind, home)
+    file = home.home / "services" / f"{kind.name}.json"
+    about = json.loads(file.read_text()) | {"pid": os.getpid()}
+    file.write_text(json.dumps(about))
+    assert (find(kind, home), stop(kind, home)) == (None, None)
+    server = kind.start(home)
+    assert server.pid == json.loads(file.read_text())["pid"] != os.getpid()
+
+
+def test_a_with_block_stops_what_it_started(kind: Kind, home: Settings) -> None:
+    if kind.run is None:
+        pytest.skip("no lesson or test runs it in a with block")
+    stop(kind, home)
+    with kind.run(home) as outer:
+        with kind.run(home) as inner:
+            assert inner == outer
+        assert find(kind, home) == outer
+    assert find(kind, home) is None
 
 
 def test_a_port_in_use_is_named(kind: Kind, home: Settings) -> None:
-    kind.stop(home)
+    stop(kind, home)
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(ServiceError) as caught:
+        remedy = "; choose another with --port, or leave out --port to get a free one"
+        with refused(ServiceError, f"port {port} is in use", remedy=remedy):
             kind.start(home, port=port)
-    assert str(caught.value) == (
-        f"port {port} is in use; choose another with --port, or leave out --port to get a free one"
-    )
-    assert kind.find(home) is None
+    assert find(kind, home) is None
 
 
-@pytest.mark.deep
 def test_a_port_that_was_taken_meanwhile_is_left(
     kind: Kind, home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Free when it was chosen, and somebody else's when the server wants it."""
-    kind.stop(home)
+    """Free when it was chosen, and another program's when the server wants it."""
+    stop(kind, home)
     choose = process.choose_port
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -191,41 +286,45 @@ def test_a_port_that_was_taken_meanwhile_is_left(
         monkeypatch.setattr(process, "choose_port", lambda *a: next(chosen, None) or choose(*a))
         server = kind.start(home)
     assert next(chosen, None) is None
-    assert server.address.rpartition(":")[2] != str(port)
-    assert kind.stop(home) == server.pid
+    assert process.port_of(server.address) != port
 
 
-def test_a_server_that_cannot_be_seen_is_not_touched(
+def test_a_full_disk_is_named(kind: Kind, home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = servers.SPECS[kind.name]
+    if not spec.data:
+        pytest.skip("it keeps no data")
+    stop(kind, home)
+    usage = shutil.disk_usage("/")._replace(free=5_000_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    folder, need = home.home / "services" / kind.name, f"{spec.least_free // 10**6} MB are needed"
+    named = (f"only 5 MB are free for {spec.data} in {folder}", need)
+    with refused(ServiceError, *named, remedy="; free space, or set HUDILAB_HOME"):
+        kind.start(home)
+
+
+def test_a_missing_jar_is_named(kind: Kind, home: Settings, tmp_path: Path) -> None:
+    if not kind.jars:
+        pytest.skip("its jars are pyspark's")
+    stop(kind, home)
+    (tmp_path / "jars").mkdir()
+    shutil.copy(home.project / "jars" / "jars.lock", tmp_path / "jars")
+    shutil.copytree(home.project / "conf", tmp_path / "conf")
+    with pytest.raises(JarError, match=f"; run: hudilab jars {kind.jars}$"):
+        kind.start(replace(home, project=tmp_path))
+    assert find(kind, home) is None
+
+
+def test_a_server_that_ends_says_why(
     kind: Kind, home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As another account's: this program has the lock, and is no server."""
-    monkeypatch.setattr(server_folder, "DYING", 0.2)
-    kind.stop(home)
-    folder = home.home / "services" / kind.name
-    files = {file: file.read_bytes() for file in folder.iterdir() if file.is_file()}
-    with (folder / "lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(ServiceError) as caught:
-            kind.start(home)
-    assert str(caught.value) == (
-        f"{kind.name} is already running in {folder}, but the process is not yours; stop it as its "
-        "owner, or set HUDILAB_HOME to a folder of your own"
-    )
-    assert {file: file.read_bytes() for file in folder.iterdir() if file.is_file()} == files
-
-
-def test_a_starter_that_hangs_is_named(kind: Kind, home: Settings) -> None:
-    folder = home.home / "services" / kind.name
-    with (
-        starting(folder),
-        pytest.raises(ServiceError) as caught,
-        starting(folder, patience=0.1),
-    ):
-        pass
-    assert str(caught.value) == (
-        f"another program has been starting {kind.name} in {folder} for 0 s; stop that program, "
-        "then start again"
-    )
+    stop(kind, home)
+    monkeypatch.setattr(process, "JVM", ("-XX:+NoSuchFlag",))
+    log = home.home / "services" / kind.name
+    log /= "master.log" if kind.name == "cluster" else f"{kind.name}.log"
+    named = ("exited with code 1", "Unrecognized VM option")
+    with refused(ServiceError, *named, remedy=f"; see {log}"):
+        kind.start(home)
+    assert find(kind, home) is None
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::"])

@@ -7,14 +7,35 @@ Start reading at `process.start`, which all servers share.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 if TYPE_CHECKING:
     from hudilab_cli.servers.process import Service
 
-
 Name = Literal["kafka", "s3", "cluster", "history", "metastore"]
-NAMES: tuple[Name, ...] = get_args(Name)
+
+
+class Spec(NamedTuple):
+    """What distinguishes a server for `process`: its usual port, and its words in errors."""
+
+    port: int
+    title: str
+    ports: str
+    data: str = ""  # what it stores
+    least_free: int = 0  # bytes
+
+
+SPECS: dict[Name, Spec] = {
+    # Kafka creates 10 MB index files for each partition.
+    "kafka": Spec(9092, "Kafka", "one of Kafka's ports", "Kafka's data", 100_000_000),
+    "s3": Spec(9000, "S3Proxy", "the S3 server's port", "the objects of S3", 100_000_000),
+    "cluster": Spec(7077, "the cluster", "one of Spark's ports"),
+    "history": Spec(18080, "the history server", "one of Spark's ports"),
+    "metastore": Spec(
+        9083, "the metastore", "the metastore's port", "the metastore's database", 50_000_000
+    ),
+}
+NAMES = tuple(SPECS)
 
 
 def service(name: Name) -> Service:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from secrets import token_hex
-from typing import Annotated, Any
+from typing import Any
 
 import psutil
-import typer
 
 from hudilab.errors import ServiceError
 from hudilab.settings import Settings, load_settings
 from hudilab_cli.applications import ids_running, worker_rows
 from hudilab_cli.servers import process, spark
-from hudilab_cli.servers.folder import refuse_second, starting
-from hudilab_jobs import server_locks
+from hudilab_cli.servers.process import HOST
 from hudilab_spark.cluster import (
-    ADDRESS,
     CONF,
     USUAL_UI_PORT,
     WORK,
@@ -29,39 +24,38 @@ from hudilab_spark.cluster import (
     end_driver,
     find_driver,
     megabytes,
-    read_address,
 )
+from hudilab_spark.server_records import read_record, running_process, server_folder
 
-NAME, HOST = "cluster", process.HOST
-USUAL_PORT = 7077
 LEAST_MEMORY = 512  # MB; Spark refuses executors with less than 450
-# Workers remove the folders of applications that ended a week ago. Nothing can be killed over HTTP:
-# neither web UI knows which account of this machine is asking.
-DEFAULTS = """spark.worker.cleanup.enabled true
-spark.ui.killEnabled false
-spark.master.ui.decommission.allow.mode DENY
-"""
 
 
 @dataclass(frozen=True)
-class Cluster:
-    """A running master and its workers.
+class Cluster(process.Server):
+    """A running master and its workers; `workers` are the process ids of those that live."""
 
-    `workers` are their process ids; `cores` and `memory` (MB) are what each of them offers.
-    """
-
-    master: str
-    ui: str
-    pid: int
-    workers: tuple[int, ...]
-    cores: int
-    memory: int
-    log: Path
+    name = "cluster"
+    workers: tuple[int, ...] = ()
 
     @property
-    def address(self) -> str:
-        """Return what clients connect to."""
-        return self.master
+    def master(self) -> str:
+        """Return its address: spark://host:port."""
+        return self.address
+
+    @property
+    def ui(self) -> str:
+        """Return the URL of the master's web UI."""
+        return str(self.about["ui"])
+
+    @property
+    def cores(self) -> int:
+        """Return the cores that each worker offers."""
+        return int(self.about["cores"])
+
+    @property
+    def memory(self) -> int:
+        """Return the MB that each worker offers."""
+        return int(self.about["memory"])
 
     def describe(self) -> str:
         """Return one line: where it listens, how large it is, and where it logs."""
@@ -94,38 +88,30 @@ def start_cluster(
             the machine, workers do not register, or the running cluster has other settings.
         JavaError: no suitable Java is found.
     """
-    folder, size = settings.home / "services" / NAME, megabytes(memory, "--memory")
+    size = megabytes(memory, "--memory")
     _check_size(workers, size)
-    asked = {"workers": workers, "cores": cores, "memory": size}
-    with starting(folder):
-        return _start(settings, folder, port, asked, patience)
-
-
-def _start(
-    settings: Settings, folder: Path, port: int, asked: dict[str, Any], patience: float
-) -> Cluster:
-    running = find_cluster(settings)
-    if running is None:
-        refuse_second(folder)
-        stop_cluster(settings)  # stop workers that outlived their master
-        process.retry(folder, lambda: _start_master(settings, port, dict(asked), patience))
-    else:
-        same = asked.items() <= read_address(folder).items()
-        if not (same and process.has_port(running, port)):
-            raise ServiceError(
-                f"{running.describe()} is already running with other settings",
-                f"stop it with: hudilab services stop {NAME}",
+    options = {"count": workers, "cores": cores, "memory": size}
+    with process.starting(settings, "cluster") as folder:
+        running = find_cluster(settings)
+        if running is None:
+            stop_cluster(settings)  # stop workers that outlived their master
+            process.retry(
+                settings, "cluster", lambda: _start_master(settings, port, options, patience)
             )
-    try:
-        _start_workers(settings, patience)
-    except BaseException:  # Ctrl-C, too: leave no process behind
-        stop_cluster(settings)
-        raise
-    if found := find_cluster(settings):
-        return found
+        elif port not in (0, process.port_of(running.master)) or not (
+            options.items() <= running.about.items()
+        ):
+            raise process.another_runs(running)
+        try:
+            _start_workers(settings, patience)
+        except BaseException:  # Ctrl-C, too: leave no process behind
+            stop_cluster(settings)
+            raise
+        if cluster := find_cluster(settings):
+            return cluster
     raise ServiceError(
         "the master exited as soon as it was ready",
-        f"see {folder}/master.log, then start it again with: hudilab services start {NAME}",
+        f"see {folder}/master.log, then start it again with: hudilab services start cluster",
     )
 
 
@@ -139,13 +125,11 @@ def running_cluster(
 
 def find_cluster(settings: Settings) -> Cluster | None:
     """Return the cluster whose master runs in this home, or None."""
-    folder = settings.home / "services" / NAME
-    found = server_locks.find(folder)
-    if found is None:
+    cluster = process.find(settings, Cluster)
+    if cluster is None:
         return None
-    about, workers = read_address(folder), map(server_locks.find, _worker_folders(folder))
-    pids, size = tuple(one.pid for one in workers if one), (about["cores"], about["memory"])
-    return Cluster(about["url"], about["ui"], found.pid, pids, *size, folder / "master.log")
+    processes = map(running_process, cluster.about["workers"])
+    return replace(cluster, workers=tuple(worker.pid for worker in processes if worker))
 
 
 def stop_cluster(settings: Settings) -> int | None:
@@ -153,7 +137,6 @@ def stop_cluster(settings: Settings) -> int | None:
 
     Only drivers that were started from this home are ended; others wait for another master.
     """
-    folder = settings.home / "services" / NAME
     if running := find_cluster(settings):
         master = Master(running.master, running.ui)
         # Without a master, a driver would wait for another one and never end.
@@ -161,15 +144,12 @@ def stop_cluster(settings: Settings) -> int | None:
             for id in ids_running(master):
                 if driver := find_driver(settings.home, id):
                     end_driver(driver)
-    for one in _worker_folders(folder):
-        process.stop(one)
+    for worker in read_record(settings.home, "cluster").get("workers", ()):
+        process.end(running_process(worker))
     # If it stayed, drivers would send its secret to any master that takes this port next.
-    (folder / CONF / "spark-defaults.conf").unlink(missing_ok=True)
-    return process.stop(folder)
-
-
-def _worker_folders(folder: Path) -> list[Path]:
-    return sorted(folder.glob("worker-*"), key=lambda path: int(path.name.partition("-")[2]))
+    conf = server_folder(settings.home, "cluster") / CONF
+    (conf / "spark-defaults.conf").unlink(missing_ok=True)
+    return process.stop(settings, "cluster")
 
 
 def _check_size(workers: int, memory: int) -> None:
@@ -178,77 +158,70 @@ def _check_size(workers: int, memory: int) -> None:
             f"{memory} MB per worker is too little for an executor",
             f"use --memory {LEAST_MEMORY}m or more",
         )
-    there = psutil.virtual_memory().total // 1024**2
-    if workers * memory > there:
+    total = psutil.virtual_memory().total // 1024**2
+    if workers * memory > total:
         raise ServiceError(
-            f"{workers} workers with {memory} MB each need more than the {there} MB of this "
+            f"{workers} workers with {memory} MB each need more than the {total} MB of this "
             "machine",
             "use fewer --workers or less --memory",
         )
 
 
-def _start_master(settings: Settings, port: int, about: dict[str, Any], patience: float) -> None:
-    folder = settings.home / "services" / NAME
-    last = {"url": ":0", "ui": ":0"} | read_address(folder)
-    rpc = process.choose_port(port, process.port_of(last["url"]), USUAL_PORT)
-    ui = process.choose_port(0, process.port_of(last["ui"]), USUAL_UI_PORT)
-    # Every account on this machine can reach loopback: without a secret, any driver could run
-    # its code in the workers, as this account.
-    secret = f"spark.authenticate true\nspark.authenticate.secret {token_hex(32)}\n"
-    conf = spark.write_conf(folder, DEFAULTS + secret)
-    about |= {"url": f"spark://{HOST}:{rpc}", "ui": f"http://{HOST}:{ui}"}
-    (folder / ADDRESS).write_text(json.dumps(about), encoding="utf-8")
+def _start_master(
+    settings: Settings, port: int, options: Mapping[str, int], patience: float
+) -> None:
+    folder = server_folder(settings.home, "cluster")
+    last_ui = read_record(settings.home, "cluster").get("ui", ":0")
+    rpc = process.server_port(settings, "cluster", port)
+    ui = process.choose_port(0, process.port_of(last_ui), USUAL_UI_PORT)
+    defaults = process.render(settings, "cluster.conf", secret=token_hex(32))
+    conf = spark.write_conf(settings, folder, defaults)
     program = ["master.Master", "--host", HOST, "--port", str(rpc), "--webui-port", str(ui)]
-    server = spark.launch(settings, folder, program, conf, folder / "master.log")
-    try:
-        _wait(lambda: all(map(process.in_use, (rpc, ui))), [server], "a master", patience)
-    except BaseException:  # Ctrl-C, too: leave no process behind
-        process.stop(folder)
-        raise
+    server = spark.launch(settings, program, conf, folder / "master.log")
+    about: dict[str, Any] = {**options, "ui": f"http://{HOST}:{ui}", "workers": []}
+    process.record(settings, "cluster", server, f"spark://{HOST}:{rpc}", **about)
+    _wait(lambda: all(map(process.in_use, (rpc, ui))), [server], "a master", patience)
 
 
 def _start_workers(settings: Settings, patience: float) -> None:
     """Start all missing workers at once, and wait until the master lists every worker as alive."""
-    folder = settings.home / "services" / NAME
-    about, conf = read_address(folder), folder / CONF
-    started = []
-    for number in range(1, about["workers"] + 1):
-        mine = folder / f"worker-{number}"
-        if server_locks.find(mine) is None:
+    folder = server_folder(settings.home, "cluster")
+    about = read_record(settings.home, "cluster")
+    workers, started = dict(enumerate(about["workers"], 1)), []
+    for number in range(1, about["count"] + 1):
+        if running_process(workers.get(number, {})) is None:
+            own = folder / f"worker-{number}"
+            own.mkdir(exist_ok=True)
             program = ["worker.Worker", "--cores", str(about["cores"])]
-            program += ["--memory", f"{about['memory']}m", "--work-dir", str(mine / WORK)]
-            program += ["--host", HOST, "--port", "0", "--webui-port", "0", about["url"]]
-            mine.mkdir(exist_ok=True)
-            log = mine / "worker.log"
-            started.append(spark.launch(settings, mine, program, conf, log))
-    master = Master(about["url"], about["ui"])
+            program += ["--memory", f"{about['memory']}m", "--work-dir", str(own / WORK)]
+            program += ["--host", HOST, "--port", "0", "--webui-port", "0", about["address"]]
+            started.append(spark.launch(settings, program, folder / CONF, own / "worker.log"))
+            workers[number] = process.identity(started[-1])
+            about["workers"] = list(workers.values())
+            process.write_record(settings, "cluster", about)
+    master = Master(about["address"], about["ui"])
 
-    def all_there() -> bool:
+    def registered() -> bool:
         try:
-            return len(worker_rows(master)) == int(about["workers"])
+            return len(worker_rows(master)) == int(about["count"])
         except ServiceError:  # the master is busy: not ready yet
             return False
 
-    _wait(all_there, started, f"all {about['workers']} workers", patience)
+    _wait(registered, started, f"all {about['count']} workers", patience)
 
 
 def _wait(
     ready: Callable[[], bool], started: Sequence[process.Launched], what: str, patience: float
 ) -> None:
     what = f"the cluster did not start {what}"
-    process.wait_until(ready, started, why=spark.why, what=what, patience=patience)
+    process.wait_until(ready, started, name="cluster", what=what, patience=patience)
 
 
-def command(
-    port: Annotated[int, process.port_option(USUAL_PORT)] = 0,
-    workers: Annotated[int, typer.Option(min=1, help="Number of workers.")] = 2,
-    cores: Annotated[int, typer.Option(min=1, help="Cores per worker.")] = 2,
-    memory: Annotated[str, typer.Option(help="Memory per worker: 512m, 2g.")] = "2g",
-) -> None:
+def command(port: int, workers: int, cores: int, memory: str) -> None:
     """Start a Spark standalone cluster."""
-    found = start_cluster(load_settings(), workers=workers, cores=cores, memory=memory, port=port)
-    print(found.describe())
-    print(f"export RUNTIME_ENV=DOCKER SPARK_MASTER_URL={found.master}")
+    cluster = start_cluster(load_settings(), workers=workers, cores=cores, memory=memory, port=port)
+    print(cluster.describe())
+    print(f"export RUNTIME_ENV=DOCKER SPARK_MASTER_URL={cluster.master}")
 
 
-SERVICE = process.Service(command, find_cluster, stop_cluster)
+SERVICE = process.Service(find_cluster, stop_cluster)

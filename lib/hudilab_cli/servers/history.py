@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from hudilab.files import private_folder
 from hudilab.paths import local_path
 from hudilab.settings import Settings, load_settings
 from hudilab.settings_file import read_options
 from hudilab_cli.servers import process, spark
-from hudilab_jobs import server_locks
-from hudilab_spark.cluster import ADDRESS, open_directly, read_address
+from hudilab_spark.cluster import open_directly
 from hudilab_spark.jars import verify
 from hudilab_spark.s3 import spark_settings
-
-NAME, HOST = "history", process.HOST
-USUAL_PORT = 18080
+from hudilab_spark.server_records import server_folder
 
 
-@dataclass(frozen=True)
-class History:
-    """A running history server; `ui` is its URL, `events` the folder of event logs it shows."""
+class History(process.Server):
+    """A running history server."""
 
-    ui: str
-    events: str
-    pid: int
-    log: Path
+    name = "history"
 
     @property
-    def address(self) -> str:
-        """Return what clients connect to."""
-        return self.ui
+    def ui(self) -> str:
+        """Return its address: the URL of its web UI."""
+        return self.address
+
+    @property
+    def events(self) -> str:
+        """Return the folder of event logs that it shows."""
+        return str(self.about["events"])
 
     def describe(self) -> str:
         """Return one line: where it listens, what it shows, and where it logs."""
@@ -56,40 +49,34 @@ def start_history(settings: Settings, events: str = "", *, port: int = 0) -> His
         JarError: a jar that s3a:// needs is missing or altered.
         JavaError: no suitable Java is found.
     """
-    folder = settings.home / "services" / NAME
+    folder = server_folder(settings.home, "history")
     events = events or str(settings.home / "spark-events")
 
     def begin() -> None:
-        last = process.port_of(read_address(folder).get("ui", ":0"))
-        address = process.choose_port(port, last, USUAL_PORT)
-        about = {"ui": f"http://{HOST}:{address}", "events": events}
-        jars, log = _write_conf(settings, folder, events, address), folder / "history.log"
-        (folder / ADDRESS).write_text(json.dumps(about), encoding="utf-8")
-        server = spark.launch(
-            settings, folder, ["history.HistoryServer"], folder / "conf", log, jars
-        )
-        _wait(server, about["ui"])
+        number = process.server_port(settings, "history", port)
+        ui = f"http://{process.HOST}:{number}"
+        jars, log = _write_conf(settings, folder, events, number), folder / "history.log"
+        program = ["history.HistoryServer"]
+        server = spark.launch(settings, program, folder / "conf", log, jars)
+        process.record(settings, "history", server, ui, events=events)
+        _wait(server, ui)
 
-    def fits(there: History) -> bool:
-        return there.events == events
+    def fits(running: History) -> bool:
+        return running.events == events
 
-    return process.start(folder, port, lambda: find_history(settings), begin, fits)
+    return process.start(settings, History, port, begin, fits)
 
 
 def _wait(server: process.Launched, ui: str, patience: float = process.PATIENCE) -> None:
     what = f"the history server did not answer at {ui}"
     process.wait_until(
-        lambda: _has_looked(ui), [server], why=spark.why, what=what, patience=patience
+        lambda: _has_looked(ui), [server], name="history", what=what, patience=patience
     )
 
 
 def _write_conf(settings: Settings, folder: Path, events: str, port: int) -> list[Path]:
     """Write the server's settings; return the jars that it needs to read `events`."""
-    defaults = {
-        "spark.history.fs.logDirectory": events,
-        "spark.history.fs.update.interval": "2s",
-        "spark.history.ui.port": str(port),
-    }
+    defaults = process.render(settings, "history.conf", events=events, port=port)
     jars: list[Path] = []
     if events.startswith("s3a://"):
         jars = verify(settings.project / "jars", ["s3"])
@@ -98,23 +85,18 @@ def _write_conf(settings: Settings, folder: Path, events: str, port: int) -> lis
         defaults |= spark_settings(settings)
     elif local := Path(events) if events.startswith("/") else local_path(events):
         private_folder(local)
-    spark.write_conf(folder, "".join(f"{key} {value}\n" for key, value in defaults.items()))
+    spark.write_conf(settings, folder, defaults)
     return jars
 
 
 def find_history(settings: Settings) -> History | None:
     """Return the history server that runs in this home, or None."""
-    folder = settings.home / "services" / NAME
-    found = server_locks.find(folder)
-    if found is None:
-        return None
-    about = read_address(folder)
-    return History(about["ui"], about["events"], found.pid, folder / "history.log")
+    return process.find(settings, History)
 
 
 def stop_history(settings: Settings) -> int | None:
     """Stop the server; return its process id, or None if none was running."""
-    return process.stop(settings.home / "services" / NAME)
+    return process.stop(settings, "history")
 
 
 def _has_looked(ui: str) -> bool:
@@ -126,12 +108,9 @@ def _has_looked(ui: str) -> bool:
         return False
 
 
-def command(
-    port: Annotated[int, process.port_option(USUAL_PORT)] = 0,
-    events: Annotated[str, typer.Option(help="Folder of event logs; default: the lab's own.")] = "",
-) -> None:
+def command(port: int, events: str) -> None:
     """Start Spark's history server, which shows finished applications."""
     print(start_history(load_settings(), events, port=port).describe())
 
 
-SERVICE = process.Service(command, find_history, stop_history)
+SERVICE = process.Service(find_history, stop_history)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import base64
 import os
+import secrets
 import shlex
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AdminClient,
@@ -25,52 +23,45 @@ from confluent_kafka.admin import (
 from hudilab.errors import ServiceError
 from hudilab.settings import Settings, load_settings
 from hudilab_cli.servers import process
-from hudilab_cli.servers.folder import check_disk
-from hudilab_cli.servers.kafka_files import CA, read_ports, write_logging, write_properties
-from hudilab_jobs import server_locks
-from hudilab_jobs.kafka.connection import CLIENT, Access, password, read_access
+from hudilab_cli.servers.certificates import CA, make_certificates
+from hudilab_cli.servers.process import HOST
+from hudilab_jobs.kafka.connection import Access, broker_access, password
 from hudilab_jobs.kafka.topics import create_topics
 from hudilab_spark.jars import verify
 from hudilab_spark.java import run_quietly
+from hudilab_spark.server_records import read_record, server_folder
 
-NAME, HOST = "kafka", process.HOST
-USUAL_PORT = 9092
-LEAST_FREE = 100_000_000  # bytes; Kafka creates 10 MB index files for each partition
 PARTITIONS = 3  # of each topic that the settings name
-_why = partial(process.why_ended, "Kafka", "one of Kafka's ports")
 
 
-@dataclass(frozen=True)
-class Broker:
-    """A running broker; `ca` is the certificate to trust, None if clients need no TLS and user."""
+class Broker(process.Server):
+    """A running broker."""
 
-    bootstrap: str
-    pid: int
-    log: Path
-    ca: Path | None = None
+    name = "kafka"
 
     @property
-    def address(self) -> str:
-        """Return what clients connect to."""
-        return self.bootstrap
+    def bootstrap(self) -> str:
+        """Return its address: host:port."""
+        return self.address
 
-    def describe(self) -> str:
-        """Return one line: where it listens, with which protocol, and where it logs."""
-        how = f"SASL_SSL, certificate {self.ca}" if self.ca else "SASL_PLAINTEXT"
-        return f"kafka at {self.bootstrap} ({how}), process {self.pid}, log {self.log}"
+    @property
+    def ca(self) -> Path | None:
+        """Return the certificate to trust; None if clients need no TLS and user."""
+        return self.folder / CA if self.about["users"] else None
 
     @property
     def client_file(self) -> Path:
         """Return the `--command-config` file for Kafka's tools; mode 0600, as it has a password."""
-        return self.log.parent / CLIENT
+        return self.folder / "client.properties"
+
+    def describe(self) -> str:
+        """Return one line: where it listens, with which protocol, and where it logs."""
+        protocol = f"SASL_SSL, certificate {self.ca}" if self.ca else "SASL_PLAINTEXT"
+        return f"kafka at {self.address} ({protocol}), process {self.pid}, log {self.log}"
 
     def access(self) -> Access:
-        """Return the lab's own access, which works without TLS even if users need it.
-
-        Raises:
-            KafkaError: `client_file` is missing or damaged.
-        """
-        return read_access(self.log.parent)
+        """Return the lab's own access, which works without TLS even if users need it."""
+        return broker_access(self.about)
 
 
 def start_broker(
@@ -92,26 +83,28 @@ def start_broker(
         JarError: a jar is missing or altered.
         JavaError: no suitable Java is found.
     """
-    folder = settings.home / "services" / NAME
+    folder = server_folder(settings.home, "kafka")
 
     def begin() -> None:
-        jars = verify(settings.project / "jars", ["broker"])
-        check_disk(folder, "Kafka's data", LEAST_FREE)
-        ports = _ports(folder, port, bool(users))
-        write_logging(folder)
-        write_properties(folder, ports)
-        java = _java(jars)
+        # Files are named relative to the folder: Kafka and log4j2 end a path at a comma.
+        java = process.java_command(verify(settings.project / "jars", ["broker"]))
+        java += ["-Dlog4j2.configurationFile=log4j2.properties"]
+        process.check_disk(settings, "kafka", folder)
+        address = f"{HOST}:{process.server_port(settings, 'kafka', port)}"
+        lab = f"{HOST}:{process.free_port()}" if users else address
+        secret = read_record(settings.home, "kafka").get("password") or secrets.token_hex(20)
+        _write_settings(settings, folder, address, lab, secret, bool(users))
         if not (folder / "data" / "meta.properties").exists():
             _format(java, folder)
-        server = process.launch(
-            folder, [*java, "kafka.Kafka", "server.properties"], folder / "kafka.log"
-        )
-        _wait(server, read_access(folder))
+        server = process.launch([*java, "kafka.Kafka", "server.properties"], folder / "kafka.log")
+        about = {"users": bool(users), "lab": lab, "password": secret}
+        process.record(settings, "kafka", server, address, **about)
+        _wait(server, broker_access(about))
 
-    def fits(there: Broker) -> bool:
-        return bool(users) == bool(there.ca)
+    def fits(running: Broker) -> bool:
+        return bool(users) == bool(running.ca)
 
-    broker = process.start(folder, port, lambda: find_broker(settings), begin, fits)
+    broker = process.start(settings, Broker, port, begin, fits)
     for name, secret in (users or {}).items():
         _add_user(broker.access(), name, secret)
     return broker
@@ -125,45 +118,33 @@ def running_broker(
 
 
 def find_broker(settings: Settings) -> Broker | None:
-    """Return the broker that runs on this home's data, or None.
-
-    Raises:
-        ServiceError: a broker is running, but its settings do not say where it listens.
-    """
-    folder = settings.home / "services" / NAME
-    found = server_locks.find(folder)
-    if found is None:
-        return None
-    ports, ca = read_ports(folder), folder / CA
-    if "LAB" not in ports:
-        raise ServiceError(
-            f"Kafka is running, but {folder / 'server.properties'} does not name its port",
-            "stop it with: hudilab services stop kafka",
-        )
-    address = f"{HOST}:{ports.get('USERS', ports['LAB'])}"
-    return Broker(address, found.pid, folder / "kafka.log", ca if "USERS" in ports else None)
+    """Return the broker that runs on this home's data, or None."""
+    return process.find(settings, Broker)
 
 
 def stop_broker(settings: Settings) -> int | None:
     """Stop the broker cleanly, keeping its data; return its process id, or None if none ran."""
-    return process.stop(settings.home / "services" / NAME)
+    return process.stop(settings, "kafka")
 
 
-def _java(jars: Sequence[Path]) -> list[str]:
-    """Return the java command, to run in the broker's folder.
-
-    File names are relative to the folder: Kafka and log4j2 take a comma for the end of a path.
-    """
-    return [*process.java_command(jars), "-Dlog4j2.configurationFile=log4j2.properties"]
-
-
-def _ports(folder: Path, port: int, secure: bool) -> dict[str, int]:
-    """Choose a port for each listener: the users', the lab's own, the controller's."""
-    last = read_ports(folder)
-    usual = last.get("USERS", last.get("LAB", 0))
-    clients = process.choose_port(port, usual, USUAL_PORT)
-    outside = {"USERS": clients, "LAB": process.free_port()} if secure else {"LAB": clients}
-    return outside | {"CONTROLLER": process.free_port()}
+def _write_settings(
+    settings: Settings, folder: Path, address: str, lab: str, secret: str, users: bool
+) -> None:
+    """Write the broker's files; with users, it listens on `address` for them, with TLS."""
+    values = {
+        "users": process.port_of(address),
+        "lab": process.port_of(lab),
+        "controller": process.free_port(),
+        "password": secret,
+    }
+    lines = process.render(settings, "kafka.properties", **values)
+    if users:
+        make_certificates(folder)
+        lines |= process.render(settings, "kafka-users.properties", **values)
+    client = process.render(settings, "kafka-client.properties", **values)
+    process.write_settings(folder / "server.properties", lines)
+    process.write_settings(folder / "client.properties", client)
+    process.copy_settings(settings, "log4j2.properties", folder)
 
 
 def _new_id() -> str:
@@ -184,7 +165,7 @@ def _format(java: Sequence[str], folder: Path) -> None:
     if done.returncode:
         with log.open("a", encoding="utf-8") as out:
             out.write(done.stdout + done.stderr)
-        raise ServiceError(_why(done.stdout + done.stderr, done.returncode, log))
+        raise process.why_ended("kafka", done.stdout + done.stderr, done.returncode, log)
 
 
 def _wait(server: process.Launched, client: Access, patience: float = process.PATIENCE) -> None:
@@ -203,7 +184,7 @@ def _wait(server: process.Launched, client: Access, patience: float = process.PA
             return False
 
     what = f"Kafka did not answer at {client.servers}"
-    process.wait_until(answers, [server], why=_why, what=what, patience=patience)
+    process.wait_until(answers, [server], name="kafka", what=what, patience=patience)
 
 
 def _add_user(client: Access, user: str, password: str, patience: float = process.PATIENCE) -> None:
@@ -221,12 +202,7 @@ def _add_user(client: Access, user: str, password: str, patience: float = proces
             ) from None
 
 
-def command(
-    port: Annotated[int, process.port_option(USUAL_PORT)] = 0,
-    user: Annotated[
-        str, typer.Option(help="Require TLS and add this user; password: KAFKA_PASSWORD[_FILE].")
-    ] = "",
-) -> None:
+def command(port: int, user: str) -> None:
     """Start a Kafka broker and create the topics named in the settings."""
     settings = load_settings()
     secret = password(os.environ) if user else None
@@ -241,4 +217,4 @@ def command(
     print(f"Kafka's own tools: {tools} {shlex.quote(str(broker.client_file))}")
 
 
-SERVICE = process.Service(command, find_broker, stop_broker)
+SERVICE = process.Service(find_broker, stop_broker)

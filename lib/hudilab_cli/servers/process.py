@@ -1,31 +1,44 @@
-"""Background servers, one per folder: start, wait for and stop them.
+"""Background servers, one of each kind per home: start, wait for, find and stop them.
 
-All servers share this code. They outlive the command that started them.
+All servers share this code. They outlive the command that started them. What runs is in their
+records, `<home>/services/<name>.json`.
 """
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
+import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from string import Template
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import psutil
-import typer
 
 from hudilab.environment import for_java
 from hudilab.errors import ServiceError
+from hudilab.files import private_folder, properties, read_properties, write_private
 from hudilab.settings import Settings
-from hudilab_cli.servers.folder import locked, refuse_second, starting
-from hudilab_jobs.server_locks import find
+from hudilab_cli.servers import SPECS, Name
 from hudilab_spark.java import complaint, find_java
+from hudilab_spark.server_records import (
+    read_record,
+    record_file,
+    running_process,
+    seconds_after_boot,
+    server_folder,
+)
 
 HOST = "127.0.0.1"
 PATIENCE = 60.0  # seconds to wait for a server to answer
+TURN = 120.0  # seconds to wait for another starter; no server takes this long to start
 # A small heap and a fast start: a lesson's servers share two cores with Spark.
 JVM = (
     *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
@@ -37,28 +50,35 @@ class PortTaken(ServiceError):
     """Another program took the port after it was chosen as free."""
 
 
-class Server(Protocol):
-    """A running server."""
+@dataclass(frozen=True)
+class Server:
+    """A running server.
+
+    `address` is what its clients connect to: host:port, or a URL. `about` is its whole record.
+    """
+
+    name: ClassVar[Name]
+    address: str
+    pid: int
+    log: Path
+    about: Mapping[str, Any] = field(repr=False)  # may hold a password
 
     @property
-    def address(self) -> str:
-        """Return what its clients connect to: host:port, or a URL."""
+    def folder(self) -> Path:
+        """Return the folder with its data and settings."""
+        return Path(self.about["data"])
 
     def describe(self) -> str:
         """Return one line: where it listens and logs."""
+        return f"{self.name} at {self.address}, process {self.pid}, log {self.log}"
 
 
 S = TypeVar("S", bound=Server)
 
 
 class Service(NamedTuple):
-    """What `hudilab services` can do with a server.
+    """What `hudilab services` can do with a server."""
 
-    The parameters of `command` are the options of `hudilab services start NAME`; `stop` returns the
-    process id, or None if none was running.
-    """
-
-    command: Callable[..., None]
     find: Callable[[Settings], Server | None]
     stop: Callable[[Settings], int | None]
 
@@ -74,14 +94,17 @@ class Launched(NamedTuple):
     mark: int
 
 
+# --- start, find and stop
+
+
 def start(
-    folder: Path,
+    settings: Settings,
+    kind: type[S],
     port: int,
-    look: Callable[[], S | None],
     begin: Callable[[], None],
     fits: Callable[[S], bool] = lambda _: True,
 ) -> S:
-    """Return the folder's server: the one that `look` finds, else the one that `begin` starts.
+    """Return the home's server of a kind: the running one, else the one that `begin` starts.
 
     If two programs start it at the same time, the second gets the first one's server. If `begin`
     fails, no server is left behind and its error is passed on.
@@ -89,36 +112,103 @@ def start(
     Raises:
         ServiceError: the running server does not fit, or the new one ended as soon as it answered.
     """
-    with starting(folder):
-        if (there := look()) is None:
-            refuse_second(folder)
-            retry(folder, begin)
-            there = look()
-        elif not (has_port(there, port) and fits(there)):
-            raise ServiceError(
-                f"{there.describe()} is already running with other settings",
-                f"stop it with: hudilab services stop {folder.name}",
-            )
-    if there is None:
+    with starting(settings, kind.name) as folder:
+        server = find(settings, kind)
+        if server is None:
+            retry(settings, kind.name, begin)
+            server = find(settings, kind)
+        elif port not in (0, port_of(server.address)) or not fits(server):
+            raise another_runs(server)
+    if server is None:
         raise ServiceError(
-            f"{folder.name} exited as soon as it answered",
+            f"{kind.name} exited as soon as it answered",
             f"see the log in {folder}, then start it "
-            f"again with: hudilab services start {folder.name}",
+            f"again with: hudilab services start {kind.name}",
         )
-    return there
+    return server
 
 
-def retry(folder: Path, begin: Callable[[], None]) -> None:
+def another_runs(server: Server) -> ServiceError:
+    """Return the error of a start whose options are not those of the running server."""
+    return ServiceError(
+        f"{server.describe()} is already running with other settings",
+        f"stop it with: hudilab services stop {server.name}",
+    )
+
+
+@contextmanager
+def starting(settings: Settings, name: Name, patience: float = TURN) -> Iterator[Path]:
+    """Create the server's folder and hold the right to start it; a second starter waits here.
+
+    Raises:
+        ServiceError: the folder is not writable, or the wait exceeds `patience` seconds.
+    """
+    folder = server_folder(settings.home, name)
+    try:
+        private_folder(folder).chmod(0o700)
+        lock = (folder / "lock").open("ab")
+    except OSError as error:
+        raise ServiceError(
+            f"cannot use {folder} for a server ({error.strerror})",
+            "set HUDILAB_HOME to a writable folder",
+        ) from None
+    with lock:
+        ends = time.monotonic() + patience
+        while not _locked(lock.fileno()):
+            if time.monotonic() > ends:
+                raise ServiceError(
+                    f"another program has been starting {name} in {folder} for {patience:.0f} s",
+                    "stop that program, then start again",
+                )
+            time.sleep(0.05)
+        yield folder
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def retry(settings: Settings, name: Name, begin: Callable[[], None]) -> None:
     """Start a server, retrying up to twice if a port was taken; a failure leaves none behind."""
     for last in (False, False, True):
         try:
             begin()
         except BaseException as error:  # Ctrl-C, too: leave no process behind
-            stop(folder)
+            stop(settings, name)
             if last or not isinstance(error, PortTaken):
                 raise
         else:
             return
+
+
+def find(settings: Settings, kind: type[S]) -> S | None:
+    """Return the home's server of a kind, or None if its record's process has ended."""
+    about = read_record(settings.home, kind.name)
+    if running_process(about) is None:
+        return None
+    return kind(about["address"], about["pid"], Path(about["log"]), about)
+
+
+def stop(settings: Settings, name: Name) -> int | None:
+    """Stop the home's server, keeping its data; return its process id, or None if none ran."""
+    return end(running_process(read_record(settings.home, name)))
+
+
+def end(process: psutil.Process | None) -> int | None:
+    """Terminate a process, or kill it after 20 s; return its id."""
+    if process is None:
+        return None
+    process.terminate()
+    try:
+        process.wait(20)
+    except psutil.TimeoutExpired:
+        process.kill()
+        process.wait(20)
+    return process.pid
 
 
 @contextmanager
@@ -137,44 +227,92 @@ def running(
             end(settings)
 
 
-def launch(
-    folder: Path, command: Sequence[str], output: Path, env: Mapping[str, str] | None = None
-) -> Launched:
-    """Start `command` in a session of its own, appending its output to `output`.
+# --- what `begin` does
 
-    The server inherits a lock on `folder`, released when its last process ends: two servers would
-    destroy the data in one folder.
+
+def check_disk(settings: Settings, name: Name, folder: Path) -> None:
+    """Create the folder for a server's data, and check its free disk space.
 
     Raises:
-        ServiceError: a server is already running on this folder.
+        ServiceError: the folder cannot be created, or too little is free.
     """
-    with locked(folder) as lock, output.open("ab") as out:
+    spec = SPECS[name]
+    try:
+        private_folder(folder)
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise ServiceError(
+            f"cannot use {folder} for {spec.data} ({error.strerror})",
+            "set HUDILAB_HOME to a writable folder",
+        ) from None
+    if free < spec.least_free:
+        raise ServiceError(
+            f"only {free / 1e6:.0f} MB are free for {spec.data} in {folder}, but "
+            f"{spec.least_free / 1e6:.0f} MB are needed",
+            "free space, or set HUDILAB_HOME",
+        )
+
+
+def render(settings: Settings, template: str, **values: object) -> dict[str, str]:
+    """Return the pairs of a .properties file in conf/services, with its placeholders replaced."""
+    text = settings.conf_file(f"services/{template}").read_text("utf-8")
+    pairs = read_properties(text).items()
+    return {key: Template(value).substitute(values) for key, value in pairs}
+
+
+def write_settings(file: Path, pairs: Mapping[str, str]) -> None:
+    """Write a server's settings; they may hold a secret."""
+    write_private(file, properties(pairs))
+
+
+def copy_settings(settings: Settings, name: str, folder: Path) -> None:
+    """Copy a file of conf/services to the folder where the server looks for it."""
+    shutil.copyfile(settings.conf_file(f"services/{name}"), folder / name)
+
+
+def launch(command: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> Launched:
+    """Start `command` in a session of its own and in its log's folder; append its output there."""
+    with log.open("ab") as out:
         before = out.tell()
         process = psutil.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            cwd=folder,
+            cwd=log.parent,
             env=for_java() if env is None else dict(env),
-            pass_fds=[lock],
             start_new_session=True,
         )
-    return Launched(process, output, before)
+    return Launched(process, log, before)
+
+
+def record(settings: Settings, name: Name, server: Launched, address: str, **about: Any) -> None:
+    """Write the record of a server that was just launched."""
+    lines = {"address": address, "log": str(server.log), "data": str(server.log.parent), **about}
+    write_record(settings, name, identity(server) | lines)
+
+
+def write_record(settings: Settings, name: Name, about: Mapping[str, Any]) -> None:
+    """Write a record, which may hold a password: mode 0600."""
+    write_private(record_file(settings.home, name), json.dumps(about, indent=2) + "\n")
+
+
+def identity(server: Launched) -> dict[str, Any]:
+    """Return what a record holds of a process, for `running_process`."""
+    return {"pid": server.process.pid, "created": seconds_after_boot(server.process)}
 
 
 def wait_until(
     ready: Callable[[], bool],
     started: Sequence[Launched],
     *,
-    why: Callable[[str, int, Path], str],
+    name: Name,
     what: str,
-    patience: float,
+    patience: float = PATIENCE,
 ) -> None:
     """Wait until `ready` returns True; fail at once if one of the servers ends.
 
     Args:
-        why: makes the error text from an ended server's output, exit code and log.
         what: what has not happened if the wait exceeds `patience` seconds, for the error text.
 
     Raises:
@@ -188,8 +326,7 @@ def wait_until(
                 with server.log.open("rb") as written:
                     written.seek(server.mark)
                     text = written.read().decode("utf-8", "replace")
-                taken = "Address already in use" in text or "Failed to bind" in text
-                raise (PortTaken if taken else ServiceError)(why(text, code, server.log))
+                raise why_ended(name, text, code, server.log)
         if ready():
             return
         if time.monotonic() > ends:
@@ -198,27 +335,17 @@ def wait_until(
         time.sleep(0.05)
 
 
-def why_ended(server: str, port: str, text: str, code: int, log: Path) -> str:
-    """Return one line on why a server ended; the remedy, if the disk or its port is the cause."""
+def why_ended(name: Name, text: str, code: int, log: Path) -> ServiceError:
+    """Return the error for a server that has ended: from its output, exit code and log."""
+    spec = SPECS[name]
     if "No space left on device" in text:
-        return f"the disk of {log.parent} is full; free space, or set HUDILAB_HOME (log: {log})"
-    if "Address already in use" in text:
-        return f"another program took {port}; start again (log: {log})"
-    return f"{server} exited with code {code}: {complaint(text)}; see {log}"
-
-
-def stop(folder: Path) -> int | None:
-    """Terminate the folder's server, or kill it after 20 s; return its process id, if it ran."""
-    process = find(folder)
-    if process is None:
-        return None
-    process.terminate()
-    try:
-        process.wait(20)
-    except psutil.TimeoutExpired:
-        process.kill()
-        process.wait(20)
-    return process.pid
+        problem = f"the disk of {log.parent} is full"
+        return ServiceError(problem, f"free space, or set HUDILAB_HOME (log: {log})")
+    if "Address already in use" in text or "Failed to bind" in text:
+        return PortTaken(f"another program took {spec.ports}", f"start again (log: {log})")
+    # Of Spark's servers there are several: their logs are named after them.
+    title = f"Spark's {log.stem}" if "Spark" in spec.ports else spec.title
+    return ServiceError(f"{title} exited with code {code}: {complaint(text)}", f"see {log}")
 
 
 def java_command(jars: Iterable[Path], *flags: str) -> list[str]:
@@ -227,9 +354,7 @@ def java_command(jars: Iterable[Path], *flags: str) -> list[str]:
     return [str(find_java().home / "bin" / "java"), *JVM, *flags, "-cp", path]
 
 
-def port_option(usual: int) -> Any:
-    """Return the option of a command that starts a server; 0 is its default."""
-    return typer.Option(min=0, max=65535, help=f"Port; 0 picks {usual} or a free one.")
+# --- ports
 
 
 def port_of(address: str) -> int:
@@ -237,16 +362,21 @@ def port_of(address: str) -> int:
     return int(address.rpartition(":")[2])
 
 
-def has_port(server: Server, port: int) -> bool:
-    """Return whether the server listens on `port`; 0 stands for any port."""
-    return port in (0, port_of(server.address))
-
-
 def free_port() -> int:
     """Return a loopback port that is free now."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
+
+
+def server_port(settings: Settings, name: Name, port: int) -> int:
+    """Return `port`; if it is 0, the server's last port, its usual one, or any free one.
+
+    Raises:
+        ServiceError: `port` is in use.
+    """
+    last = port_of(read_record(settings.home, name).get("address", ":0"))
+    return choose_port(port, last, SPECS[name].port)
 
 
 def choose_port(port: int, *usual: int) -> int:
@@ -260,7 +390,8 @@ def choose_port(port: int, *usual: int) -> int:
             f"port {port} is in use",
             "choose another with --port, or leave out --port to get a free one",
         )
-    return port or next((one for one in usual if one and not in_use(one)), 0) or free_port()
+    free = (choice for choice in usual if choice and not in_use(choice))
+    return port or next(free, 0) or free_port()
 
 
 def in_use(port: int) -> bool:

@@ -3,52 +3,47 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import shlex
 from collections.abc import MutableMapping, Sequence
 from configparser import ConfigParser
 from configparser import Error as ParseError
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 from hudilab.errors import ServiceError
-from hudilab.files import properties, write_private
+from hudilab.files import write_private
 from hudilab.settings import Settings, load_settings
 from hudilab_cli.servers import process
-from hudilab_cli.servers.folder import check_disk
-from hudilab_jobs import server_locks
+from hudilab_cli.servers.process import HOST
 from hudilab_spark.jars import verify
-from hudilab_spark.java import complaint
+from hudilab_spark.server_records import server_folder
 
-NAME, HOST = "s3", process.HOST
 BUCKET = PROFILE = "hudilab"
-USUAL_PORT = 9000
-LEAST_FREE = 100_000_000  # bytes
 # These override a profile's keys, and belong to another server.
 _OTHER_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
-@dataclass(frozen=True)
-class S3Server:
-    """A running S3 server; `credentials` is the file with its keys."""
+class S3Server(process.Server):
+    """A running S3 server."""
 
-    endpoint: str
-    pid: int
-    log: Path
-    credentials: Path
+    name = "s3"
 
     @property
-    def address(self) -> str:
-        """Return what clients connect to."""
-        return self.endpoint
+    def endpoint(self) -> str:
+        """Return its address: a URL."""
+        return self.address
+
+    @property
+    def credentials(self) -> Path:
+        """Return the file with its keys, of mode 0600."""
+        return self.folder / "credentials"
 
     def describe(self) -> str:
         """Return one line: where it listens and logs."""
-        return f"s3 at {self.endpoint}, bucket {BUCKET}, process {self.pid}, log {self.log}"
+        return f"s3 at {self.address}, bucket {BUCKET}, process {self.pid}, log {self.log}"
 
     def env(self) -> dict[str, str]:
         """Return the AWS variables that point S3 clients here; the key file has mode 0600."""
@@ -77,16 +72,17 @@ def start_s3(settings: Settings, *, port: int = 0) -> S3Server:
         JarError: a jar is missing or altered.
         JavaError: no suitable Java is found.
     """
-    folder = settings.home / "services" / NAME
+    folder = server_folder(settings.home, "s3")
 
     def begin() -> None:
         jars = verify(settings.project / "jars", ["s3proxy"])
-        check_disk(folder / "data", "the objects of S3", LEAST_FREE)
-        address = f"http://{HOST}:{process.choose_port(port, _last_port(folder), USUAL_PORT)}"
-        server = process.launch(folder, _command(folder, jars, address), folder / "s3.log")
+        process.check_disk(settings, "s3", folder / "data")
+        address = f"http://{HOST}:{process.server_port(settings, 's3', port)}"
+        server = process.launch(_command(settings, folder, jars, address), folder / "s3.log")
+        process.record(settings, "s3", server, address)
         _wait(server, address, folder)
 
-    return process.start(folder, port, lambda: find_s3(settings), begin)
+    return process.start(settings, S3Server, port, begin)
 
 
 def running_s3(settings: Settings, *, port: int = 0) -> AbstractContextManager[S3Server]:
@@ -96,17 +92,12 @@ def running_s3(settings: Settings, *, port: int = 0) -> AbstractContextManager[S
 
 def find_s3(settings: Settings) -> S3Server | None:
     """Return the server that runs on this home's data, or None."""
-    folder = settings.home / "services" / NAME
-    found = server_locks.find(folder)
-    if found is None:
-        return None
-    address = f"http://{HOST}:{_last_port(folder)}"
-    return S3Server(address, found.pid, folder / "s3.log", folder / "credentials")
+    return process.find(settings, S3Server)
 
 
 def stop_s3(settings: Settings) -> int | None:
     """Stop the server cleanly, keeping its data; return its process id, or None if none ran."""
-    return process.stop(settings.home / "services" / NAME)
+    return process.stop(settings, "s3")
 
 
 def serve(settings: Settings, address: str) -> NoReturn:
@@ -117,28 +108,30 @@ def serve(settings: Settings, address: str) -> NoReturn:
         JarError: a jar is missing or altered.
         JavaError: no suitable Java is found.
     """
-    folder = settings.home / "services" / NAME
+    folder = server_folder(settings.home, "s3")
     jars = verify(settings.project / "jars", ["s3proxy"])
-    check_disk(folder / "data" / BUCKET, "the objects of S3", LEAST_FREE)
-    command = _command(folder, jars, address)
+    process.check_disk(settings, "s3", folder / "data" / BUCKET)
+    command = _command(settings, folder, jars, address)
     os.chdir(folder)  # as for a launched server: file names are relative to it
     os.execv(command[0], command)
 
 
-def _command(folder: Path, jars: Sequence[Path], address: str) -> list[str]:
+def _command(settings: Settings, folder: Path, jars: Sequence[Path], address: str) -> list[str]:
     """Return the server's command, and write the files that it reads."""
-    _write_logging(folder)
-    _write_properties(folder, address)
+    process.copy_settings(settings, "logback.xml", folder)
+    access, secret = _keys(folder)
+    lines = process.render(
+        settings,
+        "s3proxy.conf",
+        endpoint=address,
+        access_key=access,
+        secret_key=secret,
+        data=folder / "data",
+    )
+    process.write_settings(folder / "s3proxy.conf", lines)
     # Relative to the server's folder: no path can clash with Java's syntax for lists and URLs.
     run = "-Dlogback.configurationFile=logback.xml", "org.gaul.s3proxy.Main"
     return [*process.java_command(jars), *run, "--properties", "s3proxy.conf"]
-
-
-def _last_port(folder: Path) -> int:
-    file = folder / "s3proxy.conf"
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
-    found = re.search(r"(?m)^s3proxy\.endpoint=http://[\d.]+:(\d+)$", text)
-    return int(found[1]) if found else 0
 
 
 def _keys(folder: Path) -> tuple[str, str]:
@@ -167,30 +160,6 @@ def _keys(folder: Path) -> tuple[str, str]:
         ) from None
 
 
-def _write_properties(folder: Path, address: str) -> None:
-    access, secret = _keys(folder)
-    lines = {
-        "s3proxy.endpoint": address,
-        "s3proxy.authorization": "aws-v2-or-v4",
-        "s3proxy.identity": access,
-        "s3proxy.credential": secret,
-        "jclouds.provider": "filesystem-nio2",
-        "jclouds.filesystem.basedir": str(folder / "data"),
-    }
-    write_private(folder / "s3proxy.conf", properties(lines))
-
-
-def _write_logging(folder: Path) -> None:
-    """Write a logback file: the default logs every request, which takes longer than serving it."""
-    pattern = "%date{ISO8601} %level %message \\(%logger{0}\\)%n"
-    (folder / "logback.xml").write_text(
-        '<configuration><appender name="log" class="ch.qos.logback.core.ConsoleAppender">'
-        f"<encoder><pattern>{pattern}</pattern></encoder></appender>"
-        '<root level="warn"><appender-ref ref="log"/></root></configuration>\n',
-        encoding="utf-8",
-    )
-
-
 def _wait(
     server: process.Launched, address: str, folder: Path, patience: float = process.PATIENCE
 ) -> None:
@@ -215,27 +184,22 @@ def _wait(
         if not process.in_use(process.port_of(address)):
             return False
         try:
-            if BUCKET not in [one["Name"] for one in client.list_buckets()["Buckets"]]:
+            buckets = client.list_buckets()["Buckets"]
+            if BUCKET not in [bucket["Name"] for bucket in buckets]:
                 client.create_bucket(Bucket=BUCKET)
             return True
         except (BotoCoreError, ClientError):  # not ready yet
             return False
 
     what = f"S3Proxy did not answer at {address}"
-    process.wait_until(answers, [server], why=_why, what=what, patience=patience)
+    process.wait_until(answers, [server], name="s3", what=what, patience=patience)
 
 
-def _why(text: str, code: int, log: Path) -> str:
-    if "Failed to bind" in text:
-        return f"another program took the S3 server's port; start again (log: {log})"
-    return f"S3Proxy exited with code {code}: {complaint(text)}; see {log}"
-
-
-def command(port: Annotated[int, process.port_option(USUAL_PORT)] = 0) -> None:
+def command(port: int) -> None:
     """Start an S3 server with its own keys and bucket."""
     server = start_s3(load_settings(), port=port)
     print(server.describe())
     print("export", *(f"{key}={shlex.quote(value)}" for key, value in server.env().items()))
 
 
-SERVICE = process.Service(command, find_s3, stop_s3)
+SERVICE = process.Service(find_s3, stop_s3)

@@ -3,47 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hudilab.environment import for_java
-from hudilab.files import write_private
 from hudilab.settings import Settings
 from hudilab_cli.servers import process
 from hudilab_spark.class_archive import ARCHIVE, archive_options, class_path
 from hudilab_spark.cluster import CONF
 from hudilab_spark.jars import verify
-from hudilab_spark.java import complaint, find_java, spark_home
+from hudilab_spark.java import find_java, spark_home
 from hudilab_spark.s3 import older_names
 
-# Executors log to stderr, which the worker keeps and shows in its web UI.
-LOGGING = """status = error
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss.SSS'Z'}{UTC} %p %c{1}: %m%n%ex
-rootLogger.level = warn
-rootLogger.appenderRef.console.ref = console
-logger.native.name = org.apache.hadoop.util.NativeCodeLoader
-logger.native.level = error
-logger.deploy.name = org.apache.spark.deploy
-logger.deploy.level = info
-"""
 
-
-def write_conf(folder: Path, defaults: str) -> Path:
+def write_conf(settings: Settings, folder: Path, defaults: Mapping[str, str]) -> Path:
     """Write a Spark server's settings, `defaults` and logging; return their folder."""
     conf = folder / CONF
     conf.mkdir(parents=True, exist_ok=True)
-    (conf / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
-    write_private(conf / "spark-defaults.conf", defaults)  # it may hold a secret
+    process.copy_settings(settings, "log4j2.properties", conf)
+    process.write_settings(conf / "spark-defaults.conf", defaults)
     return conf
 
 
 def launch(
     settings: Settings,
-    folder: Path,
     program: Sequence[str],
     conf: Path,
     log: Path,
@@ -73,11 +56,4 @@ def launch(
         "SPARK_SCALA_VERSION": "2.12",  # Spark's scripts set it; without it no executor starts
     }
     env |= older_names()
-    return process.launch(folder, [*command, *arguments], log, env)
-
-
-def why(text: str, code: int, log: Path) -> str:
-    """Return one line on why a Spark server ended: its last error, and where its log is."""
-    if "Address already in use" in text:
-        return f"another program took one of Spark's ports; start again (log: {log})"
-    return f"Spark's {log.stem} exited with code {code}: {complaint(text)}; see {log}"
+    return process.launch([*command, *arguments], log, env)

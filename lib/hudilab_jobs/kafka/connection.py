@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,12 +11,11 @@ from typing import Any, TypeVar
 
 from hudilab.errors import KafkaError
 from hudilab.groups import Client
-from hudilab_jobs.server_locks import find
+from hudilab_spark.server_records import read_record, running_process
 
 Group = TypeVar("Group")
 
 IAM_PORT = "9098"  # Amazon MSK: TLS, and IAM instead of a password
-CLIENT = "client.properties"  # in the folder of the lab's broker: servers and login
 SCRAM, PLAIN = "SCRAM-SHA-512", "PLAIN"
 _LOGIN = "org.apache.kafka.common.security"
 _MODULES = {SCRAM: f"{_LOGIN}.scram.ScramLoginModule", PLAIN: f"{_LOGIN}.plain.PlainLoginModule"}
@@ -104,7 +102,7 @@ def access(group: Client | None, env: Mapping[str, str] | None = None) -> Access
     """Return the access that a group of application_properties.json describes.
 
     The password comes from the environment. If the group names the home's own broker and that is
-    running, user and password come from the broker's folder.
+    running, user and password come from the broker's record.
 
     Raises:
         KafkaError: settings or password are missing or wrong; never quotes a password.
@@ -123,37 +121,19 @@ def access(group: Client | None, env: Mapping[str, str] | None = None) -> Access
     return Access(servers, protocol, group.sasl_username, password(env), group.ssl_ca_location)
 
 
-def read_access(folder: Path) -> Access:
-    """Return the access to the broker that keeps its data in this folder.
-
-    Raises:
-        KafkaError: the folder's client.properties is missing or damaged.
-    """
-    file = folder / CLIENT
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        text = ""
-    servers = re.search(r"(?m)^bootstrap\.servers=(.+)$", text)
-    login = re.search(r'username="(\w+)" password="(\w+)"', text)
-    if servers is None or login is None:
-        raise KafkaError(
-            f"cannot read servers and login from {file}",
-            "restart the broker to rewrite it: "
-            "hudilab services stop kafka && hudilab services start kafka",
-        )
-    return Access(servers[1], "SASL_PLAINTEXT", login[1], login[2], mechanism=PLAIN)
+def broker_access(record: Mapping[str, Any]) -> Access:
+    """Return the lab's own access to its broker, from the broker's record."""
+    secret = str(record["password"])
+    return Access(str(record["lab"]), "SASL_PLAINTEXT", "hudilab", secret, mechanism=PLAIN)
 
 
 def _own(home: Path | None, servers: str) -> Access | None:
     """Return the access to this home's broker if it is running and these are its servers."""
-    folder = (home or Path()) / "services" / "kafka"
-    if home is None or not (folder / CLIENT).exists():
-        return None
-    own = read_access(folder)
-    is_named = servers.replace("localhost:", "127.0.0.1:") == own.servers
+    record = read_record(home, "kafka") if home else {}
     # If the home's broker is down, another broker may have taken its port.
-    return replace(own, servers=servers) if is_named and find(folder) else None
+    if servers.replace("localhost:", "127.0.0.1:") != record.get("lab"):
+        return None
+    return replace(broker_access(record), servers=servers) if running_process(record) else None
 
 
 def password(env: Mapping[str, str]) -> str:
@@ -189,9 +169,9 @@ def password(env: Mapping[str, str]) -> str:
     return word
 
 
-def jaas(mechanism: str, user: str, password: str, more: str = "") -> str:
+def jaas(mechanism: str, user: str, password: str) -> str:
     """Return a login in Java's JAAS syntax, for Kafka's `sasl.jaas.config`."""
-    login = f"username={_quoted(user)} password={_quoted(password)}{more}"
+    login = f"username={_quoted(user)} password={_quoted(password)}"
     return f"{_MODULES[mechanism]} required {login};"
 
 

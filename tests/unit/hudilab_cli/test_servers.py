@@ -1,26 +1,31 @@
-"""What is said of a server that does not start, with a program that only sleeps as the server."""
+"""Records and errors of servers, with a program that only sleeps as the server."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from hudilab.errors import ServiceError
-from hudilab.settings import load_settings
+from hudilab.files import read_properties
+from hudilab.settings import Settings, load_settings
 from hudilab_cli import applications
-from hudilab_cli.servers import cluster, history, kafka, metastore, process, s3, spark
-from hudilab_cli.servers.folder import starting
-from hudilab_jobs import server_locks
-from hudilab_jobs.kafka.connection import Access
+from hudilab_cli.servers import Name, cluster, history, kafka, metastore, process, s3
+from hudilab_cli.servers.metastore import find_metastore
+from hudilab_cli.servers.s3 import find_s3
+from hudilab_jobs.kafka.connection import Access, broker_access
 from hudilab_spark.cluster import Master
 
 NOWHERE = "127.0.0.1:1"
+
+
+LOG = Path("/home/services/kafka/kafka.log")
 
 
 def refusal(call: Callable[..., object], *arguments: Any) -> str:
@@ -30,124 +35,180 @@ def refusal(call: Callable[..., object], *arguments: Any) -> str:
 
 
 @pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return replace(load_settings(env={}), home=tmp_path)
+
+
+@pytest.fixture
 def sleeper(tmp_path: Path) -> Iterator[process.Launched]:
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
-    server = process.launch(tmp_path, command, tmp_path / "it.log")
+    server = process.launch(command, tmp_path / "it.log")
     yield server
-    server.process.kill()
+    if server.process.is_running():
+        server.process.kill()
     server.process.wait()
+
+
+# --- records
+
+
+def test_a_record_is_private_and_names_the_process(
+    settings: Settings, sleeper: process.Launched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with process.starting(settings, "metastore"):
+        process.record(settings, "metastore", sleeper, "thrift://127.0.0.1:9083")
+    file = settings.home / "services" / "metastore.json"
+    assert file.stat().st_mode & 0o777 == 0o600
+    server = find_metastore(settings)
+    assert server is not None
+    assert (server.uri, server.pid) == ("thrift://127.0.0.1:9083", sleeper.process.pid)
+    assert server.folder == sleeper.log.parent
+    # After a step of the clock, every process seems to have started at another time.
+    created, booted = psutil.Process.create_time, psutil.boot_time
+    with monkeypatch.context() as step:
+        step.setattr(psutil.Process, "create_time", lambda self: created(self) + 3600)
+        step.setattr(psutil, "boot_time", lambda: booted() + 3600)
+        assert find_metastore(settings) == server
+    assert process.stop(settings, "metastore") == server.pid
+    assert (find_metastore(settings), process.stop(settings, "metastore")) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "change", [{"created": 1.0}, {"created": "noon"}, {"pid": 2**22 + 1}, {"pid": None}]
+)
+def test_a_record_of_another_process_is_not_believed(
+    settings: Settings, sleeper: process.Launched, change: dict[str, Any]
+) -> None:
+    with process.starting(settings, "s3"):
+        process.record(settings, "s3", sleeper, "http://127.0.0.1:9000")
+    assert find_s3(settings) is not None
+    file = settings.home / "services" / "s3.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    assert (find_s3(settings), process.stop(settings, "s3")) == (None, None)
+    assert sleeper.process.is_running()
+    for text in ("", "[]", "{"):
+        file.write_text(text)
+        assert find_s3(settings) is None
+
+
+# --- errors
 
 
 def test_a_server_that_does_not_answer(
     tmp_path: Path, sleeper: process.Launched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rest = f" within 0 s; see {tmp_path}/it.log, then start again"
-    (tmp_path / "client.properties").touch()
     monkeypatch.setattr(s3, "_keys", lambda folder: ("a", "b"))
-    url = f"http://{NOWHERE}"
-    assert refusal(kafka._wait, sleeper, Access(NOWHERE), 0.1) == (
-        f"Kafka did not answer at {NOWHERE}{rest}"
-    )
-    assert (
-        refusal(s3._wait, sleeper, url, tmp_path, 0.1) == f"S3Proxy did not answer at {url}{rest}"
-    )
-    assert refusal(history._wait, sleeper, url, 0.1) == (
-        f"the history server did not answer at {url}{rest}"
-    )
-    assert refusal(metastore._wait, sleeper, 1, 0.1) == (
-        f"the metastore did not answer at thrift://{NOWHERE}{rest}"
-    )
-
-
-LOG = Path("/home/services/kafka/kafka.log")
+    url, thrift = f"http://{NOWHERE}", f"thrift://{NOWHERE}"
+    for call, arguments, text in (
+        (kafka._wait, (Access(NOWHERE),), f"Kafka did not answer at {NOWHERE}"),
+        (s3._wait, (url, tmp_path), f"S3Proxy did not answer at {url}"),
+        (history._wait, (url,), f"the history server did not answer at {url}"),
+        (metastore._wait, (thrift,), f"the metastore did not answer at {thrift}"),
+    ):
+        assert refusal(call, sleeper, *arguments, 0.1) == f"{text}{rest}"
 
 
 @pytest.mark.parametrize(
-    ("why", "output", "text"),
+    ("name", "output", "text"),
     [
         (
-            kafka._why,
+            "kafka",
             "java.io.IOException: No space left on device",
             f"the disk of {LOG.parent} is full; free space, or set HUDILAB_HOME (log: {LOG})",
         ),
         (
-            kafka._why,
+            "kafka",
             "BindException: Address already in use",
             f"another program took one of Kafka's ports; start again (log: {LOG})",
         ),
         (
-            spark.why,
+            "cluster",
             "BindException: Address already in use",
             f"another program took one of Spark's ports; start again (log: {LOG})",
         ),
         (
-            s3._why,
+            "s3",
             "IOException: Failed to bind to /127.0.0.1:9000",
             f"another program took the S3 server's port; start again (log: {LOG})",
         ),
-        (s3._why, "", f"S3Proxy exited with code 1: no output; see {LOG}"),
+        ("s3", "", f"S3Proxy exited with code 1: no output; see {LOG}"),
         (
-            metastore._why,
-            "Caused by: java.sql.SQLException: No space left on device",
-            f"the disk of {LOG.parent} is full; free space, or set HUDILAB_HOME (log: {LOG})",
-        ),
-        (
-            metastore._why,
-            "Caused by: java.net.BindException: Address already in use",
-            f"another program took the metastore's port; start again (log: {LOG})",
-        ),
-        (
-            metastore._why,
+            "metastore",
             "java.lang.IllegalStateException: no",
             f"the metastore exited with code 1: java.lang.IllegalStateException: no; see {LOG}",
         ),
+        ("history", "", f"Spark's kafka exited with code 1: no output; see {LOG}"),
     ],
 )
-def test_a_server_that_ends_at_once(
-    why: Callable[[str, int, Path], str], output: str, text: str
-) -> None:
-    assert why(output, 1, LOG) == text
+def test_a_server_that_ends_at_once(name: Name, output: str, text: str) -> None:
+    error = process.why_ended(name, output, 1, LOG)
+    assert str(error) == text
+    assert isinstance(error, process.PortTaken) == ("another program" in text)
 
 
 def test_a_server_that_ends_when_it_has_answered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "kafka"
     none: Callable[..., None] = lambda *_, **__: None  # noqa: E731
-    assert refusal(process.start, folder, 0, none, none, none) == (
-        f"kafka exited as soon as it answered; see the log in {folder}, then start it again with: "
-        "hudilab services start kafka"
+    services = settings.home / "services"
+    assert refusal(process.start, settings, kafka.Broker, 0, none) == (
+        f"kafka exited as soon as it answered; see the log in {services}/kafka, then start it "
+        "again with: hudilab services start kafka"
     )
-    settings = replace(load_settings(env={}), home=tmp_path)
     for name in ("_start_master", "_start_workers", "find_cluster"):
         monkeypatch.setattr(cluster, name, none)
     assert refusal(cluster.start_cluster, settings) == (
-        f"the master exited as soon as it was ready; see {tmp_path}/services/cluster/master.log, "
+        f"the master exited as soon as it was ready; see {services}/cluster/master.log, "
         "then start it again with: hudilab services start cluster"
     )
 
 
-def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+def test_a_folder_that_is_a_file(tmp_path: Path, settings: Settings) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ServiceError) as caught, starting(tmp_path / "file" / "kafka"):
+    start = replace(settings, home=tmp_path / "file")
+    with pytest.raises(ServiceError) as caught, process.starting(start, "kafka"):
         pass
     assert str(caught.value) == (
-        f"cannot use {tmp_path}/file/kafka for a server (File exists); set HUDILAB_HOME to a "
-        "writable folder"
+        f"cannot use {tmp_path}/file/services/kafka for a server (File exists); set "
+        "HUDILAB_HOME to a writable folder"
     )
 
 
-def test_a_broker_whose_port_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server_locks, "find", lambda folder: SimpleNamespace(pid=1))
-    folder = tmp_path / "services" / "kafka"
-    folder.mkdir(parents=True)
-    (folder / "server.properties").touch()
-    assert refusal(kafka.find_broker, replace(load_settings(env={}), home=tmp_path)) == (
-        f"Kafka is running, but {folder}/server.properties does not name its port; stop it with: "
-        "hudilab services stop kafka"
+def test_a_starter_that_hangs_is_named(settings: Settings) -> None:
+    with (
+        process.starting(settings, "s3") as folder,
+        pytest.raises(ServiceError) as caught,
+        process.starting(settings, "s3", patience=0.1),
+    ):
+        pass
+    assert str(caught.value) == (
+        f"another program has been starting s3 in {folder} for 0 s; stop that program, "
+        "then start again"
     )
+    with process.starting(settings, "s3"):  # the right was given back
+        pass
+
+
+def test_the_templates_are_filled_in(settings: Settings) -> None:
+    """With TLS, the lab's own listener stays, and the users' one comes before it."""
+    folder = settings.home / "kafka"
+    folder.mkdir()
+    kafka._write_settings(settings, folder, "127.0.0.1:1", "127.0.0.1:2", "hush", users=True)
+    lines = read_properties((folder / "server.properties").read_text("ascii"))
+    listeners = lines["listeners"].rpartition(":")[0]
+    assert listeners == "USERS://127.0.0.1:1,LAB://127.0.0.1:2,CONTROLLER://127.0.0.1"
+    assert lines["advertised.listeners"] == "USERS://127.0.0.1:1,LAB://127.0.0.1:2"
+    login = (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="hudilab" password="hush" user_hudilab="hush";'
+    )
+    assert lines["listener.name.lab.plain.sasl.jaas.config"] == login
+    assert lines["listener.name.controller.plain.sasl.jaas.config"] == login
+    assert "$" not in "".join(lines.values())
+    client = read_properties((folder / "client.properties").read_text("ascii"))
+    access = broker_access({"lab": "127.0.0.1:2", "password": "hush"})
+    assert {f"kafka.{key}": value for key, value in client.items()} == access.spark_options()
 
 
 def test_a_user_that_the_broker_does_not_add() -> None:
