@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
@@ -175,9 +176,9 @@ def _start_master(
     rpc = process.server_port(settings, "cluster", port)
     ui = process.choose_port(0, process.port_of(last_ui), USUAL_UI_PORT)
     defaults = process.render(settings, "cluster.conf", secret=token_hex(32))
-    conf = spark.write_conf(settings, folder, defaults)
+    spark.write_conf(settings, folder, defaults)
     program = ["master.Master", "--host", HOST, "--port", str(rpc), "--webui-port", str(ui)]
-    server = spark.launch(settings, program, conf, folder / "master.log")
+    server = _launch(settings, program, folder / "master.log")
     about: dict[str, Any] = {**options, "ui": f"http://{HOST}:{ui}", "workers": []}
     process.record(settings, "cluster", server, f"spark://{HOST}:{rpc}", **about)
     _wait(lambda: all(map(process.in_use, (rpc, ui))), [server], "a master", patience)
@@ -195,7 +196,7 @@ def _start_workers(settings: Settings, patience: float) -> None:
             program = ["worker.Worker", "--cores", str(about["cores"])]
             program += ["--memory", f"{about['memory']}m", "--work-dir", str(own / WORK)]
             program += ["--host", HOST, "--port", "0", "--webui-port", "0", about["address"]]
-            started.append(spark.launch(settings, program, folder / CONF, own / "worker.log"))
+            started.append(_launch(settings, program, own / "worker.log"))
             workers[number] = process.identity(started[-1])
             about["workers"] = list(workers.values())
             process.write_record(settings, "cluster", about)
@@ -208,6 +209,11 @@ def _start_workers(settings: Settings, patience: float) -> None:
             return False
 
     _wait(registered, started, f"all {about['count']} workers", patience)
+
+
+def _launch(settings: Settings, program: Sequence[str], log: Path) -> process.Launched:
+    conf = server_folder(settings.home, "cluster") / CONF
+    return process.launch(spark.command(settings, program, conf), log, spark.environment(conf))
 
 
 def _wait(

@@ -9,7 +9,7 @@ from hudilab.paths import local_path
 from hudilab.settings import Settings, load_settings
 from hudilab.settings_file import read_options
 from hudilab_cli.servers import process, spark
-from hudilab_spark.cluster import open_directly
+from hudilab_spark.cluster import CONF, open_directly
 from hudilab_spark.jars import verify
 from hudilab_spark.s3 import spark_settings
 from hudilab_spark.server_records import server_folder
@@ -52,26 +52,19 @@ def start_history(settings: Settings, events: str = "", *, port: int = 0) -> His
     folder = server_folder(settings.home, "history")
     events = events or str(settings.home / "spark-events")
 
-    def begin() -> None:
+    def prepare() -> process.Plan:
         number = process.server_port(settings, "history", port)
         ui = f"http://{process.HOST}:{number}"
-        jars, log = _write_conf(settings, folder, events, number), folder / "history.log"
-        program = ["history.HistoryServer"]
-        server = spark.launch(settings, program, folder / "conf", log, jars)
-        process.record(settings, "history", server, ui, events=events)
-        _wait(server, ui)
+        jars = _write_conf(settings, folder, events, number)
+        conf = folder / CONF
+        command = spark.command(settings, ["history.HistoryServer"], conf, jars)
+        about = {"events": events}
+        return process.Plan(command, ui, lambda: _has_looked(ui), spark.environment(conf), about)
 
     def fits(running: History) -> bool:
         return running.events == events
 
-    return process.start(settings, History, port, begin, fits)
-
-
-def _wait(server: process.Launched, ui: str, patience: float = process.PATIENCE) -> None:
-    what = f"the history server did not answer at {ui}"
-    process.wait_until(
-        lambda: _has_looked(ui), [server], name="history", what=what, patience=patience
-    )
+    return process.start(settings, History, port, prepare, fits)
 
 
 def _write_conf(settings: Settings, folder: Path, events: str, port: int) -> list[Path]:

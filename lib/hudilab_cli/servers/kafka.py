@@ -7,7 +7,7 @@ import os
 import secrets
 import shlex
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -85,7 +85,7 @@ def start_broker(
     """
     folder = server_folder(settings.home, "kafka")
 
-    def begin() -> None:
+    def prepare() -> process.Plan:
         # Files are named relative to the folder: Kafka and log4j2 end a path at a comma.
         java = process.java_command(verify(settings.project / "jars", ["broker"]))
         java += ["-Dlog4j2.configurationFile=log4j2.properties"]
@@ -96,15 +96,14 @@ def start_broker(
         _write_settings(settings, folder, address, lab, secret, bool(users))
         if not (folder / "data" / "meta.properties").exists():
             _format(java, folder)
-        server = process.launch([*java, "kafka.Kafka", "server.properties"], folder / "kafka.log")
         about = {"users": bool(users), "lab": lab, "password": secret}
-        process.record(settings, "kafka", server, address, **about)
-        _wait(server, broker_access(about))
+        command = [*java, "kafka.Kafka", "server.properties"]
+        return process.Plan(command, address, _answers(broker_access(about)), about=about)
 
     def fits(running: Broker) -> bool:
         return bool(users) == bool(running.ca)
 
-    broker = process.start(settings, Broker, port, begin, fits)
+    broker = process.start(settings, Broker, port, prepare, fits)
     for name, secret in (users or {}).items():
         _add_user(broker.access(), name, secret)
     return broker
@@ -168,8 +167,8 @@ def _format(java: Sequence[str], folder: Path) -> None:
         raise process.why_ended("kafka", done.stdout + done.stderr, done.returncode, log)
 
 
-def _wait(server: process.Launched, client: Access, patience: float = process.PATIENCE) -> None:
-    """Wait until the broker answers a metadata request."""
+def _answers(client: Access) -> Callable[[], bool]:
+    """Return a function that asks the broker for its metadata."""
     quiet = client.client_options() | {"log_level": 0, "reconnect.backoff.max.ms": 200}
     admin = None
 
@@ -183,8 +182,7 @@ def _wait(server: process.Launched, client: Access, patience: float = process.PA
         except KafkaException:  # not ready yet
             return False
 
-    what = f"Kafka did not answer at {client.servers}"
-    process.wait_until(answers, [server], name="kafka", what=what, patience=patience)
+    return answers
 
 
 def _add_user(client: Access, user: str, password: str, patience: float = process.PATIENCE) -> None:

@@ -48,15 +48,13 @@ def start_metastore(settings: Settings, *, port: int = 0) -> Metastore:
     """
     folder = server_folder(settings.home, "metastore")
 
-    def begin() -> None:
+    def prepare() -> process.Plan:
         process.check_disk(settings, "metastore", folder)
         number = process.server_port(settings, "metastore", port)
         uri = f"{SCHEME}{process.HOST}:{number}"
-        server = process.launch(_command(settings, folder, number), folder / "metastore.log")
-        process.record(settings, "metastore", server, uri)
-        _wait(server, uri)
+        return process.Plan(_command(settings, folder, number), uri, lambda: not trouble(uri))
 
-    return process.start(settings, Metastore, port, begin)
+    return process.start(settings, Metastore, port, prepare)
 
 
 def find_metastore(settings: Settings) -> Metastore | None:
@@ -81,13 +79,6 @@ def _command(settings: Settings, folder: Path, port: int) -> list[str]:
         "org.codehaus.commons.compiler.samples.ClassBodyDemo",
         *(f"@{PROGRAM.name}", str(port)),
     ]
-
-
-def _wait(server: process.Launched, uri: str, patience: float = process.PATIENCE) -> None:
-    what = f"the metastore did not answer at {uri}"
-    process.wait_until(
-        lambda: not trouble(uri), [server], name="metastore", what=what, patience=patience
-    )
 
 
 def command(port: int) -> None:

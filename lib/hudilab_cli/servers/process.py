@@ -83,6 +83,16 @@ class Service(NamedTuple):
     stop: Callable[[Settings], int | None]
 
 
+class Plan(NamedTuple):
+    """What a server's module prepares: how to start it, and how to see that it answers."""
+
+    command: Sequence[str]
+    address: str
+    answers: Callable[[], bool]
+    env: Mapping[str, str] | None = None  # by default, this process's own
+    about: Mapping[str, Any] = {}  # for its record
+
+
 class Launched(NamedTuple):
     """A server that was started.
 
@@ -101,13 +111,13 @@ def start(
     settings: Settings,
     kind: type[S],
     port: int,
-    begin: Callable[[], None],
+    prepare: Callable[[], Plan],
     fits: Callable[[S], bool] = lambda _: True,
 ) -> S:
-    """Return the home's server of a kind: the running one, else the one that `begin` starts.
+    """Return the home's server of a kind: the running one, else a new one, once it answers.
 
-    If two programs start it at the same time, the second gets the first one's server. If `begin`
-    fails, no server is left behind and its error is passed on.
+    If two programs start it at the same time, the second gets the first one's server. A failure
+    leaves no server behind.
 
     Raises:
         ServiceError: the running server does not fit, or the new one ended as soon as it answered.
@@ -115,7 +125,7 @@ def start(
     with starting(settings, kind.name) as folder:
         server = find(settings, kind)
         if server is None:
-            retry(settings, kind.name, begin)
+            retry(settings, kind.name, lambda: _begin(settings, kind.name, prepare()))
             server = find(settings, kind)
         elif port not in (0, port_of(server.address)) or not fits(server):
             raise another_runs(server)
@@ -126,6 +136,14 @@ def start(
             f"again with: hudilab services start {kind.name}",
         )
     return server
+
+
+def _begin(settings: Settings, name: Name, plan: Plan) -> None:
+    log = server_folder(settings.home, name) / f"{name}.log"
+    server = launch(plan.command, log, plan.env)
+    record(settings, name, server, plan.address, **plan.about)
+    what = f"{SPECS[name].title} did not answer at {plan.address}"
+    wait_until(plan.answers, [server], name=name, what=what)
 
 
 def another_runs(server: Server) -> ServiceError:
@@ -227,7 +245,7 @@ def running(
             end(settings)
 
 
-# --- what `begin` does
+# --- what a server's module needs to start it
 
 
 def check_disk(settings: Settings, name: Name, folder: Path) -> None:
@@ -308,17 +326,19 @@ def wait_until(
     *,
     name: Name,
     what: str,
-    patience: float = PATIENCE,
+    patience: float = 0,
 ) -> None:
     """Wait until `ready` returns True; fail at once if one of the servers ends.
 
     Args:
         what: what has not happened if the wait exceeds `patience` seconds, for the error text.
+        patience: 0 stands for PATIENCE.
 
     Raises:
         PortTaken: a server ended because its port was in use.
         ServiceError: a server ended for another reason, or the wait exceeded `patience` seconds.
     """
+    patience = patience or PATIENCE
     ends = time.monotonic() + patience
     while True:
         for server in started:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shlex
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from configparser import ConfigParser
 from configparser import Error as ParseError
 from contextlib import AbstractContextManager
@@ -74,15 +74,14 @@ def start_s3(settings: Settings, *, port: int = 0) -> S3Server:
     """
     folder = server_folder(settings.home, "s3")
 
-    def begin() -> None:
+    def prepare() -> process.Plan:
         jars = verify(settings.project / "jars", ["s3proxy"])
         process.check_disk(settings, "s3", folder / "data")
         address = f"http://{HOST}:{process.server_port(settings, 's3', port)}"
-        server = process.launch(_command(settings, folder, jars, address), folder / "s3.log")
-        process.record(settings, "s3", server, address)
-        _wait(server, address, folder)
+        command = _command(settings, folder, jars, address)
+        return process.Plan(command, address, _answers(address, *_keys(folder)))
 
-    return process.start(settings, S3Server, port, begin)
+    return process.start(settings, S3Server, port, prepare)
 
 
 def running_s3(settings: Settings, *, port: int = 0) -> AbstractContextManager[S3Server]:
@@ -160,15 +159,12 @@ def _keys(folder: Path) -> tuple[str, str]:
         ) from None
 
 
-def _wait(
-    server: process.Launched, address: str, folder: Path, patience: float = process.PATIENCE
-) -> None:
-    """Wait until the server lists its buckets; create ours if it is missing."""
+def _answers(address: str, access: str, secret: str) -> Callable[[], bool]:
+    """Return a function that lists the server's buckets, and creates ours if it is missing."""
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.session import get_session
 
-    access, secret = _keys(folder)
     haste = Config(connect_timeout=2, read_timeout=10, retries={"total_max_attempts": 1})
     # Use nothing from the environment: its profile, keys and region may be for other servers.
     client: Any = get_session({"profile": (None, None, None, None)}).create_client(
@@ -191,8 +187,7 @@ def _wait(
         except (BotoCoreError, ClientError):  # not ready yet
             return False
 
-    what = f"S3Proxy did not answer at {address}"
-    process.wait_until(answers, [server], name="s3", what=what, patience=patience)
+    return answers
 
 
 def command(port: int) -> None:

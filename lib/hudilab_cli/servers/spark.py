@@ -16,23 +16,18 @@ from hudilab_spark.java import find_java, spark_home
 from hudilab_spark.s3 import older_names
 
 
-def write_conf(settings: Settings, folder: Path, defaults: Mapping[str, str]) -> Path:
-    """Write a Spark server's settings, `defaults` and logging; return their folder."""
+def write_conf(settings: Settings, folder: Path, defaults: Mapping[str, str]) -> None:
+    """Write a Spark server's settings, `defaults` and logging, to `conf` in its folder."""
     conf = folder / CONF
     conf.mkdir(parents=True, exist_ok=True)
     process.copy_settings(settings, "log4j2.properties", conf)
     process.write_settings(conf / "spark-defaults.conf", defaults)
-    return conf
 
 
-def launch(
-    settings: Settings,
-    program: Sequence[str],
-    conf: Path,
-    log: Path,
-    jars: Sequence[Path] = (),
-) -> process.Launched:
-    """Start a server of Spark's on loopback.
+def command(
+    settings: Settings, program: Sequence[str], conf: Path, jars: Sequence[Path] = ()
+) -> list[str]:
+    """Return the command of a server of Spark's on loopback.
 
     Args:
         program: a class below `org.apache.spark.deploy`, then its arguments.
@@ -44,16 +39,20 @@ def launch(
     path = f"{class_path([*verify(known, ['core']), *jars])}{os.pathsep}{conf}"
     # No retry on other ports: if the port has been taken in the meantime, fail.
     flags = [*process.JVM, *archive_options(known / ARCHIVE), "-Dspark.port.maxRetries=0"]
-    command = [str(home / "bin" / "java"), *flags, "-cp", path, f"org.apache.spark.deploy.{kind}"]
+    java = [str(home / "bin" / "java"), *flags, "-cp", path]
+    return [*java, f"org.apache.spark.deploy.{kind}", *arguments]
+
+
+def environment(conf: Path) -> dict[str, str]:
+    """Return the environment of a server of Spark's, whose settings are in a folder."""
     # Executors inherit it: leave out what is meant for a driver, or for another Spark.
     ours = ("SPARK_", "PYSPARK_", "HUDILAB_", "KAFKA_PASSWORD")
     env = {name: value for name, value in for_java().items() if not name.startswith(ours)}
     env |= {
-        "JAVA_HOME": str(home),
+        "JAVA_HOME": str(find_java().home),
         "SPARK_HOME": str(spark_home()),
         "SPARK_CONF_DIR": str(conf),
         "SPARK_LOCAL_IP": process.HOST,
         "SPARK_SCALA_VERSION": "2.12",  # Spark's scripts set it; without it no executor starts
     }
-    env |= older_names()
-    return process.launch([*command, *arguments], log, env)
+    return env | older_names()

@@ -21,6 +21,7 @@ from hudilab_cli.servers.metastore import find_metastore
 from hudilab_cli.servers.s3 import find_s3
 from hudilab_jobs.kafka.connection import Access, broker_access
 from hudilab_spark.cluster import Master
+from hudilab_spark.server_records import read_record
 
 NOWHERE = "127.0.0.1:1"
 
@@ -94,19 +95,35 @@ def test_a_record_of_another_process_is_not_believed(
 # --- errors
 
 
+@pytest.mark.parametrize(
+    ("kind", "title"),
+    [
+        (kafka.Broker, "Kafka"),
+        (s3.S3Server, "S3Proxy"),
+        (history.History, "the history server"),
+        (metastore.Metastore, "the metastore"),
+    ],
+)
 def test_a_server_that_does_not_answer(
-    tmp_path: Path, sleeper: process.Launched, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, kind: type[process.Server], title: str
 ) -> None:
-    rest = f" within 0 s; see {tmp_path}/it.log, then start again"
-    monkeypatch.setattr(s3, "_keys", lambda folder: ("a", "b"))
-    url, thrift = f"http://{NOWHERE}", f"thrift://{NOWHERE}"
-    for call, arguments, text in (
-        (kafka._wait, (Access(NOWHERE),), f"Kafka did not answer at {NOWHERE}"),
-        (s3._wait, (url, tmp_path), f"S3Proxy did not answer at {url}"),
-        (history._wait, (url,), f"the history server did not answer at {url}"),
-        (metastore._wait, (thrift,), f"the metastore did not answer at {thrift}"),
-    ):
-        assert refusal(call, sleeper, *arguments, 0.1) == f"{text}{rest}"
+    """Its process is ended, and its record is there for the next start's port."""
+    monkeypatch.setattr(process, "PATIENCE", 0.1)
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    plan = process.Plan(command, NOWHERE, lambda: False)
+    log = settings.home / "services" / kind.name / f"{kind.name}.log"
+    assert refusal(process.start, settings, kind, 0, lambda: plan) == (
+        f"{title} did not answer at {NOWHERE} within 0 s; see {log}, then start again"
+    )
+    record = read_record(settings.home, kind.name)
+    assert record["address"] == NOWHERE
+    assert not psutil.pid_exists(record["pid"])
+
+
+def test_what_asks_a_server_that_is_not_there() -> None:
+    assert not kafka._answers(Access(NOWHERE))()
+    assert not s3._answers(f"http://{NOWHERE}", "a", "b")()
+    assert not history._has_looked(f"http://{NOWHERE}")
 
 
 @pytest.mark.parametrize(
@@ -152,7 +169,9 @@ def test_a_server_that_ends_when_it_has_answered(
 ) -> None:
     none: Callable[..., None] = lambda *_, **__: None  # noqa: E731
     services = settings.home / "services"
-    assert refusal(process.start, settings, kafka.Broker, 0, none) == (
+    plan = process.Plan([sys.executable, "-c", ""], NOWHERE, lambda: True)
+    monkeypatch.setattr(process, "find", none)
+    assert refusal(process.start, settings, kafka.Broker, 0, lambda: plan) == (
         f"kafka exited as soon as it answered; see the log in {services}/kafka, then start it "
         "again with: hudilab services start kafka"
     )
