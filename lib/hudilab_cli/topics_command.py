@@ -197,7 +197,7 @@ def _own_data(settings: Settings, client: Access) -> Path | None:
     broker = find_broker(settings)
     if broker is None or broker.bootstrap != client.servers.replace("localhost:", "127.0.0.1:"):
         return None
-    return broker.log.parent / "data"
+    return broker.folder / "data"
 
 
 def _size(partition: Path) -> int:
