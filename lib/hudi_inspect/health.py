@@ -72,7 +72,7 @@ def _name(snapshot: TableSnapshot) -> str:
 def _small_files(snapshot: TableSnapshot) -> HealthCheck:
     small = sum(partition.small for partition in snapshot.partitions)
     saved = sum(
-        max(0, partition.small - max(1, ceil(partition.base_bytes / TARGET)))
+        max(0, partition.small - ceil(partition.base_bytes / TARGET))
         for partition in snapshot.partitions
     )
     if snapshot.has_buckets:

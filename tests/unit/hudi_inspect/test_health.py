@@ -208,10 +208,11 @@ def test_two_writers_without_a_lock(table: HandMade) -> None:
 
 
 def test_a_savepoint_is_no_batch_of_the_commit_that_it_keeps(table: HandMade) -> None:
-    write(table, "a", "b")
+    write(table, "a", "a", "b")
     table.instant(10, 30, "savepoint")
-    assert "one after the other" in line(look(table), "two writers")
-    assert [one.query for one in look(table).batches] == ["a", "b"]
+    found = look(table)
+    assert "one after the other" in line(found, "two writers")
+    assert found.writers == [("a", 1), ("b", 2)]
 
 
 def test_batches_are_in_order_of_completion_and_also_archived(table: HandMade) -> None:
