@@ -69,7 +69,7 @@ def test_the_properties_are_read_as_java_and_the_lab_do() -> None:
     assert parse_properties(text) == read_properties(text) == pairs
 
 
-def test_the_constants_are_those_of_the_lab() -> None:
+def test_the_constants_are_those_of_the_sink() -> None:
     assert (health.QUERY, health.BATCH) == (metadata.QUERY, metadata.BATCH)
     assert (snapshot.SOURCE, snapshot.MOST_BUCKETS) == (metadata.SOURCE, metadata.MOST_BUCKETS)
     assert store.PROPERTIES == metadata.PROPERTIES
