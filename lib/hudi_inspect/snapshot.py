@@ -346,7 +346,7 @@ class TableSnapshot:
     def __str__(self) -> str:
         from hudi_inspect.text import text
 
-        return text(self, width=120, color=False)
+        return text(self, width=120)
 
     __repr__ = __str__
 

@@ -23,12 +23,12 @@ INSTANTS, PARTITIONS, SLICES = 15, 10, 40
 WIDE = 116  # characters that fit all columns of the instants
 
 
-def text(snapshot: TableSnapshot, *, width: int, color: bool) -> str:
+def text(snapshot: TableSnapshot, width: int) -> str:
     """Return the view as text of at most this width."""
     out = io.StringIO()
     # In a notebook rich would display the text itself, beside what is returned.
     console = Console(
-        file=out, width=width, force_terminal=color, force_jupyter=False, highlight=False
+        file=out, width=width, force_terminal=False, force_jupyter=False, highlight=False
     )
     console.print(view(snapshot, INSTANTS, width))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

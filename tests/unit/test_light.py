@@ -88,7 +88,7 @@ def test_the_inspector_imports_nothing_heavy(table: HandMade) -> None:
 
 
 def test_the_inspectors_own_command_needs_nothing_of_the_lab(table: HandMade) -> None:
-    others = (*HEAVY, "typer", "click", "hudilab", "hudi_sink", "hudilab_cli")
+    others = (*HEAVY, "hudi", "typer", "click", "hudilab", "hudi_sink", "hudilab_cli")
     command = [sys.executable, "-c", ALONE.format(others, INSPECTOR)]
     check_inspect(command, table)
     assert run(*command, "none", cwd=table.root.parent, fails=True) == (

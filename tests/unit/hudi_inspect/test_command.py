@@ -130,7 +130,7 @@ def test_a_narrow_terminal_shows_whole_columns(table: HandMade) -> None:
 
     table.commit(10, 12, {A: 5_000_000})
     for partition in ("", "sensor_id=10"):
-        shown = text(look(table, partition=partition), width=80, color=False)
+        shown = text(look(table, partition=partition), width=80)
         assert max(len(row) for row in shown.splitlines() if "file://" not in row) <= 80
         assert f"{at(10)}  commit" in shown or f"{at(10)} commit" in shown
         assert "5,000,000" in shown
