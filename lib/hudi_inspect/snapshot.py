@@ -99,7 +99,7 @@ class Writer(NamedTuple):
     last_batch: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TableSnapshot:
     """A table as its files describe it; a notebook shows it as a page.
 
@@ -314,7 +314,7 @@ class TableSnapshot:
     def as_dict(self) -> dict[str, Any]:
         """Return the fields of the JSON as plain values."""
         report: dict[str, Any] = {
-            "table": vars(self.table),
+            "table": dict(vars(self.table)),
             "instants": [instant.as_dict() for instant in self.instants],
             "pending": [instant.as_dict() for instant in self.pending],
             "writers": [writer._asdict() for writer in self.writers],

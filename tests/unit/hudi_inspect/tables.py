@@ -53,6 +53,13 @@ def archive_a_commit(table: HandMade) -> None:
     table.archive((1, 2, "commit", record))
 
 
+def report_of(path: Path) -> dict[str, Any]:
+    """The JSON of a table that was written long ago, but for its place."""
+    report = inspect(str(path), now=datetime(2100, 1, 1, tzinfo=UTC)).as_dict()
+    del report["table"]["uri"]
+    return report
+
+
 def unlike(path: Path, answers: dict[str, Any]) -> list[str]:
     """What `inspect` reports otherwise than Spark's answers; unknown rows are like any."""
     found = inspect(str(path))
