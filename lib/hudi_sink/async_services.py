@@ -22,7 +22,6 @@ CLUSTER = "hoodie.clustering.inline"
 # A table with many file groups gets no more commits than this from one plan.
 MOST_PARTS = 16
 LATEST = 40  # batches that a plan may come later because the one before is not executed yet
-WAITS = "batch {} waits for the table services that an earlier batch has planned"
 # A service never touches what the stream is writing.
 NEVER = {"hoodie.clean.failed.writes.policy": "NEVER"}
 _log = logging.getLogger("hudi_sink")
@@ -102,7 +101,9 @@ class StreamServices:
         if self._thread is not None and self._thread.is_alive():
             if batch_id - since < LATEST:
                 return QUIET
-            _log.warning(WAITS.format(batch_id))
+            _log.warning(
+                f"batch {batch_id} waits for the table services that an earlier batch has planned"
+            )
         self.close()
         self._due = None
         return due
@@ -112,9 +113,8 @@ class StreamServices:
         if not any(".schedule." in name for name in services):
             return
         spare = max(1, self._spark.sparkContext.defaultParallelism - 1)  # cores for the thread
-        jvm.split_compactions(
-            self._spark, Commits(self._spark, self._table).meta(), spare, MOST_PARTS
-        )
+        meta = Commits(self._spark, self._table).meta()
+        jvm.split_compactions(self._spark, meta, spare, MOST_PARTS)
         beside = {CLEAN: "true", "hoodie.clustering.max.parallelism": str(spare)}
         own = dict(options) | dict(services) | beside | NEVER
         self._thread = Thread(target=self._run, args=(own,), name="services", daemon=True)

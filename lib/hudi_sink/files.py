@@ -92,10 +92,10 @@ def _account(number: int) -> str:
         return f"user {number}"
 
 
-def delete_file(spark: SparkSession, uri: str) -> bool:
-    """Delete a file; return False if there was none. Never deletes a folder that is not empty."""
+def delete_file(spark: SparkSession, uri: str) -> None:
+    """Delete a file if it is there; never a folder that is not empty."""
     fs, path = file_system(spark, uri)
-    return bool(fs.delete(path, False))
+    fs.delete(path, False)
 
 
 def delete_tree(spark: SparkSession, uri: str) -> bool:

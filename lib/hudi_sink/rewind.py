@@ -19,8 +19,7 @@ from hudilab.errors import TableError, many
 from hudilab.paths import checkpoint_of_table
 
 ALIVE = 60.0  # seconds for which a writer's last heartbeat may tell that it is alive
-NONE = "None"  # the query of a checkpoint that is not there
-RUN = "rewind"  # how the note of the owner begins that a rewind leaves
+RUN = "rewind"  # begins the owner that a rewind notes in a checkpoint
 
 
 class Rewind:
@@ -135,11 +134,13 @@ class Rewind:
         return f"table: restored to {self._to}, {many(before, 'commit')} taken back"
 
     def _by_query(self) -> dict[str, CheckpointFiles]:
+        """Return the checkpoint of each query."""
         by_query: dict[str, CheckpointFiles] = {}
         for files in self._checkpoints:
-            query = str(files.query())
-            # Two that are not there have no query either, and are refused by name.
-            if (other := by_query.setdefault(query, files)) is not files and query != NONE:
+            query = files.query()
+            if query is None:
+                raise TableError(f"there is no checkpoint at {files.uri}", self._give_its_own())
+            if (other := by_query.setdefault(query, files)) is not files:
                 raise TableError(
                     f"the checkpoints {other.uri} and {files.uri} both have the query {query}: one "
                     "is a copy of the other, and the stream uses only one",
@@ -196,8 +197,13 @@ class Rewind:
                 )
 
     def _batches_kept(self) -> dict[str, int]:
-        kept, later = dict.fromkeys(self._queries, -1), dict[str, int]()
-        known = set[str]()
+        """Return the newest batch of each query that the table has at the savepoint, else -1.
+
+        Refuses queries that are not the table's, and later commits of other queries.
+        """
+        kept = dict.fromkeys(self._queries, -1)
+        later: dict[str, int] = {}
+        known: set[str] = set()
         for commit in self._commits.newest_first():
             if commit.metadata is None:
                 continue
@@ -222,12 +228,6 @@ class Rewind:
 
     def _refuse_other_checkpoints(self, known: set[str]) -> None:
         for query, files in self._queries.items():
-            if query == NONE:
-                raise TableError(
-                    f"there is no checkpoint at {files.uri}",
-                    "give the one of the table's stream: "
-                    f"hudilab rewind {self._table} --to {self._to} --checkpoint URI",
-                )
             # After a restore to before its first batch, only the note of the rewind knows it.
             owner = files.noted()
             ours = owner is not None and owner.run == f"{RUN}-{self._to}"
@@ -235,9 +235,14 @@ class Rewind:
                 raise TableError(
                     f"the checkpoint {files.uri} belongs to another table: {self._table} has no "
                     f"commit of its stream {query}",
-                    "give the one of the table's stream: hudilab "
-                    f"rewind {self._table} --to {self._to} --checkpoint URI",
+                    self._give_its_own(),
                 )
+
+    def _give_its_own(self) -> str:
+        return (
+            "give the one of the table's stream: "
+            f"hudilab rewind {self._table} --to {self._to} --checkpoint URI"
+        )
 
     def _refuse_forgotten_batches(self) -> None:
         for query, files in self._queries.items():

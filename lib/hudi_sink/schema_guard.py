@@ -74,10 +74,6 @@ class SchemaGuard:
                 "rewrite_buckets; rewrite_buckets(spark, spec, location)",
             )
 
-    def check_groups_of(self, others: Iterable[Commit]) -> None:
-        """Raise TableError if other writers' commits made such file groups."""
-        self.check_groups({group for commit in others for group in commit.groups})
-
     def layout(self) -> Layout:
         """Return how the table stores rows; of a table that is not there yet, how it will."""
         if not self._commits.is_there():

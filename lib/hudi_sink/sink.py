@@ -213,7 +213,7 @@ class ExactlyOnceSink:
             self._fence.check()
         commits = self._services.count_bytes(self._commits.newest_first(to_write=True))
         newest, others = self._rules.find(self._query, commits)
-        self._guard.check_groups_of(others)
+        self._guard.check_groups({group for commit in others for group in commit.groups})
         layout = self._guard.layout()
         if self._shared:
             self._check_locks()
