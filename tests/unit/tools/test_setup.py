@@ -67,8 +67,9 @@ def unpinned(requirements: list[str], lock: str) -> list[str]:
     pins = entries(lock)
     found = [name for name, (pin, hashes) in pins.items() if "==" not in pin or not hashes]
     for wanted in map(Requirement, requirements):
-        pin, _ = pins.get(canonicalize_name(wanted.name), ("x==0", 0))
-        if Version(pin.split(" ;")[0].split("==")[1]) not in wanted.specifier:
+        pin, _ = pins.get(canonicalize_name(wanted.name), ("", 0))
+        version = pin.split(" ;")[0].partition("==")[2]
+        if not version or Version(version) not in wanted.specifier:
             found.append(str(wanted))
     return found
 
