@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Each job is a module with a function `command`, whose parameters are its options.
 JOBS = ("load", "sensor_readings", "stock_prices", "stream", "tidy")  # those that write to a table
-PROGRAMS = ("load", "sensor_readings", "stock_prices", "stock_producer", "stream", "tidy")
+PROGRAMS = sorted((*JOBS, "stock_producer"))  # what hudilab submit starts
 PIPELINE_JOBS = ("load", "stream")  # whose argument is the name of a group `pipeline.NAME`
 # The jobs that run until they are stopped, unless one of these options is given.
 ENDLESS_WITHOUT = {"stock_prices": ("available_now",), "stream": ("available_now", "check")}
