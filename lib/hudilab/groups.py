@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -14,7 +13,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    PrivateAttr,
     StringConstraints,
 )
 from pydantic_core import PydanticCustomError
@@ -119,18 +117,6 @@ class Client(BaseModel):
     )
     sasl_username: Text | None = Field(None, alias="sasl.username")
     ssl_ca_location: Text | None = Field(None, alias="ssl.ca.location")
-    _home: Path | None = PrivateAttr(None)
-
-    @property
-    def home(self) -> Path | None:
-        """The lab's home; None if the group is not part of a `Settings`."""
-        return self._home
-
-    def at(self, home: Path) -> Self:
-        """Return a copy that knows its home."""
-        copy = self.model_copy()
-        copy._home = home
-        return copy
 
 
 class Consumer(Client):

@@ -24,7 +24,6 @@ from hudilab.groups import (
     Producer,
     RunOptions,
     Table,
-    TopicPipeline,
     no_credentials,
     servers,
 )
@@ -102,17 +101,6 @@ class Settings:
         """Whether the runtime's Spark settings name a standalone cluster, spark://host:port."""
         file = self.spark_defaults
         return file.is_file() and read_options(file).get("spark.master", "").startswith("spark://")
-
-    def __post_init__(self) -> None:
-        """Pass the home on to the Kafka groups: the local broker's password is stored there."""
-        for name in ("consumer", "producer"):
-            if (group := getattr(self, name)) is not None:
-                object.__setattr__(self, name, group.at(self.home))
-        pipelines = {
-            name: group.at(self.home) if isinstance(group, TopicPipeline) else group
-            for name, group in self.pipelines.items()
-        }
-        object.__setattr__(self, "pipelines", pipelines)
 
 
 def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Settings:

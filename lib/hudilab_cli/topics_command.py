@@ -100,7 +100,7 @@ def client_of(settings: Settings, named: str = "") -> Access:
     groups = [settings.consumer, settings.producer, *settings.pipelines.values()]
     clients = [group for group in groups if isinstance(group, Client)]
     if not named:
-        return access(clients[0] if clients else None)
+        return access(clients[0] if clients else None, settings.home)
     try:
         servers(named)
     except PydanticCustomError as error:
@@ -110,8 +110,8 @@ def client_of(settings: Settings, named: str = "") -> Access:
         ) from None
     same = [client for client in clients if client.bootstrap_servers == named]
     plain = Client.model_validate({"topic.name": "any", "bootstrap.servers": named})
-    client = [*same, *clients, plain.at(settings.home)][0]
-    return access(client.model_copy(update={"bootstrap_servers": named}))
+    client = [*same, *clients, plain][0].model_copy(update={"bootstrap_servers": named})
+    return access(client, settings.home)
 
 
 def _read(settings: Settings, run_id: str) -> Iterator[tuple[str, Offsets]]:

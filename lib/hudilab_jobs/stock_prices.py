@@ -51,7 +51,7 @@ def command(  # noqa: PLR0913 - Typer makes an option of each
     """Stream stock prices to a topic and to a Hudi table."""
     settings = load_settings()
     consumer, producer = present(settings.consumer), present(settings.producer)
-    reader, writer = access(consumer), access(producer)
+    reader, writer = (access(group, settings.home) for group in (consumer, producer))
     check_topics(reader, [consumer.topic_name])
     check_topics(writer, [producer.topic_name, producer.dead_letter_topic_name])
     location = prepare(settings, run_id=run_id, table=producer.table_name)
@@ -90,7 +90,7 @@ def write(  # noqa: PLR0913 - the job's options
         LabError: A stream failed.
     """
     consumer, producer = present(settings.consumer), present(settings.producer)
-    reader, writer = access(consumer), access(producer)
+    reader, writer = (access(group, settings.home) for group in (consumer, producer))
     spec = table_spec(location, table_type)
     messages = (
         spark.readStream.format("kafka")

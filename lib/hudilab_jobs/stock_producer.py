@@ -31,7 +31,7 @@ def command(
     """Send rounds of one price for each of 17 tickers: MAX_RUN rounds, or until Ctrl-C."""
     settings, rounds = load_settings(), _rounds()
     consumer = present(settings.consumer)
-    client = access(consumer)
+    client = access(consumer, settings.home)
     topic = os.environ.get("TOPIC_NAME", "").strip() or consumer.topic_name
     check_topics(client, [topic])
     number = 0

@@ -85,15 +85,15 @@ def test_the_broker_of_the_own_home_needs_no_settings(
     port = broker.bootstrap.rpartition(":")[2]
     for servers in (broker.bootstrap, f"localhost:{port}"):
         named = settings.consumer.model_copy(update={"bootstrap_servers": servers})
-        found = access(named, {})
+        found = access(named, settings.home, {})
         assert found == replace(kafka, servers=servers)
         check_topics(found)
     other = settings.consumer.model_copy(update={"bootstrap_servers": "127.0.0.1:1"})
-    assert access(other, {}) == Access("127.0.0.1:1")
+    assert access(other, settings.home, {}) == Access("127.0.0.1:1")
     # Of the broker of another home it knows nothing.
     named_by_env = load_settings(env={"BOOTSTRAP_SERVERS": broker.bootstrap})
-    assert access(replace(named_by_env, home=settings.home).consumer, {}) == kafka
-    assert access(replace(named_by_env, home=tmp_path).consumer, {}) == Access(broker.bootstrap)
+    assert access(named_by_env.consumer, settings.home, {}) == kafka
+    assert access(named_by_env.consumer, tmp_path, {}) == Access(broker.bootstrap)
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_a_record_of_another_broker_is_not_believed(
     (tmp_path / "services").mkdir()
     record = tmp_path / "services" / "kafka.json"
     record.write_text(json.dumps(dict(broker.about)))
-    assert access(named.at(tmp_path), {}) == broker.access()
+    assert access(named, tmp_path, {}) == broker.access()
     record.write_text(json.dumps({**broker.about, **change}))
-    assert access(named.at(tmp_path), {}) == Access(broker.bootstrap)
+    assert access(named, tmp_path, {}) == Access(broker.bootstrap)
 
 
 def test_a_second_user_is_added_to_a_running_broker(secure: Broker, client: Access) -> None:

@@ -98,11 +98,13 @@ def present(group: Group | None) -> Group:
     return group
 
 
-def access(group: Client | None, env: Mapping[str, str] | None = None) -> Access:
+def access(
+    group: Client | None, home: Path | None = None, env: Mapping[str, str] | None = None
+) -> Access:
     """Return the access that a group of application_properties.json describes.
 
-    The password comes from the environment. If the group names the home's own broker and that is
-    running, user and password come from the broker's record.
+    The password comes from the environment. If the group names the broker of the lab's `home` and
+    that is running, user and password come from the broker's record.
 
     Raises:
         KafkaError: settings or password are missing or wrong; never quotes a password.
@@ -110,7 +112,7 @@ def access(group: Client | None, env: Mapping[str, str] | None = None) -> Access
     env = os.environ if env is None else env
     group = present(group)
     servers, protocol = group.bootstrap_servers, group.security_protocol or "PLAINTEXT"
-    if protocol == "PLAINTEXT" and (own := _own(group.home, servers)):
+    if protocol == "PLAINTEXT" and (own := _own(home, servers)):
         return own
     if protocol != "SASL_SSL":
         return Access(servers, protocol, ca=group.ssl_ca_location)

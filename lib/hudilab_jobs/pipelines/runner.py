@@ -233,7 +233,8 @@ def jars_of(group: Pipeline) -> list[str]:
     """Return the groups of jars that a pipeline's session needs."""
     groups = ["core", *(["avro"] if group.is_avro else [])]
     if isinstance(group, TopicPipeline):
-        from hudilab_jobs.kafka.connection import access
+        from hudilab_jobs.kafka.connection import Access
 
-        groups += ["kafka", *(["msk"] if access(group).iam else [])]
+        iam = Access(group.bootstrap_servers).iam
+        groups += ["kafka", *(["msk"] if iam else [])]
     return groups

@@ -36,7 +36,7 @@ class Topic(Source[TopicPipeline]):
         self, spark: SparkSession, settings: Settings, name: str, group: TopicPipeline
     ) -> None:
         super().__init__(spark, settings, name, group)
-        self._client = access(group)
+        self._client = access(group, settings.home)
 
     @cached_property
     def _identity(self) -> TopicIdentity:

@@ -34,19 +34,19 @@ def group(**changes: str) -> Consumer:
 
 def refusal(group: Consumer | None, env: dict[str, str]) -> str:
     with pytest.raises(KafkaError) as caught:
-        access(group, env)
+        access(group, env=env)
     assert SECRET not in str(caught.value)
     return str(caught.value)
 
 
 def test_a_plain_client_has_its_servers_and_nothing_else() -> None:
-    client = access(group(), {})
+    client = access(group(), env={})
     assert client.spark_options() == {"kafka.bootstrap.servers": "broker:9092"}
     assert client.client_options() == {"bootstrap.servers": "broker:9092"}
 
 
 def test_tls_with_a_certificate() -> None:
-    client = access(group(security_protocol="SSL", ssl_ca_location="/ca.pem"), {})
+    client = access(group(security_protocol="SSL", ssl_ca_location="/ca.pem"), env={})
     assert client.spark_options() == {
         "kafka.bootstrap.servers": "broker:9092",
         "kafka.security.protocol": "SSL",
@@ -62,7 +62,7 @@ def test_tls_with_a_certificate() -> None:
 
 def test_a_password_is_quoted_for_jaas_and_in_no_representation() -> None:
     client = access(
-        group(security_protocol="SASL_SSL", sasl_username="lab"), {"KAFKA_PASSWORD": SECRET}
+        group(security_protocol="SASL_SSL", sasl_username="lab"), env={"KAFKA_PASSWORD": SECRET}
     )
     assert client.spark_options()["kafka.sasl.mechanism"] == "SCRAM-SHA-512"
     assert client.spark_options()["kafka.sasl.jaas.config"] == (
@@ -75,7 +75,7 @@ def test_a_password_is_quoted_for_jaas_and_in_no_representation() -> None:
 
 @pytest.mark.parametrize("servers", ["b-1.x:9098", "b-1.x:9098,b-2.x:9098"])
 def test_servers_with_port_9098_ask_for_iam(servers: str) -> None:
-    client = access(group(bootstrap_servers=servers), {})
+    client = access(group(bootstrap_servers=servers), env={})
     assert client.spark_options() == {
         "kafka.bootstrap.servers": servers,
         "kafka.security.protocol": "SASL_SSL",
