@@ -42,10 +42,9 @@ def about(snapshot: TableSnapshot) -> Iterator[tuple[str, str]]:
     )
     for note in snapshot.notes:
         yield "note", note
-    last = {batch.query: batch for batch in snapshot.batches}
-    for query in sorted(last):
-        completed = iso(last[query].instant.completed)
-        yield "written by", f"stream {query}, last batch {last[query].number} at {completed}"
+    for batch in snapshot.writers:
+        completed = iso(batch.instant.completed)
+        yield "written by", f"stream {batch.query}, last batch {batch.number} at {completed}"
 
 
 def _services(snapshot: TableSnapshot) -> str:

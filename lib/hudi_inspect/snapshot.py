@@ -92,13 +92,6 @@ class Partition(NamedTuple):
     small: int
 
 
-class Writer(NamedTuple):
-    """A stream that wrote to the table, and the number of its last batch."""
-
-    query: str
-    last_batch: int
-
-
 @dataclass(frozen=True, eq=False)
 class TableSnapshot:
     """A table as its files describe it; a notebook shows it as a page.
@@ -237,10 +230,10 @@ class TableSnapshot:
         return list(batches_of(self.history))
 
     @property
-    def writers(self) -> list[Writer]:
-        """The streams that wrote to the table, by their query."""
-        last = {batch.query: batch.number for batch in self.batches}
-        return [Writer(query, last[query]) for query in sorted(last)]
+    def writers(self) -> list[Batch]:
+        """The last batch of each stream that wrote to the table, by query."""
+        last = {batch.query: batch for batch in self.batches}
+        return [last[query] for query in sorted(last)]
 
     @cached_property
     def window(self) -> QueryWindow:
@@ -317,7 +310,9 @@ class TableSnapshot:
             "table": dict(vars(self.table)),
             "instants": [instant.as_dict() for instant in self.instants],
             "pending": [instant.as_dict() for instant in self.pending],
-            "writers": [writer._asdict() for writer in self.writers],
+            "writers": [
+                {"query": batch.query, "last_batch": batch.number} for batch in self.writers
+            ],
             "reach": self.window._asdict(),
             "health": [check._asdict() for check in self.health],
         }

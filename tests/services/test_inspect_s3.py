@@ -104,7 +104,7 @@ def test_a_table_that_a_stream_wrote_on_s3(
     uri = f"s3://hudilab/{properties.parents[1].relative_to(bucket)}"
     found = inspect(uri, count=True)
     assert found.table.rows == run.rows
-    assert found.writers[0].last_batch == run.batches - 1
+    assert found.writers[0].number == run.batches - 1
     local = inspect(str(properties.parents[1]))
     assert found.instants == local.instants
     assert found.table.bytes == local.table.bytes

@@ -75,7 +75,7 @@ def test_a_stream_of_the_lab_is_known_by_its_query(spark: SparkSession, tmp_path
     drain(stream.option("checkpointLocation", location.checkpoint).start(), batches=3, deadline=60)
     query = json.loads((tmp_path / "checkpoint" / "metadata").read_text())["id"]
     found = inspect(location.table)
-    assert [(one.query, one.last_batch) for one in found.writers] == [(query, 2)]
+    assert [(one.query, one.number) for one in found.writers] == [(query, 2)]
     assert found.table.rows == 60
     assert found.table.uri == location.table
 

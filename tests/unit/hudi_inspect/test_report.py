@@ -112,7 +112,7 @@ def test_hudis_own_sink_names_its_streams(table: HandMade) -> None:
     table.commit(10, 12, {A: 5}, extra={key: '{"one": "0"}'})
     table.commit(20, 22, {B: 5}, extra={key: '{"one": "0", "two": "4"}'})
     table.commit(30, 32, {B: 5}, extra={key: "not JSON"})
-    writers = [(one.query, one.last_batch) for one in look(table).writers]
+    writers = [(one.query, one.number) for one in look(table).writers]
     assert writers == [("one", 0), ("two", 4)]
 
 
