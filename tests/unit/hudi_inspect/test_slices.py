@@ -78,6 +78,29 @@ def test_a_planned_compaction_splits_no_slice_for_a_reader(tmp_path: Path) -> No
     assert [one.action for one in found.pending] == ["compaction"]
 
 
+def test_a_log_of_a_commit_in_flight_is_not_there(tmp_path: Path) -> None:
+    table = mor(tmp_path)
+    table.commit(10, 12, {A: 5}, action="deltacommit")
+    table.commit(20, None, {A: 2}, action="deltacommit", logs=True)
+    assert shape(look(table)) == [(at(10), True, 0, True)]
+
+
+def test_a_file_group_without_a_committed_file_has_no_slice(tmp_path: Path) -> None:
+    table = mor(tmp_path)
+    table.commit(10, None, {A: 5}, action="deltacommit")
+    table.compaction(20, A)
+    assert look(table).slices == ()
+
+
+def test_a_savepoint_does_not_begin_the_active_timeline(table: HandMade) -> None:
+    """The commit that it keeps is archived, as all are that are older than the oldest action."""
+    table.kind = "orc"  # whose rows are not read
+    table.instant(1, 30, "savepoint")
+    table.base(5, A)
+    table.commit(10, 12)
+    assert [part.group for part in look(table).slices] == [A]
+
+
 def test_in_version_6_a_log_is_named_after_its_slice(tmp_path: Path) -> None:
     table = mor(tmp_path, version=6)
     table.commit(10, 12, {A: 5}, action="deltacommit")

@@ -9,6 +9,7 @@ from unit.hudi_inspect.tables import A, B, look
 def test_reach_begins_where_the_last_clean_kept(table: HandMade) -> None:
     for second in (10, 20, 30, 40):
         table.commit(second, second + 2, {A: 5})
+    table.clean(45, 46, at(20))
     table.clean(50, 51, at(30))
     reach = look(table).window
     assert reach.oldest_time_travel == "2026-01-01T00:00:30.000Z"
