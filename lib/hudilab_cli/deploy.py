@@ -36,8 +36,8 @@ from hudilab_spark.jars import read_lock
 
 IMAGE_ROOT = "/opt/hudilab"  # the lab's folder in its image
 CREDENTIALS = "spark.hadoop.fs.s3a.aws.credentials.provider"
-_CLUSTER = "arn:aws[a-z-]*:kafka:[a-z0-9-]+:[0-9]{12}:cluster/[\\w-]+/[\\w-]+"
-_BUCKET = "s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([\\w./-]*[\\w-])/?"
+_CLUSTER = r"arn:aws[a-z-]*:kafka:[a-z0-9-]+:\d{12}:cluster/[\w-]+/[\w-]+"
+_BUCKET = r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([\w./-]*[\w-])/?"
 _KUBERNETES = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _IMAGE = r"[\w.-]+(:\d+)?(/[\w.-]+)*(:[\w.-]+)?(@sha256:[0-9a-f]{64})?"
 # The pattern of each option of the command line, and its description for errors.
