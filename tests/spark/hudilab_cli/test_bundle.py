@@ -86,7 +86,7 @@ def test_the_manifest_names_every_part(built: Path) -> None:
     assert names == sorted(names)
     assert manifest["files"] == {k: v for k, v in found.items() if k != "MANIFEST.json"}
     assert {"main.py", JAR, "conf/application_properties.json"} <= set(names)
-    assert {"package/hudilab/jobs/sensor_readings.py", "conf/hudi-defaults.conf"} <= set(names)
+    assert {"package/hudilab_jobs/sensor_readings.py", "conf/hudi-defaults.conf"} <= set(names)
     assert not [name for name in names if "__pycache__" in name or "conf/local" in name]
     lock = read_lock(ROOT / "jars" / "jars.lock")
     pinned = {jar.coordinate: jar.sha256 for group in GROUPS for jar in lock[group]}
