@@ -6,6 +6,7 @@ a managed Spark (RUNTIME_ENV=AWS) has set is the platform's, and stays.
 
 from __future__ import annotations
 
+import locale
 import os
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -72,7 +73,17 @@ def for_java(env: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment of a Java that the lab starts by itself: a server, or a tool."""
     env = os.environ if env is None else env
     gone = dropped({name: text for name, text in env.items() if name != "PYSPARK_GATEWAY_PORT"})
-    return {name: text for name, text in env.items() if name not in gone}
+    return {name: text for name, text in env.items() if name not in gone} | file_names()
+
+
+def file_names() -> dict[str, str]:
+    """Return the variable with which Java can read and write any file name.
+
+    It takes their encoding from the locale. One that is not installed here, as ssh brings it along,
+    and LC_ALL=C are ASCII.
+    """
+    ascii_only = locale.getencoding().lower() not in ("utf-8", "utf8")
+    return {"LC_ALL": "C.UTF-8"} if sys.platform == "linux" and ascii_only else {}
 
 
 def ignored(env: Mapping[str, str], runtime: str = "LOCAL") -> str:

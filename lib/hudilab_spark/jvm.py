@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import locale
 import os
 import signal
 import subprocess
@@ -12,7 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hudilab.environment import JAVA_OPTIONS
+from hudilab.environment import JAVA_OPTIONS, file_names
 from hudilab.errors import JavaError
 from hudilab.settings import Settings
 from hudilab_spark.class_archive import ARCHIVE, quoted, with_archive
@@ -51,14 +50,10 @@ def environment(settings: Settings, app: str, session: Mapping[str, str]) -> dic
         # Workers run the system's python3 unless told otherwise.
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
     }
-    variables |= older_names()
+    variables |= older_names() | file_names()
     flags = java_flags(settings.home)
     options = f"{quoted(flags)} {os.environ.get(JAVA_OPTIONS, '')}"
     variables["SPARK_SUBMIT_OPTS"] = with_archive(options, settings.project / "jars" / ARCHIVE)
-    # Java takes the encoding of file names from the locale. One that is not installed here, as ssh
-    # brings it along, and LC_ALL=C are ASCII.
-    if sys.platform == "linux" and locale.getencoding().lower() not in ("utf-8", "utf8"):
-        variables["LC_ALL"] = "C.UTF-8"
     if settings.runtime == "LOCAL" or session.get("spark.driver.host") == "127.0.0.1":
         variables["SPARK_LOCAL_IP"] = "127.0.0.1"
     return variables

@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from hudilab.environment import DROPPED, TAKEN, dropped, for_java, ignored, shadows, take_over
+from hudilab.environment import (
+    DROPPED,
+    TAKEN,
+    dropped,
+    file_names,
+    for_java,
+    ignored,
+    shadows,
+    take_over,
+)
 
 FOREIGN = {
     "PYSPARK_SUBMIT_ARGS": "--packages org.x:y:1 pyspark-shell",
@@ -37,7 +46,7 @@ OURS = {
 def test_what_is_foreign_is_left_out_and_the_rest_stays(capsys: pytest.CaptureFixture[str]) -> None:
     env = FOREIGN | OURS
     assert dropped(env) == sorted(FOREIGN)
-    assert for_java(env) == OURS
+    assert for_java(env) == OURS | file_names()
     take_over("LOCAL", env)
     assert env == OURS
     take_over("LOCAL", env)
@@ -61,7 +70,10 @@ def test_the_settings_of_a_platform_stay() -> None:
     assert dropped(FOREIGN, "AWS") == []
     assert dropped(FOREIGN | {"PYSPARK_GATEWAY_PORT": "1"}) == []
     # Not those for a server of the lab's, which such a program starts.
-    assert for_java(FOREIGN | {"PYSPARK_GATEWAY_PORT": "1"}) == {"PYSPARK_GATEWAY_PORT": "1"}
+    assert (
+        for_java(FOREIGN | {"PYSPARK_GATEWAY_PORT": "1"})
+        == {"PYSPARK_GATEWAY_PORT": "1"} | file_names()
+    )
 
 
 def test_no_notice_of_what_changes_nothing() -> None:
@@ -131,3 +143,12 @@ def test_a_module_that_was_imported_before_is_named(tmp_path: Path) -> None:
         f"hudilab.errors.ConfigError: {tmp_path / 'pandas.py'} was imported in place of the lab's "
         "own module, because PYTHONPATH names its folder; unset PYTHONPATH and start again"
     )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere Java's file names are Unicode")
+@pytest.mark.parametrize(("encoding", "set_"), [("ANSI_X3.4-1968", "C.UTF-8"), ("UTF-8", None)])
+def test_java_can_read_any_file_name(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, set_: str | None
+) -> None:
+    monkeypatch.setattr("locale.getencoding", lambda: encoding)
+    assert for_java({"LC_ALL": "C"}).get("LC_ALL") == (set_ or "C")
