@@ -40,14 +40,14 @@ def read_table_properties(store: Store) -> tuple[dict[str, str], int]:
         )
     if int(version) > NEWEST:
         raise InspectError(
-            f"{store.uri} has table version {version}, but inspect supports no version newer than "
-            f"{NEWEST}",
+            f"{store.uri} has table version {version}, but inspect supports no version newer "
+            f"than {NEWEST}",
             "use the Hudi release that wrote it: CALL show_timeline(table => 'NAME')",
         )
     if int(version) < OLDEST:
         raise InspectError(
-            f"{store.uri} has table version {version}, but inspect supports no version older than "
-            f"{OLDEST}",
+            f"{store.uri} has table version {version}, but inspect supports no version older "
+            f"than {OLDEST}",
             "upgrade the table: CALL upgrade_table(table => 'NAME', to_version => 'SIX')",
         )
     return properties, int(version)

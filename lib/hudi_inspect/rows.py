@@ -54,10 +54,9 @@ def _footer_rows(store: Store, path: str) -> int | None:
     except Damaged:
         raise InspectError(
             f"the data file {store.uri}/{path} is not a whole Parquet file",
-            "look at it first "
-            f"({typed(f'{store.uri}/{path}', 'ls')}), then restore it from a backup, or return to "
-            "a savepoint, which removes all later commits: "
-            "CALL rollback_to_savepoint(table => 'NAME', instant_time => 'T')",
+            f"look at it first ({typed(f'{store.uri}/{path}', 'ls')}), then restore it from a "
+            "backup, or return to a savepoint, which removes all later commits: CALL "
+            "rollback_to_savepoint(table => 'NAME', instant_time => 'T')",
         ) from None
 
 

@@ -407,10 +407,10 @@ def _read(store: Store, options: Options) -> TableSnapshot:
     unread = _old_archive(properties, entries) if layout < 2 else ""
     if options.archived and unread:
         raise InspectError(
-            f"cannot read the archived timeline {store.uri}/{unread}: inspect reads archives from "
-            f"table version 8 on, this is version {version}",
-            "omit --archived, or let Hudi list "
-            f"them: CALL show_archived_commits(table => '{properties['hoodie.table.name']}')",
+            f"cannot read the archived timeline {store.uri}/{unread}: inspect reads archives "
+            f"from table version 8 on, this is version {version}",
+            "omit --archived, or let Hudi list them: CALL show_archived_commits(table => "
+            f"'{properties['hoodie.table.name']}')",
         )
     folder, archive = _folders(store, properties, layout, entries, is_utc)
     timeline = with_commits(store, instants_of(entries, folder, is_utc))
@@ -572,8 +572,8 @@ def _parse_since(since: str, utc: bool) -> datetime | None:
     except ValueError:
         raise InspectError(
             f"--since {since!r} is not a time",
-            "give an instant or an ISO 8601 time: "
-            "hudilab inspect TABLE --since 2026-01-31T12:00:00Z",
+            "give an instant or an ISO 8601 time: hudilab inspect TABLE --since "
+            "2026-01-31T12:00:00Z",
         ) from None
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 

@@ -234,10 +234,10 @@ def parse_content(data: bytes, uri: str, *, can_redo: bool = False) -> dict[str,
     lost, look = _lost(data), f"look at it first ({typed(uri, 'ls')})"
     if lost and can_redo:
         raise InspectError(
-            f"the timeline file {uri} {lost}, as after a power failure, so what the instant wrote "
-            "is unknown",
-            f"{look}, then stop all writers and restore the file from a backup, or "
-            f"delete it, and the next write rolls the instant back: {typed(uri, 'rm')}",
+            f"the timeline file {uri} {lost}, as after a power failure, so what the instant "
+            "wrote is unknown",
+            f"{look}, then stop all writers and restore the file from a backup, or delete it, "
+            f"and the next write rolls the instant back: {typed(uri, 'rm')}",
         )
     raise InspectError(
         f"the timeline file {uri} {lost or f'cannot be read ({why})'}; {look}, and do not delete "

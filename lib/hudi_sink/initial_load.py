@@ -48,8 +48,8 @@ class InitialLoad:
         """
         if batch_id > 0:
             raise StreamError(
-                f"batch {batch_id} is not part of the first load of {self._table}, which is batch "
-                "0 alone",
+                f"batch {batch_id} is not part of the first load of {self._table}, which is "
+                "batch 0 alone",
                 f"start the stream itself, which continues from there: {STREAM}",
             )
         spec = self._spec
@@ -78,9 +78,8 @@ class InitialLoad:
         ]
         count = twice.count()
         raise TableError(
-            f"{many(count, 'key')} of the first load of {self._table} "
-            f"occur{'s' * (count == 1)} more than once: {'; '.join(shown)}",
-            "add columns to the "
-            "record key, or start the stream itself, which keeps the row of each key with the "
-            f"greatest {spec.ordering}: {STREAM}",
+            f"{many(count, 'key')} of the first load of {self._table} occur{'s' * (count == 1)} "
+            f"more than once: {'; '.join(shown)}",
+            "add columns to the record key, or start the stream itself, which keeps the row of "
+            f"each key with the greatest {spec.ordering}: {STREAM}",
         )

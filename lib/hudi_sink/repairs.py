@@ -43,8 +43,8 @@ def check_can_index(spark: SparkSession, table: str) -> None:
     newest = meta.getActiveTimeline().filterCompletedInstants().lastInstant()
     if newest.isPresent() and str(newest.get().getAction()) == "indexing":
         raise TableError(
-            f"{table} has had no commit since its last CREATE INDEX: Hudi 1.2 would leave the next "
-            "index without entries, and queries on it would return no rows",
+            f"{table} has had no commit since its last CREATE INDEX: Hudi 1.2 would leave the "
+            "next index without entries, and queries on it would return no rows",
             "write a batch, then run CREATE INDEX",
         )
 

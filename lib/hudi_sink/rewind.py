@@ -142,8 +142,8 @@ class Rewind:
                 raise TableError(f"there is no checkpoint at {files.uri}", self._give_its_own())
             if (other := by_query.setdefault(query, files)) is not files:
                 raise TableError(
-                    f"the checkpoints {other.uri} and {files.uri} both have the query {query}: one "
-                    "is a copy of the other, and the stream uses only one",
+                    f"the checkpoints {other.uri} and {files.uri} both have the query {query}: "
+                    "one is a copy of the other, and the stream uses only one",
                     f"give that one: hudilab rewind {self._table} --to {self._to} --checkpoint URI",
                 )
         return by_query
@@ -178,8 +178,8 @@ class Rewind:
             raise TableError(
                 f"the commit {self._to} of {self._table} has no savepoint, so cleaning may have "
                 f"deleted its files ({known})",
-                "make one while they are there: "
-                f"CALL create_savepoint(path => {table}, commit_time => '{self._to}')",
+                f"make one while they are there: CALL create_savepoint(path => {table}, "
+                f"commit_time => '{self._to}')",
             )
         raise TableError(
             f"{self._table} has no commit {self._to!r}, and only a savepoint can be returned to: "
@@ -250,8 +250,8 @@ class Rewind:
                 oldest = min(files.batches("offsets"), default=None)
                 raise TableError(
                     f"the checkpoint {files.uri} does not know batch {batch}, the newest one at "
-                    f"{self._to}: Spark keeps the last 100 (spark.sql.streaming.minBatchesToRetain)"
-                    f", and the oldest there is {oldest}",
+                    f"{self._to}: Spark keeps the last 100 "
+                    f"(spark.sql.streaming.minBatchesToRetain), and the oldest there is {oldest}",
                     f"choose a later savepoint: hudilab inspect {self._table}",
                 )
 
@@ -262,8 +262,8 @@ class Rewind:
         for instant in self._open_writes():
             if (age := ages.get(instant)) is not None and age < ALIVE:
                 raise TableError(
-                    f"a writer is alive: its write {instant} to {self._table} had a heartbeat less "
-                    f"than {ALIVE:.0f} s ago",
+                    f"a writer is alive: its write {instant} to {self._table} had a heartbeat "
+                    f"less than {ALIVE:.0f} s ago",
                     f"stop it, wait for a minute, then: {self._again}",
                 )
 
@@ -278,8 +278,8 @@ class Rewind:
             )
         if owner.process != Owner.here("").process and _is_running(owner.process):
             raise TableError(
-                f"process {owner.process} on this machine, which has written with {files.uri}, is "
-                "alive",
+                f"process {owner.process} on this machine, which has written with {files.uri}, "
+                "is alive",
                 f"end it, or only its stream and add --stopped: {self._again} --stopped",
             )
 

@@ -67,10 +67,10 @@ def check_files(session: SparkSession, query: str, batch: int, entries: Iterable
     if gone := [path for path in named if not exists(session, path)]:
         others = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
         raise StreamError(
-            f"batch {batch} is to read {gone[0]}{others}, which the source has noted and which is "
-            "gone, so its rows would be lost",
-            "put each file back under its name, an empty one if "
-            "its rows are lost for good, and start again",
+            f"batch {batch} is to read {gone[0]}{others}, which the source has noted and which "
+            "is gone, so its rows would be lost",
+            "put each file back under its name, an empty one if its rows are lost for good, and "
+            "start again",
         )
 
 

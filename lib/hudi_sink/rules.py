@@ -173,8 +173,9 @@ class Rules:
                 "true",
             ):  # the lab's first locks had no name
                 raise StreamError(
-                    f"two writers of {self._table} take different locks, so neither waits for the "
-                    f"other: commit {commit.instant} took {commit.lock}, this stream takes {lock}",
+                    f"two writers of {self._table} take different locks, so neither waits for "
+                    f"the other: commit {commit.instant} took {commit.lock}, this stream takes "
+                    f"{lock}",
                     "give both the same lock: leave out lock= on a disk, and elsewhere name a "
                     "provider that both processes reach",
                 )
@@ -199,8 +200,8 @@ class Rules:
 
     def _other_source(self, newest: BatchMetadata, source: str) -> StreamError:
         return StreamError(
-            f"the checkpoint {self._location} belongs to a run with {newest.source}, but this run "
-            f"has {source}",
+            f"the checkpoint {self._location} belongs to a run with {newest.source}, but this "
+            f"run has {source}",
             f"use the same source and parameters, or {self._both}",
         )
 
@@ -238,8 +239,8 @@ class Rules:
                 "pass shared=True to the ExactlyOnceSink of both",
             )
         raise StreamError(
-            f"the table {self._table} contains rows that no stream wrote, and {self._location} is "
-            "a new checkpoint",
+            f"the table {self._table} contains rows that no stream wrote, and {self._location} "
+            "is a new checkpoint",
             "use another table, or pass shared=True to ExactlyOnceSink to add to these rows",
         )
 

@@ -68,8 +68,8 @@ class SchemaGuard:
         if wrong and (wrong := foreign_groups(self._commits.file_groups(), self._spec.buckets)):
             raise TableError(
                 f"{len(wrong)} file groups of {self._table} ({wrong[0]}, ...) belong to no "
-                "bucket: SQL or clustering wrote them without the table's bucket index, and every "
-                "later upsert would fail",
+                "bucket: SQL or clustering wrote them without the table's bucket index, and "
+                "every later upsert would fail",
                 "rewrite the table's files, then start again: from hudi_sink.repairs import "
                 "rewrite_buckets; rewrite_buckets(spark, spec, location)",
             )

@@ -72,10 +72,10 @@ class TableServices:
             )
         if cluster and self._is_bucketed():
             raise TableError(
-                f"{self._table} has a bucket index: clustering gives files names that belong to no "
-                "bucket, and every later upsert fails",
-                "its number of files is fixed, and logs are merged by compaction: "
-                f"hudilab tidy {self._table}",
+                f"{self._table} has a bucket index: clustering gives files names that belong to "
+                "no bucket, and every later upsert fails",
+                "its number of files is fixed, and logs are merged by compaction: hudilab tidy "
+                f"{self._table}",
             )
 
     def check_safe(self, *services: str) -> None:
@@ -211,8 +211,8 @@ class TableServices:
             if "due to heartbeat by concurrent writer" not in str(error):
                 raise
             raise TableError(
-                f"another program is executing the plan {instant} of {self._table}, or was killed "
-                "while it did",
+                f"another program is executing the plan {instant} of {self._table}, or was "
+                "killed while it did",
                 f"wait a minute, then: hudilab tidy {self._table}",
             ) from None
 

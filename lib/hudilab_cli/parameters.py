@@ -49,8 +49,8 @@ def defaults(notebook: Path) -> dict[str, Any]:
         name, value = _literal(line)
         if type(value) not in _TYPES:
             raise ParameterError(
-                f"{notebook.name}: line {line.lineno} of the parameters cell is not NAME = number, "
-                "string, True or False",
+                f"{notebook.name}: line {line.lineno} of the parameters cell is not NAME = "
+                "number, string, True or False",
                 "move other code to another cell",
             )
         parameters[name] = value

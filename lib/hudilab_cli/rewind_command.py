@@ -43,6 +43,6 @@ def _checkpoint(text: str) -> str:
     except PathError:
         raise TableError(
             f"--checkpoint {text!r} is not the place of a checkpoint",
-            "give a path, or a file:// or s3:// URI: "
-            "hudilab rewind TABLE --to INSTANT --checkpoint URI",
+            "give a path, or a file:// or s3:// URI: hudilab rewind TABLE --to INSTANT "
+            "--checkpoint URI",
         ) from None

@@ -94,8 +94,8 @@ def _pair(text: str) -> tuple[str, str]:
     if not (name and equals and value):
         raise ParameterError(
             f"--lock {text!r} is not NAME=VALUE",
-            "write an option of Hudi's lock provider: "
-            "hudilab tidy TABLE --lock hoodie.write.lock.provider=CLASS",
+            "write an option of Hudi's lock provider: hudilab tidy TABLE --lock "
+            "hoodie.write.lock.provider=CLASS",
         )
     return name, value
 

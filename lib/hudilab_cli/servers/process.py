@@ -132,8 +132,8 @@ def start(
     if server is None:
         raise ServiceError(
             f"{kind.name} exited as soon as it answered",
-            f"see the log in {folder}, then start it "
-            f"again with: hudilab services start {kind.name}",
+            f"see the log in {folder}, then start it again with: hudilab services start "
+            f"{kind.name}",
         )
     return server
 

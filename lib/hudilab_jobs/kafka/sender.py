@@ -78,8 +78,8 @@ class Sender:
         if left or self.sent.refused:
             why = self.sent.refused or "no answer"
             raise KafkaError(
-                f"only {self.sent.acknowledged} of {self.sent.given} messages were acknowledged by "
-                f"topic {self._topic!r}: {why}",
+                f"only {self.sent.acknowledged} of {self.sent.given} messages were acknowledged "
+                f"by topic {self._topic!r}: {why}",
                 "fix the cause, then send the rest again",
             )
 
