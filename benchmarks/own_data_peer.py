@@ -150,12 +150,12 @@ def check(kind: str, source: DataFrame, stored: DataFrame) -> int:
     return int(have[0])
 
 
-def pipeline(kind: str, folder: Path, *, first_load: bool) -> dict[str, Any]:
+def pipeline(kind: str, folder: Path, *, initial_load: bool) -> dict[str, Any]:
     """`hudilab load` or `hudilab stream --available-now`, without the start of its session."""
     found: dict[str, Any] = {}
     with opened(NAME, "") as running:
         with timed(found):
-            lines = running.write(None, as_json=True, first_load=first_load)
+            lines = running.write(None, as_json=True, initial_load=initial_load)
             found["batches"] = [json.loads(line) for line in lines]
         stored = running.spark.read.format("hudi").load(running.location.table)
         return found | measured(running.spark, kind, folder, stored)
@@ -193,7 +193,7 @@ def main() -> None:
         fill(spark, kind, folder, arguments.rows)
         spark.stop()
     elif peer in ("load", "stream"):
-        found = pipeline(kind, folder, first_load=peer == "load")
+        found = pipeline(kind, folder, initial_load=peer == "load")
     else:
         found = program(kind, folder, peer)
     print(json.dumps(found))

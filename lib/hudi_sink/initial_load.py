@@ -13,7 +13,7 @@ from hudilab.table import CLEAN, INLINE, WRITE, TableSpec
 PARTS = 4  # of Spark's input partitions (128 MB of files) that one task sorts and writes
 KEPT = 100  # characters of a key in a message
 SHOWN = 3  # keys in a message
-STREAM = "hudilab stream NAME, or ExactlyOnceSink without first_load=True"
+STREAM = "hudilab stream NAME, or ExactlyOnceSink without initial_load=True"
 
 
 class InitialLoad:
@@ -32,10 +32,10 @@ class InitialLoad:
         return options | {CLEAN: "false"} | ({INLINE: "false"} if self._spec.logs() else {})
 
     def check_new(self, done: int, newest: BatchMetadata | None) -> None:
-        """Raise StreamError if the stream has had its first load; `done` is -1 if no batch is."""
+        """Raise StreamError if the stream has had its initial load; `done` is -1 if no batch is."""
         if done >= 0 or (newest is not None and newest.batch > 0):
             raise StreamError(
-                f"{self._table} has had its first load",
+                f"{self._table} has had its initial load",
                 f"start the stream itself, which continues from there: {STREAM}",
             )
 
@@ -48,7 +48,7 @@ class InitialLoad:
         """
         if batch_id > 0:
             raise StreamError(
-                f"batch {batch_id} is not part of the first load of {self._table}, which is "
+                f"batch {batch_id} is not part of the initial load of {self._table}, which is "
                 "batch 0 alone",
                 f"start the stream itself, which continues from there: {STREAM}",
             )
@@ -78,7 +78,7 @@ class InitialLoad:
         ]
         count = twice.count()
         raise TableError(
-            f"{many(count, 'key')} of the first load of {self._table} occur{'s' * (count == 1)} "
+            f"{many(count, 'key')} of the initial load of {self._table} occur{'s' * (count == 1)} "
             f"more than once: {'; '.join(shown)}",
             "add columns to the record key, or start the stream itself, which keeps the row of "
             f"each key with the greatest {spec.ordering}: {STREAM}",

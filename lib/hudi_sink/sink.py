@@ -81,8 +81,8 @@ class ExactlyOnceSink:
         quarantine: Set rows aside that the table cannot store (a null key or ordering value, a
             partition that would be read back changed), in the table `location.quarantine`, each
             once, see `Quarantine`; without it, such a row is an error.
-        first_load: Write everything in the source as batch 0, see `InitialLoad`; later runs of the
-            stream leave it out.
+        initial_load: Write everything in the source as batch 0, see `InitialLoad`; later runs of
+            the stream leave it out.
         extra: Further write options, see `TableSpec.write_options`.
 
     Attributes:
@@ -110,7 +110,7 @@ class ExactlyOnceSink:
         tidy_every: int | None = None,
         async_services: bool = False,
         quarantine: bool = False,
-        first_load: bool = False,
+        initial_load: bool = False,
         extra: Mapping[str, str] | None = None,
     ) -> None:
         check_tidy(tidy_every, shared=shared)
@@ -120,15 +120,15 @@ class ExactlyOnceSink:
         self._checkpoint = CheckpointFiles(spark, location.checkpoint)
         self._fence = Fence(self._checkpoint)
         self._rules = Rules(location.table, location.checkpoint, batches, shared)
-        self._first = InitialLoad(spec, location.table) if first_load else None
-        upserts = spec.operation == "upsert" and not first_load
+        self._first = InitialLoad(spec, location.table) if initial_load else None
+        upserts = spec.operation == "upsert" and not initial_load
         # A caller who sets compaction options decides when to compact.
         compacts = upserts and any(name.startswith("hoodie.compact") for name in extra or {})
         self._services = StreamServices(
             spark,
             spec,
             location.table,
-            every=0 if shared or compacts or first_load else tidy_every,
+            every=0 if shared or compacts or initial_load else tidy_every,
             beside=async_services,
             is_mine=self._fence.is_mine,
         )

@@ -19,7 +19,7 @@ def command(name: PipelineName, as_json: AsJson = False, run_id: RunId = "") -> 
     from hudilab_jobs.pipelines.runner import opened
 
     with opened(name, run_id) as pipeline:
-        for line in pipeline.write(None, as_json, first_load=True):
+        for line in pipeline.write(None, as_json, initial_load=True):
             print(line, flush=True)
 
 

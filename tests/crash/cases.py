@@ -34,12 +34,12 @@ UNDONE = ("put rollback.requested", "put rollback.inflight", "put rollback compl
 CASES = {
     "append, first batch": Case(COW, "bulk_insert", 0, must=(*COMMIT, *CREATED)),
     "upsert, first batch": Case(MOR, "upsert", 0, must=(*APPENDED, *CREATED)),
-    "first load, append": Case(COW, "bulk_insert", 0, first="load", must=(*COMMIT, *CREATED)),
-    "first load, copy on write": Case(COW, "upsert", 0, first="load", must=(*COMMIT, *CREATED)),
-    "first load, resumed by the stream": Case(
+    "initial load, append": Case(COW, "bulk_insert", 0, first="load", must=(*COMMIT, *CREATED)),
+    "initial load, copy on write": Case(COW, "upsert", 0, first="load", must=(*COMMIT, *CREATED)),
+    "initial load, resumed by the stream": Case(
         COW, "upsert", 0, first="stream", must=(*COMMIT, *CREATED)
     ),
-    "first load, merge on read": Case(
+    "initial load, merge on read": Case(
         MOR, "upsert", 0, first="load", bad=True, must=(*COMMIT, *CREATED)
     ),
     "append, copy on write": Case(COW, "bulk_insert", must=COMMIT),

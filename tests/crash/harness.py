@@ -56,10 +56,10 @@ class Case:
     resume, to the end of the next batch. `shared`: a second stream writes to the table all the
     time, and is stopped and resumed too. `bad`: each tenth row has no key, and has to be in the
     quarantine. `files`: the stream reads a folder of JSON files, one each batch, which its source
-    notes in a log in the checkpoint. `first`: the first batch is a first load; what resumes it is
-    another `load`, or the `stream` itself. `beside`: each third batch plans table services, which a
-    thread executes while the next batches are written. `must` names the kinds that have to be
-    among the changes.
+    notes in a log in the checkpoint. `first`: the first batch is an initial load; what resumes it
+    is another `load`, or the `stream` itself. `beside`: each third batch plans table services,
+    which a thread executes while the next batches are written. `must` names the kinds that have to
+    be among the changes.
     """
 
     table_type: str
@@ -128,7 +128,7 @@ def ledger_writer(spark: SparkSession, case: Case, location: TableLocation) -> W
     options: dict[str, Any] = {"quarantine": case.bad}
     if _loads(spark, case, location):
         return ExactlyOnceSink(
-            spark, spec, location, source, first_load=True, **options
+            spark, spec, location, source, initial_load=True, **options
         ).write_batch
     if case.shared:
         options |= {"shared": True, "lock": SHARING}
@@ -142,7 +142,7 @@ def ledger_writer(spark: SparkSession, case: Case, location: TableLocation) -> W
 
 
 def _loads(spark: SparkSession, case: Case, location: TableLocation) -> bool:
-    """Whether a first load is to be made, or made again after a stop."""
+    """Whether an initial load is to be made, or made again after a stop."""
     told = {"load": "commits", "stream": "offsets"}.get(case.first)
     return told is not None and not exists(spark, f"{location.checkpoint}/{told}/0")
 

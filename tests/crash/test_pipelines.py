@@ -121,7 +121,7 @@ def test_a_load_and_its_stream_are_killed_again_and_again(tmp_path: Path) -> Non
     assert rows_once(own.table) == whole
     number = len(OF_THE_LOAD)
     lost = len(set(own.expected()) - set(own.stored()))
-    record(Killed("hudilab load", "first load, COPY_ON_WRITE", "disk", number, number, lost, 0))
+    record(Killed("hudilab load", "initial load, COPY_ON_WRITE", "disk", number, number, lost, 0))
 
     for file in range(LOADED, LOADED + STREAMED):
         own.put(file)

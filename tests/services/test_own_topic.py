@@ -85,8 +85,8 @@ class Own:
     def check(self) -> str:
         return "\n".join(preview(self.pipeline()))
 
-    def run(self, *, first_load: bool = False) -> list[dict[str, Any]]:
-        lines = self.pipeline().write(None, as_json=True, first_load=first_load)
+    def run(self, *, initial_load: bool = False) -> list[dict[str, Any]]:
+        lines = self.pipeline().write(None, as_json=True, initial_load=initial_load)
         return [json.loads(line) for line in lines][:-1]
 
     def rows(self) -> list[tuple[Any, ...]]:
@@ -113,7 +113,7 @@ def test_json(make: Make) -> None:
     own.send(*as_json(*GOOD), b"{", b'{"id": "seven"}', None)
     shown = own.check()
     assert "3 rows of the sample would be set aside: the record key (id) is null" in shown
-    (told,) = own.run(first_load=True)
+    (told,) = own.run(initial_load=True)
     assert told.pop("rows_per_second") > 0
     assert told == {"batch": 0, "rows": 5, "set_aside": 3, "messages_behind": 0}
     own.send(*as_json({"id": 2, "city": "Bergen"}))

@@ -39,11 +39,15 @@ class Running(NamedTuple):
     catalog: Catalog
 
     def write(
-        self, trigger: Mapping[str, Any] | None, as_json: bool = False, *, first_load: bool = False
+        self,
+        trigger: Mapping[str, Any] | None,
+        as_json: bool = False,
+        *,
+        initial_load: bool = False,
     ) -> Iterator[str]:
         """Run the stream until its end or a signal; yield a line for each batch, and a last one.
 
-        Without a trigger, it writes what has arrived; `first_load` writes batch 0 alone.
+        Without a trigger, it writes what has arrived; `initial_load` writes batch 0 alone.
 
         Raises:
             LabError: Source, checkpoint and table do not belong together, or the stream failed.
@@ -54,11 +58,11 @@ class Running(NamedTuple):
             self.location,
             self.source.identity,
             quarantine=self.source.group.quarantine,
-            first_load=first_load,
+            initial_load=initial_load,
             async_services=self.source.group.async_services,
         )
         reports = Reports(self.source, sink, self.location, as_json=as_json)
-        rows = self.source.stream(whole=first_load)
+        rows = self.source.stream(whole=initial_load)
         stream = rows.writeStream.foreachBatch(self.catalog.after(reports.write_batch))
         stream = stream.option("checkpointLocation", self.location.checkpoint)
         with stop_on_signal() as signals:

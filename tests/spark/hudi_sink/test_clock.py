@@ -52,7 +52,7 @@ def ledger_of(
     load: bool = False,
 ) -> ExactlyOnceSink:
     source = {"rows": ROWS, **SIZES}
-    return ExactlyOnceSink(spark, spec, location, source, BATCHES, shared=shared, first_load=load)
+    return ExactlyOnceSink(spark, spec, location, source, BATCHES, shared=shared, initial_load=load)
 
 
 def start(

@@ -30,7 +30,7 @@ ROWS = [
     ("JFK, New York", "2013-01-01", "NA", "2013-01-01T06:00:00Z"),
     ("EWR", "2013-01-02", "0.25", "2013-01-02T06:00:00Z"),
 ]
-LEDGER = "ExactlyOnceSink without first_load=True"
+LEDGER = "ExactlyOnceSink without initial_load=True"
 LATER = [("EWR", "2013-01-01", "-4", "2013-01-03T00:00:00Z"), ("", "2013-01-04", "1", ROWS[0][3])]
 
 
@@ -68,9 +68,9 @@ class Own:
     def check(self) -> list[str]:
         return [line for text in preview(self.pipeline()) for line in text.splitlines()]
 
-    def run(self, *, first_load: bool = False) -> list[dict[str, Any]]:
+    def run(self, *, initial_load: bool = False) -> list[dict[str, Any]]:
         """Write what is there; return what is said of each batch."""
-        lines = self.pipeline().write(None, as_json=True, first_load=first_load)
+        lines = self.pipeline().write(None, as_json=True, initial_load=initial_load)
         *batches, last = [json.loads(line) for line in lines]
         assert last == {
             "table": last["table"],
@@ -114,11 +114,13 @@ def test_the_stream_continues_from_a_first_load(spark: SparkSession, tmp_path: P
     own = Own(spark, tmp_path)
     own.put("a.csv", [*ROWS, ("EWR", *LATER[0][1:])])
     table = own.pipeline().location.table
-    twice = f"1 key of the first load of {table} occurs more than once: station=EWR, day=2013-01-01"
+    twice = (
+        f"1 key of the initial load of {table} occurs more than once: station=EWR, day=2013-01-01"
+    )
     with pytest.raises(StreamError, match=re.escape(f"{twice}; add columns to the record key, or")):
-        own.run(first_load=True)
+        own.run(initial_load=True)
     own.put("a.csv", ROWS)
-    (told,) = own.run(first_load=True)
+    (told,) = own.run(initial_load=True)
     assert (told["batch"], told["files_behind"]) == (0, 0)
     own.put("b.csv", LATER[:1])
     (told,) = own.run()
@@ -126,8 +128,8 @@ def test_the_stream_continues_from_a_first_load(spark: SparkSession, tmp_path: P
     first = [("EWR", "2013-01-01", -4.0), ("EWR", "2013-01-02", 0.25)]
     assert own.rows() == [*first, ("JFK, New York", "2013-01-01", None)]
     remedy = "; start the stream itself, which continues from there: hudilab stream NAME, or "
-    with refused(StreamError, table, "has had its first load", remedy=f"{remedy}{LEDGER}"):
-        own.run(first_load=True)
+    with refused(StreamError, table, "has had its initial load", remedy=f"{remedy}{LEDGER}"):
+        own.run(initial_load=True)
 
 
 @pytest.mark.deep
