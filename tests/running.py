@@ -13,7 +13,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from hudilab.paths import local_path
+from hudilab.paths import TableLocation, local_path, locate
 from hudilab_spark.waiting import wait_for
 
 
@@ -68,3 +68,8 @@ def folder(uri: str) -> Path:
     path = local_path(uri)
     assert path is not None, uri
     return path
+
+
+def readings_at(home: Path) -> TableLocation:
+    """Where a home has its table of readings."""
+    return locate("warehouse", "lab", "readings", is_local=True, home=home)

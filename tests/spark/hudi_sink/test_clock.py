@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from refusals import assert_refusal
+from running import readings_at
 
 from hudi_sink import commits
 from hudi_sink.commits import Commits
@@ -23,7 +23,7 @@ from hudi_sink.services import TableServices
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError, TableError
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
-from hudilab.paths import TableLocation, locate
+from hudilab.paths import TableLocation
 from hudilab.table import TableSpec
 from hudilab_lessons.faults import compare
 from hudilab_spark.streams import drain
@@ -39,11 +39,7 @@ HOUR = 3600.0
 Write = Callable[[DataFrame, int], None]
 
 
-def at(home: Path) -> TableLocation:
-    return locate("warehouse", "lab", "readings", is_local=True, home=home)
-
-
-def ledger_of(
+def sink_of(
     spark: SparkSession,
     spec: TableSpec,
     location: TableLocation,
@@ -68,7 +64,7 @@ def start(
 
 def finish(spark: SparkSession, spec: TableSpec, location: TableLocation) -> None:
     """Write the rest, and look for each row."""
-    write = ledger_of(spark, spec, location).write_batch
+    write = sink_of(spark, spec, location).write_batch
     drain(start(spark, location, write), batches=BATCHES, deadline=120)
     exact = {"rows": ROWS, "lost": 0, "twice": 0}
     assert compare(sensor_readings(spark, ROWS, **SIZES), location.table) == exact
@@ -105,25 +101,14 @@ def written(
 ) -> tuple[TableSpec, Path]:
     """Two of four batches, and a savepoint at the first."""
     spec, home = SPECS[request.param], tmp_path_factory.mktemp("written")
-    location = at(home)
+    location = readings_at(home)
     for _ in range(WRITTEN):
-        write = ledger_of(spark, spec, location).write_batch
+        write = sink_of(spark, spec, location).write_batch
         drain(start(spark, location, write, once=True), deadline=120)
     first = min(instants(location.table))
     where = f"path => '{location.table}', commit_time => '{first}'"
     spark.sql(f"CALL create_savepoint({where})").collect()
     return spec, home
-
-
-@pytest.fixture
-def spec(written: tuple[TableSpec, Path]) -> TableSpec:
-    return written[0]
-
-
-@pytest.fixture
-def location(written: tuple[TableSpec, Path], tmp_path: Path) -> TableLocation:
-    shutil.copytree(written[1], tmp_path, dirs_exist_ok=True)
-    return at(tmp_path)
 
 
 def test_every_write_is_refused_before_it_changes_anything(
@@ -134,9 +119,9 @@ def test_every_write_is_refused_before_it_changes_anything(
     tidy = TableServices(spark, location.table, stopped=True)
     rewind = Rewind(spark, location.table, first, stopped=True)
     writes: dict[str, Callable[[], object]] = {
-        "stream": lambda: ledger_of(spark, spec, location),
-        "shared stream": lambda: ledger_of(spark, spec, location, shared=True),
-        "load": lambda: ledger_of(spark, spec, location, load=True),
+        "stream": lambda: sink_of(spark, spec, location),
+        "shared stream": lambda: sink_of(spark, spec, location, shared=True),
+        "load": lambda: sink_of(spark, spec, location, load=True),
         "clean": lambda: tidy.clean(1),
         "archive": tidy.archive,
         "tidy --dry-run": lambda: tidy.check_safe("clean"),
@@ -158,7 +143,7 @@ def test_every_write_is_refused_before_it_changes_anything(
 def test_the_clock_is_set_back_while_a_stream_runs(
     spark: SparkSession, spec: TableSpec, location: TableLocation
 ) -> None:
-    sink = ledger_of(spark, spec, location)
+    sink = sink_of(spark, spec, location)
 
     def write(batch: DataFrame, batch_id: int) -> None:
         if batch_id == WRITTEN + 1:
@@ -175,8 +160,8 @@ def test_the_clock_is_set_back_while_a_stream_runs(
 
 def test_a_load_that_died_while_the_clock_was_ahead(spark: SparkSession, tmp_path: Path) -> None:
     """Its instant is only requested and in flight."""
-    spec, location = SPECS["MERGE_ON_READ"], at(tmp_path)
-    write = ledger_of(spark, spec, location, load=True).write_batch
+    spec, location = SPECS["MERGE_ON_READ"], readings_at(tmp_path)
+    write = sink_of(spark, spec, location, load=True).write_batch
 
     def write_badly(batch: DataFrame, batch_id: int) -> None:
         fails = F.when(F.col("reading_id") == 7, F.raise_error(F.lit("no power")))
@@ -188,7 +173,7 @@ def test_a_load_that_died_while_the_clock_was_ahead(spark: SparkSession, tmp_pat
     assert Commits(spark, location.table).unfinished()
     before = files(tmp_path)
     with pytest.raises(TableError) as caught:
-        ledger_of(spark, spec, location, load=True)
+        sink_of(spark, spec, location, load=True)
     assert_behind(str(caught.value), location.table)
     assert files(tmp_path) == before
     set_ahead(location.table, -HOUR)
@@ -205,7 +190,7 @@ def test_a_write_waits_for_seconds(
     monkeypatch.setattr(commits, "NOTICE", 0.0)
     clock_ahead(location.table, 4)
     newest = max(instants(location.table))
-    write = ledger_of(spark, spec, location).write_batch
+    write = sink_of(spark, spec, location).write_batch
     assert re.search(
         r"^hudilab: the clock is [1-5]\.\d s behind the newest instant of "
         rf"{re.escape(location.table)}; waiting until it has passed that$",
@@ -222,7 +207,7 @@ def test_instants_in_local_time(spark: SparkSession, tmp_path: Path) -> None:
     zones, places = spark._jvm.java.util.TimeZone, {}  # type: ignore[union-attr]
     home = zones.getDefault()
     for zone in ("UTC", "LOCAL"):
-        places[zone] = at(tmp_path / zone)
+        places[zone] = readings_at(tmp_path / zone)
         rows = sensor_readings(spark, PER_BATCH, **SIZES)
         options = SPECS["COPY_ON_WRITE"].write_options() | {"hoodie.table.timeline.timezone": zone}
         rows.write.format("hudi").options(**options).mode("append").save(places[zone].table)

@@ -16,7 +16,7 @@ import pytest
 from kills import Killed, record, rows_once
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from running import folder, start_program
+from running import folder, readings_at, start_program
 
 from hudi_sink.checkpoints import CheckpointFiles, Owner
 from hudi_sink.commits import Commits
@@ -66,10 +66,6 @@ def write(
         drain(start(spark, spec, location, shared=shared, once=True), deadline=120)
 
 
-def at(home: Path) -> TableLocation:
-    return locate("warehouse", "lab", "readings", is_local=True, home=home)
-
-
 def commits(spark: SparkSession, location: TableLocation) -> list[str]:
     """The instants of the table's commits, oldest first."""
     return sorted(commit.instant for commit in Commits(spark, location.table).newest_first())
@@ -94,21 +90,10 @@ def written(
 ) -> tuple[TableSpec, Path]:
     """Four of six batches, and a savepoint at the second."""
     home = tmp_path_factory.mktemp("written")
-    location = at(home)
+    location = readings_at(home)
     write(spark, request.param, location, WRITTEN)
     keep(spark, location, commits(spark, location)[1])
     return request.param, home
-
-
-@pytest.fixture
-def spec(written: tuple[TableSpec, Path]) -> TableSpec:
-    return written[0]
-
-
-@pytest.fixture
-def location(written: tuple[TableSpec, Path], tmp_path: Path) -> TableLocation:
-    shutil.copytree(written[1], tmp_path, dirs_exist_ok=True)
-    return at(tmp_path)
 
 
 @pytest.fixture
@@ -256,7 +241,7 @@ def test_a_checkpoint_and_its_copy(spark: SparkSession, location: TableLocation,
 
 @pytest.mark.deep
 def test_all_streams_of_a_shared_table_go_back(spark: SparkSession, tmp_path: Path) -> None:
-    location = at(tmp_path)
+    location = readings_at(tmp_path)
     second = TableLocation(**{**vars(location), "checkpoint": location.checkpoint_of("second")})
     write(spark, APPENDS, location, 1, shared=True)
     to = keep(spark, location, commits(spark, location)[0])
