@@ -1,6 +1,5 @@
 """The lab's own servers, one module each; a name added here is a server that `hudilab` knows.
 
-May import the ground, the writer and the runtime.
 Start reading at `process.start`, which all servers share.
 """
 

@@ -1,4 +1,4 @@
-"""A pipeline's parts: the source it reads, what it would store, and what it says of each batch.
+"""A pipeline: the source it reads, what it would store, and its report of each batch.
 
-May import what a job may. Start reading at `hudilab_jobs.stream`, which puts them together.
+Start reading at `runner.opened`.
 """
