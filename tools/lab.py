@@ -18,7 +18,7 @@ from hudilab.errors import LabError, PathError
 from hudilab.settings import load_settings
 
 NOTES = ".lessons.json"  # of each copy, the hash of the lesson that it was made from
-FIRST = "00_check_your_machine.ipynb"  # later, JupyterLab opens what was open last
+FIRST = "90_spark_under_the_hood.ipynb"  # later, JupyterLab opens what was open last
 CONFIG = Path(__file__).with_name("jupyter")
 
 

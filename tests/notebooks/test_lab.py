@@ -37,7 +37,7 @@ print(os.getpid(), sys.executable, plt.get_backend(), sys.flags.optimize)
 """
 START = """
 from hudilab_lessons import start
-lab = start("00_check_your_machine")
+lab = start("90_spark_under_the_hood")
 """
 
 

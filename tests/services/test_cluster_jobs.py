@@ -219,12 +219,12 @@ def on_s3(env: dict[str, str], tmp_path: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     "name",
     [
-        "04_update_delete_merge",  # its erasure opens every object of the table on S3
-        "05_follow_changes",
-        "06_merge_on_read",
-        "07_table_services",
-        "08_schema_and_indexes",  # its metadata tables are compacted by each commit on S3
-        "12_break_it",  # kills an application
+        "11_update_delete_merge",  # its erasure opens every object of the table on S3
+        "12_follow_changes",
+        "13_merge_on_read",
+        "14_table_services",
+        "15_schema_changes",  # its metadata tables are compacted by each commit on S3
+        "33_crash_and_repair",  # kills an application
     ],
 )
 def test_a_lesson_gives_the_same_results(
@@ -238,7 +238,7 @@ def test_notebook_09_gives_the_same_results(
     env: dict[str, str], kafka: Access, tmp_path: Path
 ) -> None:
     with_kafka = env | {"BOOTSTRAP_SERVERS": kafka.servers}
-    run_with_the_same_facts(with_kafka, "09_kafka_stock_prices", tmp_path)
+    run_with_the_same_facts(with_kafka, "20_kafka_stock_prices", tmp_path)
 
 
 @pytest.mark.deep

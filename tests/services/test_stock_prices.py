@@ -452,7 +452,7 @@ def test_an_executed_notebook_does_not_show_the_password(
     done = subprocess.run(
         [
             str(Path(sys.executable).with_name("hudilab")),
-            *("run", "09", "--exercises", "--out", str(tmp_path / "out")),
+            *("run", "20", "--exercises", "--out", str(tmp_path / "out")),
         ],
         env=os.environ
         | {

@@ -1,4 +1,4 @@
-"""The messages of lesson 13 end in what happened, whatever their order."""
+"""The messages of lesson 40 end in what happened, whatever their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lesson 13 refuses before Spark starts."""
+"""What lesson 40 refuses before Spark starts."""
 
 from __future__ import annotations
 
