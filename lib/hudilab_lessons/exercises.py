@@ -44,8 +44,8 @@ class Exercise:
         """Say what is right.
 
         Args:
-            right: the right answer, or a function that gets an answer and returns whether it is
-                right. A function that raises says no.
+            right: the right answer, or a function that gets an answer and returns True, or False,
+                or a text that names the first wrong thing. A function that raises counts as False.
             hint: one sentence that helps after a second wrong answer.
             name: unique in the lesson; without one, a right answer is not recorded.
         """
@@ -55,13 +55,13 @@ class Exercise:
     def check(self, answer: Any) -> Verdict:
         """Print and return whether a learner's answer is right; record it if it is.
 
-        After the first wrong answer it says what is wrong with the form, after the second it adds
-        the hint, after the third it points to the solution. Repeating a wrong answer does not count
-        as another try. `None` and `...`, the values in an exercise before you start, are not
-        answers. A list is as good as a tuple.
+        The first wrong answer gets its first wrong part, the second also the hint, and the third
+        points to the solution. Repeating a wrong answer does not count as another try. `None` and
+        `...`, the values in an exercise before you start, are not answers. A list is as good as a
+        tuple.
         """
         if answer is None or answer is ...:
-            print("no answer yet; write it in the cell above, run that cell, then this one")
+            print("not attempted; write your answer, run its cell, then this one")
             self._answers.newest_is_right = False
             return Verdict(False)
         is_right, comment = self._judge(answer)
@@ -72,9 +72,10 @@ class Exercise:
         return Verdict(is_right)
 
     def accepts(self, answer: Any) -> Verdict:
-        """Print and return whether the lesson's own solution is right; records nothing."""
+        """Return whether the lesson's own solution is right; record nothing, print only faults."""
         is_right, comment = self._judge(answer)
-        print(comment if is_right else f"{comment}: {self._hint}")
+        if not is_right:
+            print(f"{comment}: {self._hint}")
         return Verdict(is_right)
 
     @staticmethod
@@ -100,14 +101,18 @@ class Exercise:
         if len(tries) < 3:
             return hint
         joined = f"{hint} The" if hint.endswith("?") else f"{hint}; the"
-        return f"{joined} solution is in the folded cell below"
+        return f"{joined} solution is folded below"
 
     def _compare(self, answer: Any) -> tuple[bool, str]:
         if not callable(self._right):
-            problem = _form(answer, self._right)
-            return not problem and bool(_listed(answer) == _listed(self._right)), problem
+            if problem := _form(answer, self._right):
+                return False, problem
+            if _listed(answer) == _listed(self._right):
+                return True, ""
+            return False, _first_wrong(answer, self._right)
         try:
-            return bool(self._right(answer)), ""
+            verdict = self._right(answer)
+            return (False, f", {verdict}") if isinstance(verdict, str) else (bool(verdict), "")
         except Exception as error:  # noqa: BLE001  a learner's answer can make the check raise anything
             return False, f", {type(error).__name__}"
 
@@ -125,6 +130,20 @@ def _form(answer: Any, right: Any) -> str:
         if isinstance(right, kind):
             return "" if _is_of(kind, answer) else f", it should be {_article(right)}"
     return ""
+
+
+def _first_wrong(answer: Any, right: Any) -> str:
+    """Name the first wrong part of a dictionary or a list, without giving its right value away."""
+    if isinstance(right, dict):
+        key = next(key for key in right if answer[key] != right[key])
+        return f", the value of {key!r} is wrong"
+    if not isinstance(right, list | tuple):
+        return ""
+    pairs = enumerate(zip(answer, right, strict=False), 1)
+    wrong = [number for number, (given, wanted) in pairs if given != wanted]
+    if wrong:
+        return f", value {wrong[0]} is wrong"
+    return ", values are missing" if len(answer) < len(right) else ", it has too many values"
 
 
 def _is_of(kind: Any, answer: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,9 @@ from hudilab.paths import TableLocation
 from hudilab.settings import Settings, load_settings
 from hudilab.table import TableSpec
 from hudilab_lessons.plots import SERIES, describe_pictures
+from hudilab_lessons.progress import has_person
 from hudilab_lessons.runs import check_asserts, hold
+from hudilab_lessons.timeline import tree_of
 from hudilab_spark.s3 import storage_options
 from hudilab_spark.session import describe, open_session
 from hudilab_spark.warehouse import LESSONS, make_home, prepare, reset, sql_path
@@ -94,6 +96,29 @@ class Lab:
     def remove(self, uri: str) -> None:
         """Delete a file or a folder, if it is there."""
         delete_tree(self.spark, uri)
+
+    def tree(self, uri: str) -> str:
+        """Return the files below a folder as a tree, the same in every run: see `tree_of`."""
+        return tree_of(self.files(uri))
+
+    def close(self, *stops: Callable[[Settings], int]) -> None:
+        """Stop the lesson's streams and, in a headless run, also its session and its servers.
+
+        A person may still try the exercises, so in JupyterLab session and servers stay.
+
+        Args:
+            stops: Of each server that the lesson started, the function that stops it.
+        """
+        for query in self.spark.streams.active:
+            query.stop()
+        if has_person():
+            print("the session stays open for the exercises; Kernel > Shut Down Kernel ends it")
+            if stops:
+                print("servers stay, too; to stop them: hudilab services stop NAME")
+            return
+        self.spark.stop()
+        for stop in stops:
+            print(stop.__name__.removeprefix("stop_"), "stopped, process", stop(self.settings))
 
     def _made_of(self, sensors: int) -> dict[str, int]:
         return {"sensors": sensors or self.sizes.get("sensors", 1), "seed": self.sizes["seed"]}

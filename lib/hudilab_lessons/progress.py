@@ -28,7 +28,7 @@ def record(exercise: str) -> str:
     from hudilab.settings import load_settings  # the command that reads needs no pydantic
 
     try:
-        if not _has_person():
+        if not has_person():
             return ""
         home = load_settings().home
         (private_folder(home) / "locks").mkdir(exist_ok=True)
@@ -72,7 +72,8 @@ def topic(lesson: str) -> str:
     return re.sub(r"^\d+_", "", lesson)
 
 
-def _has_person() -> bool:
+def has_person() -> bool:
+    """Return whether a front end that a person uses runs this kernel, and not a headless run."""
     from IPython.core.getipython import get_ipython
 
     kernel = getattr(get_ipython(), "kernel", None)  # none in a plain Python

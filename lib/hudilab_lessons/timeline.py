@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import pandas as pd
@@ -39,3 +40,50 @@ def data_files(spark: SparkSession, table: str) -> pd.DataFrame:
             kind = "base" if file.is_base else "log"
             rows.append((file.partition, file.group, kind, file.instant, entry.size))
     return pd.DataFrame(rows, columns=["partition", "file_group", "kind", "instant", "size"])
+
+
+GROUP = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:-\d+)?")
+TOKEN, INSTANT = re.compile(r"(?<=_)\d+-\d+-\d+(?=[_.]|$)"), re.compile(r"\d{17}")
+
+
+def tree_of(paths: Iterable[str]) -> str:
+    """Return the paths of a table's files as a tree, with short labels for what each run changes.
+
+    Instants become t1, t2 ... in their order, ids of file groups A, B ..., and write tokens w.
+    Checksum files are left out.
+    """
+    kept = sorted(path for path in paths if not path.endswith(".crc"))
+    instants = sorted({instant for path in kept for instant in INSTANT.findall(path)})
+    times = {instant: f"t{number}" for number, instant in enumerate(instants, 1)}
+    named = [TOKEN.sub("w", INSTANT.sub(lambda match: times[match[0]], path)) for path in kept]
+    # The ids are random, so the labels follow what else a group's files are called.
+    files: dict[str, list[str]] = {}
+    for path in named:
+        for group in GROUP.findall(path):
+            files.setdefault(group, []).append(path.replace(group, ""))
+    groups = sorted(files, key=lambda group: sorted(map(_natural, files[group])))
+    labels = {group: _letters(number) for number, group in enumerate(groups)}
+    lines, open_folders = [], list[str]()
+    for path in sorted(
+        (GROUP.sub(lambda match: labels[match[0]], path) for path in named), key=_natural
+    ):
+        *folders, name = path.split("/")
+        for depth, folder in enumerate(folders):
+            if open_folders[: depth + 1] != folders[: depth + 1]:
+                lines.append(f"{'  ' * depth}{folder}/")
+                open_folders = folders[: depth + 1]
+        open_folders = folders
+        lines.append(f"{'  ' * len(folders)}{name}")
+    return "\n".join(lines)
+
+
+def _natural(path: str) -> list[tuple[bool, int, str]]:
+    """Sort t2 before t10."""
+    parts = re.split(r"(\d+)", path)
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
+
+
+def _letters(number: int) -> str:
+    """Return A to Z, then AA, AB ..."""
+    rest, letter = divmod(number, 26)
+    return (_letters(rest - 1) if rest else "") + chr(ord("A") + letter)

@@ -14,7 +14,7 @@ def new_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exercises, "_ANSWERS", {})
 
 
-NO_ANSWER = "no answer yet; write it in the cell above, run that cell, then this one"
+NO_ANSWER = "not attempted; write your answer, run its cell, then this one"
 CASES = [
     (7, 7, True, "right: 7"),
     (7, 7.0, True, "right: 7.0"),
@@ -29,13 +29,16 @@ CASES = [
     ("none", 0, False, "not yet (your answer: 0), it should be a str"),
     ("none", "all", False, "not yet (your answer: 'all')"),
     ([1, 2], (1, 2), True, "right: (1, 2)"),
-    ([1, 2], [1], False, "not yet (your answer: [1])"),
+    ([1, 2], [1], False, "not yet (your answer: [1]), values are missing"),
+    ([1, 2], [1, 2, 3], False, "not yet (your answer: [1, 2, 3]), it has too many values"),
+    ([1, 2], [1, 3], False, "not yet (your answer: [1, 3]), value 2 is wrong"),
+    ((1, 2), (0, 3), False, "not yet (your answer: (0, 3)), value 1 is wrong"),
     ([1, 2], {1, 2}, False, "not yet, it should be a list"),
     ((1, 2), [1, 2], True, "right: [1, 2]"),
     ((1, 2), [1], False, "not yet (your answer: [1]), it should have 2 values"),
     ((1, 2), 1, False, "not yet (your answer: 1), it should be a tuple of 2"),
     ({"a": 1}, {"a": 1}, True, "right: {'a': 1}"),
-    ({"a": 1}, {"a": 2}, False, "not yet (your answer: {'a': 2})"),
+    ({"a": 1}, {"a": 2}, False, "not yet (your answer: {'a': 2}), the value of 'a' is wrong"),
     (
         {"a": 1, "b": 2},
         {"A": 1},
@@ -51,6 +54,7 @@ CASES = [
         False,
         "not yet (your answer: 'many'), TypeError",
     ),
+    (lambda answer: "one row is missing", 2, False, "not yet (your answer: 2), one row is missing"),
     (lambda answer: answer == 1, print, False, "not yet"),
     (lambda answer: len(answer) == 100, "x" * 100, True, f"right: {'x' * 77}..."),
 ]
@@ -73,8 +77,7 @@ WRONG = [
     ([8, 9], "not yet (your answer: 9): count them"),
     (
         [8, 9, "7"],
-        "not yet (your answer: '7'), it should be an int: count them; "
-        "the solution is in the folded cell below",
+        "not yet (your answer: '7'), it should be an int: count them; the solution is folded below",
     ),
     ([8, 8, 8], "not yet (your answer: 8)"),
     ([8, 9, 8], "not yet (your answer: 8): count them"),
@@ -129,7 +132,6 @@ def test_a_solution_counts_for_nobody(
     exercise.check(8)
     assert recorded == []
     assert capsys.readouterr().out.splitlines() == [
-        "right: 7",
         "not yet (your answer: 8): count them",
         "not yet (your answer: 9): count them",
         "not yet (your answer: '7'), it should be an int: count them",

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from hudi_inspect.slices import DataFile, parse_file
-from hudilab_lessons.timeline import parse_instants
+from hudilab_lessons.timeline import parse_instants, tree_of
 
 AT = "20261121035706985"
 END = "20261121035710605"
@@ -138,3 +138,43 @@ def test_a_data_file(path: str, file: DataFile) -> None:
 )
 def test_other_files_are_no_data_files(path: str) -> None:
     assert parse_file(path) is None
+
+
+ID, OTHER = "0b6c9d5e-8f7a-4c3b-9d2e-1f0a5b4c3d2e", "ffffffff-8f7a-4c3b-9d2e-1f0a5b4c3d2e"
+FIRST, SECOND, LATER = "20260102030405006", "20260102030405999", "20260102030411000"
+
+
+@pytest.mark.parametrize("ids", [(ID, OTHER), (OTHER, ID)])
+def test_a_tree_is_the_same_whatever_the_ids_and_the_time(ids: tuple[str, str]) -> None:
+    changed, unchanged = ids
+    paths = [
+        f"day=2/.{changed}-0_{LATER}.log.1_0-31-40",
+        f"day=2/{unchanged}-0_1-14-22_{FIRST}.parquet",
+        f"day=2/{changed}-0_0-14-21_{FIRST}.parquet",
+        f"day=2/.{changed}-0_0-14-21_{FIRST}.parquet.crc",
+        "day=10/.hoodie_partition_metadata",
+        f".hoodie/timeline/{FIRST}_{SECOND}.commit",
+        ".hoodie/hoodie.properties",
+    ]
+    assert tree_of(paths).splitlines() == [
+        ".hoodie/",
+        "  hoodie.properties",
+        "  timeline/",
+        "    t1_t2.commit",
+        "day=2/",
+        "  .A_t3.log.1_w",
+        "  A_w_t1.parquet",
+        "  B_w_t1.parquet",
+        "day=10/",
+        "  .hoodie_partition_metadata",
+    ]
+
+
+def test_more_than_26_file_groups_have_two_letters() -> None:
+    ids = (f"{number:08x}-8f7a-4c3b-9d2e-1f0a5b4c3d2e-0" for number in range(28))
+    names = tree_of(f"{id}_0-1-{n}_{FIRST}.parquet" for n, id in enumerate(ids)).splitlines()
+    assert sorted(names, key=len)[-2:] == ["AA_w_t1.parquet", "AB_w_t1.parquet"]
+
+
+def test_a_folder_without_files_is_an_empty_tree() -> None:
+    assert tree_of([]) == ""
