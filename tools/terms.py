@@ -22,7 +22,7 @@ CLOSED = (
     *(addnodes.pending_xref, addnodes.download_reference, addnodes.desc, nodes.math),
 )
 PICTURE = re.compile(r"!\[[^]]*\]\([^)]*\)")
-TIME = re.compile(r"^\| Time \| (\d+) minutes, (\d+) of them to run", re.MULTILINE)
+TIME = re.compile(r"^\| Time \| read (\d+) minutes, exercises (\d+) \|", re.MULTILINE)
 
 
 class Entry(NamedTuple):
@@ -128,11 +128,11 @@ def _reference(name: str, shown: str) -> nodes.Node:
     )
 
 
-def minutes(notebook: Path) -> int:
-    """How long a lesson takes, as the table at its top says."""
+def minutes(notebook: Path) -> tuple[int, int]:
+    """Minutes to read a lesson and to solve its exercises, as the table at its top gives them."""
     cells = nbformat.read(notebook, as_version=4).cells
-    [(all_in_all, _)] = TIME.findall("\n".join(cell.source for cell in cells))
-    return int(all_in_all)
+    [(read, solve)] = TIME.findall("\n".join(cell.source for cell in cells))
+    return int(read), int(solve)
 
 
 class ReaderPath(SphinxDirective):
@@ -143,12 +143,15 @@ class ReaderPath(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Called by Sphinx where a page has the directive."""
         folder = Path(self.env.srcdir) / "notebooks"
-        rows, total = ["| lesson | minutes |", "|---|---|"], 0
+        rows = ["| lesson | minutes to read | for the exercises |", "|---|---|---|"]
+        read = solve = 0
         for path in _numbered(folder, self.arguments[0].split()):
             self.env.note_dependency(str(path))
-            rows.append(f"| [](/notebooks/{path.name}) | {minutes(path)} |")
-            total += minutes(path)
-        return self.parse_text_to_nodes("\n".join([*rows, f"| **together** | **{total}** |"]))
+            to_read, to_solve = minutes(path)
+            rows.append(f"| [](/notebooks/{path.name}) | {to_read} | {to_solve} |")
+            read, solve = read + to_read, solve + to_solve
+        rows.append(f"| **together** | **{read}** | **{solve}** |")
+        return self.parse_text_to_nodes("\n".join(rows))
 
 
 def _numbered(folder: Path, numbers: list[str]) -> Iterator[Path]:

@@ -130,11 +130,11 @@ def test_the_paths_tell_the_minutes_of_the_lessons(site: Path) -> None:
     assert len(tables) == 3
     for table in tables:
         rows = [[cell.text for cell in row.select("td")] for row in table.select("tbody tr")]
-        *each, total = [int(minutes) for _, minutes in rows]
-        numbers = [title.split()[0] for title, _ in rows[:-1]]
+        *each, total = [(int(read), int(solve)) for _, read, solve in rows]
+        numbers = [title.split()[0] for title, *_ in rows[:-1]]
         paths = [next((ROOT / "notebooks").glob(f"{number}_*.ipynb")) for number in numbers]
         assert each == [terms.minutes(path) for path in paths]
-        assert total == sum(each)
+        assert total == (sum(read for read, _ in each), sum(solve for _, solve in each))
 
 
 def test_the_reference_has_the_public_names_and_every_module(site: Path) -> None:

@@ -7,9 +7,9 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import median
 
 import nbformat
+from measure import GRADE, lines_of, measure, only_imports
 from nbformat import NotebookNode
 
 from hudilab.errors import LabError
@@ -17,12 +17,19 @@ from hudilab.generate import check_sizes
 from hudilab_cli.parameters import defaults
 from hudilab_cli.progress_command import names_in
 
-MAX_LINES, MEDIAN_LINES = 15, 6
+MAX_LINES, MEDIAN_LINES, LONG_SHARE = 15, 3, 0.1
 MAX_CELLS, MAX_CODE = 80, 45
+# Of the main text, without the sections of the exercises; real data needs more than the others.
+MAX_WORDS = {"40": 1_700, "41": 10_000}
+MAX_TAUGHT = {"40": 190}
 MIN_ALT = 12  # characters
+HINT = "<details><summary>Hint</summary>"
 GOLDEN = {"keep_output", "nbval-check-output"}
-TAGS = GOLDEN | {"parameters", "exercise", "prediction", "check", "solution", "result", "cleanup"}
-GRADE = r"\*(Easy|Medium|Hard)(, (find the mistake|design))?\.\*"
+TAGS = GOLDEN | {
+    *("parameters", "exercise", "prediction", "check", "solution", "proof", "result", "cleanup"),
+}
+# What these are about can only be shown with internals of Spark.
+INTERNALS = ("20", "30", "31", "33", "34", "40", "90")
 NO_GOALS = ("Exercise", "Take it home", "Summary")
 UNKEPT = {
     "an instant": re.compile(r"(?<!\d)20\d{15}(?!\d)"),
@@ -33,9 +40,9 @@ UNKEPT = {
     ),
 }
 APP = re.compile(r'\b(?:open_session\(settings, app=|start\(\s*)"(\w+)"')
-ONE_LINE = re.compile(r"(?m)^ *from [\w.]+ import \([^)]*\)$|^\w+ = Exercise\(\n(?: {4}.*\n)+\)$")
 SERVERS = "hudilab_cli.servers"
 STARTS = re.compile(rf"(?m)^ *(?:from|import) {re.escape(SERVERS)}\b")
+HIDDEN = {"proof", "check", "solution"}
 Problems = Iterator[str]
 
 
@@ -85,7 +92,7 @@ def imported(source: str) -> list[ast.Import | ast.ImportFrom]:
 
 
 def title(path: Path, nb: NotebookNode) -> Problems:
-    """One H1, first, with the number of the file's name, and a promise below it."""
+    """One H1, first, with the number of the file's name, a promise, and the lesson's place."""
     found = headings(nb, 1)
     if len(found) != 1 or not nb.cells[0].source.startswith("# "):
         yield f"{len(found)} H1 headings; exactly one, in the first cell"
@@ -94,15 +101,23 @@ def title(path: Path, nb: NotebookNode) -> Problems:
     number = path.stem.partition("_")[0]
     if number.isdecimal() and found and not found[0][1].startswith(f"{number} "):
         yield f"the title does not begin with {number}"
+    if number.isdecimal() and not re.search(
+        rf"(?m)^\*(Part \d of 5, .*\*\*{number}\*\*|Appendix)", nb.cells[0].source
+    ):
+        yield f"no line *Part N of 5, ...: ... **{number}** ...* below the title"
 
 
 def contract(path: Path, nb: NotebookNode) -> Problems:
     """The second cell: goals as a list, and the table of what is needed."""
     cell = nb.cells[1]
-    wanted = ("**Goals**", "\n- ", "| Before you start |", "| Time |", "| Needs |", "| Writes to |")
+    wanted = ("**Goals**", "\n- ", "| Before you start |", "| Needs |", "| Writes to |")
     for what in wanted:
         if cell.cell_type != "markdown" or what not in cell.source:
             yield f"the second cell has no {what.strip()!r}"
+    size = measure(nb)
+    time = f"| Time | read {size.read} minutes, exercises {size.exercises} |"
+    if path.stem[0].isdecimal() and time not in cell.source:
+        yield f"the second cell does not have the line {time}"
 
 
 def goals(path: Path, nb: NotebookNode) -> Problems:
@@ -157,30 +172,61 @@ def imports(path: Path, nb: NotebookNode) -> Problems:
 
 
 def size(path: Path, nb: NotebookNode) -> Problems:
-    """At most 80 cells, 45 of them code; each has at most 15 lines, and half of them at most 6.
+    """At most 80 cells, 45 of them code, of 15 lines; the main text within its limits.
 
-    Blank lines do not count. An import counts as one line however many names it has, and so does
-    what an exercise is made of.
+    Blank lines do not count, and an import is one line however many names it has.
     """
-    for what, found, most in (
+    number = path.name[:2]
+    for what, count, most in (
         ("cells", len(nb.cells), MAX_CELLS),
         ("cells of code", len(code(nb)), MAX_CODE),
+        ("words of main text", measure(nb).words, MAX_WORDS.get(number, 1_300)),
+        ("lines of code in the main text", measure(nb).lines, MAX_TAUGHT.get(number, 150)),
     ):
-        if found > most:
-            yield f"{found} {what}, {most} at most; split the lesson, or join cells of one step"
-    lines = [
-        sum(bool(line.strip()) for line in ONE_LINE.sub("one line", cell.source).splitlines())
-        for cell in code(nb)
-    ]
-    for cell, count in zip(code(nb), lines, strict=True):
-        if count > MAX_LINES and not _only_imports(cell.source):
-            yield f"{count} lines in the cell {cell.source.splitlines()[0]!r}, {MAX_LINES} at most"
-    if lines and median(lines) > MEDIAN_LINES:
-        yield f"the median of lines a cell is {median(lines):g}, {MEDIAN_LINES} at most"
+        if count > most:
+            yield f"{count} {what}, {most} at most"
+    for cell in code(nb):
+        lines = lines_of(cell)
+        if lines > MAX_LINES and not only_imports(cell) and not tags(cell) & HIDDEN:
+            yield f"{lines} lines in the cell {cell.source.splitlines()[0]!r}, {MAX_LINES} at most"
+    taught = measure(nb)
+    if taught.median > MEDIAN_LINES:
+        yield f"the median of lines a cell is {taught.median:g}, {MEDIAN_LINES} at most"
+    if taught.long > LONG_SHARE:
+        yield f"{taught.long:.0%} of the cells have more than 8 lines, {LONG_SHARE:.0%} at most"
 
 
-def _only_imports(source: str) -> bool:
-    return all(re.match(r"(from|import) |$", line) for line in source.splitlines())
+def results(path: Path, nb: NotebookNode) -> Problems:
+    """No two steps in a row without a result that git keeps."""
+    for line in measure(nb).silent:
+        yield f"the cell {line!r} has no kept output, and neither has the one before it"
+
+
+def proofs(path: Path, nb: NotebookNode) -> Problems:
+    """An assert stands in a hidden, silent cell tagged proof, or in a check or a solution."""
+    starts = [number for number, _, _ in headings(nb, 2)]
+    sections = []
+    for number, cell in enumerate(nb.cells):
+        where = repr(cell.source.partition("\n")[0])
+        if "proof" in tags(cell):
+            sections.append(sum(start <= number for start in starts))
+            if not cell.metadata.get("jupyter", {}).get("source_hidden") or cell.outputs:
+                yield f"the proof {where} is not hidden, or has an output"
+        elif cell.cell_type == "code" and not tags(cell) & HIDDEN and _asserts(cell.source):
+            yield f"an assert in the cell {where}: prove it in a cell tagged proof"
+    if len({*sections}) < len(sections):
+        yield "two proofs in one section"
+
+
+def _asserts(source: str) -> bool:
+    return bool(re.search(r"(?m)^\s*assert\b", source))
+
+
+def own_calls(path: Path, nb: NotebookNode) -> Problems:
+    """Spark's own calls, not its internals."""
+    for cell in code(nb):
+        if path.name[:2] not in INTERNALS and re.search(r"\._j\w+", cell.source):
+            yield f"an internal of Spark in the cell {cell.source.partition(chr(10))[0]!r}"
 
 
 def servers(path: Path, nb: NotebookNode) -> Problems:
@@ -229,10 +275,11 @@ def figures(path: Path, nb: NotebookNode) -> Problems:
 
 
 def exercises(path: Path, nb: NotebookNode) -> Problems:
-    """Graded prompt with a hint, starter, check that refuses it, hidden solution that passes.
+    """Graded prompt with a hint, empty starter, folded check and folded solution without output.
 
-    A prediction is a cell of its own, before what it is about; a later cell checks it, and what
-    the lesson shows there is its solution.
+    Nobody has answered, so each check has printed that it was not attempted. A prediction is a
+    cell of its own, before what it is about; a later cell checks it, and what the lesson shows
+    there is its solution.
     """
     cells = nb.cells
     predicted = [tags(cell) for cell in cells if "prediction" in tags(cell)]
@@ -249,19 +296,27 @@ def exercises(path: Path, nb: NotebookNode) -> Problems:
         yield "an exercise is not followed by its check and its solution at once"
         return
     for number in starts:
-        prompt, _, _, solution = cells[number - 1 : number + 3]
-        if prompt.cell_type != "markdown" or "*Hint: " not in prompt.source:
-            yield "an exercise has no prompt with a *Hint: before it"
-        if not re.search(GRADE, prompt.source):
+        prompt, starter, _, solution = cells[number - 1 : number + 3]
+        if prompt.cell_type != "markdown" or HINT not in prompt.source:
+            yield f"an exercise has no prompt with a {HINT} before it"
+        if not GRADE.search(prompt.source):
             yield "an exercise does not say whether it is *Easy.*, *Medium.* or *Hard.*"
-        if not solution.metadata.get("jupyter", {}).get("source_hidden"):
-            yield "a solution's source is not hidden"
+        if not re.search(r"(?m)^answer = None\b.*\Z", starter.source):
+            yield "the cell of an exercise does not end in answer = None"
+        if solution.outputs or "accepts(" not in solution.source:
+            yield "a solution has an output, or asserts nothing"
     for cell in cells:
-        for tag, verdict in (("check", r"(not yet|no answer yet)\b"), ("solution", r"right: ")):
-            said = "".join(texts(cell)).splitlines()
-            good = tags(cell) >= GOLDEN and said and re.match(verdict, said[-1])
-            if tag in tags(cell) and not good:
-                yield f"the last line of {cell.source.partition(chr(10))[0]!r} is not {verdict!r}"
+        where = repr(cell.source.partition("\n")[0])
+        if tags(cell) & {"check", "solution"} and not cell.metadata.get("jupyter", {}).get(
+            "source_hidden"
+        ):
+            yield f"the source of {where} is not hidden"
+        if "check" in tags(cell):
+            last = "".join(texts(cell)).splitlines()[-1:]
+            if not tags(cell) >= GOLDEN or not last or not last[0].startswith("not attempted"):
+                yield f"the last line of {where} is not 'not attempted'"
+        elif "prediction" in tags(cell) and not re.search(r"= None\b", cell.source):
+            yield f"the prediction {where} does not begin as None"
 
 
 def _of_prediction(cell: NotebookNode) -> set[str]:
@@ -290,12 +345,12 @@ def progress(path: Path, nb: NotebookNode) -> Problems:
 
 
 def cleanup(path: Path, nb: NotebookNode) -> Problems:
-    """The last code cell, and no other, is tagged cleanup and stops the session."""
+    """The last code cell, and no other, is tagged cleanup and closes the lesson."""
     marked = [cell for cell in code(nb) if "cleanup" in tags(cell)]
     if not marked or marked != code(nb)[-1:]:
         yield f"{len(marked)} cells tagged cleanup; exactly one, the last code cell"
-    elif "spark.stop()" not in marked[0].source:
-        yield "the cleanup cell does not stop the session"
+    elif "lab.close(" not in marked[0].source:
+        yield "the cleanup cell does not close the lesson"
 
 
 def spelling(path: Path, nb: NotebookNode) -> Problems:
@@ -388,6 +443,9 @@ _RULES: tuple[Callable[[Path, NotebookNode], Problems], ...] = (
         imports,
         servers,
         size,
+        results,
+        proofs,
+        own_calls,
         facts,
         ordered,
         figures,
@@ -399,8 +457,22 @@ _RULES: tuple[Callable[[Path, NotebookNode], Problems], ...] = (
 RULES = {rule.__name__: rule for rule in _RULES}
 
 
+# Lessons that have no place in the course yet keep an older contract.
+_OF_PLACED = {"title", "contract", "size", "results", "proofs", "own_calls", "exercises", "cleanup"}
+
+
+def placed(nb: NotebookNode) -> bool:
+    """Whether a notebook says in its first cell where in the course it stands."""
+    return bool(re.search(r"(?m)^\*(Part \d of 5|Appendix)", nb.cells[0].source))
+
+
+def rules_for(nb: NotebookNode) -> list[str]:
+    """The rules that a notebook keeps."""
+    return [rule for rule in RULES if placed(nb) or rule not in _OF_PLACED]
+
+
 def broken(path: Path) -> dict[str, list[str]]:
     """The rules that a notebook breaks, each with what is wrong."""
     nb = read(path)
-    found = {name: list(rule(path, nb)) for name, rule in RULES.items()}
+    found = {name: list(rule(path, nb)) for name, rule in RULES.items() if name in rules_for(nb)}
     return {name: problems for name, problems in found.items() if problems}

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from contract import checks
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 GOOD = Path(__file__).with_name("good.ipynb")
 TITLE, CONTRACT, PARAMETERS, IMPORTS, SESSION, SECTION = range(6)
@@ -39,7 +39,7 @@ def added(number: int, text: str) -> Change:
 
 
 BROKEN: list[tuple[str, Change, str]] = [
-    ("title", replace(TITLE, "99", "98"), "the title does not begin with 99"),
+    ("title", replace(TITLE, "# 99", "# 98"), "the title does not begin with 99"),
     ("contract", replace(CONTRACT, "**Goals**", ""), "the second cell has no '**Goals**'"),
     ("goals", replace(CONTRACT, "- add", "- sub\n- add"), "2 goals and 1 sections for them"),
     (
@@ -55,8 +55,8 @@ BROKEN: list[tuple[str, Change, str]] = [
     ),
     (
         "size",
-        source(SESSION, "\n\n".join(f"a{n} = {n}" for n in range(16))),
-        "16 lines in the cell 'a0 = 0', 15 at most",
+        lambda nb: nb.cells.extend(new_markdown_cell("more") for _ in range(70)),
+        "83 cells, 80 at most",
     ),
     ("facts", lambda nb: nb.cells[FACT].update(execution_count=None), "has no execution count"),
     (
@@ -69,8 +69,22 @@ BROKEN: list[tuple[str, Change, str]] = [
         added(FACT, "plt.show()"),
         "cell 'plt.show()': plt.show() and the tag keep_output alone go together",
     ),
-    ("exercises", replace(PROMPT, "*Hint: ", ""), "an exercise has no prompt with a *Hint: before"),
+    (
+        "exercises",
+        replace(PROMPT, "<details>", ""),
+        "an exercise has no prompt with a <details><summary>Hint</summary> before it",
+    ),
     ("exercises", printed(CHECK, "right: 5\n"), "the last line of 'product = Exercise("),
+    ("exercises", source(_EXERCISE, "answer = 5"), "does not end in answer = None"),
+    ("exercises", source(_SOLUTION, "answer = 5"), "a solution has an output, or asserts nothing"),
+    ("exercises", lambda nb: nb.cells[CHECK].metadata.pop("jupyter"), "is not hidden"),
+    ("proofs", replace(FACT, "print", "assert rows\nprint"), "an assert in the cell 'assert rows'"),
+    (
+        "results",
+        lambda nb: [nb.cells.insert(FACT, new_code_cell(text)) for text in ("b = 2", "a = 1")],
+        "the cell 'b = 2' has no kept output",
+    ),
+    ("own_calls", replace(FACT, "print", "spark._jvm\nprint"), "an internal of Spark in the cell"),
     (
         "exercises",
         lambda nb: nb.cells.insert(CHECK, new_code_cell("pass")),
@@ -81,7 +95,7 @@ BROKEN: list[tuple[str, Change, str]] = [
         replace(CHECK, "product.check", "Exercise(7, 'count')\nproduct.check"),
         "1 of 2 exercises have no name",
     ),
-    ("cleanup", source(CLEANUP, "pass"), "the cleanup cell does not stop the session"),
+    ("cleanup", source(CLEANUP, "pass"), "the cleanup cell does not close the lesson"),
     ("spelling", source(SESSION, "%run utils.py"), "not plain Python: %run utils.py"),
     ("outputs", printed(FACT, "at 20260101000000000_x.commit"), "keeps an instant"),
     ("outputs", printed(FACT, "26/01/01 WARN Utils: address"), "keeps a warning"),

@@ -1,0 +1,131 @@
+"""The size of each lesson and the minutes that it takes.
+
+`python tools/measure.py [NOTEBOOK...]` prints a line for each lesson. The main text is everything
+but the sections of the exercises. Of its code, cells that prove, check or solve do not count. A
+reader takes a minute for 180 words or six lines of code; an easy exercise takes five minutes, a
+medium one eight, a hard one twelve, and a prediction two.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import nbformat
+from nbformat import NotebookNode
+
+ROOT = Path(__file__).resolve().parent.parent
+GRADE = re.compile(r"\*(Easy|Medium|Hard)(?:, (find the mistake|design|write it yourself))?\.\*")
+MINUTES = {"Easy": 5, "Medium": 8, "Hard": 12}
+PREDICTION, WORDS_A_MINUTE, LINES_A_MINUTE, STEP = 2, 180, 6, 5
+NOT_TAUGHT = {"proof", "check", "solution"}
+MANY_NAMES = re.compile(r"(?m)^ *from [\w.]+ import \([^)]*\)$")
+IMPORT = re.compile(r"(from|import) ")
+
+
+class Measure(NamedTuple):
+    """What `measure` counts in the main text of a lesson."""
+
+    words: int
+    lines: int  # of code, without blank lines
+    median: float  # lines a cell, without the cells of parameters and of imports
+    long: float  # of these cells, the share that has more than eight lines
+    silent: list[str]  # first lines of cells without a result, right after another such cell
+    read: int  # minutes
+    exercises: int  # minutes
+
+
+def tags(cell: NotebookNode) -> set[str]:
+    """The tags of a cell."""
+    return set(cell.metadata.get("tags", ()))
+
+
+def main_text(nb: NotebookNode) -> list[NotebookNode]:
+    """The cells of all sections but those of the exercises."""
+    cells, inside = [], True
+    for cell in nb.cells:
+        heads = re.findall(r"(?m)^## (.*)$", cell.source) if cell.cell_type == "markdown" else ()
+        for head in heads:
+            inside = not head.startswith("Exercise")
+        # What follows the last exercise is no part of it.
+        if inside or tags(cell) & {"result", "cleanup"}:
+            cells.append(cell)
+    return cells
+
+
+def lines_of(cell: NotebookNode) -> int:
+    """Lines of a code cell; a blank one does not count, and an import is one line."""
+    return sum(bool(line.strip()) for line in MANY_NAMES.sub("import", cell.source).splitlines())
+
+
+def words_of(cell: NotebookNode) -> int:
+    """Words that a reader reads in a text cell: no code blocks, no targets of links."""
+    text = re.sub(r"(?s)```.*?```|<[^>]+>", "", cell.source)
+    return len(re.findall(r"\w[\w'.-]*", re.sub(r"\]\([^)]*\)", "]", text)))
+
+
+def only_imports(cell: NotebookNode) -> bool:
+    """Whether a code cell has imports and nothing else."""
+    lines = MANY_NAMES.sub("import x", cell.source).splitlines()
+    return all(IMPORT.match(line) or not line.strip() for line in lines)
+
+
+def measure(nb: NotebookNode) -> Measure:
+    """Measure one lesson."""
+    main = main_text(nb)
+    words = sum(words_of(cell) for cell in main if cell.cell_type == "markdown")
+    taught = [cell for cell in main if cell.cell_type == "code" and not tags(cell) & NOT_TAUGHT]
+    steps = [cell for cell in taught if "parameters" not in tags(cell) and not only_imports(cell)]
+    sizes = [lines_of(cell) for cell in steps]
+    # The first step opens the session; the last ones give the result and clean up.
+    shown = [cell for cell in steps[1:] if not tags(cell) & {"prediction", "result", "cleanup"}]
+    silent = ["keep_output" not in tags(cell) for cell in shown]
+    again = [
+        cell.source.partition("\n")[0]
+        for cell, before, now in zip(shown[1:], silent, silent[1:], strict=False)
+        if before and now
+    ]
+    text = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
+    asked = [MINUTES[grade] for grade, _ in GRADE.findall(text)]
+    predictions = sum("prediction" in tags(cell) for cell in nb.cells) // 2
+    lines = sum(sizes) + sum(lines_of(cell) for cell in taught if cell not in steps)
+    return Measure(
+        words,
+        lines,
+        median(sizes or [0]),
+        sum(size > 8 for size in sizes) / max(len(sizes), 1),
+        again,
+        _rounded(words / WORDS_A_MINUTE + lines / LINES_A_MINUTE),
+        _rounded(sum(asked) + PREDICTION * predictions),
+    )
+
+
+def _rounded(minutes: float) -> int:
+    return STEP * math.ceil(minutes / STEP)
+
+
+def main(*given: str) -> None:
+    """Print a line for each lesson, and the sum of the minutes."""
+    lessons = [Path(name) for name in given] or sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
+    print(
+        f"{'lesson':28}{'words':>7}{'lines':>7}{'median':>8}{'long':>6}{'read':>6}{'exercises':>11}"
+    )
+    total = [0, 0]
+    for path in lessons:
+        size = measure(nbformat.read(path, as_version=4))
+        total = [total[0] + size.read, total[1] + size.exercises]
+        print(
+            f"{path.stem:28}{size.words:>7}{size.lines:>7}{size.median:>8g}{size.long:>6.0%}"
+            f"{size.read:>6}{size.exercises:>11}"
+        )
+        for line in size.silent:
+            print(f"    no result, as the cell before: {line}")
+    print(f"{'all':56}{total[0]:>6}{total[1]:>11}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
