@@ -35,7 +35,12 @@ PAGES = (
     *("benchmarks/README.md", "benchmarks/HISTORY.md"),
     *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").glob("*.md"))),
 )
-FOLDED = {"solution": "Show the solution", "cleanup": "Show the cell that cleans up"}
+FOLDED = {
+    "check": "Show the check",
+    "solution": "Show the solution",
+    "proof": "Show the proof",
+    "cleanup": "Show the cell that cleans up",
+}
 RAN = ("Python", "Spark", "Hudi", "Java")
 OBJECT = re.compile(r"<[\w.]+ at 0x[0-9a-f]+>")
 PNG_OF_SVG = re.compile(r"\]\((images/(?:words/)?[\w-]+)\.png\)")

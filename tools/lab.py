@@ -19,6 +19,7 @@ from hudilab.settings import load_settings
 
 NOTES = ".lessons.json"  # of each copy, the hash of the lesson that it was made from
 FIRST = "90_spark_under_the_hood.ipynb"  # later, JupyterLab opens what was open last
+FOLDED = {"check": "Run this cell to check your answer", "proof": "Proof of this section"}
 CONFIG = Path(__file__).with_name("jupyter")
 
 
@@ -103,14 +104,21 @@ def update(lessons: Path, folder: Path) -> Iterator[str]:
 
 
 def _edition(lesson: bytes) -> bytes:
-    """A reader's edition of a lesson: no cell has run yet, and no solution can be seen."""
+    """A reader's edition of a lesson: nothing has run yet, and Run All solves no exercise."""
     nb = json.loads(lesson)
     for cell in nb["cells"]:
+        tags = cell["metadata"].get("tags", [])
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
-        if "solution" in cell["metadata"].get("tags", []):
-            # JupyterLab shows the first line of a folded cell.
-            cell["source"] = ["# Open this for a solution\n", *cell["source"]]
+        if "solution" in tags:
+            cell |= {"cell_type": "markdown", "metadata": {"tags": ["solution"]}}
+            for name in ("outputs", "execution_count"):
+                del cell[name]
+            code = ["```python\n", *cell["source"], "\n```\n"]
+            cell["source"] = ["<details><summary>Solution</summary>\n\n", *code, "\n</details>"]
+        # JupyterLab shows the first line of a folded cell.
+        for tag in FOLDED.keys() & set(tags):
+            cell["source"] = [f"# {FOLDED[tag]}\n", *cell["source"]]
     return (json.dumps(nb, indent=1, ensure_ascii=False) + "\n").encode()
 
 

@@ -48,7 +48,7 @@ def notebook() -> nbformat.NotebookNode:
 def test_solutions_are_folded() -> None:
     shown = book.shown(notebook())
     folded = [cell.id for cell in shown.cells if "hide-cell" in cell.metadata.get("tags", [])]
-    assert folded == ["c", "d"]
+    assert folded == ["b", "c", "d"]
     assert shown.cells[3].metadata.mystnb.code_prompt_show == "Show the solution"
     nbformat.validate(shown)
 

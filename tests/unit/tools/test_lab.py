@@ -71,16 +71,22 @@ def test_a_copy_has_not_run_and_gives_no_answer_away(lessons: Path, copies: Path
         made: NotebookNode = new_code_cell("a = 2", **given)
         return made
 
-    marked = [cell(tag) for tag in ("fact", "exercise", "check", "solution")]
+    marked = [cell(tag) for tag in ("fact", "exercise", "check", "proof", "solution")]
     (lessons / "00_a.ipynb").write_text(book("An exercise", *marked))
     list(update(lessons, copies))
     found = nbformat.read(copies / "00_a.ipynb", as_version=4).cells[1:]
-    assert [bool(cell_copy.outputs) for cell_copy in found] == [False] * 4
-    assert [cell_copy.execution_count for cell_copy in found] == [None] * 4
-    assert [cell_copy.source for cell_copy in found] == [
-        *["a = 2"] * 3,
-        "# Open this for a solution\na = 2",
+    *code, solution = found
+    assert [bool(cell_copy.outputs) for cell_copy in code] == [False] * 4
+    assert [cell_copy.execution_count for cell_copy in code] == [None] * 4
+    assert [cell_copy.source for cell_copy in code] == [
+        *["a = 2"] * 2,
+        "# Run this cell to check your answer\na = 2",
+        "# Proof of this section\na = 2",
     ]
+    assert solution.cell_type == "markdown"
+    assert solution.source == (
+        "<details><summary>Solution</summary>\n\n```python\na = 2\n```\n\n</details>"
+    )
 
 
 def test_a_reader_s_copy_is_never_overwritten(lessons: Path, copies: Path) -> None:
