@@ -32,8 +32,8 @@ def drain(
     """Wait until micro-batch number `batches` (from 1) is committed, then stop the query.
 
     Without `batches`, wait until the query ends by itself, as it does with the trigger
-    `availableNow`. Shows a progress bar. An interrupt stops the query too. The next start resumes
-    from the checkpoint.
+    `availableNow`. Shows a progress bar; outside a terminal, only after ten seconds. An interrupt
+    stops the query too. The next start resumes from the checkpoint.
 
     Args:
         deadline: In seconds.
@@ -57,7 +57,9 @@ def _await_batch(
     query: StreamingQuery, batches: int | None, deadline: float, signals: Sequence[int]
 ) -> None:
     ends = time.monotonic() + deadline
-    with tqdm(total=batches, unit="batch", desc="stream") as bar:
+    # A notebook shows stderr in red, and a log each step: there, only long streams get a bar.
+    patience = 0 if sys.stderr.isatty() else 10
+    with tqdm(total=batches, unit="batch", desc="stream", delay=patience) as bar:
         while True:
             done = batches_done(query)
             done = done if batches is None else min(done, batches)
