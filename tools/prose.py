@@ -1,4 +1,7 @@
-"""Check the words of pages and lessons with Vale, by the rules of .vale.ini.
+"""Check the words of pages and lessons with Vale, by the rules of .vale.ini, and count habits.
+
+A habit is a turn of phrase that reads like a translation when it is frequent: software that says
+and knows, riddles with "who", chains of "one". HABITS has its limit per 1,000 words.
 
 Vale reads no notebooks. Each one becomes a page in a temporary folder that has its Markdown on the
 very lines that the notebook has it on, so `02_write_hudi_stream.ipynb.md:319` is line 319 of the
@@ -20,6 +23,21 @@ PAGES = ("*.md", "docs/*.md", "book/*.md")
 MISSING = (
     "no Vale on PATH; install version 3: go install github.com/vale-cli/vale/v3/cmd/vale@v3.22.0"
 )
+HABITS = {
+    "who, nobody, somebody": (r"\b(who|nobody|somebody|anybody)\b", 0.5),
+    "one, ones": (r"\bones?\b", 4),
+    "semicolons": (r";", 3),
+    "says, tells, knows, takes, asks": (
+        r"\b(says?|said|tells?|told|knows?|takes?|asks?)\b",
+        3,
+    ),
+    "is there, for good, leave out, of its own": (
+        r"\b(is|are|was|were) there\b(?=[,.;)])|\bfor good\b|\bleaves? out\b"
+        r"|\bof (its|your|their) own\b",
+        0.6,
+    ),
+    "silently, without an error": (r"\bsilently\b|\bwithout an error\b|\bno error\b", 1),
+}
 _KIND = re.compile(r' {3}"cell_type": "(\w+)"')
 
 
@@ -40,6 +58,22 @@ def markdown(notebook: str) -> str:
             lines.append("")
             inside = kind == "markdown" and line == '   "source": ['
     return "\n".join(lines) + "\n"
+
+
+def frequent(markdown: str) -> list[str]:
+    """The habits that are over their limit in a text, each with its rate per 1,000 words."""
+    text = re.sub(r"(?s)```.*?```", "", markdown)
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"`[^`]*`", "X", text))
+    words = len(text.split()) or 1
+    counts = {
+        habit: len(re.findall(pattern, text, re.IGNORECASE))
+        for habit, (pattern, _) in HABITS.items()
+    }
+    return [
+        f"{habit}: {1_000 * count / words:.1f} per 1,000 words, {HABITS[habit][1]} at most"
+        for habit, count in counts.items()
+        if count > max(1, HABITS[habit][1] * words / 1_000)  # once is never too often
+    ]
 
 
 def extract(folder: Path) -> list[Path]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import nbformat
 from measure import GRADE, lines_of, measure, only_imports
 from nbformat import NotebookNode
+from prose import frequent
 
 from hudilab.errors import LabError
 from hudilab.generate import check_sizes
@@ -220,6 +221,11 @@ def proofs(path: Path, nb: NotebookNode) -> Problems:
 
 def _asserts(source: str) -> bool:
     return bool(re.search(r"(?m)^\s*assert\b", source))
+
+
+def voice(path: Path, nb: NotebookNode) -> Problems:
+    """No habit that makes the text hard to read is frequent."""
+    yield from frequent("\n\n".join(c.source for c in nb.cells if c.cell_type == "markdown"))
 
 
 def own_calls(path: Path, nb: NotebookNode) -> Problems:
@@ -446,6 +452,7 @@ _RULES: tuple[Callable[[Path, NotebookNode], Problems], ...] = (
         results,
         proofs,
         own_calls,
+        voice,
         facts,
         ordered,
         figures,
@@ -458,7 +465,17 @@ RULES = {rule.__name__: rule for rule in _RULES}
 
 
 # Lessons that have no place in the course yet keep an older contract.
-_OF_PLACED = {"title", "contract", "size", "results", "proofs", "own_calls", "exercises", "cleanup"}
+_OF_PLACED = {
+    "title",
+    "contract",
+    "size",
+    "results",
+    "proofs",
+    "own_calls",
+    "voice",
+    "exercises",
+    "cleanup",
+}
 
 
 def placed(nb: NotebookNode) -> bool:
