@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+import string
 from typing import Any, cast
 
 import matplotlib.dates as mdates
@@ -30,6 +32,7 @@ _COLOURS = {
     "clustering": _ORANGE,
     "savepoint": _GREEN,
 }
+_LOG, _LETTERS = re.compile(r"_(\d{17})\.log\."), string.ascii_uppercase
 _FILES = {"base": _BLUE, "log": _ORANGE}
 
 
@@ -113,6 +116,50 @@ def file_sizes(ax: Axes, files: pd.DataFrame) -> Axes:
     ax.set(xlabel="KB", title="Data files by partition")
     ax.legend(loc="center right")
     return ax
+
+
+def slices(ax: Axes, slices: pd.DataFrame) -> Axes:
+    """Draw each slice from its instant until another one supersedes it, a row per file group.
+
+    A slice that a query reads is full, a superseded one is pale, and a dot is a log.
+
+    Args:
+        slices: Columns partition, group, instant, ended, logs: the slices of a
+            `hudi_inspect.TableSnapshot` as a DataFrame.
+    """
+    times = slices.groupby(["partition", "group"])["instant"].apply(sorted)
+    groups = sorted(times.index, key=lambda group: (group[0], times[group]))
+    begins, ends = _moments(slices["instant"]), _moments(slices["ended"])
+    logs = [_moments(pd.Series(_LOG.findall(" ".join(names)))) for names in slices["logs"]]
+    last = max(moments.max() for moments in (begins, ends.fillna(begins), *filter(len, logs)))
+    edge = last + max((last - begins.min()) / 10, pd.Timedelta(seconds=1))
+    for row, begin, end, dots in zip(
+        cast(Any, slices.itertuples()), begins, ends, logs, strict=True
+    ):
+        level, latest = groups.index((row.partition, row.group)), pd.isna(end)
+        colour = _BLUE if latest else _REST
+        width: Any = (edge if latest else end) - begin
+        ax.barh(level, width, left=begin, height=0.6, color=colour, edgecolor="white")
+        ax.plot(dots, [level] * len(dots), "o", color=_ORANGE)
+    for colour, label in ((_BLUE, "a query reads it"), (_REST, "superseded")):
+        ax.plot([], [], "s", color=colour, label=label)
+    ax.set_yticks(range(len(groups)), _lettered(groups))
+    ax.invert_yaxis()
+    _seconds_below(ax, 2, 9)
+    ax.set(xlabel="UTC", title="Slices of each file group")
+    ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), fontsize="small")
+    return ax
+
+
+def _moments(instants: pd.Series) -> pd.Series:
+    return pd.to_datetime(instants, format="%Y%m%d%H%M%S%f", utc=True)
+
+
+def _lettered(groups: list[tuple[str, str]]) -> list[str]:
+    """Return a name per file group: its partition, and a letter that is unique in it."""
+    folders = [partition for partition, _ in groups]
+    letters = [number - folders.index(folder) for number, folder in enumerate(folders)]
+    return [f"{folder} {_LETTERS[n % 26]}" for folder, n in zip(folders, letters, strict=True)]
 
 
 def merge_winners(ax: Axes, counts: pd.DataFrame) -> Axes:

@@ -20,6 +20,7 @@ from hudilab_lessons.plots import (
     file_sizes,
     merge_winners,
     price_lines,
+    slices,
     task_times,
     temperatures,
     timeline,
@@ -59,6 +60,14 @@ TASKS = pd.DataFrame(
 PRICES = pd.DataFrame(
     [(at(2), "IBM", 110.0), (at(0), "IBM", 100.0), (at(1), "V", 50.0), (at(3), "V", 40.0)],
     columns=["event_time", "ticker", "price"],
+)
+SLICES = pd.DataFrame(
+    [
+        ("day=1", "g", "20260101000000000", "20260101000004000", ()),
+        ("day=1", "g", "20260101000004000", None, (".g_20260101000006000.log.1_0-1-2",)),
+        ("day=1", "f", "20260101000000000", None, ()),
+    ],
+    columns=["partition", "group", "instant", "ended", "logs"],
 )
 WINNERS = pd.DataFrame({"arrived": [4, 4, 0], "won": [0, 4, 0]}, index=["older", "equal", "newer"])
 
@@ -116,6 +125,17 @@ def test_prices_are_lines_that_start_at_100(ax: Any) -> None:
     assert shown == {"IBM": [100.0, pytest.approx(110.0)], "V": [100.0, 80.0]}
 
 
+def test_a_slice_ends_where_another_one_supersedes_it_and_a_dot_is_a_log(ax: Any) -> None:
+    slices(ax, SLICES)
+    seconds = 24 * 60 * 60
+    bars = [bar for bar in ax.patches if bar.get_width()]
+    assert [bar.get_width() * seconds for bar in bars] == pytest.approx([4, 3, 7], abs=0.01)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["day=1 A", "day=1 B"]
+    assert [bar.get_y() > 0.5 for bar in bars] == [True, True, False]
+    (logs,) = [line.get_xdata() for line in ax.lines if len(line.get_xdata())]
+    assert list(logs) == [pd.Timestamp("2026-01-01 00:00:06", tz="UTC")]
+
+
 @pytest.mark.parametrize(
     ("draw", "rows"),
     [
@@ -126,6 +146,7 @@ def test_prices_are_lines_that_start_at_100(ax: Any) -> None:
         (temperatures, READINGS),
         (task_times, TASKS),
         (price_lines, PRICES),
+        (slices, SLICES),
     ],
 )
 def test_a_picture_can_be_drawn_and_is_described_by_its_words(
