@@ -1,9 +1,11 @@
-"""Look at the files of a table: which ones a query reads, a write adds, and a key is in."""
+"""Look at the files that a query reads, a write adds and a key is in, and at what Spark reports."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+from urllib.request import ProxyHandler, build_opener
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
@@ -90,3 +92,35 @@ def files_added(spark: SparkSession, table: str, write: Callable[[], None]) -> p
         if not path.endswith(".crc")
     ]
     return pd.Series(folders, dtype=object).value_counts()
+
+
+def fetched(spark: SparkSession, path: str) -> str:
+    """Return a page of Spark's UI as text, once it shows everything that has happened so far.
+
+    A proxy is bypassed, because it could not reach this machine's own address. The first page
+    takes longest, up to a minute on a busy machine: Spark loads its web service for it.
+    """
+    context: Any = spark.sparkContext
+    context._jsc.sc().listenerBus().waitUntilEmpty()
+    with build_opener(ProxyHandler({})).open(f"{context.uiWebUrl}{path}", timeout=120) as page:
+        return str(page.read().decode())
+
+
+def reported(spark: SparkSession, path: str) -> pd.DataFrame:
+    """Return what the REST API of Spark's UI reports: "jobs", "stages", "allexecutors" and others.
+
+    Source: Spark 3.5, "Monitoring and Instrumentation".
+    """
+    application = spark.sparkContext.applicationId
+    return pd.DataFrame(json.loads(fetched(spark, f"/api/v1/applications/{application}/{path}")))
+
+
+def tasks_of(spark: SparkSession, stages: Iterable[int]) -> pd.DataFrame:
+    """Return when each task of some stages ran: stage, started, ended."""
+    frames = []
+    for stage in stages:
+        tasks = reported(spark, f"stages/{stage}/0/taskList")
+        started = pd.to_datetime(tasks["launchTime"].str.removesuffix("GMT"))
+        ended = started + pd.to_timedelta(tasks["duration"], unit="ms")
+        frames.append(pd.DataFrame({"stage": stage, "started": started, "ended": ended}))
+    return pd.concat(frames, ignore_index=True)
