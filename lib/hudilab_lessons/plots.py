@@ -33,7 +33,6 @@ _COLOURS = {
     "savepoint": _GREEN,
 }
 _LOG, _LETTERS = re.compile(r"_(\d{17})\.log\."), string.ascii_uppercase
-_FILES = {"base": _BLUE, "log": _ORANGE}
 
 
 def timeline(ax: Axes, instants: pd.DataFrame) -> Axes:
@@ -93,28 +92,6 @@ def batch_durations(ax: Axes, progress: pd.DataFrame) -> Axes:
     ax.set_xticks(progress["batch"])
     ax.set(xlabel="micro-batch", ylabel="seconds", title="Where a micro-batch's time goes")
     ax.legend()
-    return ax
-
-
-def file_sizes(ax: Axes, files: pd.DataFrame) -> Axes:
-    """Draw KB by partition, one segment per file, coloured by kind.
-
-    `files`: partition, kind, size, as `hudilab_lessons.timeline.data_files` returns them.
-    """
-    partitions = sorted(files["partition"].unique())
-    for level, partition in enumerate(partitions):
-        left = 0.0
-        for row in cast(Any, files[files["partition"] == partition].itertuples()):
-            kilobytes = row.size / 1024
-            ax.barh(level, kilobytes, left=left, color=_FILES[str(row.kind)], edgecolor="white")
-            left += kilobytes
-    for kind in sorted(files["kind"].unique()):
-        ax.barh(0, 0, color=_FILES[kind], label=f"{kind} file")
-    ax.set_yticks(range(len(partitions)), partitions)
-    ax.invert_yaxis()
-    ax.margins(x=0.18)  # room for the legend
-    ax.set(xlabel="KB", title="Data files by partition")
-    ax.legend(loc="center right")
     return ax
 
 

@@ -17,7 +17,6 @@ from hudilab_lessons.plots import (
     SERIES,
     batch_durations,
     described,
-    file_sizes,
     merge_winners,
     price_lines,
     slices,
@@ -47,10 +46,6 @@ PROGRESS = pd.DataFrame(  # batch 4's phases take longer than the whole: nothing
         "queryPlanning": [250, 250],
         "triggerExecution": [3000, 1400],
     }
-)
-FILES = pd.DataFrame(
-    [("b", "base", 2048), ("a", "log", 512), ("b", "base", 1024), ("a", "base", 4096)],
-    columns=["partition", "kind", "size"],
 )
 READINGS = pd.DataFrame({"sensor_id": [10, 9, 9], "temperature": [5, 1, 3]})
 TASKS = pd.DataFrame(
@@ -96,12 +91,6 @@ def test_the_phases_of_a_batch_are_stacked_up_to_the_whole(ax: Any) -> None:
     }
 
 
-def test_the_files_of_a_partition_are_end_to_end(ax: Any) -> None:
-    file_sizes(ax, FILES)
-    bars = [(bar.get_x(), bar.get_width()) for bar in ax.patches if bar.get_width()]
-    assert bars == [(0, 0.5), (0.5, 4), (0, 2), (2, 1)]
-
-
 def test_the_row_that_a_merge_keeps_is_full(ax: Any) -> None:
     merge_winners(ax, WINNERS)
     faces = [line.get_markerfacecolor() for line in ax.lines if len(line.get_xdata())]
@@ -141,7 +130,6 @@ def test_a_slice_ends_where_another_one_supersedes_it_and_a_dot_is_a_log(ax: Any
     [
         (timeline, INSTANTS),
         (batch_durations, PROGRESS),
-        (file_sizes, FILES),
         (merge_winners, WINNERS),
         (temperatures, READINGS),
         (task_times, TASKS),
@@ -161,10 +149,11 @@ def test_a_picture_can_be_drawn_and_is_described_by_its_words(
 
 
 def test_a_chart_is_described_by_its_axes_rows_and_series(ax: Any) -> None:
-    names = [[f"s={number}", "base", 2048] for number in range(10)]
-    file_sizes(ax, pd.DataFrame(names, columns=["partition", "kind", "size"]))
+    rows = [(f"s={number}", "g", "20260101000000000", None, ()) for number in range(10)]
+    slices(ax, pd.DataFrame(rows, columns=SLICES.columns))
     figure = ax.get_figure()
     figure.draw_without_rendering()
     assert described(figure) == (
-        "Chart: Data files by partition; across: KB; up: s=0 to s=9; series: base file"
+        "Chart: Slices of each file group; across: UTC; up: s=0 A to s=9 A; "
+        "series: a query reads it, superseded"
     )
