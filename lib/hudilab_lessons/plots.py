@@ -91,7 +91,7 @@ def batch_durations(ax: Axes, progress: pd.DataFrame) -> Axes:
     ax.bar(progress["batch"], rest, bottom=bottom, label="other", color=_REST)
     ax.set_xticks(progress["batch"])
     ax.set(xlabel="micro-batch", ylabel="seconds", title="Where a micro-batch's time goes")
-    ax.legend()
+    ax.legend(loc="upper left", bbox_to_anchor=(1, 1))  # beside the bars, not over them
     return ax
 
 
