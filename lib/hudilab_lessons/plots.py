@@ -139,35 +139,6 @@ def _lettered(groups: list[tuple[str, str]]) -> list[str]:
     return [f"{folder} {_LETTERS[n % 26]}" for folder, n in zip(folders, letters, strict=True)]
 
 
-def merge_winners(ax: Axes, counts: pd.DataFrame) -> Axes:
-    """Draw which of two rows with one key a merge keeps; that one is full, the other hollow.
-
-    The stored row is at 0, the arriving one at its own time relative to it.
-
-    Args:
-        counts: Columns arrived, won; index older, equal, newer: how the arriving row's time
-            compares with that of the stored one.
-    """
-    at = {"older": -1, "equal": 0, "newer": 1}
-    for level, (name, row) in enumerate(counts.iterrows()):
-        wins = bool(row["won"] == row["arrived"] > 0)
-        for x, y, full, colour in (
-            (0, level - 0.15, not wins, _BLUE),
-            (at[str(name)], level + 0.15, wins, _ORANGE),
-        ):
-            face = colour if full else "white"
-            ax.plot(x, y, "o", markersize=11, markerfacecolor=face, color=colour)
-        ax.text(1.4, level, f"{row['won']} of {row['arrived']} won", va="center")
-    for colour, label in ((_BLUE, "stored"), (_ORANGE, "arrives later")):
-        ax.plot([], [], "o", color=colour, label=label)
-    ax.set_yticks(range(len(counts)), [str(name) for name in counts.index])
-    ax.set_xticks([-1, 0, 1], ["-1 s", "0", "+1 s"])
-    ax.set(xlim=(-2.8, 3.2), ylim=(len(counts) - 0.5, -0.5), title="Full: the row that stays")
-    ax.grid(axis="x", alpha=0.3)
-    ax.legend(loc="lower left", fontsize="small", handletextpad=0.2)
-    return ax
-
-
 def temperatures(ax: Axes, readings: pd.DataFrame) -> Axes:
     """Draw a box plot of temperatures (degrees) per sensor; `readings`: sensor_id, temperature."""
     groups = {key: rows.astype(float) for key, rows in readings.groupby("sensor_id")["temperature"]}

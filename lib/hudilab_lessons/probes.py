@@ -9,6 +9,7 @@ from urllib.request import ProxyHandler, build_opener
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from hudi_inspect.errors import InspectError
 from hudi_inspect.parquet import Damaged, read_rows
@@ -69,6 +70,38 @@ def files_holding(table: str, key: str) -> list[str]:
         if holds:
             holding.append(path)
     return holding
+
+
+def traces(
+    spark: SparkSession, tables: Mapping[str, str], column: str, value: object
+) -> pd.DataFrame:
+    """Count what is left of the rows with a value in the first column of the record key.
+
+    Args:
+        tables: paths of tables by name.
+
+    Returns:
+        A column for each table: rows in a query and in time travel to the table's first commit
+        among these rows, base files and log files that hold a key of theirs.
+    """
+    return pd.DataFrame(
+        {name: _traces(spark, path, column, value) for name, path in tables.items()}
+    )
+
+
+def _traces(spark: SparkSession, path: str, column: str, value: object) -> pd.Series:
+    now = spark.read.format("hudi").load(path)
+    begin = now.agg(F.min("_hoodie_commit_time")).first()[0]
+    past = spark.read.format("hudi").option("as.of.instant", begin).load(path)
+    files = files_holding(path, f"{column}:{value},")
+    logs = sum(".log." in file for file in files)
+    counts = {
+        "rows in a query": now.where(F.col(column) == value).count(),
+        "rows in time travel": past.where(F.col(column) == value).count(),
+        "base files": len(files) - logs,
+        "log files": logs,
+    }
+    return pd.Series(counts)
 
 
 def _rows(content: bytes, uri: str, path: str) -> Iterator[Mapping[str, Any]]:

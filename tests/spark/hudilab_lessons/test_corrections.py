@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hudilab.generate import readings_table, sensor_readings
 from hudilab_lessons.corrections import KINDS, corrected, shifted, who_won
-from hudilab_lessons.probes import files_holding
+from hudilab_lessons.probes import files_holding, traces
 
 
 def times(batch: DataFrame) -> dict[int, timedelta]:
@@ -66,3 +66,23 @@ def test_a_key_is_found_in_base_files_and_logs(spark: SparkSession, tmp_path: Pa
     assert [".log." in file for file in found].count(True) == 1
     assert len(files_holding(table, "sensor_id:11,")) == 1
     assert files_holding(table, "sensor_id:12,") == []
+
+
+def test_a_deleted_key_leaves_traces_until_its_files_are_replaced(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = f"file://{tmp_path}/readings"
+    spec = readings_table(operation="upsert", buckets=1, partition=(), name="readings")
+    readings = sensor_readings(spark, 40, sensors=2, seed=1)
+    of_10 = readings.where("sensor_id = 10")
+    delete = {"hoodie.datasource.write.operation": "delete"}
+    for batch, changed in ((readings, {}), (of_10.select("sensor_id", "reading_id"), delete)):
+        options = spec.write_options() | changed
+        batch.write.format("hudi").options(**options).mode("append").save(table)
+    counts = traces(spark, {"readings": table}, "sensor_id", 10)["readings"]
+    assert counts.to_dict() == {
+        "rows in a query": 0,
+        "rows in time travel": of_10.count(),
+        "base files": 1,
+        "log files": 0,
+    }

@@ -14,10 +14,8 @@ from matplotlib.figure import Figure
 mpl.use("Agg")
 
 from hudilab_lessons.plots import (
-    SERIES,
     batch_durations,
     described,
-    merge_winners,
     price_lines,
     slices,
     task_times,
@@ -64,7 +62,6 @@ SLICES = pd.DataFrame(
     ],
     columns=["partition", "group", "instant", "ended", "logs"],
 )
-WINNERS = pd.DataFrame({"arrived": [4, 4, 0], "won": [0, 4, 0]}, index=["older", "equal", "newer"])
 
 
 @pytest.fixture
@@ -89,13 +86,6 @@ def test_the_phases_of_a_batch_are_stacked_up_to_the_whole(ax: Any) -> None:
         "queryPlanning": [0.25, 0.25],
         "other": [0.25, 0],
     }
-
-
-def test_the_row_that_a_merge_keeps_is_full(ax: Any) -> None:
-    merge_winners(ax, WINNERS)
-    faces = [line.get_markerfacecolor() for line in ax.lines if len(line.get_xdata())]
-    stored, arriving, hollow = SERIES[0], SERIES[1], "white"
-    assert faces == [stored, hollow, hollow, arriving, stored, hollow]
 
 
 def test_temperatures_have_a_box_for_each_sensor(ax: Any) -> None:
@@ -130,7 +120,6 @@ def test_a_slice_ends_where_another_one_supersedes_it_and_a_dot_is_a_log(ax: Any
     [
         (timeline, INSTANTS),
         (batch_durations, PROGRESS),
-        (merge_winners, WINNERS),
         (temperatures, READINGS),
         (task_times, TASKS),
         (price_lines, PRICES),
