@@ -91,13 +91,13 @@ def traces(
 
 def _traces(spark: SparkSession, path: str, column: str, value: object) -> pd.Series:
     now = spark.read.format("hudi").load(path)
-    begin = now.agg(F.min("_hoodie_commit_time")).first()[0]
+    begin = now.agg(F.min("_hoodie_commit_time")).collect()[0][0]
     past = spark.read.format("hudi").option("as.of.instant", begin).load(path)
     files = files_holding(path, f"{column}:{value},")
     logs = sum(".log." in file for file in files)
     counts = {
-        "rows in a query": now.where(F.col(column) == value).count(),
-        "rows in time travel": past.where(F.col(column) == value).count(),
+        "rows in a query": now.where(f"{column} = {value!r}").count(),
+        "rows in time travel": past.where(f"{column} = {value!r}").count(),
         "base files": len(files) - logs,
         "log files": logs,
     }
