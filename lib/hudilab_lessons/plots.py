@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import string
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import matplotlib.dates as mdates
@@ -15,7 +16,7 @@ from IPython.core.getipython import get_ipython
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedFormatter, FuncFormatter
+from matplotlib.ticker import FixedFormatter, FuncFormatter, MaxNLocator
 
 # The colours of Okabe and Ito: people tell them apart whatever colours they see, unlike
 # the orange, green and red of matplotlib.
@@ -27,12 +28,14 @@ _COLOURS = {
     "deltacommit": _SKY,
     "clean": _BLACK,
     "rollback": _VERMILION,
+    "restore": _PURPLE,
     "compaction": _PURPLE,
     "replacecommit": _ORANGE,
     "clustering": _ORANGE,
     "savepoint": _GREEN,
 }
 _LOG, _LETTERS = re.compile(r"_(\d{17})\.log\."), string.ascii_uppercase
+_FILES = {"base": _BLUE, "log": _ORANGE}
 
 
 def timeline(ax: Axes, instants: pd.DataFrame) -> Axes:
@@ -137,6 +140,54 @@ def _lettered(groups: list[tuple[str, str]]) -> list[str]:
     folders = [partition for partition, _ in groups]
     letters = [number - folders.index(folder) for number, folder in enumerate(folders)]
     return [f"{folder} {_LETTERS[n % 26]}" for folder, n in zip(folders, letters, strict=True)]
+
+
+def stacked_files(ax: Axes, steps: Mapping[str, pd.DataFrame]) -> Axes:
+    """Stack one partition's files after each step, the oldest at the bottom, coloured by kind.
+
+    A base file begins a slice. `steps`: for each step, files as `timeline.data_files` returns them.
+    """
+    for step, files in steps.items():
+        bottom = 0.0
+        for row in cast(Any, files.sort_values(["instant", "kind"]).itertuples()):
+            kilobytes = row.size / 1024
+            ax.bar(step, kilobytes, 0.7, bottom, color=_FILES[str(row.kind)], edgecolor="white")
+            bottom += kilobytes
+    for kind, colour in _FILES.items():
+        ax.bar(0, 0, color=colour, label=f"{kind} file")
+    ax.set(ylabel="KB", title="Files after each step, the oldest at the bottom")
+    ax.legend(loc="upper left")
+    return ax
+
+
+def by_batch(axes: Iterable[Axes], measured: pd.DataFrame, columns: Iterable[str]) -> None:
+    """Draw a chart for each column, with a line per table over its batches.
+
+    `measured`: columns table and batch, and those to draw.
+    """
+    for ax, column in zip(axes, columns, strict=True):
+        ax.set_prop_cycle(color=SERIES)
+        for table, rows in measured.groupby("table", sort=False):
+            ax.plot(rows["batch"], rows[column], marker="o", markersize=4, label=str(table))
+        ax.set_ylim(bottom=0)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.set(xlabel="batch", ylabel="KB", title=column)
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, fontsize="small")
+
+
+def ranges(axes: Iterable[Axes], states: Mapping[str, pd.DataFrame], column: str) -> None:
+    """Draw a chart for each state of a table: each file's lowest to highest value of a column.
+
+    `states`: by their titles; a row for each file, with the columns lowest and highest.
+    """
+    for ax, (title, files) in zip(axes, states.items(), strict=True):
+        low, high = (files[name].astype(float) for name in ("lowest", "highest"))
+        ax.barh(range(len(files)), high - low, left=low, color=_BLUE)
+        ax.use_sticky_edges = False  # room left of the lowest bar
+        ax.set_yticks(range(len(files)), [f"file {number}" for number in range(1, len(files) + 1)])
+        ax.invert_yaxis()
+        ax.set(xlabel=column, title=title)
+        ax.grid(axis="x", alpha=0.3)
 
 
 def temperatures(ax: Axes, readings: pd.DataFrame) -> Axes:

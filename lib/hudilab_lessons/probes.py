@@ -157,3 +157,23 @@ def tasks_of(spark: SparkSession, stages: Iterable[int]) -> pd.DataFrame:
         ended = started + pd.to_timedelta(tasks["duration"], unit="ms")
         frames.append(pd.DataFrame({"stage": stage, "started": started, "ended": ended}))
     return pd.concat(frames, ignore_index=True)
+
+
+def slice_costs(files: pd.DataFrame) -> dict[str, float]:
+    """Return what a table of one file group costs: logs and KB of its newest slice, KB of a batch.
+
+    Args:
+        files: As `timeline.data_files` returns them, right after a batch. What a compaction of the
+            same batch wrote is part of the batch.
+    """
+    logs, bases = files[files["kind"] == "log"], files[files["kind"] == "base"]
+    newest_base, newest_batch = (
+        bases["instant"].max(),
+        (bases if logs.empty else logs)["instant"].max(),
+    )
+    newest, batch = files[files["instant"] >= newest_base], files[files["instant"] >= newest_batch]
+    return {
+        "logs": int((newest["kind"] == "log").sum()),
+        "KB written": batch["size"].sum() / 1024,
+        "KB to read": newest["size"].sum() / 1024,
+    }

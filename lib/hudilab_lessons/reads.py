@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
+import pandas as pd
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_inspect import inspect
 from hudi_inspect.units import iso
 from hudilab.errors import TableError
+from hudilab_lessons.timeline import instants
 
 _INSTANT = re.compile(r"\d{17}")
 
@@ -43,12 +48,50 @@ def changes(spark: SparkSession, table: str, begin: str, end: str = "") -> DataF
             "later commits",
             f"read the snapshot, then go on: changes(spark, table, {first!r})",
         )
+    return spark.read.format("hudi").options(**_incremental(begin, end)).load(table)
+
+
+def answers(spark: SparkSession, table: str) -> pd.DataFrame:
+    """Return what each way to read a table's past returns for its active commits, counted from 1.
+
+    Time travel to a commit and the changes of that commit, read with Hudi's options, and with
+    `as_of` and `changes`: the number of rows as text, "error" if Spark raises, or "refused".
+    """
+    written = [
+        row for row in cast(Any, instants(spark, table).itertuples()) if "commit" in str(row.action)
+    ]
+    ends = [f"{row.completed:%Y%m%d%H%M%S%f}"[:-3] for row in written]
+    rows = [
+        {
+            "time travel": _outcome(_plain, spark, table, {"as.of.instant": end}),
+            "as_of()": _outcome(as_of, spark, table, end),
+            "incremental": _outcome(_plain, spark, table, _incremental(begin, end)),
+            "changes()": _outcome(changes, spark, table, begin, end),
+        }
+        for begin, end in zip(["20000101000000000", *ends], ends, strict=False)
+    ]
+    return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="commit"))
+
+
+def _plain(spark: SparkSession, table: str, options: Mapping[str, str]) -> DataFrame:
+    return spark.read.format("hudi").options(**options).load(table)
+
+
+def _outcome(read: Callable[..., DataFrame], *arguments: Any) -> str:
+    try:
+        return str(read(*arguments).count())
+    except TableError:
+        return "refused"
+    except IllegalArgumentException:
+        return "error"
+
+
+def _incremental(begin: str, end: str = "") -> dict[str, str]:
     options = {
         "hoodie.datasource.query.type": "incremental",
         "hoodie.datasource.read.begin.instanttime": begin,
     }
-    options |= {"hoodie.datasource.read.end.instanttime": end} if end else {}
-    return spark.read.format("hudi").options(**options).load(table)
+    return options | ({"hoodie.datasource.read.end.instanttime": end} if end else {})
 
 
 def _lost(table: str, instant: str, *, incremental: bool) -> str:

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from hudilab.errors import TableError
 from hudilab.generate import readings_table, sensor_readings
-from hudilab_lessons.reads import as_of, changes
+from hudilab_lessons.reads import answers, as_of, changes
 from hudilab_lessons.timeline import instants
 
 ROWS = 30
@@ -76,6 +76,13 @@ def test_a_cleaned_range_is_refused(spark: SparkSession, tmp_path: Path, policy:
     assert reached[0] > 1
     assert missed == list(range(1, missed[-1] + 1))
     assert missed[-1] < 6
+    # Side by side with Hudi's own reads, which return an error or nothing for them.
+    past, count = answers(spark, table), str(ROWS)
+    assert list(past.index[past["as_of()"] == count]) == reached
+    assert list(past.index[past["changes()"] == "refused"]) == missed
+    lost = {"commits": "error", "versions": "0"}[policy]
+    assert list(past["time travel"]) == [lost] * (reached[0] - 1) + [count] * len(reached)
+    assert set(past["incremental"]) == {"0", count}
 
 
 def test_what_is_no_instant_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,12 +12,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 mpl.use("Agg")
-
 from hudilab_lessons.plots import (
     batch_durations,
+    by_batch,
     described,
     price_lines,
+    ranges,
     slices,
+    stacked_files,
     task_times,
     temperatures,
     timeline,
@@ -62,6 +64,7 @@ SLICES = pd.DataFrame(
     ],
     columns=["partition", "group", "instant", "ended", "logs"],
 )
+RANGES = pd.DataFrame({"lowest": [1, 2], "highest": [5, 3]})
 
 
 @pytest.fixture
@@ -86,6 +89,32 @@ def test_the_phases_of_a_batch_are_stacked_up_to_the_whole(ax: Any) -> None:
         "queryPlanning": [0.25, 0.25],
         "other": [0.25, 0],
     }
+
+
+def test_the_files_of_a_step_are_stacked_in_the_order_of_their_instants(ax: Any) -> None:
+    files = pd.DataFrame(
+        [("log", "3", 512), ("base", "1", 2048), ("log", "2", 1024)],
+        columns=["kind", "instant", "size"],
+    )
+    stacked_files(ax, {"insert": files[1:2], "update": files})
+    bars = [(bar.get_x(), bar.get_y(), bar.get_height()) for bar in ax.patches if bar.get_height()]
+    assert bars == [(-0.35, 0, 2), (0.65, 0, 2), (0.65, 2, 1), (0.65, 3, 0.5)]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["base file", "log file"]
+
+
+def test_each_table_is_a_line_over_its_batches(ax: Any) -> None:
+    measured = pd.DataFrame(
+        [("b", 1, 4.0), ("b", 2, 3.0), ("a", 1, 1.0)], columns=["table", "batch", "KB written"]
+    )
+    by_batch([ax], measured, ["KB written"])
+    shown = {line.get_label(): list(line.get_ydata()) for line in ax.lines}
+    assert shown == {"b": [4, 3], "a": [1]}
+    assert ax.get_ylim()[0] == 0
+
+
+def test_a_file_is_a_bar_from_its_lowest_to_its_highest_value(ax: Any) -> None:
+    ranges([ax], {"before": RANGES}, "temperature")
+    assert [(bar.get_x(), bar.get_width()) for bar in ax.patches] == [(1, 4), (2, 1)]
 
 
 def test_temperatures_have_a_box_for_each_sensor(ax: Any) -> None:

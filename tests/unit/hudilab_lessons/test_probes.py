@@ -1,4 +1,4 @@
-"""Files that hold a key, while a writer or a cleaner is at work; and what Spark's UI reports."""
+"""Files that hold a key while a writer or a cleaner is at work; costs of a slice; Spark's UI."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from hudi_inspect.errors import InspectError
 from hudi_inspect.store import DiskStore, Vanished
-from hudilab_lessons.probes import files_holding, reported, tasks_of
+from hudilab_lessons.probes import files_holding, reported, slice_costs, tasks_of
 
 
 def test_a_file_that_is_deleted_meanwhile_holds_nothing(
@@ -92,3 +92,28 @@ def test_a_task_ends_its_duration_after_its_start(session: Any) -> None:
     assert tasks.to_dict("records") == [
         {"stage": 7, "started": started, "ended": started + pd.Timedelta(milliseconds=250)}
     ]
+
+
+BASE, LOG, LATER, MERGED = (
+    ("base", "1", 4096),
+    ("log", "2", 1024),
+    ("log", "3", 2048),
+    ("base", "4", 5120),
+)
+
+
+@pytest.mark.parametrize(
+    ("files", "costs"),
+    [
+        ([BASE], (0, 4, 4)),
+        ([BASE, ("base", "2", 2048)], (0, 2, 2)),  # copy on write
+        ([BASE, LOG, LATER], (2, 2, 7)),
+        ([BASE, LOG, LATER, MERGED], (0, 7, 5)),  # the batch has compacted
+        ([BASE, LOG, MERGED, ("log", "5", 512)], (1, 0.5, 5.5)),
+    ],
+)
+def test_a_batch_costs_its_files_and_a_query_those_of_the_newest_slice(
+    files: list[tuple[str, str, int]], costs: tuple[float, ...]
+) -> None:
+    frame = pd.DataFrame(files, columns=["kind", "instant", "size"])
+    assert tuple(slice_costs(frame).values()) == costs
