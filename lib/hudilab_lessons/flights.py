@@ -12,15 +12,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from hudi_sink.jvm import file_system
-from hudilab.errors import ConfigError, LabError
+from hudilab.errors import ConfigError, LabError, ParameterError
 from hudilab.groups import FILE, PREFIX
 from hudilab.settings import Settings
 from hudilab.settings_file import parse
@@ -63,10 +64,25 @@ MESSAGES = f"""
 """
 
 
+def months_over(months: int) -> int:
+    """Return how many of these months are over before messages arrive: half of them.
+
+    Raises:
+        ParameterError: The messages need at least three months, and the year has twelve.
+    """
+    if type(months) is not int or not 3 <= months <= 12:
+        raise ParameterError(
+            f"months={months!r} is not a whole number from 3 to 12",
+            "change it in the parameters cell or with -p months 12",
+        )
+    return months // 2
+
+
 def read(spark: SparkSession, folder: Path, store: str) -> dict[str, DataFrame]:
     """Return the package's tables as they are: flights, airlines, airports, planes and weather.
 
-    Whole numbers are INT, others DOUBLE, `time_hour` is a TIMESTAMP; what is missing is null.
+    Each is also a temporary view of its name. Whole numbers are INT, others DOUBLE, `time_hour` is
+    a TIMESTAMP; what is missing is null.
 
     Args:
         folder: On this machine; it gets the tables as Parquet files.
@@ -94,6 +110,7 @@ def read(spark: SparkSession, folder: Path, store: str) -> dict[str, DataFrame]:
         file = folder / f"{name}.parquet"
         parquet.write_table(table.cast(pa.schema(narrow)), str(file), coerce_timestamps="us")
         tables[name] = _stored(spark, file, store)
+        tables[name].createOrReplaceTempView(name)
     return tables
 
 
@@ -155,7 +172,7 @@ def messages(spark: SparkSession, folder: Path, store: str, months: int, seed: i
     import duckdb
     import numpy as np
 
-    first, quoted = months // 2 + 1, str(folder).replace("'", "''")
+    first, quoted = months_over(months) + 1, str(folder).replace("'", "''")
     lake = duckdb.connect()
     lake.execute("SET TimeZone = 'UTC'")
     lake.execute(f"""
@@ -182,6 +199,21 @@ def messages(spark: SparkSession, folder: Path, store: str, months: int, seed: i
         ) TO '{quoted}/feed.parquet' (FORMAT parquet, ROW_GROUP_SIZE 20000)
     """)
     return _stored(spark, folder / "feed.parquet", store)
+
+
+def deliver(feed: DataFrame, folder: str, numbers: Iterable[int]) -> None:
+    """Write files of `messages` into an inbox, each as a folder of its own: 01, 02 ..."""
+    for number in numbers:
+        rows = feed.where(F.col("file") == number).drop("file")
+        rows.coalesce(1).write.parquet(f"{folder}/{number + 1:02}")
+
+
+def compare(happened: DataFrame, stored: DataFrame) -> dict[str, int]:
+    """Count the flights of `states` that a table lacks, and its rows that are wrong or surplus."""
+    columns = [name for name in happened.columns if name != "event_at"]  # corrections come later
+    wanted, rows = happened.select(columns), stored.select(columns)
+    lost, surplus = wanted.exceptAll(rows).count(), rows.exceptAll(wanted).count()
+    return {"flights": wanted.count(), "lost": lost, "wrong or twice": surplus}
 
 
 def try_pipeline(settings: Settings, name: str, group: Mapping[str, str]) -> tuple[int, int]:

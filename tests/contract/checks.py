@@ -462,8 +462,6 @@ _RULES: tuple[Callable[[Path, NotebookNode], Problems], ...] = (
     *(cleanup, spelling, outputs, links, pictures, metadata),
 )
 RULES = {rule.__name__: rule for rule in _RULES}
-
-
 # Lessons that have no place in the course yet keep an older contract.
 _OF_PLACED = {
     "title",

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from hudilab_lessons.flights import messages, read, states
+from hudilab_lessons.flights import compare, deliver, messages, read, states
 
 KEY = ["carrier", "flight", "origin", "flight_date"]
 COUNT = 3_000
@@ -104,10 +104,32 @@ def test_a_seed_decides_which_messages_are_late_and_their_order(
     assert set(one) != set(other)
 
 
+def test_each_delivered_file_is_a_folder_with_one_file(feed: DataFrame, tmp_path: Path) -> None:
+    deliver(feed, f"file://{tmp_path}/inbox", [6, 9])
+    assert sorted(path.name for path in tmp_path.glob("inbox/*")) == ["07", "10"]
+    for number in (6, 9):
+        folder = tmp_path / "inbox" / f"{number + 1:02}"
+        assert len(list(folder.glob("*.parquet"))) == 1
+        rows = feed.where(f"file = {number}").drop("file")
+        assert rows.exceptAll(feed.sparkSession.read.parquet(f"file://{folder}")).isEmpty()
+
+
+def test_a_comparison_counts_what_a_table_lacks_and_what_it_has_too_often(
+    happened: DataFrame,
+) -> None:
+    assert compare(happened, happened) == {"flights": COUNT, "lost": 0, "wrong or twice": 0}
+    later = happened.withColumn("event_at", F.expr("event_at + INTERVAL 1 HOUR"))
+    assert compare(happened, later) == {"flights": COUNT, "lost": 0, "wrong or twice": 0}
+    wrong = happened.withColumn("dep_delay", F.expr("IF(flight = 7, 999, dep_delay)"))
+    stored = wrong.where("flight <> 8").union(happened.where("flight = 9"))
+    assert compare(happened, stored) == {"flights": COUNT, "lost": 2, "wrong or twice": 2}
+
+
 def test_the_package_has_the_year(spark: SparkSession, tmp_path: Path) -> None:
     tables = read(spark, tmp_path / "tables", f"file://{tmp_path}/store")
     assert sorted(tables) == ["airlines", "airports", "flights", "planes", "weather"]
     flights = tables["flights"]
+    assert spark.table("airlines").columns == tables["airlines"].columns
     types = dict(flights.dtypes)
     assert (types["dep_delay"], types["tailnum"]) == ("int", "string")
     assert types["time_hour"] == "timestamp"
