@@ -18,7 +18,7 @@ from hudilab.errors import LabError, PathError
 from hudilab.settings import load_settings
 
 NOTES = ".lessons.json"  # of each copy, the hash of the lesson that it was made from
-FIRST = "90_spark_under_the_hood.ipynb"  # later, JupyterLab opens what was open last
+FIRST = "00_hello_hudi.ipynb"  # later, JupyterLab opens what was open last
 FOLDED = {"check": "Run this cell to check your answer", "proof": "Proof of this section"}
 CONFIG = Path(__file__).with_name("jupyter")
 

@@ -114,6 +114,19 @@ def _rows(content: bytes, uri: str, path: str) -> Iterator[Mapping[str, Any]]:
         ) from None
 
 
+def s3_requests(spark: SparkSession, uri: str) -> pd.Series:
+    """Return how many requests this process has sent to S3 so far, by kind: head, list, put ...
+
+    Source: the statistics of Hadoop's S3 client (3.3.4). On a cluster, each executor has its own.
+    """
+    hadoop: Any = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
+    fs = hadoop.Path(uri).getFileSystem(spark._jsc.hadoopConfiguration())
+    counters = dict(fs.getIOStatistics().counters())
+    kinds = {"head": "object_metadata_request", "get": "action_http_get_request"}
+    kinds |= {kind: f"object_{kind}_request" for kind in ("list", "put", "delete")}
+    return pd.Series({kind: counters.get(name, 0) for kind, name in kinds.items()})
+
+
 def files_added(spark: SparkSession, table: str, write: Callable[[], None]) -> pd.Series:
     """Write, and return how many files that adds: `data`, and each folder of `.hoodie`."""
     before = {file.path for file in list_files(spark, table)}
@@ -149,13 +162,16 @@ def reported(spark: SparkSession, path: str) -> pd.DataFrame:
 
 
 def tasks_of(spark: SparkSession, stages: Iterable[int]) -> pd.DataFrame:
-    """Return when each task of some stages ran: stage, started, ended."""
+    """Return when and where each task of some stages ran: stage, executor, started, ended."""
     frames = []
     for stage in stages:
         tasks = reported(spark, f"stages/{stage}/0/taskList")
+        if tasks.empty:  # Spark skipped the stage
+            continue
         started = pd.to_datetime(tasks["launchTime"].str.removesuffix("GMT"))
         ended = started + pd.to_timedelta(tasks["duration"], unit="ms")
-        frames.append(pd.DataFrame({"stage": stage, "started": started, "ended": ended}))
+        columns = {"stage": stage, "executor": tasks["executorId"], "started": started}
+        frames.append(pd.DataFrame(columns | {"ended": ended}))
     return pd.concat(frames, ignore_index=True)
 
 
