@@ -1,59 +1,222 @@
-"""The fault lab's plumbing: kill a program, copy a table, race writers, count what is wrong."""
+"""The fault lab's plumbing: kill a program, damage a table, race writers, count what is wrong."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from threading import Thread
+from contextlib import redirect_stderr
+from io import StringIO
+from threading import Event, Thread
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
-from hudi_sink.files import delete_tree
+from hudi_sink.checkpoints import CheckpointFiles
+from hudi_sink.files import delete_tree, write_text
 from hudi_sink.jvm import file_system
-from hudilab.errors import WaitError, root_cause
+from hudilab.errors import LabError, WaitError, root_cause
+from hudilab.paths import TableLocation
+from hudilab_lessons.timeline import INSTANT, instants
+from hudilab_spark.streams import drain
 
 # What a session leaves in the environment and a program of its own must not take over.
 SESSION = ("PYSPARK_", "HUDILAB_LOG_FILE")
 PATIENCE = 180.0  # seconds
-# Writes a stream into a place, both from its first argument, and stops by itself where a kill is to
-# hit it: within the commit of batch `in`, or between the commit of batch `after` and Spark's note.
-VICTIM = """
+# Writes a stream to a table, and stops by itself where a kill is to hit it: within the commit of
+# batch `in`, or between the commit of batch `after` and Spark's record of it.
+VICTIM = """\
 import json, sys, time
 from pyspark.sql import functions as F
 from hudi_sink import ExactlyOnceSink
-from hudilab import TableLocation, load_settings
+from hudilab import TableLocation, load_settings, readings_table, sensor_stream
 from hudilab_spark import drain, open_session
-from hudilab import readings_table, sensor_stream
 
 job = json.loads(sys.argv[1])
 spark = open_session(load_settings(job["runtime"]), app="faults_victim")
 location = TableLocation(**job["location"])
-spec = readings_table(name=location.name)
-sink = ExactlyOnceSink(spark, spec, location, job["source"], job["source"]["batches"])
+spec, batches = readings_table(name=location.name), job["source"]["batches"]
+sink = ExactlyOnceSink(spark, spec, location, job["source"], batches)
 
 def write_batch(batch, number):
-    if number == job["in"]:
+    if number == job["in"]:  # the last reading takes ten minutes
         last = (number + 1) * job["stream"]["rows_per_batch"] - 1
-        hang = F.udf(lambda id: time.sleep(600) if id == last else id, "long")
+        hang = F.udf(lambda reading: time.sleep(600) if reading == last else reading, "long")
         batch = batch.withColumn("reading_id", hang("reading_id"))
     sink.write_batch(batch, number)
-    if number == job["after"]:
+    if number == job["after"]:  # Hudi has committed, Spark has not recorded it
         time.sleep(600)
 
-query = sensor_stream(spark, **job["stream"]).writeStream.foreachBatch(write_batch)
-query = query.option("checkpointLocation", location.checkpoint).start()
-drain(query, batches=job["source"]["batches"], deadline=600)
+stream = sensor_stream(spark, **job["stream"]).writeStream.foreachBatch(write_batch)
+query = stream.option("checkpointLocation", location.checkpoint).start()
+drain(query, batches=batches, deadline=600)
 """
+
+
+def states(spark: SparkSession, table: str) -> list[str]:
+    """Return the active timeline as texts such as "commit completed", oldest first."""
+    timeline = instants(spark, table)
+    pairs = zip(timeline["action"], timeline["state"], strict=True)
+    return [f"{action} {state}".lower() for action, state in pairs]
+
+
+def counts(spark: SparkSession, location: TableLocation) -> dict[str, int]:
+    """Return how many instants of a kind a table has, and its checkpoint's newest batches."""
+    there, files = states(spark, location.table), CheckpointFiles(spark, location.checkpoint)
+    kinds = ("commit completed", "commit inflight", "rollback completed")
+    newest = {folder: max(files.batches(folder), default=-1) for folder in ("offsets", "commits")}
+    return {kind: there.count(kind) for kind in kinds} | {
+        "newest batch planned": newest["offsets"],
+        "newest batch recorded as done": newest["commits"],
+    }
+
+
+def drain_quietly(query: StreamingQuery, deadline: float = 300) -> None:
+    """Wait until a query ends, without a progress bar, and stop it; raises what `drain` raises."""
+    with redirect_stderr(StringIO()):
+        drain(query, deadline=deadline)
+
+
+def error_of(write: Callable[..., object], *arguments: Any, **options: Any) -> str:
+    """Call a function that writes; return its error, for one of Java its cause, or ""."""
+    try:
+        write(*arguments, **options)
+    except LabError as error:
+        return str(error)
+    except (Py4JJavaError, PySparkException) as error:
+        return root_cause(str(error))
+    return ""
+
+
+def shorten(error: str, location: TableLocation) -> str:
+    """Return what an error reports, without its remedy, the paths of the table, and instants."""
+    text = error.replace("file:///", "file:/")
+    for uri, name in ((location.table, "<table>"), (location.checkpoint, "<checkpoint>")):
+        path = uri.replace("file:///", "file:/")
+        text = text.replace(f"{path}/", "").replace(path, name)
+    return INSTANT.sub("<instant>", text).partition("; ")[0]
+
+
+def leave_lock(spark: SparkSession, table: str, minutes: int) -> None:
+    """Create Hudi's lock file as a dead writer leaves it, so many minutes old."""
+    fs, path = file_system(spark, f"{table}/.hoodie/lock")
+    fs.create(path, True).close()
+    fs.setTimes(path, int(1000 * (time.time() - 60 * minutes)), -1)
+
+
+def copy_pair(spark: SparkSession, location: TableLocation, to: TableLocation) -> None:
+    """Copy a table together with its checkpoint; what is at `to` is replaced."""
+    copy_tree(spark, location.table, to.table)
+    copy_tree(spark, location.checkpoint, to.checkpoint)
+
+
+def damages(
+    spark: SparkSession, batch: int, early: TableLocation, other: TableLocation
+) -> dict[str, Callable[[TableLocation], object]]:
+    """Return ten functions by name, each of which damages a table or its checkpoint.
+
+    Args:
+        batch: The newest batch of the pair, called k in the names.
+        early: A backup of the pair, some batches older.
+        other: Another table and its checkpoint.
+    """
+
+    def remove(uri: str) -> bool:
+        return delete_tree(spark, uri)
+
+    note, plan = f"commits/{batch}", f"offsets/{batch}"
+    return {
+        "commits/k removed": lambda pair: remove(f"{pair.checkpoint}/{note}"),
+        "commits/k emptied": lambda pair: write_text(spark, f"{pair.checkpoint}/{note}", ""),
+        "offsets/k emptied": lambda pair: write_text(spark, f"{pair.checkpoint}/{plan}", ""),
+        "offsets/k garbage": lambda pair: write_text(
+            spark, f"{pair.checkpoint}/{plan}", "v1 garbage"
+        ),
+        "metadata removed": lambda pair: remove(f"{pair.checkpoint}/metadata"),
+        "checkpoint lost": lambda pair: remove(pair.checkpoint),
+        "checkpoint set back": lambda pair: copy_tree(spark, early.checkpoint, pair.checkpoint),
+        "checkpoint of another table": lambda pair: copy_tree(
+            spark, other.checkpoint, pair.checkpoint
+        ),
+        "table lost": lambda pair: remove(pair.table),
+        "table set back": lambda pair: copy_tree(spark, early.table, pair.table),
+    }
+
+
+class SlowWrite:
+    """A write in a thread, which stops in the middle until `finish` lets it go on.
+
+    It stops when Spark evaluates the rows, which Hudi does after it has announced the commit.
+    """
+
+    def __init__(
+        self, spark: SparkSession, write: Callable[[DataFrame], object], rows: DataFrame
+    ) -> None:
+        """Start the write, and return once it has stopped.
+
+        Raises:
+            WaitError: The write ended, or never evaluated its rows.
+        """
+        host = spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
+        self._server = socket.create_server((host, 0))
+        self._stopped, self._released = Event(), Event()
+        self.error: Exception | None = None  # why the write failed
+        address = (host, self._server.getsockname()[1])
+
+        def wait(_: Any) -> bool:
+            with socket.create_connection(address) as connection:
+                connection.recv(1)
+            return True
+
+        # One task only: it keeps its core until the end, and the others are for other writers.
+        held = rows.coalesce(1).where(F.udf(wait, "boolean")(F.col(rows.columns[0])))
+        self._thread = Thread(target=self._write, args=(write, held))
+        Thread(target=self._serve, daemon=True).start()
+        self._thread.start()
+        ends = time.monotonic() + PATIENCE
+        while not self._stopped.wait(0.1):
+            if not self._thread.is_alive() or time.monotonic() > ends:
+                problem = self.finish() or "it never evaluated its rows"
+                raise WaitError(
+                    f"the slow write did not stop in the middle: {problem}", "run the cell again"
+                )
+
+    def finish(self) -> str:
+        """Let the write go on and wait for it; return the cause if it failed, else ""."""
+        self._released.set()
+        self._thread.join()
+        self._server.close()
+        return root_cause(str(self.error)) if self.error else ""
+
+    def _write(self, write: Callable[[DataFrame], object], rows: DataFrame) -> None:
+        try:
+            write(rows)
+        except (Py4JJavaError, PySparkException) as error:
+            self.error = error
+
+    def _serve(self) -> None:
+        connections = []
+        while True:
+            try:
+                connections.append(self._server.accept()[0])
+            except OSError:  # closed
+                return
+            self._stopped.set()
+            Thread(target=self._release, args=(connections[-1],), daemon=True).start()
+
+    def _release(self, connection: socket.socket) -> None:
+        self._released.wait(PATIENCE)
+        connection.close()
 
 
 def compare(wanted: DataFrame, table: str) -> dict[str, int]:
@@ -68,6 +231,11 @@ def compare(wanted: DataFrame, table: str) -> dict[str, int]:
     sums = differing.select(F.sum(more), F.sum(fewer)).first()
     lost, twice = (int(value or 0) for value in sums or (0, 0))
     return {"rows": wanted.count() - lost + twice, "lost": lost, "twice": twice}
+
+
+def summary(counted: Mapping[str, int]) -> str:
+    """Return what `compare` counts as a text: "600 rows, 0 lost, 0 twice"."""
+    return ", ".join(f"{count} {what}" for what, count in counted.items())
 
 
 def copy_tree(spark: SparkSession, uri: str, to: str) -> None:

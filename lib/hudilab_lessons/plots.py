@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import matplotlib.dates as mdates
+import matplotlib.pyplot as plt
 import pandas as pd
 from IPython.core.getipython import get_ipython
 from matplotlib.axes import Axes
@@ -72,6 +73,18 @@ def timeline(ax: Axes, instants: pd.DataFrame) -> Axes:
     ax.set(xlabel="UTC", title="Hudi timeline: requested (hollow) to completed (full)")
     ax.grid(axis="x", alpha=0.3)
     return ax
+
+
+def timelines(frames: Mapping[str, pd.DataFrame]) -> Figure:
+    """Draw timelines below each other with one time axis, each under its title: see `timeline`."""
+    height = 1 + 1.6 * len(frames)
+    figure, rows = plt.subplots(
+        len(frames), 1, sharex=True, squeeze=False, figsize=(9, height), layout="constrained"
+    )
+    for axes, (title, instants) in zip(rows.flat, frames.items(), strict=True):
+        timeline(axes, instants).set(title=title, xlabel="")
+    rows.flat[-1].set_xlabel("UTC")
+    return figure
 
 
 def batch_durations(ax: Axes, progress: pd.DataFrame) -> Axes:

@@ -9,8 +9,9 @@ import psutil
 import pytest
 from pyspark.errors import PySparkException
 
-from hudilab.errors import WaitError
-from hudilab_lessons.faults import kill_when, race
+from hudilab.errors import StreamError, WaitError
+from hudilab.paths import TableLocation
+from hudilab_lessons.faults import error_of, kill_when, race, shorten, summary
 
 HANGS = """
 import json, os, subprocess, sys, time
@@ -70,3 +71,32 @@ def test_writers_race_and_what_is_refused_is_tried_again() -> None:
     failed.clear()
     both.reset()
     assert race(write, each=2)["acknowledged"] == [0, 1, 2]
+
+
+def test_an_error_is_returned_as_text() -> None:
+    def write(error: Exception | None) -> None:
+        if error:
+            raise error
+
+    assert error_of(write, None) == ""
+    assert error_of(write, StreamError("it ended", "start again")) == "it ended; start again"
+    assert error_of(write, PySparkException("java.io.IOException: lost")) == (
+        "java.io.IOException: lost"
+    )
+    with pytest.raises(ValueError, match="no error of a write"):
+        error_of(write, ValueError("no error of a write"))
+
+
+def test_an_error_is_shortened_to_what_each_run_reports() -> None:
+    location = TableLocation("file:///w", "file:///w/t", "file:///w/c", "lessons", "t")
+    error = (
+        "File file:/w/t/.hoodie/20261127194157742.commit of file:///w/t is missing in file:///w/c; "
+        "do something"
+    )
+    assert shorten(error, location) == (
+        "File .hoodie/<instant>.commit of <table> is missing in <checkpoint>"
+    )
+
+
+def test_a_comparison_as_text() -> None:
+    assert summary({"rows": 600, "lost": 0, "twice": 1}) == "600 rows, 0 lost, 1 twice"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
@@ -23,6 +24,7 @@ from hudilab_lessons.plots import (
     task_times,
     temperatures,
     timeline,
+    timelines,
 )
 
 
@@ -78,6 +80,15 @@ def test_an_instant_that_is_not_completed_is_a_dotted_line_to_the_end(ax: Any) -
     assert [line.get_linestyle() for line in spans] == ["-", ":", "-"]
     ends = [line.get_xdata(orig=False)[1] for line in spans]
     assert max(ends) == ends[1]
+
+
+def test_timelines_below_each_other_share_their_time_axis() -> None:
+    figure = timelines({"before": INSTANTS[:1], "after": INSTANTS})
+    before, after = figure.axes
+    assert [before.get_title(), after.get_title()] == ["before", "after"]
+    assert before.get_xlim() == after.get_xlim()
+    assert [before.get_xlabel(), after.get_xlabel()] == ["", "UTC"]
+    plt.close(figure)
 
 
 def test_the_phases_of_a_batch_are_stacked_up_to_the_whole(ax: Any) -> None:
