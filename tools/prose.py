@@ -7,7 +7,9 @@ Vale reads no notebooks. Each one becomes a page in a temporary folder that has 
 very lines that the notebook has it on, so `02_write_hudi_stream.ipynb.md:319` is line 319 of the
 notebook.
 """
+
 from __future__ import annotations
+
 import json
 import re
 import shutil
@@ -15,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("*.md", "docs/*.md", "book/*.md")
 MISSING = (
@@ -101,6 +104,7 @@ def main() -> int:
     for problem in problems:
         print(problem.removeprefix(f"{ROOT}/").removeprefix(f"{folder}/"))
     return 1 if problems else 0
+
+
 if __name__ == "__main__":
     sys.exit(main())
-

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
 import pandas as pd
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -15,7 +16,10 @@ from hudi_inspect.errors import InspectError
 from hudi_inspect.parquet import Damaged, read_rows
 from hudi_inspect.store import Vanished, open_store
 from hudi_sink.commits import Commits
-from hudi_sink.files import list_files
+from hudi_sink.files import list_files, table_properties
+from hudi_sink.metadata import closing_options
+from hudilab.errors import LabError, root_cause
+from hudilab.table import INDEX, WRITE
 
 KEY = "_hoodie_record_key"
 
@@ -138,6 +142,115 @@ def files_added(spark: SparkSession, table: str, write: Callable[[], None]) -> p
         if not path.endswith(".crc")
     ]
     return pd.Series(folders, dtype=object).value_counts()
+
+
+def outcome(action: Callable[..., Any], *arguments: Any) -> str:
+    """Return "accepts", or the name of the error that a call of Hudi or of the lab raises.
+
+    Of an error from Java it is the name of the deepest cause.
+    """
+    try:
+        action(*arguments)
+    except (LabError, Py4JJavaError) as error:
+        name = type(error).__name__
+        return name if isinstance(error, LabError) else _name(root_cause(str(error)))
+    return "accepts"
+
+
+def _name(cause: str) -> str:
+    return cause.partition(":")[0].partition(",")[0].rpartition(".")[2]
+
+
+def sql_with(spark: SparkSession, settings: Mapping[str, str], statement: str) -> pd.DataFrame:
+    """Run one SQL statement under settings that end with it, and return its rows."""
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        return spark.sql(statement).toPandas()
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
+def load(batch: DataFrame, table: str, options: Mapping[str, str], *, files: int) -> dict[str, str]:
+    """Write a batch into a new table as so many files, and return the options for later writes.
+
+    A file gets a range of keys, or with the bucket index a bucket.
+    """
+    spread = {
+        f"{WRITE}operation": "bulk_insert",
+        "hoodie.bulkinsert.shuffle.parallelism": str(files),
+    }
+    options = dict(options)
+    if options.get(INDEX) == "BUCKET":
+        spread, options = {}, options | {"hoodie.bucket.index.num.buckets": str(files)}
+    key = options[f"{WRITE}recordkey.field"]
+    writer = batch.repartitionByRange(files, key).write.format("hudi")
+    writer.options(**options | spread | closing_options(table)).mode("append").save(table)
+    return options
+
+
+def upsert_cost(batch: DataFrame, table: str, options: Mapping[str, str]) -> dict[str, int]:
+    """Upsert a batch, and return from how many files Hudi reads keys, and what it rewrites.
+
+    SIMPLE reads the keys of all base files, BLOOM those of `may_hold`; other indexes read none. The
+    rest is what the commit reports.
+    """
+    spark, count = batch.sparkSession, 0
+    if options[INDEX] == "BLOOM":
+        keys = batch.select(F.col(options[f"{WRITE}recordkey.field"]).cast("string")).collect()
+        count = may_hold(spark, table, [row[0] for row in keys])
+    elif options[INDEX] == "SIMPLE":
+        count = sum(file.path.endswith("parquet") for file in list_files(spark, table))
+    closing = dict[str, str](closing_options(table))
+    batch.write.format("hudi").options(**options, **closing).mode("append").save(table)
+    timeline = spark.sql("SELECT * FROM hudi_query_timeline(:table, 'true')", {"table": table})
+    commit = max(timeline.collect())
+    return {
+        "keys read from": count,
+        "files rewritten": commit["Total_Files_Updated"],
+        "rows rewritten": commit["Total_Records_Written"],
+    }
+
+
+def over_days(readings: DataFrame, rows: int) -> DataFrame:
+    """Spread reading 0 to `rows` - 1 over five days, in one partition of Spark.
+
+    Further columns: reading_key STRING, random and so in no order; lot STRING, 200 scattered ones;
+    day DATE.
+    """
+    seconds = F.col("reading_id") * (5 * 86_400 // rows) + 1_767_225_600  # from 2026-01-01
+    lot = F.concat(F.lit("lot "), F.pmod(F.xxhash64("reading_id"), F.lit(200)))
+    return readings.coalesce(1).select(
+        F.substring(F.md5(F.col("reading_id").cast("string")), 1, 12).alias("reading_key"),
+        "reading_id",
+        "sensor_id",
+        "temperature",
+        F.timestamp_seconds(seconds).alias("measurement_time"),
+        lot.alias("lot"),
+        F.to_date(F.timestamp_seconds(seconds)).alias("day"),
+    )
+
+
+def indexes(spark: SparkSession, table: str) -> str:
+    """Return what a table's metadata table holds: files, column_stats, record_index and others."""
+    listed = table_properties(spark, table).get("hoodie.table.metadata.partitions", "")
+    return ", ".join(sorted(filter(None, listed.split(",")))) or "none"
+
+
+def compare(
+    spark: SparkSession, table: str, options: Mapping[str, str], conditions: Sequence[str]
+) -> pd.DataFrame:
+    """Return how many rows a query finds, for each condition, without options of the read and with.
+
+    Columns: without indexes, with indexes.
+    """
+    readers = {"without indexes": {}, "with indexes": options}
+    counts = {}
+    for name, chosen in readers.items():
+        rows = spark.read.format("hudi").options(**chosen).load(table)
+        counts[name] = {condition: rows.where(condition).count() for condition in conditions}
+    return pd.DataFrame(counts)
 
 
 def fetched(spark: SparkSession, path: str) -> str:

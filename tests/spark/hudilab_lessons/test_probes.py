@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
+from hudilab.errors import TableError
 from hudilab.generate import readings_table, sensor_readings
-from hudilab_lessons.probes import files_added, may_hold, scanned
+from hudilab_lessons.probes import (
+    compare,
+    files_added,
+    indexes,
+    load,
+    may_hold,
+    outcome,
+    over_days,
+    scanned,
+    sql_with,
+    upsert_cost,
+)
 
 BLOOM = {"operation": "upsert", "index": "BLOOM", "buckets": None, "record_key": ("reading_id",)}
 
@@ -30,3 +43,55 @@ def test_files_are_scanned_asked_and_added(spark: SparkSession, tmp_path: Path) 
     assert scanned(stored)[0] == 2
     assert may_hold(spark, table, ["7"]) >= 1
     assert may_hold(spark, table, ["no such key", "a"]) == 0
+
+
+OPTIONS = {
+    "hoodie.table.name": "found",
+    "hoodie.datasource.write.recordkey.field": "reading_id",
+    "hoodie.datasource.write.partitionpath.field": "",
+    "hoodie.table.ordering.fields": "measurement_time",
+}
+
+
+@pytest.mark.parametrize(
+    ("index", "read", "rewritten"), [("SIMPLE", 4, 1), ("BLOOM", 1, 1), ("BUCKET", 0, 4)]
+)
+def test_an_index_decides_what_an_upsert_reads_and_rewrites(
+    spark: SparkSession, tmp_path: Path, index: str, read: int, rewritten: int
+) -> None:
+    table = f"file://{tmp_path}/found"
+    readings = sensor_readings(spark, 200, sensors=2, seed=1)
+    options = load(readings, table, OPTIONS | {"hoodie.index.type": index}, files=4)
+    cost = upsert_cost(readings.where("reading_id >= 180"), table, options)
+    assert cost["keys read from"] == read
+    assert cost["files rewritten"] == rewritten
+    assert cost["rows rewritten"] >= 20
+    assert indexes(spark, table) == "none"
+    found = compare(spark, table, {}, ["reading_id < 20", "true"])
+    assert found.to_numpy().tolist() == [[20, 20], [200, 200]]
+
+
+def test_an_outcome_is_the_name_of_what_a_call_raises(spark: SparkSession) -> None:
+    def refuse() -> None:
+        raise TableError("no", "yes")
+
+    def fail_in_java() -> None:
+        spark._jvm.java.lang.Integer.parseInt("x")  # type: ignore[union-attr]
+
+    assert outcome(len, []) == "accepts"
+    assert outcome(refuse) == "TableError"
+    assert outcome(fail_in_java) == "NumberFormatException"
+
+
+def test_settings_end_with_their_statement(spark: SparkSession) -> None:
+    name = "hoodie.schema.on.read.enable"
+    shown = sql_with(spark, {name: "true"}, f"SET {name}")
+    assert shown["value"].tolist() == ["true"]
+    assert spark.conf.get(name, "none") == "none"
+
+
+def test_readings_lie_on_five_days_in_their_order(spark: SparkSession) -> None:
+    rows = over_days(sensor_readings(spark, 20, sensors=2, seed=1), 20).collect()
+    assert [row.day.day for row in rows] == [day for day in range(1, 6) for _ in range(4)]
+    assert len({row.reading_key for row in rows}) == 20
+    assert all(row.measurement_time.date() == row.day for row in rows)

@@ -55,8 +55,9 @@ class Pages(BaseHTTPRequestHandler):
         pages = {
             f"{base}/jobs": [{"jobId": 4}, {"jobId": 3}],
             f"{base}/stages/7/0/taskList": [
-                {"launchTime": "2026-01-01T00:00:01.500GMT", "duration": 250}
+                {"launchTime": "2026-01-01T00:00:01.500GMT", "duration": 250, "executorId": "1"}
             ],
+            f"{base}/stages/8/0/taskList": [],  # Spark skipped it
         }
         self.send_response(200)
         self.end_headers()
@@ -87,10 +88,11 @@ def test_what_spark_reports_is_a_row_each_the_newest_job_first(session: Any) -> 
 
 
 def test_a_task_ends_its_duration_after_its_start(session: Any) -> None:
-    tasks = tasks_of(session, [7])
+    tasks = tasks_of(session, [7, 8])
     started = pd.Timestamp("2026-01-01 00:00:01.500")
+    ended = started + pd.Timedelta(milliseconds=250)
     assert tasks.to_dict("records") == [
-        {"stage": 7, "started": started, "ended": started + pd.Timedelta(milliseconds=250)}
+        {"stage": 7, "executor": "1", "started": started, "ended": ended}
     ]
 
 
