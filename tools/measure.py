@@ -2,8 +2,8 @@
 
 `python tools/measure.py [NOTEBOOK...]` prints a line for each lesson. The main text is everything
 but the sections of the exercises. Of its code, cells that prove, check or solve do not count. A
-reader takes a minute for 180 words or six lines of code; an easy exercise takes five minutes, a
-medium one eight, a hard one twelve, and a prediction two.
+reader takes a minute for 180 words or six lines of code; parameters and imports are run, not read.
+An easy exercise takes five minutes, a medium one eight, a hard one twelve, and a prediction two.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parent.parent
 GRADE = re.compile(r"\*(Easy|Medium|Hard)(?:, (find the mistake|design|write it yourself))?\.\*")
 MINUTES = {"Easy": 5, "Medium": 8, "Hard": 12}
-PREDICTION, WORDS_A_MINUTE, LINES_A_MINUTE, STEP = 2, 180, 6, 5
+PREDICTION, WORDS_A_MINUTE, LINES_A_MINUTE = 2, 180, 6
 NOT_TAUGHT = {"proof", "check", "solution"}
 MANY_NAMES = re.compile(r"(?m)^ *from [\w.]+ import \([^)]*\)$")
 IMPORT = re.compile(r"(from|import) ")
@@ -99,13 +99,9 @@ def measure(nb: NotebookNode) -> Measure:
         median(sizes or [0]),
         sum(size > 8 for size in sizes) / max(len(sizes), 1),
         again,
-        _rounded(words / WORDS_A_MINUTE + lines / LINES_A_MINUTE),
-        _rounded(sum(asked) + PREDICTION * predictions),
+        math.ceil(words / WORDS_A_MINUTE + sum(sizes) / LINES_A_MINUTE),
+        sum(asked) + PREDICTION * predictions,
     )
-
-
-def _rounded(minutes: float) -> int:
-    return STEP * math.ceil(minutes / STEP)
 
 
 def main(*given: str) -> None:
