@@ -9,6 +9,7 @@ from urllib.request import ProxyHandler, build_opener
 
 import pandas as pd
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -154,6 +155,8 @@ def outcome(action: Callable[..., Any], *arguments: Any) -> str:
     except (LabError, Py4JJavaError) as error:
         name = type(error).__name__
         return name if isinstance(error, LabError) else _name(root_cause(str(error)))
+    except PySparkException as error:  # Spark has made a Python error of it
+        return type(error).__name__
     return "accepts"
 
 
@@ -203,7 +206,7 @@ def upsert_cost(batch: DataFrame, table: str, options: Mapping[str, str]) -> dic
     elif options[INDEX] == "SIMPLE":
         count = sum(file.path.endswith("parquet") for file in list_files(spark, table))
     closing = dict[str, str](closing_options(table))
-    batch.write.format("hudi").options(**options, **closing).mode("append").save(table)
+    batch.write.format("hudi").options(**{**options, **closing}).mode("append").save(table)
     timeline = spark.sql("SELECT * FROM hudi_query_timeline(:table, 'true')", {"table": table})
     commit = max(timeline.collect())
     return {

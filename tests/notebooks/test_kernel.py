@@ -16,7 +16,7 @@ from nbformat import NotebookNode
 from hudilab_spark.waiting import wait_for
 
 PROJECT = Path(__file__).resolve().parents[2]
-CELLS = nbformat.read(PROJECT / "notebooks" / "02_write_hudi_stream.ipynb", as_version=4).cells
+CELLS = nbformat.read(PROJECT / "notebooks" / "10_exactly_once.ipynb", as_version=4).cells
 CODE = [cell for cell in CELLS if cell.cell_type == "code"]
 PATIENCE = 300
 SIZES = {"rows": 40, "batches": 4, "sensors": 1}
@@ -121,7 +121,7 @@ def test_run_all_after_the_stop_button_and_once_more(kernel: Kernel, tmp_path: P
     slow = SIZES | {"trigger_seconds": 86_400.0}
     kernel.run_all(CODE[:stream], **slow)
     kernel.client.execute(CODE[stream].source)
-    note = tmp_path / "warehouse" / "_checkpoints" / "lessons" / "sensor_readings" / "commits" / "0"
+    note = tmp_path / "warehouse" / "_checkpoints" / "lessons" / "exactly_once" / "commits" / "0"
     wait_for(note.exists, PATIENCE, "the first batch's commit")
     kernel.manager.interrupt_kernel()
     reply = kernel.client.get_shell_msg(timeout=PATIENCE)
@@ -130,5 +130,5 @@ def test_run_all_after_the_stop_button_and_once_more(kernel: Kernel, tmp_path: P
 
     right = "rows expected 40, in the table 40, lost 0, twice 0"
     assert right in kernel.run_all(CODE, **SIZES)
-    # Also after the last cell, which has stopped the session.
+    # Also after the last cell, which keeps the session for a person's exercises.
     assert right in kernel.run_all(CODE[: upto("rows expected") + 1], **SIZES)
