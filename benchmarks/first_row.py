@@ -158,7 +158,7 @@ def seconds(browser: Browser, with_lab: bool) -> list[float]:
                 wait_for(server.idle, PATIENCE, cell.source)
                 if "start(" in cell.source or "getOrCreate" in cell.source:
                     found.append(time.monotonic() - begun)
-                if "toPandas" in cell.source:
+                if 'read.format("hudi")' in cell.source:
                     page.locator(".jp-OutputArea table td").first.wait_for(timeout=20_000)
                     found.append(time.monotonic() - begun)
                     break

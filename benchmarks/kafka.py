@@ -96,7 +96,7 @@ def source(spark: SparkSession, kafka: Access, topic: str, limit: int) -> DataFr
 def to_hudi(
     spark: SparkSession, settings: Settings, kafka: Access, topic: str, run: str, limit: int
 ) -> tuple[Any, Any]:
-    """The write of notebook 09; the stream's writer, not started, and its place."""
+    """The write of lesson 20; the stream's writer, not started, and its place."""
     location = prepare(settings, run_id=run, table="stock_prices")
     spec = stock_prices.table_spec(location)
     sink = ExactlyOnceSink(spark, spec, location, {"topic": topic})
