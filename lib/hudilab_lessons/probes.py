@@ -17,7 +17,7 @@ from hudi_inspect.errors import InspectError
 from hudi_inspect.parquet import Damaged, read_rows
 from hudi_inspect.store import Vanished, open_store
 from hudi_sink.commits import Commits
-from hudi_sink.files import list_files, table_properties
+from hudi_sink.files import list_files
 from hudi_sink.metadata import closing_options
 from hudilab.errors import LabError, root_cause
 from hudilab.table import INDEX, WRITE
@@ -233,27 +233,6 @@ def over_days(readings: DataFrame, rows: int) -> DataFrame:
         lot.alias("lot"),
         F.to_date(F.timestamp_seconds(seconds)).alias("day"),
     )
-
-
-def indexes(spark: SparkSession, table: str) -> str:
-    """Return what a table's metadata table holds: files, column_stats, record_index and others."""
-    listed = table_properties(spark, table).get("hoodie.table.metadata.partitions", "")
-    return ", ".join(sorted(filter(None, listed.split(",")))) or "none"
-
-
-def compare(
-    spark: SparkSession, table: str, options: Mapping[str, str], conditions: Sequence[str]
-) -> pd.DataFrame:
-    """Return how many rows a query finds, for each condition, without options of the read and with.
-
-    Columns: without indexes, with indexes.
-    """
-    readers = {"without indexes": {}, "with indexes": options}
-    counts = {}
-    for name, chosen in readers.items():
-        rows = spark.read.format("hudi").options(**chosen).load(table)
-        counts[name] = {condition: rows.where(condition).count() for condition in conditions}
-    return pd.DataFrame(counts)
 
 
 def fetched(spark: SparkSession, path: str) -> str:
