@@ -171,3 +171,4 @@ def test_run_all_cells(lab: tuple[str, str, Path], name: str) -> None:
     text = "".join(output.text for output in outputs if output.output_type == "stream")
     assert " WARN " not in text
     assert "Traceback" not in text
+    assert "right: " not in text  # Run All solves no exercise
