@@ -73,7 +73,7 @@ def sensor_stream(
 
 
 def readings_table(**fields: Any) -> TableSpec:
-    """Return the table of notebook 02: readings are appended, each sensor has a partition.
+    """Return the table of lesson 02: readings are appended, each sensor has a partition.
 
     Args:
         fields: Fields of TableSpec with other values than there.

@@ -187,7 +187,7 @@ def _kafka(settings: Settings) -> Check:
     try:
         socket.create_connection((host.strip("[]"), int(port)), 1).close()
     except OSError:
-        remedy = "notebook 09 starts its own broker, the jobs need: hudilab services start kafka"
+        remedy = "lesson 20 starts its own broker, the jobs need: hudilab services start kafka"
         return Check("kafka", False, False, f"nothing is listening at {servers}", as_typed(remedy))
     return Check("kafka", True, False, f"a server is listening at {servers}", "")
 

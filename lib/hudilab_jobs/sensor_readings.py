@@ -1,4 +1,4 @@
-"""Stream seeded sensor readings into a Hudi table: notebook 02's stream as a program.
+"""Stream seeded sensor readings into a Hudi table: lesson 02's stream as a program.
 
 Run `python -m hudilab_jobs.sensor_readings`, or the same file with spark-submit; `--help` lists
 the options, which are the notebook's parameters. The job deletes nothing: started again, it resumes
@@ -102,7 +102,7 @@ def write(  # noqa: PLR0913 - the job's options
 
 
 def _summary(spark: SparkSession, location: TableLocation) -> str:
-    """Return the line that notebook 02 prints about the table."""
+    """Return the line that lesson 02 prints about the table."""
     if not exists(spark, location.table):
         return f"hudilab: stopped before the first commit; table={location.table}"
     table = spark.read.format("hudi").load(location.table)

@@ -152,7 +152,7 @@ def _previewed(sink: ExactlyOnceSink, is_shown: bool) -> Callable[[DataFrame, in
 
 
 def table_spec(location: TableLocation, table_type: str = TABLE_TYPE) -> TableSpec:
-    """Return the table of notebook 09: upserts, one file group per ticker."""
+    """Return the table of lesson 20: upserts, one file group per ticker."""
     return TableSpec(
         name=location.name,
         record_key=KEY,

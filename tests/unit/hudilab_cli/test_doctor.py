@@ -71,7 +71,7 @@ def healthy(tmp_path: Path, monkeypatch: Patch) -> Iterator[None]:
 
 def test_kafka_may_be_away(monkeypatch: Patch) -> None:
     monkeypatch.setenv("BOOTSTRAP_SERVERS", "127.0.0.1:1")
-    remedy = "notebook 09 starts its own broker, the jobs need: hudilab services start kafka"
+    remedy = "lesson 20 starts its own broker, the jobs need: hudilab services start kafka"
     assert failed() == Check("kafka", False, False, "nothing is listening at 127.0.0.1:1", remedy)
 
 
