@@ -40,7 +40,7 @@ class Measure(NamedTuple):
 
 
 def tags(cell: NotebookNode) -> set[str]:
-    """The tags of a cell."""
+    """The tags of a cell or a notebook."""
     return set(cell.metadata.get("tags", ()))
 
 

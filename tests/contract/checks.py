@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nbformat
-from measure import GRADE, lines_of, measure, only_imports
+from measure import GRADE, lines_of, measure, only_imports, tags
 from nbformat import NotebookNode
 from prose import frequent
 
@@ -51,11 +51,6 @@ def read(path: Path) -> NotebookNode:
     """A notebook as it is in git."""
     nb: NotebookNode = nbformat.read(path, as_version=4)
     return nb
-
-
-def tags(cell: NotebookNode) -> set[str]:
-    """The tags of a cell or a notebook."""
-    return set(cell.metadata.get("tags", []))
 
 
 def code(nb: NotebookNode) -> list[NotebookNode]:
@@ -177,12 +172,12 @@ def size(path: Path, nb: NotebookNode) -> Problems:
 
     Blank lines do not count, and an import is one line however many names it has.
     """
-    number = path.name[:2]
+    number, taught = path.name[:2], measure(nb)
     for what, count, most in (
         ("cells", len(nb.cells), MAX_CELLS),
         ("cells of code", len(code(nb)), MAX_CODE),
-        ("words of main text", measure(nb).words, MAX_WORDS.get(number, 1_300)),
-        ("lines of code in the main text", measure(nb).lines, MAX_TAUGHT.get(number, 150)),
+        ("words of main text", taught.words, MAX_WORDS.get(number, 1_300)),
+        ("lines of code in the main text", taught.lines, MAX_TAUGHT.get(number, 150)),
     ):
         if count > most:
             yield f"{count} {what}, {most} at most"
@@ -190,7 +185,6 @@ def size(path: Path, nb: NotebookNode) -> Problems:
         lines = lines_of(cell)
         if lines > MAX_LINES and not only_imports(cell) and not tags(cell) & HIDDEN:
             yield f"{lines} lines in the cell {cell.source.splitlines()[0]!r}, {MAX_LINES} at most"
-    taught = measure(nb)
     if taught.median > MEDIAN_LINES:
         yield f"the median of lines a cell is {taught.median:g}, {MEDIAN_LINES} at most"
     if taught.long > LONG_SHARE:
@@ -224,8 +218,9 @@ def _asserts(source: str) -> bool:
 
 
 def voice(path: Path, nb: NotebookNode) -> Problems:
-    """No habit that makes the text hard to read is frequent."""
-    yield from frequent("\n\n".join(c.source for c in nb.cells if c.cell_type == "markdown"))
+    """No habit that makes a lesson's text hard to read is frequent."""
+    if path.stem[0].isdecimal():
+        yield from frequent("\n\n".join(c.source for c in nb.cells if c.cell_type == "markdown"))
 
 
 def own_calls(path: Path, nb: NotebookNode) -> Problems:
@@ -462,32 +457,10 @@ _RULES: tuple[Callable[[Path, NotebookNode], Problems], ...] = (
     *(cleanup, spelling, outputs, links, pictures, metadata),
 )
 RULES = {rule.__name__: rule for rule in _RULES}
-# Lessons that have no place in the course yet keep an older contract.
-_OF_PLACED = {
-    "title",
-    "contract",
-    "size",
-    "results",
-    "proofs",
-    "own_calls",
-    "voice",
-    "exercises",
-    "cleanup",
-}
-
-
-def placed(nb: NotebookNode) -> bool:
-    """Whether a notebook says in its first cell where in the course it stands."""
-    return bool(re.search(r"(?m)^\*(Part \d of 5|Appendix)", nb.cells[0].source))
-
-
-def rules_for(nb: NotebookNode) -> list[str]:
-    """The rules that a notebook keeps."""
-    return [rule for rule in RULES if placed(nb) or rule not in _OF_PLACED]
 
 
 def broken(path: Path) -> dict[str, list[str]]:
     """The rules that a notebook breaks, each with what is wrong."""
     nb = read(path)
-    found = {name: list(rule(path, nb)) for name, rule in RULES.items() if name in rules_for(nb)}
+    found = {name: list(rule(path, nb)) for name, rule in RULES.items()}
     return {name: problems for name, problems in found.items() if problems}

@@ -17,7 +17,7 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 def test_the_notebooks_are_here() -> None:
     numbers = [path.name[:2] for path in NOTEBOOKS if path.name[0].isdigit()]
-    assert {"01", "02", "03"} < {*numbers}
+    assert numbers[:5] == ["00", "01", "02", "03", "10"]
     assert len(set(numbers)) == len(numbers)
     assert FOLDER / "_template.ipynb" in NOTEBOOKS
     assert len(NOTEBOOKS) == len(numbers) + 1
@@ -26,9 +26,7 @@ def test_the_notebooks_are_here() -> None:
 @pytest.mark.parametrize("rule", checks.RULES)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_keeps_the_contract(path: Path, rule: str) -> None:
-    nb = checks.read(path)
-    if rule in checks.rules_for(nb):
-        assert list(checks.RULES[rule](path, nb)) == []
+    assert list(checks.RULES[rule](path, checks.read(path))) == []
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -17,6 +17,7 @@ import boto3
 import pytest
 from contract import checks
 from kills import rows_of
+from measure import tags
 from services.clusters import (
     APPEND,
     PROJECT,
@@ -41,7 +42,7 @@ TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
 def facts(notebook: Path) -> dict[str, str]:
     """What each compared cell of a notebook printed, by its source."""
     cells = [cell for cell in checks.code(checks.read(notebook)) if cell.outputs]
-    compared = [cell for cell in cells if "nbval-check-output" in checks.tags(cell)]
+    compared = [cell for cell in cells if "nbval-check-output" in tags(cell)]
     said = {cell.source: "".join(checks.texts(cell)) for cell in compared}
     # The one line that a warehouse on S3 adds.
     return {source: re.sub(r"(?m)^s3:// rewritten .*\n", "", text) for source, text in said.items()}
