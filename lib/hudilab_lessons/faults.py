@@ -72,10 +72,10 @@ def states(spark: SparkSession, table: str) -> list[str]:
 
 def counts(spark: SparkSession, location: TableLocation) -> dict[str, int]:
     """Return how many instants of a kind a table has, and its checkpoint's newest batches."""
-    there, files = states(spark, location.table), CheckpointFiles(spark, location.checkpoint)
+    timeline, files = states(spark, location.table), CheckpointFiles(spark, location.checkpoint)
     kinds = ("commit completed", "commit inflight", "rollback completed")
     newest = {folder: max(files.batches(folder), default=-1) for folder in ("offsets", "commits")}
-    return {kind: there.count(kind) for kind in kinds} | {
+    return {kind: timeline.count(kind) for kind in kinds} | {
         "newest batch planned": newest["offsets"],
         "newest batch recorded as done": newest["commits"],
     }
@@ -87,15 +87,23 @@ def drain_quietly(query: StreamingQuery, deadline: float = 300) -> None:
         drain(query, deadline=deadline)
 
 
-def error_of(write: Callable[..., object], *arguments: Any, **options: Any) -> str:
-    """Call a function that writes; return its error, for one of Java its cause, or ""."""
+def raised(
+    action: Callable[..., object], *arguments: Any, **options: Any
+) -> LabError | Py4JJavaError | PySparkException | None:
+    """Call a function; return the error of the lab, of Java or of Spark that it raises, or None."""
     try:
-        write(*arguments, **options)
-    except LabError as error:
-        return str(error)
-    except (Py4JJavaError, PySparkException) as error:
-        return root_cause(str(error))
-    return ""
+        action(*arguments, **options)
+    except (LabError, Py4JJavaError, PySparkException) as error:
+        return error
+    return None
+
+
+def error_of(write: Callable[..., object], *arguments: Any, **options: Any) -> str:
+    """Call a function that writes; return its error, or the cause of a Java error, or ""."""
+    error = raised(write, *arguments, **options)
+    if error is None or isinstance(error, LabError):
+        return str(error or "")
+    return root_cause(str(error))
 
 
 def shorten(error: str, location: TableLocation) -> str:

@@ -202,7 +202,7 @@ def messages(spark: SparkSession, folder: Path, store: str, months: int, seed: i
 
 
 def deliver(feed: DataFrame, folder: str, numbers: Iterable[int]) -> None:
-    """Write files of `messages` into an inbox, each as a folder of its own: 01, 02 ..."""
+    """Write files of `messages` into an inbox, each to its own folder: 01, 02 ..."""
     for number in numbers:
         rows = feed.where(F.col("file") == number).drop("file")
         rows.coalesce(1).write.parquet(f"{folder}/{number + 1:02}")

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import re
-import string
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
@@ -18,6 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FuncFormatter, MaxNLocator
+
+from hudi_inspect.slices import parse_file
+from hudilab_lessons.timeline import letters
 
 # The colours of Okabe and Ito: people tell them apart whatever colours they see, unlike
 # the orange, green and red of matplotlib.
@@ -35,7 +36,6 @@ _COLOURS = {
     "clustering": _ORANGE,
     "savepoint": _GREEN,
 }
-_LOG, _LETTERS = re.compile(r"_(\d{17})\.log\."), string.ascii_uppercase
 _FILES = {"base": _BLUE, "log": _ORANGE}
 
 
@@ -123,7 +123,10 @@ def slices(ax: Axes, slices: pd.DataFrame) -> Axes:
     times = slices.groupby(["partition", "group"])["instant"].apply(sorted)
     groups = sorted(times.index, key=lambda group: (group[0], times[group]))
     begins, ends = _moments(slices["instant"]), _moments(slices["ended"])
-    logs = [_moments(pd.Series(_LOG.findall(" ".join(names)))) for names in slices["logs"]]
+    logs = [
+        _moments(pd.Series([file.instant for file in map(parse_file, names) if file]))
+        for names in slices["logs"]
+    ]
     last = max(moments.max() for moments in (begins, ends.fillna(begins), *filter(len, logs)))
     edge = last + max((last - begins.min()) / 10, pd.Timedelta(seconds=1))
     for row, begin, end, dots in zip(
@@ -151,8 +154,10 @@ def _moments(instants: pd.Series) -> pd.Series:
 def _lettered(groups: list[tuple[str, str]]) -> list[str]:
     """Return a name per file group: its partition, and a letter that is unique in it."""
     folders = [partition for partition, _ in groups]
-    letters = [number - folders.index(folder) for number, folder in enumerate(folders)]
-    return [f"{folder} {_LETTERS[n % 26]}" for folder, n in zip(folders, letters, strict=True)]
+    return [
+        f"{folder} {letters(number - folders.index(folder))}"
+        for number, folder in enumerate(folders)
+    ]
 
 
 def stacked_files(ax: Axes, steps: Mapping[str, pd.DataFrame]) -> Axes:

@@ -9,7 +9,6 @@ from urllib.request import ProxyHandler, build_opener
 
 import pandas as pd
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -19,8 +18,9 @@ from hudi_inspect.store import Vanished, open_store
 from hudi_sink.commits import Commits
 from hudi_sink.files import list_files
 from hudi_sink.metadata import closing_options
-from hudilab.errors import LabError, root_cause
+from hudilab.errors import root_cause
 from hudilab.table import INDEX, WRITE
+from hudilab_lessons.faults import raised
 
 KEY = "_hoodie_record_key"
 
@@ -150,18 +150,10 @@ def outcome(action: Callable[..., Any], *arguments: Any) -> str:
 
     Of an error from Java it is the name of the deepest cause.
     """
-    try:
-        action(*arguments)
-    except (LabError, Py4JJavaError) as error:
-        name = type(error).__name__
-        return name if isinstance(error, LabError) else _name(root_cause(str(error)))
-    except PySparkException as error:  # Spark has made a Python error of it
-        return type(error).__name__
-    return "accepts"
-
-
-def _name(cause: str) -> str:
-    return cause.partition(":")[0].partition(",")[0].rpartition(".")[2]
+    error = raised(action, *arguments)
+    if isinstance(error, Py4JJavaError):
+        return root_cause(str(error)).partition(":")[0].partition(",")[0].rpartition(".")[2]
+    return type(error).__name__ if error else "accepts"
 
 
 def sql_with(spark: SparkSession, settings: Mapping[str, str], statement: str) -> pd.DataFrame:
@@ -205,8 +197,8 @@ def upsert_cost(batch: DataFrame, table: str, options: Mapping[str, str]) -> dic
         count = may_hold(spark, table, [row[0] for row in keys])
     elif options[INDEX] == "SIMPLE":
         count = sum(file.path.endswith("parquet") for file in list_files(spark, table))
-    closing = dict[str, str](closing_options(table))
-    batch.write.format("hudi").options(**{**options, **closing}).mode("append").save(table)
+    writer = batch.write.format("hudi").options(**dict(options) | closing_options(table))
+    writer.mode("append").save(table)
     timeline = spark.sql("SELECT * FROM hudi_query_timeline(:table, 'true')", {"table": table})
     commit = max(timeline.collect())
     return {

@@ -13,9 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from hudi_inspect import inspect
 from hudi_inspect.units import iso
 from hudilab.errors import TableError
-from hudilab_lessons.timeline import instants
-
-_INSTANT = re.compile(r"\d{17}")
+from hudilab_lessons.timeline import INSTANT, instants
 
 
 def as_of(spark: SparkSession, table: str, instant: str) -> DataFrame:
@@ -96,7 +94,7 @@ def _incremental(begin: str, end: str = "") -> dict[str, str]:
 
 def _lost(table: str, instant: str, *, incremental: bool) -> str:
     """Return the oldest instant that can be read if this one no longer can; else an empty text."""
-    if not _INSTANT.fullmatch(instant):
+    if not INSTANT.fullmatch(instant):
         raise TableError(
             f"{instant!r} is not an instant: 17 digits, yyyyMMddHHmmssSSS in UTC",
             f"take one from the timeline: hudilab inspect {table}",

@@ -62,7 +62,7 @@ def tree_of(paths: Iterable[str]) -> str:
         for group in GROUP.findall(path):
             files.setdefault(group, []).append(path.replace(group, ""))
     groups = sorted(files, key=lambda group: sorted(map(_natural, files[group])))
-    labels = {group: _letters(number) for number, group in enumerate(groups)}
+    labels = {group: letters(number) for number, group in enumerate(groups)}
     lines, open_folders = [], list[str]()
     for path in sorted(
         (GROUP.sub(lambda match: labels[match[0]], path) for path in named), key=_natural
@@ -83,7 +83,7 @@ def _natural(path: str) -> list[tuple[bool, int, str]]:
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
 
 
-def _letters(number: int) -> str:
-    """Return A to Z, then AA, AB ..."""
+def letters(number: int) -> str:
+    """Return the name of a file group by its number, from 0: A to Z, then AA, AB ..."""
     rest, letter = divmod(number, 26)
-    return (_letters(rest - 1) if rest else "") + chr(ord("A") + letter)
+    return (letters(rest - 1) if rest else "") + chr(ord("A") + letter)
