@@ -179,7 +179,7 @@ def check_drift(location: str, table: str, batch: str, policy: str, *, fills: bo
         return
     allow = ""
     if policy == EVOLVE and any(drift.retypes for drift in drifts):
-        allow = f'to change the table for good, set TableSpec.schema="{ANY}", else '
+        allow = f'to change the table permanently, set TableSpec.schema="{ANY}", else '
     cures = dict.fromkeys(_cure(drift.root, have, come, policy) for drift in drifts)
     raise TableError(
         f'{location} does not take the batch (schema="{policy}"), nothing was written: '
