@@ -283,7 +283,9 @@ class Setup:
             if self.done():  # by the set-up that this one waited for
                 return
             started = time.monotonic()
-            self.log.parent.mkdir(parents=True, exist_ok=True)
+            # The lab's home is for its owner only, whoever makes it first.
+            self.log.parents[1].mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.log.parent.mkdir(exist_ok=True)
             self.log.write_text("", encoding="utf-8")
             self.update()
         size = sum(file.lstat().st_size for file in self.venv.rglob("*")) / 1e6

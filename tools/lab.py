@@ -15,6 +15,7 @@ from pathlib import Path
 
 from hudilab.environment import take_over_path
 from hudilab.errors import LabError, PathError
+from hudilab.files import private_folder
 from hudilab.settings import load_settings
 
 NOTES = ".lessons.json"  # of each copy, the hash of the lesson that it was made from
@@ -78,7 +79,7 @@ def update(lessons: Path, folder: Path) -> Iterator[str]:
     """
     notes = folder / NOTES
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         made = _read(notes)
         for picture in sorted(lessons.glob("images/**/*.png")):
             beside = folder / picture.relative_to(lessons)

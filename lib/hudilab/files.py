@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import struct
 from collections.abc import Mapping
 from pathlib import Path
+
+from hudilab.errors import PathError
 
 _PAIR = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
@@ -25,6 +28,21 @@ def private_folder(folder: Path) -> Path:
         if not path.is_dir():
             path.mkdir(mode=0o700, exist_ok=True)
     return folder
+
+
+def close_home(home: Path) -> PathError | None:
+    """Close the lab's own folder `.lab` to other accounts; return what is wrong with another home.
+
+    HUDILAB_HOME may name a folder with other things in it, whose mode isn't the lab's to change.
+    """
+    about = home.stat()
+    if not about.st_mode & 0o077 or about.st_uid != os.getuid():
+        return None
+    if home.name == ".lab":
+        home.chmod(0o700)
+        return None
+    remedy = f"chmod 700 {shlex.quote(str(home))}"
+    return PathError(f"other accounts can look into the lab's home {home}", remedy)
 
 
 def write_private(file: Path, text: str) -> None:

@@ -68,6 +68,7 @@ def jars(
     ] = True,
 ) -> None:
     """Fetch and verify the jars of the given groups (default: core)."""
+    from hudilab.files import close_home
     from hudilab_spark.fetch import fetch
     from hudilab_spark.preflight import problems
 
@@ -76,6 +77,8 @@ def jars(
     # The set-up ends here, so it ends with what would keep a session from starting.
     for problem in problems(settings.home):
         print(f"hudilab: {problem}", file=sys.stderr)
+    if settings.home.is_dir() and (open_home := close_home(settings.home)):
+        print(f"hudilab: {open_home}", file=sys.stderr)
     paths = fetch(folder, wanted)
     for path in paths:
         print(f"verified {path}")

@@ -9,12 +9,14 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
 from hudilab.environment import ignored, take_over
 from hudilab.errors import ConfigError, LabError, as_typed, root_cause
+from hudilab.files import close_home
 from hudilab.settings import Settings, load_settings, project_root
 from hudilab_cli.applications import worker_rows
 from hudilab_spark.cluster import check_cluster
@@ -95,6 +97,7 @@ def run_checks(with_spark: bool = True, runtime: str = "") -> list[Check]:
     checks.append(_tried("machine", lambda: _machine(settings)))
     line = ignored(os.environ, settings.runtime).rpartition("; ")
     checks.append(Check("environment", not line[0], False, line[0] or "as it should be", line[2]))
+    checks.append(_home(settings.home))
     checks.append(_tried("jars", lambda: _jars(settings)))
     checks += [_tried("warehouse", lambda: _warehouse(settings)), _kafka(settings)]
     if settings.on_cluster:
@@ -162,6 +165,12 @@ def _port(port: int) -> Check:
             remedy = "stop the other program, or let Spark's UI use the next free port"
             return Check("UI port", False, False, f"{port} is in use", remedy)
     return Check("UI port", True, False, f"{port} is free", "")
+
+
+def _home(home: Path) -> Check:
+    if home.is_dir() and (problem := close_home(home)):
+        return Check("home", False, False, problem.problem, problem.remedy)
+    return Check("home", True, False, f"{home}", "")
 
 
 def _machine(settings: Settings) -> str:

@@ -16,10 +16,10 @@ from hudilab.files import private_folder
 from hudilab.groups import CATALOG, FILE, METASTORE_GROUP
 from hudilab.settings import Runtime, Settings
 from hudilab.settings_file import read_options
-from hudilab_spark.class_archive import ARCHIVE, class_path, with_archive
+from hudilab_spark.class_archive import ARCHIVE, class_path, quoted, with_archive
 from hudilab_spark.cluster import megabytes
 from hudilab_spark.java import COMPILER
-from hudilab_spark.preflight import heap_that_fits
+from hudilab_spark.preflight import heap_that_fits, temporary_folder
 from hudilab_spark.s3 import older_names, spark_settings
 
 MEMORY = "spark.driver.memory"
@@ -120,6 +120,8 @@ def _cluster(settings: Settings, session: Mapping[str, str]) -> dict[str, str]:
     }
     cluster |= {f"spark.executorEnv.{name}": value for name, value in older_names().items()}
     if re.match(r"spark://(127\.|localhost:)", master):
+        temporary = quoted([f"-Djava.io.tmpdir={temporary_folder(settings.home)}"])
+        cluster["spark.executor.extraJavaOptions"] += f" {temporary}"
         cluster |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return cluster
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from hudilab.settings import Settings
 from hudilab_spark.class_archive import ARCHIVE, quoted, with_archive
 from hudilab_spark.conf import conf_folder
 from hudilab_spark.java import complaint, find_java, spark_home
-from hudilab_spark.preflight import java_flags
+from hudilab_spark.preflight import java_flags, make_temporary, temporary_folder
 from hudilab_spark.s3 import older_names
 
 ENDED = "hudilab: "  # what begins a line of a JVM's log that says how the JVM ended
@@ -51,7 +52,10 @@ def environment(settings: Settings, app: str, session: Mapping[str, str]) -> dic
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
     }
     variables |= older_names() | file_names()
-    flags = java_flags(settings.home)
+    temporary = temporary_folder(settings.home)
+    make_temporary(temporary)
+    # Spark puts shuffled rows there too, unless spark.local.dir names another folder.
+    flags = [*java_flags(settings.home), f"-Djava.io.tmpdir={temporary}"]
     options = f"{quoted(flags)} {os.environ.get(JAVA_OPTIONS, '')}"
     variables["SPARK_SUBMIT_OPTS"] = with_archive(options, settings.project / "jars" / ARCHIVE)
     if settings.runtime == "LOCAL" or session.get("spark.driver.host") == "127.0.0.1":
@@ -90,10 +94,15 @@ def java_end(patience: float = 0.0) -> JavaError | None:
     return JavaError(end, f"{remedy}restart the kernel or the job")
 
 
-def note_end(jvm: subprocess.Popen[bytes]) -> None:
-    """Wait until a JVM ends; if nobody ended it, write how it ended into its log."""
+def note_end(jvm: subprocess.Popen[bytes], temporary: Path) -> None:
+    """Wait until a JVM ends, and remove its folder of temporary files.
+
+    If nobody ended it, write how it ended into its log.
+    """
     log = log_file()
-    if jvm.wait() not in _ON_PURPOSE and (end := java_end()):
+    code = jvm.wait()
+    shutil.rmtree(temporary, ignore_errors=True)
+    if code not in _ON_PURPOSE and (end := java_end()):
         with log.open("a", encoding="utf-8") as file:
             file.write(f"\n{ENDED}{end}\n")
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hudilab.errors import LabError, PathError, SessionError
+from hudilab.files import private_folder
 from hudilab.settings import Settings
 
 LOOPBACK = "127.0.0.1"
@@ -28,6 +29,7 @@ ADDRESSES = 6_000  # MB of addresses that Java reserves with a heap of 2 GB
 FILES = 400  # open files: Spark alone opens its 250 jars
 DISK = 20  # MB: logs, and a small table
 TEMPORARY = Path("/tmp")  # Java's, whatever TMPDIR says
+_PREFIX = f"hudilab-{socket.gethostname()}-"  # of a temporary folder; the rest is its maker's pid
 
 
 def check_machine(settings: Settings) -> None:
@@ -67,17 +69,53 @@ def has_name(uid: int | None = None) -> bool:
 def java_flags(home: Path) -> list[str]:
     """Return the options with which Java runs on this machine all the same.
 
-    An account without a name gets one. Temporary files go to the lab's home if /tmp is full, or if
-    nothing in it may be executed: Snappy and Zstandard unpack their native parts there. That folder
-    is made. A JVM that crashes leaves its report among the logs, not in the reader's folder.
+    An account without a name gets one. A JVM that crashes leaves its report among the logs, not in
+    the reader's folder.
     """
     flags = [f"-XX:ErrorFile={home / 'logs' / 'java-crash-%p.log'}"]
     if not has_name():
         flags += [f"-Duser.name=uid{os.getuid()}", f"-Duser.home={home}"]
-    if sys.platform == "linux" and not _usable(TEMPORARY):
-        (home / "tmp").mkdir(parents=True, exist_ok=True)
-        flags.append(f"-Djava.io.tmpdir={home / 'tmp'}")
     return flags
+
+
+def temporary_folder(home: Path) -> Path:
+    """Return where the JVM of this process puts temporary files: shuffled rows, and what it spills.
+
+    It is in the lab's home, or in /tmp if nothing in the home may be executed (Snappy and Zstandard
+    unpack their native parts) or if the home's path has a comma, which Spark takes for two folders.
+    """
+    fits = "," not in str(home) and (sys.platform != "linux" or _usable(_deepest(home)))
+    return (home / "tmp" if fits else TEMPORARY) / f"{_PREFIX}{os.getpid()}"
+
+
+def make_temporary(folder: Path) -> None:
+    """Create a `temporary_folder`, for this account only; remove those of JVMs that were killed.
+
+    Raises:
+        PathError: it cannot be created, or is another account's.
+    """
+    try:
+        for other in private_folder(folder.parent).glob(f"{_PREFIX}*"):
+            if other.stat().st_uid == os.getuid() and not _in_use(other):
+                shutil.rmtree(other, ignore_errors=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise PathError(
+            f"the folder {folder} for temporary files cannot be created ({error.strerror})",
+            "remove it, or set HUDILAB_HOME to a writable folder",
+        ) from None
+
+
+def _in_use(folder: Path) -> bool:
+    """Return whether the process that made a folder runs, or a JVM that was told to use it."""
+    import psutil  # here: a deployed job has no psutil, and its platform's own folders
+
+    creator = folder.name.removeprefix(_PREFIX)
+    if creator.isdecimal() and psutil.pid_exists(int(creator)):
+        return True
+    processes = psutil.process_iter(["cmdline"])
+    return any(str(folder) in word for each in processes for word in each.info["cmdline"] or ())
 
 
 def heap_that_fits(megabytes: int) -> int:

@@ -25,7 +25,7 @@ from hudilab_spark.conf import MEMORY, SECRET, catalog_settings, needed, overlay
 from hudilab_spark.jars import verify
 from hudilab_spark.java import complaint
 from hudilab_spark.jvm import environment, java_end, log_file, note_end, output_to
-from hudilab_spark.preflight import check_machine, has_name, memory_limit
+from hudilab_spark.preflight import check_machine, has_name, memory_limit, temporary_folder
 from hudilab_spark.registration import await_executor, create_session
 from hudilab_spark.s3 import spark_settings
 from hudilab_spark.warehouse import make_home
@@ -111,7 +111,8 @@ def _start(settings: Settings, app: str, options: Mapping[str, str]) -> SparkSes
         # A kernel that shuts down waits for its children, 2.5 s for one that ended but is not
         # waited for.
         jvm = cast(Any, SparkContext._gateway).proc
-        Thread(target=note_end, args=(jvm,), name="hudilab-jvm", daemon=True).start()
+        arguments = (jvm, temporary_folder(settings.home))
+        Thread(target=note_end, args=arguments, name="hudilab-jvm", daemon=True).start()
         if not has_name():
             _give_a_name()
     if secret := options.get("spark.authenticate.secret"):

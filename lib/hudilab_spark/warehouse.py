@@ -18,7 +18,7 @@ from hudi_sink.hive_sync import Catalog
 from hudi_sink.metadata import PROPERTIES
 from hudi_sink.metastore import Metastore
 from hudilab.errors import PathError, TableError
-from hudilab.files import private_folder
+from hudilab.files import close_home, private_folder
 from hudilab.paths import TableLocation, local_path, rewrite_scheme
 from hudilab.settings import Settings
 from hudilab.table import TableSpec
@@ -244,7 +244,7 @@ def make_home(home: Path) -> None:
         PathError: the folder cannot be written.
     """
     try:
-        private_folder(home)
+        close_home(private_folder(home))
         tempfile.TemporaryFile(dir=home).close()
     except OSError as error:
         raise _no_home(home, error) from None

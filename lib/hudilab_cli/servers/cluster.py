@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
@@ -193,10 +194,13 @@ def _start_workers(settings: Settings, patience: float) -> None:
         if running_process(workers.get(number, {})) is None:
             own = folder / f"worker-{number}"
             own.mkdir(exist_ok=True)
+            shutil.rmtree(own / "tmp", ignore_errors=True)  # of a worker that was killed
             program = ["worker.Worker", "--cores", str(about["cores"])]
             program += ["--memory", f"{about['memory']}m", "--work-dir", str(own / WORK)]
             program += ["--host", HOST, "--port", "0", "--webui-port", "0", about["address"]]
-            started.append(_launch(settings, program, own / "worker.log"))
+            # Shuffled rows; Spark takes a path with a comma for two folders.
+            local = {} if "," in str(own) else {"SPARK_LOCAL_DIRS": str(own / "tmp")}
+            started.append(_launch(settings, program, own / "worker.log", local))
             workers[number] = process.identity(started[-1])
             about["workers"] = list(workers.values())
             process.write_record(settings, "cluster", about)
@@ -211,9 +215,12 @@ def _start_workers(settings: Settings, patience: float) -> None:
     _wait(registered, started, f"all {about['count']} workers", patience)
 
 
-def _launch(settings: Settings, program: Sequence[str], log: Path) -> process.Launched:
+def _launch(
+    settings: Settings, program: Sequence[str], log: Path, env: Mapping[str, str] | None = None
+) -> process.Launched:
     conf = server_folder(settings.home, "cluster") / CONF
-    return process.launch(spark.command(settings, program, conf), log, spark.environment(conf))
+    env = spark.environment(conf) | dict(env or {})
+    return process.launch(spark.command(settings, program, conf), log, env)
 
 
 def _wait(

@@ -44,7 +44,7 @@ def test_a_healthy_machine(tmp_path: Path) -> None:
     assert list(found.groups()) == [pins[name] for name in ("Spark", "Scala", "Hudi")]
     python = f"{sys.version_info.major}.{sys.version_info.minor} with hudilab 0.1.0"
     assert checks["worker python"]["found"] == f"{python}; driver {python}"
-    assert len(checks) == 13
+    assert len(checks) == 14
 
 
 @pytest.mark.deep

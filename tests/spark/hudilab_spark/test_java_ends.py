@@ -90,5 +90,6 @@ def test_a_stream_says_how_java_ended(tmp_path: Path, end: str, wait: str, how: 
     )
     ended = f"StreamError: the stream ended: {reason}: the stream resumes from its checkpoint"
     assert re.fullmatch(ended, told[0])
+    assert [*(tmp_path / "tmp").iterdir()] == []  # no row of a JVM that was killed
     assert re.fullmatch(f"SessionError: this kernel has no Spark any more: {reason}", told[1])
     assert run(tmp_path, "none", "drain") == "different rows: 0\n"

@@ -11,6 +11,7 @@ import pytest
 from refusals import refused
 
 from hudilab.errors import PathError
+from hudilab.files import close_home
 from hudilab.paths import TableLocation, local_path, locate, rewrite_scheme
 from hudilab_spark.warehouse import check_writable, make_home
 
@@ -348,9 +349,15 @@ def test_a_home_is_made_for_its_user_only(tmp_path: Path) -> None:
     make_home(tmp_path / "a" / "home")
     for folder in ("a", "a/home"):
         assert (tmp_path / folder).stat().st_mode & 0o777 == 0o700
-    (tmp_path / "a").chmod(0o755)
-    make_home(tmp_path / "a")  # one that is there stays as it is
-    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o755
+    for name, mode in {".lab": 0o700, "other": 0o755}.items():
+        home = tmp_path / name
+        home.mkdir()
+        home.chmod(0o755)
+        make_home(home)  # a folder of another name may hold other things
+        assert home.stat().st_mode & 0o777 == mode
+    problem = close_home(tmp_path / "other")
+    assert problem
+    assert problem.remedy == f"chmod 700 {tmp_path}/other"
 
 
 @pytest.mark.parametrize("where", ["w", "w/lab", "w/lab/t", "w/_checkpoints", "w/run-r1"])

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from refusals import refused
 
-from hudilab.errors import SessionError
+from hudilab.errors import PathError, SessionError
 from hudilab.settings import load_settings
 from hudilab_spark import preflight
 from hudilab_spark.conf import session_settings
@@ -25,8 +25,10 @@ from hudilab_spark.preflight import (
     has_name,
     heap_that_fits,
     java_flags,
+    make_temporary,
     memory_limit,
     problems,
+    temporary_folder,
 )
 
 SHOW = """
@@ -121,12 +123,47 @@ def test_an_account_without_a_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     nobody = next(uid for uid in range(60_000, 65_000) if not has_name(uid))
     assert has_name(0)
     monkeypatch.setattr(os, "getuid", lambda: nobody)
-    name, home, *_ = java_flags(tmp_path)[1:]
+    name, home = java_flags(tmp_path)[1:]
     assert (name, home) == (f"-Duser.name=uid{nobody}", f"-Duser.home={tmp_path}")
     settings = load_settings()
     check_machine(settings)
     with refused(SessionError, str(nobody), "/etc/passwd", remedy="or use RUNTIME_ENV=LOCAL"):
         check_machine(replace(settings, runtime="DOCKER"))
+
+
+def test_temporary_files_are_in_the_home_if_programs_may_run_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert temporary_folder(tmp_path / "new").parent == tmp_path / "new" / "tmp"
+    assert temporary_folder(tmp_path / "a,b").parent == Path("/tmp")
+    monkeypatch.setattr(preflight, "_executable", lambda _: False)
+    assert temporary_folder(tmp_path).parent == Path("/tmp")
+
+
+def test_the_temporary_files_of_a_jvm_that_was_killed_are_removed(tmp_path: Path) -> None:
+    mine = temporary_folder(tmp_path)
+    host = mine.name.removesuffix(str(os.getpid()))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left, used = (mine.with_name(f"{host}{pid}") for pid in (ended.pid, 99999999))
+    another = mine.with_name(f"hudilab-elsewhere-{ended.pid}")
+    for folder in (left, used, another):
+        (folder / "blockmgr-1").mkdir(parents=True)
+    jvm = subprocess.Popen([sys.executable, "-c", "input()", str(used)], stdin=subprocess.PIPE)
+    try:
+        make_temporary(mine)
+    finally:
+        jvm.communicate(b"\n")
+    assert sorted(tmp_path.joinpath("tmp").iterdir()) == sorted([mine, used, another])
+    assert mine.stat().st_mode & 0o777 == 0o700
+    mine.rmdir()
+    mine.write_text("a file")
+    with refused(
+        PathError,
+        f"{mine} for temporary files cannot be created",
+        remedy="HUDILAB_HOME to a writable folder",
+    ):
+        make_temporary(mine)
 
 
 def test_a_name_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

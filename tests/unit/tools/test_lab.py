@@ -127,7 +127,7 @@ def test_a_home_that_cannot_be_written_is_one_line(lessons: Path, tmp_path: Path
     with pytest.raises(PathError) as caught:
         list(update(lessons, tmp_path / "file" / "notebooks"))
     assert str(caught.value) == (
-        f"cannot write {tmp_path}/file/notebooks (Not a directory); "
+        f"cannot write {tmp_path}/file (File exists); "
         "make it writable, or set HUDILAB_HOME to a writable directory"
     )
 

@@ -379,8 +379,8 @@ def test_a_folder_that_cannot_be_written_is_refused(checkout: Path) -> None:
     setup = fresh(checkout)
     setup.log = checkout / "file" / "logs" / "setup.log"
     assert failure(setup) == (
-        f"cannot write {checkout}/file/logs (Not a directory); make that folder writable, or clone "
-        "the repository into another one, then run: make setup"
+        f"cannot write {checkout}/file (File exists); make that folder writable, or clone the "
+        "repository into another one, then run: make setup"
     )
     full = OSError(errno.ENOSPC, "No space left on device", "x")
     assert bootstrap.in_words(full) == (
