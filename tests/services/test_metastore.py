@@ -378,6 +378,38 @@ def test_a_session_sees_the_names_and_is_refused_without_their_server(
         open_session(nowhere)
 
 
+def test_a_dropped_table_takes_no_folder_outside_the_warehouse_along(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    """A managed table may name any folder, and Hive would delete that as the server's account."""
+    jvm: Any = spark._jvm
+    hive = jvm.org.apache.hadoop.hive
+    conf = hive.conf.HiveConf()
+    conf.set("hive.metastore.uris", uri(settings))
+    client = hive.metastore.HiveMetaStoreClient(conf)
+    warehouse = settings.home / "services" / "metastore" / "warehouse"
+    (warehouse / "link").parent.mkdir(exist_ok=True)
+    (warehouse / "link").symlink_to(tmp_path)
+    outside = [tmp_path / "kept", warehouse / ".." / "beside", warehouse / "link" / "linked"]
+    inside = warehouse / "gone"
+    for folder in (*outside, inside):
+        folder.mkdir(parents=True)
+        table = hive.metastore.api.Table()
+        table.setDbName("default")
+        table.setTableName(folder.name)
+        table.setTableType("MANAGED_TABLE")
+        place = hive.metastore.api.StorageDescriptor()
+        place.setCols(jvm.java.util.ArrayList())
+        place.setLocation(f"file://{folder}")
+        place.setSerdeInfo(hive.metastore.api.SerDeInfo())
+        table.setSd(place)
+        client.createTable(table)
+        client.dropTable("default", folder.name, True, True)
+    client.close()
+    assert all(folder.is_dir() for folder in outside)
+    assert not inside.exists()
+
+
 def test_it_is_small_and_keeps_everything_in_its_folder(settings: Settings) -> None:
     server = start_metastore(settings)
     assert trouble(server.uri) == ""

@@ -18,9 +18,11 @@ import psutil
 import pytest
 from others import why_not
 
+from hudi_sink.metastore import trouble
 from hudilab.generate import price_messages
 from hudilab.settings import Settings, load_settings
 from hudilab_cli.servers.kafka import Broker, running_broker
+from hudilab_cli.servers.metastore import start_metastore, stop_metastore
 from hudilab_cli.servers.s3 import S3Server, running_s3
 from hudilab_jobs.kafka.sender import produce
 from hudilab_jobs.kafka.topics import create_topics, topic_rows
@@ -34,6 +36,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from hudi_sink.metastore import trouble
 
 given, told = json.load(sys.stdin), {}
 "localhost".encode("idna")  # loads what a connection needs
@@ -85,6 +88,8 @@ for port in given["ports"]:
     attempt(f"asks {port}", lambda: ask(port))
 for method, path in given["requests"]:
     attempt(f"{method} {path}", lambda: http(method, path))
+for uri in given["metastores"]:
+    attempt(uri, lambda: trouble(uri))
 for file in given["files"]:
     attempt(f"opens {file}", lambda: Path(file).read_bytes() and True)
 lines = [Path("/proc", pid, "cmdline") for pid in os.listdir("/proc") if pid.isdecimal()]
@@ -119,7 +124,8 @@ def s3(home: Settings) -> Iterator[S3Server]:
 
 
 def as_nobody(**given: Any) -> dict[str, Any]:
-    empty: dict[str, Any] = {"clients": {}, "ports": [], "requests": [], "files": [], "secrets": []}
+    empty: dict[str, Any] = {"clients": {}, "ports": [], "requests": [], "files": []}
+    empty |= {"secrets": [], "metastores": []}
     done = subprocess.run(
         [sys.executable, "-c", NOBODY],
         input=json.dumps(empty | given),
@@ -176,6 +182,16 @@ def test_s3_gives_nothing_without_keys(s3: S3Server) -> None:
     assert {found[f"{method} {path}"] for method, path in plain} == {403}
     assert found["sees"] == []
     assert client.get_object(Bucket="hudilab", Key="private")["Body"].read() == b"kept"
+
+
+def test_the_metastore_answers_nobody_else(home: Settings) -> None:
+    uri = start_metastore(home).uri
+    try:
+        assert trouble(uri) == ""
+        assert as_nobody(metastores=[uri])[uri] == "what listens there is not a Hive metastore"
+        assert trouble(uri) == ""
+    finally:
+        stop_metastore(home)
 
 
 def test_files_are_for_their_user_only(home: Settings, broker: Broker, s3: S3Server) -> None:

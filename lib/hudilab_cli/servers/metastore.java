@@ -1,28 +1,107 @@
-// Hive's metastore on loopback. HiveMetaStore.main would listen on all addresses: Hive 2.3 has no
-// setting for that, so this does what it does, without security, compaction and the rest.
+// Hive's metastore on loopback, for one account. HiveMetaStore.main would listen on all addresses and
+// answer everybody: Hive 2.3 has no setting for the first, and for the second only Kerberos. So this
+// does what it does, without compaction and the rest.
 // Java compiles it as the server starts (the body of a class; the first argument is the port).
 
+import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.util.Iterator;
 
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.hive.conf.HiveConf;
 import org.apache.hadoop.hive.metastore.HiveMetaStore;
+import org.apache.hadoop.hive.metastore.HiveMetaStoreFsImpl;
 import org.apache.hadoop.hive.metastore.TSetIpAddressProcessor;
+import org.apache.hadoop.hive.metastore.api.MetaException;
 import org.apache.hadoop.hive.metastore.api.ThriftHiveMetastore;
 import org.apache.thrift.protocol.TProtocol;
 import org.apache.thrift.server.ServerContext;
 import org.apache.thrift.server.TServerEventHandler;
 import org.apache.thrift.server.TThreadPoolServer;
 import org.apache.thrift.transport.TServerSocket;
+import org.apache.thrift.transport.TSocket;
 import org.apache.thrift.transport.TTransport;
+import org.apache.thrift.transport.TTransportException;
+
+// Deletes the files of a dropped table only below the metastore's own warehouse: a managed table can
+// name any folder as its location, and Hive would delete it as the server's account.
+public static class Deleter extends HiveMetaStoreFsImpl {
+    public boolean deleteDir(
+        FileSystem files, org.apache.hadoop.fs.Path path, boolean whole, boolean purge,
+        Configuration conf
+    ) throws MetaException {
+        String warehouse = HiveConf.getVar(conf, HiveConf.ConfVars.METASTOREWAREHOUSE);
+        Path own = Paths.get(new org.apache.hadoop.fs.Path(warehouse).toUri().getPath());
+        Path named = Paths.get(path.toUri().getPath());
+        String scheme = path.toUri().getScheme();
+        try {
+            boolean local = scheme == null || scheme.equals("file");
+            if (!local || !named.toRealPath().startsWith(own.toRealPath())) {
+                throw new MetaException("hudilab: " + path + " is outside the metastore's warehouse "
+                    + own + ", so it is not deleted; delete it yourself");
+            }
+        } catch (IOException error) {
+            return true;  // there is nothing to delete
+        }
+        return super.deleteDir(files, path, whole, purge, conf);
+    }
+}
+
+// The account at the other end of a connection, as Linux lists it; -1 if it is not listed.
+static long owner(Socket socket) throws IOException {
+    String from = String.format(":%04X", new Object[] {Integer.valueOf(socket.getPort())});
+    String to = String.format(":%04X", new Object[] {Integer.valueOf(socket.getLocalPort())});
+    String[] tables = {"/proc/net/tcp", "/proc/net/tcp6"};
+    for (int table = 0; table < tables.length; table++) {
+        if (!Files.exists(Paths.get(tables[table]))) {
+            continue;
+        }
+        Iterator lines = Files.readAllLines(Paths.get(tables[table])).iterator();
+        while (lines.hasNext()) {
+            String[] fields = ((String) lines.next()).trim().split("\\s+");
+            if (fields.length > 7 && fields[1].endsWith(from) && fields[2].endsWith(to)) {
+                return Long.parseLong(fields[7]);
+            }
+        }
+    }
+    return -1;
+}
 
 public static void main(String[] arguments) throws Throwable {
     InetSocketAddress address =
         new InetSocketAddress(InetAddress.getByName("127.0.0.1"), Integer.parseInt(arguments[0]));
+    final boolean linux = Files.exists(Paths.get("/proc/net/tcp"));
+    Object self = linux ? Files.getAttribute(Paths.get("/proc/self"), "unix:uid") : Long.valueOf(-1);
+    final long account = ((Number) self).longValue();
     // First: if the port is taken, nothing has been created.
-    TThreadPoolServer.Args all = new TThreadPoolServer.Args(new TServerSocket(address));
+    TThreadPoolServer.Args all = new TThreadPoolServer.Args(new TServerSocket(address) {
+        protected TSocket acceptImpl() throws TTransportException {
+            while (true) {
+                TSocket client = super.acceptImpl();
+                try {
+                    long owner = linux ? owner(client.getSocket()) : account;
+                    if (owner == account || owner == 0) {
+                        return client;
+                    }
+                    System.err.println("hudilab: refused a connection of account " + owner);
+                } catch (IOException error) {
+                    System.err.println("hudilab: refused a connection: " + error);
+                }
+                client.close();
+            }
+        }
+    });
+    HiveConf conf = new HiveConf(HiveMetaStore.class);
+    Thread.currentThread().setContextClassLoader(Deleter.class.getClassLoader());
+    conf.set("hive.metastore.fs.handler.class", Deleter.class.getName());
     final ThriftHiveMetastore.Iface handler =
-        HiveMetaStore.newRetryingHMSHandler("hudilab", new HiveConf(HiveMetaStore.class), false);
+        HiveMetaStore.newRetryingHMSHandler("hudilab", conf, false);
     all.processor(new TSetIpAddressProcessor(handler));
     TThreadPoolServer server = new TThreadPoolServer(all);
     server.setServerEventHandler(new TServerEventHandler() {
