@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import reduce
+from itertools import pairwise
 from operator import and_, or_
 from typing import Any
 from urllib.parse import unquote
@@ -24,10 +25,21 @@ SET_ASIDE = "or pass quarantine=True to ExactlyOnceSink, to set such rows aside"
 SHOWN = 100  # characters of a value in a message
 # Sources that cannot read a batch again after a restart, by the names that Spark gives them.
 FORGETFUL = ("TextSocket", "MemoryStream")
-UNSAFE = "%[0-9A-Fa-f]{2}|:"  # in paths that are not encoded
+UNSAFE = r"%[0-9A-Fa-f]{2}|:|\x00"  # in paths that are not encoded
 UNWRITTEN = re.compile(
     r"Error writing record HoodieRecord\{key=HoodieKey\(recordKey=(.*?), partitionPath="
 )
+MISSING = ("__null__", "__empty__")
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+LONGEST_NAME = 255  # bytes, on the disks of Linux and macOS
+# Hudi writes each of these as % and two digits.
+ESCAPED = r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]"""
+# Hudi's bucket index takes a key with a comma and a colon apart, at each colon and the comma before
+# it, and turns in a circle if a part that is no column of the key has a colon and no comma before.
+_PART = "(?:[^,]*,[^:]*:)"
+ENDLESS, ENDLESS_LAST = f"^[^:]*:{_PART}*+[^,]*:", f"^{_PART}++[^,]*:"
+KEY = "_hoodie_record_key"
+Types = tuple[tuple[str, str], ...]
 ARRIVAL, RANK, BUCKET = "_hudilab_arrival", "_hudilab_rank", "_hudilab_bucket"
 
 
@@ -89,9 +101,7 @@ def _files_listed(session: SparkSession, query: str) -> int:
     return sum(len(location.inputFiles()) for location in places)
 
 
-def storable(
-    spec: TableSpec, table: str, encoded: bool, by_arrival: bool, texts: Collection[str]
-) -> Column:
+def storable(spec: TableSpec, table: str, encoded: bool, by_arrival: bool, types: Types) -> Column:
     """Return a condition that is true for each row, or an error: Hudi would lose or change the row.
 
     Spark evaluates it while Hudi writes, so it costs no job of its own, and nothing is committed.
@@ -99,7 +109,7 @@ def storable(
     Args:
         encoded: Whether the table encodes partition values in its paths.
         by_arrival: Whether the table keeps the last row of a key, whatever its ordering value.
-        texts: The columns of the key that are strings, which may be empty.
+        types: The columns of key and partition, with their types as in `DataFrame.dtypes`.
     """
     values = (
         F.concat(
@@ -112,46 +122,109 @@ def storable(
         F.lit(f"{REFUSED_ROW}{table} cannot store the row with "), F.concat_ws(", ", *values)
     )
     stored = F.lit(True)
-    for condition, problem, remedy in reversed([*_row_rules(spec, encoded, by_arrival, texts)]):
-        message = F.concat(row, F.lit(f": {problem}; {remedy}"))
+    for condition, problem, remedy in reversed([*_row_rules(spec, encoded, by_arrival, types)]):
+        message = F.concat(row, F.lit(f": {problem}; {remedy}; {SET_ASIDE}"))
         stored = F.when(condition, F.raise_error(message)).otherwise(stored)
     return stored
 
 
-def row_problem(spec: TableSpec, encoded: bool, by_arrival: bool, texts: Collection[str]) -> Column:
+def row_problem(spec: TableSpec, encoded: bool, by_arrival: bool, types: Types) -> Column:
     """Return a text for each row: why `storable` refuses it; NULL for a row that can be stored."""
     problem = F.lit(None).cast("string")
-    for condition, text, _ in reversed([*_row_rules(spec, encoded, by_arrival, texts)]):
+    for condition, text, _ in reversed([*_row_rules(spec, encoded, by_arrival, types)]):
         problem = F.when(condition, F.lit(text)).otherwise(problem)
     return problem
 
 
 def _row_rules(
-    spec: TableSpec, encoded: bool, by_arrival: bool, texts: Collection[str]
+    spec: TableSpec, encoded: bool, by_arrival: bool, types: Types
 ) -> Iterator[tuple[Column, str, str]]:
     """Yield what a row must not have, with the problem and its remedy."""
-    order = spec.ordering
-    yield _key_rule(spec, texts)
+    order, kinds = spec.ordering, dict(types)
+    yield _key_rule(spec, [name for name in spec.record_key if kinds[name] == "string"])
     if spec.operation == "upsert" and not by_arrival:
         yield (
             F.col(order).isNull(),
             f"the ordering column {order} is null, so later rows of the key would fail for good",
-            f'fix the row, or leave it out: .where("{order} IS NOT NULL"); {SET_ASIDE}',
+            f'fix the row, or leave it out: .where("{order} IS NOT NULL")',
         )
+    for name, kind in kinds.items():
+        yield from _value_rules(name, kind)
+    yield from _confused_keys(spec, kinds)
     for name in spec.partition:
-        value = F.col(name).cast("string")
+        yield from _partition_rules(name, encoded)
+
+
+def _value_rules(name: str, kind: str) -> Iterator[tuple[Column, str, str]]:
+    """Yield values that Hudi writes into keys and partitions as a text of another value."""
+    column = F.col(name)
+    if kind in ("float", "double"):
         yield (
-            value == "",
-            f"the partition column {name} is empty, which would be stored as NULL",
-            f"""replace it: .withColumn("{name}", F.expr("nullif({name}, '')")); {SET_ASIDE}""",
+            (column == 0) & column.cast("string").startswith("-"),
+            f"{name} is -0.0, which equals 0.0 and has another key or partition",
+            f'make it 0.0: .withColumn("{name}", F.col("{name}") + F.lit(0.0))',
         )
-        if not encoded:
+    elif kind == "string":
+        yield (
+            F.encode(column, "UTF-8") != column.cast("binary"),
+            f"{name} is not UTF-8, so that it could get the key or partition of another text",
+            f"make a text of its bytes in a column of its own: hex({name})",
+        )
+
+
+def _confused_keys(spec: TableSpec, kinds: Mapping[str, str]) -> Iterator[tuple[Column, str, str]]:
+    """Yield texts that Hudi 1.2 takes for other parts of a key: it writes `a:1,b:2`."""
+    key = spec.record_key
+    remedy = "replace such texts, or make a key column of its own, such as sha2({}, 256)"
+    for name, following in pairwise(key):
+        if kinds[name] == "string":
             yield (
-                value.rlike(UNSAFE),
-                f"the partition column {name} contains % or :, which this table does not encode, "
-                "so it would be read back changed",
-                f"replace these characters, or write to a new table; {SET_ASIDE}",
+                F.col(name).contains(f",{following}:"),
+                f"{name} contains ',{following}:', with which the next column of the record key "
+                "begins, so that two rows could have one key",
+                remedy.format(name),
             )
+    for name in (name for name in key if len(key) > 1 and kinds[name] == "string"):
+        yield (
+            F.col(name).isin(*MISSING),
+            f"{name} is one of {', '.join(MISSING)}, as Hudi writes a missing part of a key",
+            remedy.format(name),
+        )
+    if spec.buckets and kinds[name := key[-1]] == "string":
+        pattern = ENDLESS_LAST if len(key) > 1 else ENDLESS
+        yield (
+            F.col(name).contains(",") & F.col(name).rlike(pattern),
+            f"{name} has a comma and colons in an order on which Hudi's bucket index never ends",
+            remedy.format(name) + ", or use another index than BUCKET",
+        )
+
+
+def _partition_rules(name: str, encoded: bool) -> Iterator[tuple[Column, str, str]]:
+    """Yield texts that would not be a folder, or would be read back changed."""
+    value = F.col(name).cast("string")
+    yield (
+        value == "",
+        f"the partition column {name} is empty, which would be stored as NULL",
+        f"""replace it: .withColumn("{name}", F.expr("nullif({name}, '')"))""",
+    )
+    yield (
+        value == NULL_PARTITION,
+        f"the partition column {name} is {NULL_PARTITION}, which would be read back as NULL",
+        f"""replace it: .withColumn("{name}", F.expr("nullif({name}, '{NULL_PARTITION}')"))""",
+    )
+    written = F.regexp_replace(value, ESCAPED, "%00") if encoded else value
+    yield (
+        F.octet_length(written) > LONGEST_NAME - len(f"{name}="),
+        f"the partition column {name} makes a folder's name of more than {LONGEST_NAME} bytes",
+        f"shorten it, or use a column of its own: sha2({name}, 256)",
+    )
+    if not encoded:
+        yield (
+            value.rlike(UNSAFE),
+            f"the partition column {name} contains %, : or NUL, which this table does not encode, "
+            "so it would be read back changed",
+            "replace these characters, or write to a new table",
+        )
 
 
 def _key_rule(spec: TableSpec, texts: Collection[str]) -> tuple[Column, str, str]:
@@ -181,8 +254,18 @@ def _key_rule(spec: TableSpec, texts: Collection[str]) -> tuple[Column, str, str
     return (
         refused,
         f"the record key ({', '.join(key)}) {what}{' or empty' if texts else ''}",
-        f'fix the row, or leave it out: .where("{stored}"); {SET_ASIDE}',
+        f'fix the row, or leave it out: .where("{stored}")',
     )
+
+
+def has_micros(spec: TableSpec, types: Mapping[str, str]) -> Column:
+    """Return whether a stored row's key holds each time in microseconds, as SQL writes it."""
+    right = F.lit(True)
+    for name in (name for name in spec.record_key if types[name] == "timestamp"):
+        micros = F.unix_micros(name).cast("string")
+        whole, part = F.col(KEY) == micros, F.col(KEY).contains(F.concat(F.lit(f"{name}:"), micros))
+        right &= F.col(name).isNull() | whole | part
+    return right
 
 
 def refused_row(table: str, error: str) -> TableError | None:

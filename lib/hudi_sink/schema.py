@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hudilab.errors import TableError
@@ -52,7 +52,7 @@ def check_storable(
     problems += [
         f"column {field['name']} is of type {sql_type(field['type'])}, and Hudi 1.2 cannot read a "
         "decimal of an array within an array of structs back as Avro, so later batches would fail "
-        "for good; make the decimal a double or a string, or use buckets"
+        "for good; make the decimal a double or a string, or use MERGE_ON_READ with buckets"
         for field in fields
         if merges_avro and _is_redefined(field["name"], field["type"])
     ]
@@ -161,18 +161,31 @@ class _Drift(NamedTuple):
         return self.column.partition(".")[0]
 
 
-def check_drift(location: str, table: str, batch: str, policy: str, *, fills: bool = False) -> None:
+def check_drift(
+    location: str,
+    table: str,
+    batch: str,
+    policy: str,
+    *,
+    fills: bool = False,
+    as_text: Sequence[str] = (),
+) -> None:
     """Raise TableError if a table does not take a batch's columns; nothing has been written.
 
     Args:
         table, batch: Their schemas, as Spark's JSON; the table's is empty if there is none yet.
         policy: See `TableSpec.schema`.
         fills: Whether Hudi writes null into columns that the batch lacks.
+        as_text: Columns whose values Hudi writes as texts: of the record key and the partition.
     """
-    if policy == ANY or not table:
+    if not table:
         return
     have, come = _columns(table), _columns(batch)
-    drifts = list(_compare("", have, come, policy))
+    drifts = list(_rewritten(as_text, have, come))
+    if policy != ANY:
+        seen = {drift.column for drift in drifts}
+        others = _compare("", have, come, policy)
+        drifts += [drift for drift in others if drift.column not in seen]
     if fills:
         drifts = [drift for drift in drifts if drift.root in come]
     if not drifts:
@@ -188,13 +201,45 @@ def check_drift(location: str, table: str, batch: str, policy: str, *, fills: bo
     )
 
 
+def _rewritten(
+    names: Sequence[str], have: Mapping[str, Any], come: Mapping[str, Any]
+) -> Iterator[_Drift]:
+    """Yield columns of the key and the partition whose type would change the text of a value."""
+    for name in (name for name in names if name in have and name in come):
+        old, new = have[name]["type"], come[name]["type"]
+        if old != new and not _same_text(old, new):
+            yield _Drift(
+                name,
+                f"column {name} is {sql_type(old)} in the table and {sql_type(new)} in the batch, "
+                "so the same value would be another key or partition",
+            )
+
+
+def _same_text(table: Any, batch: Any) -> bool:
+    """Return whether Hudi writes equal values of both types as the same text in its keys."""
+    old, new = _scale(table), _scale(batch)
+    return (old is not None and old == new) or ("string" in (table, batch) and 0 in (old, new))
+
+
+def _scale(kind: Any) -> int | None:
+    """Return how many decimals a number has, 0 of a whole one; None for other types."""
+    if not isinstance(kind, str):
+        return None
+    decimal = _DECIMAL.fullmatch(kind)
+    return int(decimal[2]) if decimal else 0 if kind in _DIGITS else None
+
+
 def _columns(schema: str) -> dict[str, Mapping[str, Any]]:
     """Return the fields by name, without those that Hudi adds to each row."""
-    return {
-        field["name"]: field
-        for field in json.loads(schema)["fields"]
-        if not field["name"].startswith("_hoodie_") or field["name"] == "_hoodie_is_deleted"
-    }
+    fields = {field["name"]: field for field in json.loads(schema)["fields"]}
+    return {name: fields[name] for name in without_meta(fields)}
+
+
+def without_meta(names: Iterable[str]) -> list[str]:
+    """Return the names of columns without those that Hudi adds to each row."""
+    return [
+        name for name in names if not name.startswith("_hoodie_") or name == "_hoodie_is_deleted"
+    ]
 
 
 def _compare(

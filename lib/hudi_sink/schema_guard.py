@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from functools import cache, partial
 from typing import NamedTuple
@@ -13,11 +12,11 @@ from hudi_sink.commits import SERVICES, Commits
 from hudi_sink.files import table_index_options, table_properties
 from hudi_sink.jvm import columns_json
 from hudi_sink.repairs import foreign_groups
-from hudi_sink.rows import newest_rows, row_problem, storable
+from hudi_sink.rows import KEY, has_micros, newest_rows, row_problem, storable
 from hudi_sink.rules import Commit
 from hudi_sink.schema import check_drift, check_storable
 from hudilab.errors import TableError
-from hudilab.table import ANY, COMMIT_TIME, ENCODED, MERGER, TableSpec
+from hudilab.table import AVRO, COMMIT_TIME, ENCODED, MERGER, TableSpec
 
 
 class Layout(NamedTuple):
@@ -46,7 +45,8 @@ class SchemaGuard:
         # Each takes dozens of calls to the JVM: made once, not for each batch.
         self._storable = cache(partial(storable, spec, table))
         self._problem = cache(partial(row_problem, spec))
-        self._texts: tuple[str, ...] = ()  # columns of the key that are strings
+        self._types: tuple[tuple[str, str], ...] = ()  # of the columns of key and partition
+        self._has_texts = False  # whether stored keys hold times as texts
 
     def check(self) -> None:
         """Raise TableError if the existing table differs from the spec."""
@@ -87,30 +87,62 @@ class SchemaGuard:
 
     def check_columns(self, batch: DataFrame, others: Iterable[Commit]) -> None:
         """Refuse columns that cannot be stored, or do not fit the table, if either has changed."""
-        columns = columns_json(batch)
-        if columns != self._columns:
-            spec = self._spec
+        columns, spec = columns_json(batch), self._spec
+        changed, as_text = columns != self._columns, (*spec.record_key, *spec.partition)
+        if changed:
+            types = dict(batch.dtypes)
             named = {"record_key": spec.record_key, "partition": spec.partition}
             named |= {"ordering": (spec.ordering,)}
-            in_avro = MERGER not in spec.write_options() and not spec.buckets
-            merges_avro = spec.operation == "upsert" and in_avro
+            options = spec.write_options() | spec.options_for(types)
+            merges_avro = options.get(MERGER, AVRO) == AVRO and spec.operation != "bulk_insert"
+            merges_avro &= not (spec.buckets and spec.logs())
             check_storable(self._table, columns, named, merges_avro=merges_avro)
-            kinds = {field["name"]: field["type"] for field in json.loads(columns)["fields"]}
-            self._texts = tuple(name for name in spec.record_key if kinds[name] == "string")
-        written = any(commit.operation not in SERVICES for commit in others)
-        if (columns != self._columns or written) and self._spec.schema != ANY:
-            schema, policy = self._commits.schema(), self._spec.schema
-            check_drift(self._table, schema, columns, policy, fills=self._fills)
+            spec.check_columns(types.items())
+            self._types = tuple((name, types[name]) for name in as_text)
+            self._check_keys()
+        if changed or any(commit.operation not in SERVICES for commit in others):
+            check_drift(
+                self._table,
+                self._commits.schema(),
+                columns,
+                spec.schema,
+                fills=self._fills,
+                as_text=as_text,
+            )
         self._columns = columns
+
+    def key_options(self) -> dict[str, str]:
+        """Return write options that the types of the key need, see `TableSpec.options_for`."""
+        return {} if self._has_texts else self._spec.options_for(dict(self._types))
+
+    def _check_keys(self) -> None:
+        """Raise TableError if an upsert would not find the stored keys of a TIMESTAMP.
+
+        A table that takes no upserts keeps the texts that it has.
+        """
+        spec, self._has_texts = self._spec, False
+        if not (spec.options_for(dict(self._types)) and self._commits.is_there()):
+            return
+        rows = self._spark.read.format("hudi").load(self._table)
+        text = rows.where(~has_micros(spec, dict(self._types))).select(KEY).first()
+        self._has_texts = text is not None
+        if text is not None and spec.operation == "upsert":
+            raise TableError(
+                f"{self._table} has the record key {text[0]}, in which a time is a text, as Hudi "
+                "1.2 writes it from Spark's rows; an upsert or SQL writes microseconds there, and "
+                "would add the row once more",
+                "rewrite the table's keys, then start again: from hudi_sink.repairs import "
+                "rewrite_table; rewrite_table(spark, spec, location)",
+            )
 
     def rows(self, batch: DataFrame, layout: Layout, *, combine: bool) -> DataFrame:
         """Return the rows to write, one of each key if asked; one that cannot be stored raises."""
-        rows = batch.where(self._storable(layout.encoded, layout.by_arrival, self._texts))
+        rows = batch.where(self._storable(layout.encoded, layout.by_arrival, self._types))
         return newest_rows(rows, self._spec, by_arrival=layout.by_arrival) if combine else rows
 
     def problem(self, layout: Layout) -> Column:
         """Return a column that says of each row why it cannot be stored; NULL if it can."""
-        return self._problem(layout.encoded, layout.by_arrival, self._texts)
+        return self._problem(layout.encoded, layout.by_arrival, self._types)
 
     def forget_columns(self) -> None:
         """Compare the next batch's columns in any case."""

@@ -202,8 +202,6 @@ class ExactlyOnceSink:
         Raises:
             TableError, StreamError: Checkpoint, source, locks or the table's columns do not fit.
         """
-        if self._spec.cdc:
-            self._spec.check_columns(rows.dtypes)
         context = rows.sparkSession.sparkContext
         run = str(context.getLocalProperty("spark.jobGroup.id"))
         if run != self._run:
@@ -223,7 +221,7 @@ class ExactlyOnceSink:
         check_files(self._spark, self._query, batch_id, plan.entries)
         self._guard.check_columns(rows, others)
         metadata = BatchMetadata(self._query, batch_id, plan.digest, source)
-        options = metadata.options() | layout.options | self._sharing
+        options = metadata.options() | layout.options | self._guard.key_options() | self._sharing
         return Batch(metadata, rows, options, layout)
 
     def fenced(self, rows: DataFrame) -> DataFrame:

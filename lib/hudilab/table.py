@@ -27,7 +27,16 @@ INLINE = "hoodie.compact.inline"
 MERGER = "hoodie.write.record.merge.custom.implementation.classes"
 METADATA = "hoodie.metadata.enable"
 STREAMED = "hoodie.metadata.streaming.write.enabled"
+ROW_WRITER = f"{WRITE}row.writer.enable"
 VALIDATORS = "hoodie.precommit.validators"
+AVRO = "org.apache.hudi.common.model.HoodieAvroRecordMerger"
+# Types whose values have no text of their own in Hudi's keys -> such a text, in SQL.
+_AS_TEXT = {"binary": "hex({0})", **dict.fromkeys(("array", "map", "struct"), "to_json({0})")}
+_UNFIT = {
+    "record_key": "writes another key for the same value in each batch",
+    "partition": "changes the values of such a partition, or cannot read them",
+    "ordering": "cannot compare its values",
+}
 ASYNC_EXITS = "compaction alongside the stream can keep the JVM from exiting"
 
 
@@ -146,12 +155,39 @@ class TableSpec:
         rows = ((option.name, option.value(self)) for option in OPTIONS if option.sql)
         return {INDEX: "SIMPLE"} | {name: value for name, value in rows if value is not None}
 
-    def check_columns(self, types: Iterable[tuple[str, str]]) -> None:
-        """Raise TableError for columns of `DataFrame.dtypes` whose values the changes would lose.
+    def options_for(self, types: Mapping[str, str]) -> dict[str, str]:
+        """Return write options that replace the spec's for columns of these types.
 
-        Hudi 1.2 writes a DECIMAL into them as `{"zero":false}` or as bytes.
+        Into a key, Hudi 1.2 writes a TIMESTAMP in microseconds if it makes Avro records, as SQL and
+        most upserts do, and as a text cut to milliseconds if it writes Spark's rows. Only with the
+        first does an upsert find each key.
+
+        Args:
+            types: Column -> type, as in `DataFrame.dtypes`.
         """
-        lost = [name for name, kind in types if "decimal" in kind] if self.cdc else []
+        has_moment = any(types.get(name) == "timestamp" for name in self.record_key)
+        return {MERGER: AVRO, ROW_WRITER: "false"} if has_moment else {}
+
+    def check_columns(self, types: Iterable[tuple[str, str]]) -> None:
+        """Raise TableError for columns of `DataFrame.dtypes` that cannot be what they are for.
+
+        Hudi 1.2 has no text of its own for each value of a BINARY, STRUCT, ARRAY or MAP in a key,
+        and cannot read a partition of times. It writes a DECIMAL into stored changes as
+        `{"zero":false}` or as bytes.
+        """
+        kinds = dict(types)
+        roles = {"record_key": self.record_key, "partition": self.partition}
+        roles |= {"ordering": (self.ordering,)}
+        problems = [
+            f"{role} names {name} ({kinds[name]}), and Hudi 1.2 {_UNFIT[role]}; make a column of "
+            f"it, such as {column}, and name that instead"
+            for role, names in roles.items()
+            for name in names
+            if (column := _instead(role, name, kinds.get(name, "")))
+        ]
+        if problems:
+            raise TableError("; ".join(problems))
+        lost = [name for name, kind in kinds.items() if "decimal" in kind] if self.cdc else []
         if lost:
             raise TableError(
                 f"cdc=True loses the values of DECIMAL columns, and {', '.join(lost)} "
@@ -221,6 +257,18 @@ class TableSpec:
                     f"{wanted or 'none'}"
                 )
         return messages
+
+
+def _instead(role: str, name: str, kind: str) -> str:
+    """Return the column, in SQL, to take instead of one whose type does not fit; empty if it does.
+
+    Args:
+        kind: Its type, as in `DataFrame.dtypes`.
+    """
+    kind = kind.partition("<")[0]
+    if text := _AS_TEXT.get(kind):
+        return f"{text.format(name)} AS {name}_text"
+    return f"to_date({name}) AS {name}_day" if role == "partition" and "timestamp" in kind else ""
 
 
 def _plain(value: str | None) -> str:

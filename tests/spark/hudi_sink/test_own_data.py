@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
@@ -15,6 +16,7 @@ from pyspark.sql import functions as F
 
 from hudi_sink.commits import Commits
 from hudi_sink.files import exists, table_properties
+from hudi_sink.rows import ESCAPED
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError
 from hudilab.paths import TableLocation, local_path, locate
@@ -176,6 +178,78 @@ def test_keys_that_lack_a_column(
         text = refused(spark, spec, location, rows)
         assert "the record key (a, b)" in text
         assert "is null or empty; fix the row, or leave it out" in text
+
+
+# Key columns a and b, partitions p and x, and why such a row is set aside.
+CONFUSED = [
+    ("'x,b:y'", "'z'", "'ok'", "0", "a contains ',b:', with which the next column"),
+    ("'__null__'", "'z'", "'ok'", "0", "a is one of __null__, __empty__"),
+    ("'a'", "'__empty__'", "'ok'", "0", "b is one of __null__, __empty__"),
+    ("'a'", "'Meeting, 10:30:00'", "'ok'", "0", "b has a comma and colons in an order"),
+    ("CAST(X'41FF' AS STRING)", "'z'", "'ok'", "0", "a is not UTF-8"),
+    ("'a'", "'z'", "CAST(X'41FF' AS STRING)", "0", "p is not UTF-8"),
+    ("'a'", "'z'", "'__HIVE_DEFAULT_PARTITION__'", "0", "p is __HIVE_DEFAULT_PARTITION__"),
+    ("'a'", "'z'", "repeat('L', 254)", "0", "p makes a folder's name of more than 255 bytes"),
+    ("'a'", "'z'", "repeat('é', 127)", "0", "p makes a folder's name of more than 255 bytes"),
+    ("'a'", "'z'", "repeat('%', 85)", "0", "p makes a folder's name of more than 255 bytes"),
+    ("'a'", "'z'", "'ok'", "'-0.0'", "x is -0.0, which equals 0.0"),
+]
+# Rows next to these, which are no danger.
+DISTINCT = [
+    ("'x'", "'y,b:z'", "'ok'", "0"),
+    ("'x,B:y'", "'Meeting, 10:30'", "'__HIVE_DEFAULT'", "'NaN'"),
+    ("'10:30:00, x'", "'10:30:00'", "repeat('L', 253)", "0"),
+    ("'a\\0b'", "'z'", "'a\\0b'", "1E10"),
+    ("'_'", "'__'", "repeat('é', 126)", "4.9E-324"),
+    ("'.'", "','", "repeat('%', 84)", "'-Infinity'"),
+]
+
+
+@pytest.mark.parametrize("kind", [MOR, pytest.param(COW, marks=pytest.mark.deep)])
+def test_texts_that_would_be_another_key_or_partition(
+    spark: SparkSession, location: TableLocation, kind: str
+) -> None:
+    spec = replace(KEYS, partition=("p", "x"), table_type=kind)
+    made = [(*row, "") for row in DISTINCT] + CONFUSED
+
+    def rows(moment: int) -> DataFrame:
+        sqls = (
+            f"SELECT {a} AS a, {b} AS b, {p} AS p, CAST({x} AS DOUBLE) AS x, {n} AS n, "
+            f"{moment} AS moment"
+            for n, (a, b, p, x, _) in enumerate(made)
+        )
+        return spark.sql(" UNION ALL ".join(sqls))
+
+    sink = ExactlyOnceSink(spark, spec, location, {"inbox": "own"}, quarantine=True)
+    for moment in (1, 2):
+        run(spark, spec, location, rows(moment), sink)
+    names = ["n", "a", "b", "p", "x"]
+    right = [
+        tuple(row) for row in rows(2).where(F.col("n") < len(DISTINCT)).select(names).collect()
+    ]
+    table = spark.read.format("hudi").load(location.table)
+    assert sorted(map(repr, (tuple(row) for row in table.select(names).collect()))) == sorted(
+        map(repr, right)
+    )
+    path = local_path(location.table)
+    assert path is not None
+    seen = [row for batch in read_batches(path) for row in batch.to_pylist()]
+    assert sorted(repr(tuple(row[name] for name in names)) for row in seen) == sorted(
+        map(repr, right)
+    )
+    aside = spark.read.format("hudi").load(location.quarantine).where("batch = 0")
+    number = F.get_json_object("row", "$.n").cast("int").alias("n")
+    reasons = {row.n: row.reason for row in aside.select(number, "reason").collect()}
+    assert len(reasons) == len(CONFUSED)
+    for n, (*_, reason) in enumerate(CONFUSED, len(DISTINCT)):
+        assert reasons[n].startswith(reason)
+
+
+def test_hudi_encodes_in_a_folders_name_what_the_lab_counts(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    encode = jvm.org.apache.hudi.common.util.PartitionPathEncodeUtils.escapePathName
+    for char in map(chr, (*range(0x100), 0x2028, 0xFFFF)):
+        assert encode(char) == (f"%{ord(char):02X}" if re.match(ESCAPED, char) else char)
 
 
 @pytest.mark.parametrize("kind", [MOR, pytest.param(COW, marks=pytest.mark.deep)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from spark.types.tables import FOREIGN, READERS, SPECS, Cell, state
@@ -27,10 +27,15 @@ def page(cells: Sequence[Cell], refusals: Sequence[Refused]) -> str:
         "refused": (f"| `{kind}` | `{remedy}` |" for kind, remedy, _ in refusals),
     }
     for name, rows in made.items():
-        found = re.search(rf"<!-- {name} -->\n\|.*\n\|[-|]+\n((?:.+\n)*)", text)
-        assert found is not None, f"docs/types.md has no table marked {name}"
-        text = text[: found.start(1)] + "".join(f"{row}\n" for row in rows) + text[found.end(1) :]
+        text = with_table(text, name, rows)
     return text
+
+
+def with_table(text: str, name: str, rows: Iterable[str]) -> str:
+    """The page's text with other rows in the table of this mark."""
+    found = re.search(rf"<!-- {name} -->\n\|.*\n\|[-|]+\n((?:.+\n)*)", text)
+    assert found is not None, f"docs/types.md has no table marked {name}"
+    return text[: found.start(1)] + "".join(f"{row}\n" for row in rows) + text[found.end(1) :]
 
 
 def _counts(cells: Sequence[Cell], refusals: Sequence[Refused]) -> Iterator[str]:

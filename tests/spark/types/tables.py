@@ -88,13 +88,21 @@ class Written:
 
 
 def write(
-    spark: SparkSession, spec: TableSpec, location: TableLocation, batches: Sequence[DataFrame]
+    spark: SparkSession,
+    spec: TableSpec,
+    location: TableLocation,
+    batches: Sequence[DataFrame],
+    *,
+    load: bool = False,
 ) -> None:
-    """Write each of the batches in a micro-batch of its own, as the next ones of a stream."""
+    """Write each of the batches in a micro-batch of its own, as the next ones of a stream.
+
+    With `load`, as its initial load.
+    """
     source = Path(f"{local_path(location.checkpoint)}-source")
     source.mkdir(parents=True, exist_ok=True)
     sink, before = (
-        ExactlyOnceSink(spark, spec, location, {"rows": "types"}),
+        ExactlyOnceSink(spark, spec, location, {"rows": "types"}, initial_load=load),
         len(list(source.iterdir())),
     )
     for number, _ in enumerate(batches, before):

@@ -103,6 +103,54 @@ def test_types_that_are_refused(table: str, batch: str, types: tuple[str, str]) 
     check_drift("memory://t", "", new, "evolve")  # there is no table yet
 
 
+@pytest.mark.parametrize("policy", ["evolve", "any"])
+@pytest.mark.parametrize(
+    ("table", "batch"),
+    [
+        ("integer", "double"),
+        ("float", "double"),
+        ("double", "integer"),
+        ("decimal(12,2)", "integer"),
+        ("decimal(6,2)", "decimal(8,3)"),
+        ("string", "decimal(6,2)"),
+        ("string", "double"),
+        ("date", "timestamp"),
+        ("string", "date"),
+        ("boolean", "string"),
+        ("binary", "string"),
+    ],
+)
+def test_a_key_keeps_the_text_of_its_values(table: str, batch: str, policy: str) -> None:
+    """7 and 7.0 are equal, and two keys."""
+    old, new = schema(k=table, v="integer"), schema(k=batch, v="integer")
+    text = refusal(old, new, policy, as_text=("k",))
+    assert ANYWAY not in text
+    assert_refusal(
+        text,
+        f"column k is {table.replace('integer', 'int')} in the table",
+        "another key or partition",
+        remedy=f"""withColumn("k", F.col("k").cast("{table.replace("integer", "int")}"))""",
+    )
+    check_drift("memory://t", old, new, "any")  # it is no key
+
+
+@pytest.mark.parametrize("policy", ["evolve", "any"])
+@pytest.mark.parametrize(
+    ("table", "batch"),
+    [
+        ("integer", "long"),
+        ("long", "integer"),
+        ("string", "integer"),
+        ("decimal(12,0)", "integer"),
+        ("decimal(6,2)", "decimal(10,2)"),
+        ("decimal(10,2)", "decimal(6,2)"),
+        ("date", "date"),
+    ],
+)
+def test_a_key_takes_types_with_the_same_texts(table: str, batch: str, policy: str) -> None:
+    check_drift("memory://t", schema(k=table), schema(k=batch), policy, as_text=("k",))
+
+
 def test_a_type_that_no_cast_leads_to() -> None:
     batch = schema(id="long", v=array("integer"))
     text = refusal(OLD, batch)
@@ -282,7 +330,7 @@ def test_a_decimal_that_avro_names_as_the_struct_around_it(kind: Any) -> None:
     columns = schema(**GOOD, v=kind)
     check_storable("memory://t", columns, NAMED)
     what = "column v is of type .*cannot read a decimal of an array within an array of structs"
-    with pytest.raises(TableError, match=f"{what}.*or use buckets; correct"):
+    with pytest.raises(TableError, match=f"{what}.*MERGE_ON_READ with buckets; correct"):
         check_storable("memory://t", columns, NAMED, merges_avro=True)
 
 

@@ -198,6 +198,44 @@ def test_a_decimal_is_refused_where_changes_are_stored() -> None:
         stored.check_columns([*columns, ("fee", "struct<net:decimal(9,2)>")])
 
 
+@pytest.mark.parametrize(
+    ("role", "kind", "instead"),
+    [
+        ("record_key", "binary", "hex(reading_id) AS reading_id_text"),
+        ("record_key", "array<int>", "to_json(reading_id) AS reading_id_text"),
+        ("record_key", "map<string,int>", "to_json(reading_id) AS reading_id_text"),
+        ("record_key", "struct<a:int>", "to_json(reading_id) AS reading_id_text"),
+        ("partition", "binary", "hex(sensor_id) AS sensor_id_text"),
+        ("partition", "struct<a:int>", "to_json(sensor_id) AS sensor_id_text"),
+        ("partition", "timestamp", "to_date(sensor_id) AS sensor_id_day"),
+        ("partition", "timestamp_ntz", "to_date(sensor_id) AS sensor_id_day"),
+        ("ordering", "binary", "hex(measurement_time) AS measurement_time_text"),
+        ("ordering", "array<int>", "to_json(measurement_time) AS measurement_time_text"),
+    ],
+)
+def test_a_type_that_is_no_key_partition_or_ordering(role: str, kind: str, instead: str) -> None:
+    name = instead.partition("(")[2].partition(")")[0]
+    remedy = f"; make a column of it, such as {instead}, and name that instead"
+    for operation in ("bulk_insert", "upsert"):
+        table = spec(record_key=("reading_id",), operation=operation)
+        with refused(TableError, f"{role} names {name} ({kind}), and Hudi", remedy=remedy):
+            table.check_columns([(name, kind), ("note", kind)])
+        table.check_columns([(name, "string"), ("note", kind)])
+
+
+def test_keys_of_times_are_written_as_avro_writes_them() -> None:
+    """Hudi's other writer cuts them to milliseconds, and no upsert or SQL finds them."""
+    avro = {
+        MERGER: "org.apache.hudi.common.model.HoodieAvroRecordMerger",
+        "hoodie.datasource.write.row.writer.enable": "false",
+    }
+    for operation in ("bulk_insert", "insert", "upsert"):
+        table = spec(operation=operation)
+        assert table.options_for({"sensor_id": "int", "reading_id": "timestamp"}) == avro
+        kinds = {"sensor_id": "timestamp_ntz", "reading_id": "date", "note": "timestamp"}
+        assert table.options_for(kinds) == {}
+
+
 def test_one_batch_of_appends_in_twenty_is_tidied() -> None:
     assert tidy_options(SPEC, 19) == {
         "hoodie.clustering.inline": "true",

@@ -1,0 +1,201 @@
+"""Every type as record key, partition and ordering: one row a key at each step, or a refusal.
+
+What is found makes a table of docs/types.md; `--types-to docs/types.md` rewrites it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import cycle, product
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from kills import read_batches
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from spark.types.exact import of_arrow, of_spark
+from spark.types.page import PAGE, with_table
+from spark.types.tables import COW, MOR, write
+
+from hudilab.errors import StreamError, TableError
+from hudilab.paths import TableLocation, local_path, locate
+from hudilab.table import GLOBAL_INDEXES, LOCAL_INDEXES, TableSpec
+from hudilab_spark.warehouse import register
+
+ROLES = ("record_key", "partition", "ordering")
+INDEXES = (*LOCAL_INDEXES, *GLOBAL_INDEXES)
+# Type -> the values of two rows, and what an update adds to its ordering value each time.
+TYPES = {
+    "boolean": ("true", "false"),
+    "int": ("2147483647", "-1"),
+    "bigint": ("9223372036854775807", "-1"),
+    "float": ("'NaN'", "1.4E-45"),
+    "double": ("'NaN'", "0.0"),
+    "decimal(9,0)": ("999999999", "-1"),
+    "decimal(20,10)": ("0.0000000001", "1"),
+    "string": ("'x:1, y%/'", "'x'"),
+    "date": ("DATE'1500-02-28'", "DATE'2026-01-01'"),
+    "timestamp": ("timestamp_micros(1767261600123456)", "timestamp_micros(1767261600123789)"),
+    "timestamp_ntz": ("timestamp_micros(1767261600123456)", "timestamp_micros(1767261600123789)"),
+    "binary": ("X'00FF'", "X'01FF'"),
+    "array<int>": ("array(1)", "array(2)"),
+    "map<string,int>": ("map('a', 1)", "map('a', 2)"),
+    "struct<a:int>": ("named_struct('a', 1)", "named_struct('a', 2)"),
+}
+ORDERS = {
+    "boolean": ("false", "true", "true", "true", "true"),
+    "double": ("-1", "0", "4.9E-324", "1E10", "'NaN'"),
+    "decimal(20,10)": tuple(f"0.000000000{step}" for step in range(5)),
+    "string": ("''", "'1'", "'10'", "'9'", "'é'"),
+    "date": tuple(f"DATE'{year}-01-01'" for year in (1, 1500, 1969, 1970, 9999)),
+    **dict.fromkeys(
+        ("timestamp", "timestamp_ntz"), tuple(f"timestamp_micros({step - 2})" for step in range(5))
+    ),
+}
+QUICK = [("binary", "record_key"), ("timestamp", "partition")]  # of what is refused
+PLAIN = {"record_key": "bigint", "partition": "string", "ordering": "bigint"}
+UNFIT = ("binary", "array<int>", "map<string,int>", "struct<a:int>")  # in any role
+# Each type in tables of both kinds, loaded and not, with one index after the other.
+INDEX = cycle(INDEXES)
+SOME = [
+    pytest.param(kind, table, load, next(INDEX), marks=pytest.mark.deep)
+    for kind in TYPES
+    if kind not in (*UNFIT, "timestamp")
+    for table, load in product((COW, MOR), (True, False))
+]
+TIMES = [
+    pytest.param(
+        "timestamp",
+        table,
+        load,
+        index,
+        marks=[]
+        if (table, load, index) in [(COW, True, "SIMPLE"), (MOR, True, "BUCKET")]
+        else pytest.mark.deep,
+    )
+    for table, load, index in product((COW, MOR), (True, False), INDEXES)
+]
+
+
+def misfit(kind: str, role: str) -> str:
+    """The refusal of a type in a role; empty if it is taken."""
+    names: dict[str, Any] = {"record_key": ("k",), "partition": ("p",), "ordering": "o"}
+    column = names[role][0]
+    types = {"k": "int", "p": "int", "o": "int"} | {column: kind}
+    try:
+        TableSpec("t", **names, operation="upsert").check_columns(types.items())
+    except TableError as error:
+        return str(error)
+    return ""
+
+
+def rows(spark: SparkSession, kind: str, step: int, numbers: Sequence[int]) -> DataFrame:
+    """The rows of these numbers as they are after a step; a negative one is deleted."""
+    kinds = {role: PLAIN[role] if misfit(kind, role) else kind for role in ROLES}
+    made = []
+    for number in numbers:
+        values = [TYPES[kinds[role]][number if number >= 0 else ~number] for role in ROLES[:2]]
+        values.append(ORDERS.get(kinds["ordering"], "01234")[step])
+        columns = (
+            f"CAST({value} AS {kinds[role]}) AS {name}"
+            for value, role, name in zip(values, ROLES, "kpo", strict=True)
+        )
+        made.append(f"SELECT {', '.join(columns)}, {step} AS v, {number < 0} AS _hoodie_is_deleted")
+    return spark.sql(" UNION ALL ".join(made)).coalesce(1)
+
+
+def check(spark: SparkSession, spec: TableSpec, folder: Path, expected: DataFrame) -> None:
+    """Compare the table, as Spark and hudi-rs read it, with the rows that it must have."""
+    names = ["k", "p", "o", "v"]
+
+    def values(frame: DataFrame) -> list[tuple[Any, ...]]:
+        numbered = frame.select(F.monotonically_increasing_id().alias("n"), *names)
+        return sorted((tuple(row.values()) for row in of_spark(numbered, "n").values()), key=repr)
+
+    right = values(expected)
+    assert values(spark.read.format("hudi").load(str(folder))) == right
+    if "timestamp_ntz" not in dict(expected.dtypes).values():  # hudi-rs cannot read such a table
+        table = pa.Table.from_batches(read_batches(folder))
+        read = zip(*(of_arrow(table[name]) for name in names), strict=True)
+        assert sorted(read, key=repr) == right
+
+
+@pytest.fixture
+def location(tmp_path: Path) -> TableLocation:
+    return locate("warehouse", "lab", "roles", is_local=True, home=tmp_path)
+
+
+def merge(spark: SparkSession, spec: TableSpec, location: TableLocation, row: DataFrame) -> None:
+    """Update a row by SQL."""
+    register(spark, spec, location, "roles")
+    row.createOrReplaceTempView("newer")
+    spark.sql("MERGE INTO roles t USING newer s ON t.k = s.k WHEN MATCHED THEN UPDATE SET *")
+    spark.sql("DROP TABLE roles")
+
+
+@pytest.mark.parametrize(("kind", "table", "load", "index"), TIMES + SOME)
+def test_one_row_a_key_at_each_step(
+    spark: SparkSession, location: TableLocation, kind: str, table: str, load: bool, index: str
+) -> None:
+    buckets = 2 if index == "BUCKET" else None
+    spec = TableSpec("roles", ("k",), ("p",), "o", table, "upsert", buckets, index=index)
+    folder = local_path(location.table)
+    assert folder is not None
+
+    def batch(step: int, *numbers: int) -> DataFrame:
+        return rows(spark, kind, step, numbers)
+
+    write(spark, spec, location, [batch(0, 0, 1)], load=load)
+    check(spark, spec, folder, batch(0, 0, 1))
+    write(spark, spec, location, [batch(1, 0, 1)])
+    check(spark, spec, folder, batch(1, 0, 1))
+    write(spark, spec, location, [batch(2, ~0)])
+    check(spark, spec, folder, batch(1, 1))
+    merge(spark, spec, location, batch(3, 1))
+    check(spark, spec, folder, batch(3, 1))
+    write(spark, spec, location, [batch(4, 0, 1)])
+    check(spark, spec, folder, batch(4, 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "role"),
+    [
+        pytest.param(
+            kind,
+            role,
+            marks=[] if (kind, role) in QUICK else pytest.mark.deep,
+        )
+        for kind in TYPES
+        for role in ROLES
+        if misfit(kind, role)
+    ],
+)
+def test_a_type_that_does_not_fit_is_refused_before_anything_is_written(
+    spark: SparkSession, location: TableLocation, kind: str, role: str
+) -> None:
+    names: dict[str, Any] = {"record_key": ("k",), "partition": (), "ordering": "o"}
+    names |= {role: "x" if role == "ordering" else ("x",)}
+    batch = spark.sql(f"SELECT 1 AS k, 1 AS o, CAST({TYPES[kind][0]} AS {kind}) AS x")
+    for table, operation, load in product((COW, MOR), ("bulk_insert", "upsert"), (True, False)):
+        spec = TableSpec("roles", **names, table_type=table, operation=operation)
+        with pytest.raises(StreamError) as caught:
+            write(spark, spec, location, [batch], load=load)
+        assert f"{role} names x ({kind}), and Hudi 1.2" in str(caught.value)
+        assert not Path(str(local_path(location.table))).exists()
+
+
+def test_the_page_shows_each_type_in_each_role(request: pytest.FixtureRequest) -> None:
+    made = []
+    for kind in TYPES:
+        cells = []
+        for role in ROLES:
+            sql = re.search(r"such as (.*?) AS", misfit(kind, role))
+            cells.append(f"refused: `{sql[1]}`" if sql else "right")
+        made.append(f"| `{kind}` | {' | '.join(cells)} |")
+    text = with_table(PAGE.read_text("utf-8"), "roles", made)
+    if file := request.config.getoption("--types-to"):
+        file.write_text(text, "utf-8")
+    assert PAGE.read_text("utf-8") == text, "rewrite it with --types-to, and review the diff"
