@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from hudi_sink import jvm
 from hudi_sink.clock import LONGEST, NOTICE, clock_behind, latest, seconds_behind
 from hudi_sink.files import delete_tree, denied, exists, file_size, list_files
-from hudi_sink.metadata import BATCH, COVERS, PROPERTIES, QUERY, SHARED, SOURCE
+from hudi_sink.metadata import BATCH, COVERS, KEYS, PROPERTIES, QUERY, SHARED, SOURCE
 from hudi_sink.rules import BatchMetadata, Commit
 from hudilab.errors import StreamError, TableError, root_cause
 from hudilab.paths import local_path
@@ -216,9 +216,9 @@ class Commits:
                 metadata = BatchMetadata(str(query), int(batch), str(extra.get(COVERS)), source)
             # As one text: a call into the JVM for each group would slow down every batch.
             groups = frozenset(str(written.keySet().toString())[1:-1].split(", ")) - {""}
-            lock = str(extra.get(SHARED) or "")
+            lock, keys = (str(extra.get(name) or "") for name in (SHARED, KEYS))
             kind, size = str(stored.getOperationType()), int(stored.fetchTotalBytesWritten())
-            yield Commit(time_, metadata, groups, kind, lock, size)
+            yield Commit(time_, metadata, groups, kind, lock, size, keys)
 
     def _damaged(self, instant: Any, cause: str) -> StreamError:
         """Return what is wrong with a commit's file; `cause` is empty if the file is.

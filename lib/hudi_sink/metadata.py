@@ -16,6 +16,8 @@ BATCH = f"{PREFIX}batch_id"
 COVERS = f"{PREFIX}covers"  # the digest of the offsets that the batch read
 SOURCE = f"{PREFIX}source"
 QUARANTINED = f"{PREFIX}quarantined"  # how many rows of the batch were set aside
+KEYS = f"{PREFIX}keys"  # MICROS: of all keys of the table, each time is in microseconds
+MICROS = "micros"
 SHARED = f"{PREFIX}shared"  # the lock that the writer took, see `locks.sharing_options`
 
 

@@ -34,8 +34,8 @@ NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 LONGEST_NAME = 255  # bytes, on the disks of Linux and macOS
 # Hudi writes each of these as % and two digits.
 ESCAPED = r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]"""
-# Hudi's bucket index takes a key with a comma and a colon apart, at each colon and the comma before
-# it, and turns in a circle if a part that is no column of the key has a colon and no comma before.
+# Hudi's bucket index splits a key that has a comma and a colon: at a colon, and at the last comma
+# before the next one. It never ends if the last part is no column of the key and has more colons.
 _PART = "(?:[^,]*,[^:]*:)"
 ENDLESS, ENDLESS_LAST = f"^[^:]*:{_PART}*+[^,]*:", f"^{_PART}++[^,]*:"
 KEY = "_hoodie_record_key"

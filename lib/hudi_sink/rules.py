@@ -54,6 +54,7 @@ class Commit(NamedTuple):
         operation: Hudi's name of the operation.
         lock: The lock that its writer took, as a stream with `shared=True` does; else empty.
         bytes: How many it wrote.
+        keys: MICROS if its writer has seen that all keys have their times in microseconds.
     """
 
     instant: str
@@ -62,6 +63,7 @@ class Commit(NamedTuple):
     operation: str = ""
     lock: str = ""
     bytes: int = 0
+    keys: str = ""
 
 
 class Checkpoint(NamedTuple):

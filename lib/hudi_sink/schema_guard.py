@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from hudi_sink.commits import SERVICES, Commits
 from hudi_sink.files import table_index_options, table_properties
 from hudi_sink.jvm import columns_json
+from hudi_sink.metadata import KEYS, MICROS
 from hudi_sink.repairs import foreign_groups
 from hudi_sink.rows import KEY, has_micros, newest_rows, row_problem, storable
 from hudi_sink.rules import Commit
@@ -99,7 +100,6 @@ class SchemaGuard:
             check_storable(self._table, columns, named, merges_avro=merges_avro)
             spec.check_columns(types.items())
             self._types = tuple((name, types[name]) for name in as_text)
-            self._check_keys()
         if changed or any(commit.operation not in SERVICES for commit in others):
             check_drift(
                 self._table,
@@ -109,19 +109,26 @@ class SchemaGuard:
                 fills=self._fills,
                 as_text=as_text,
             )
+        if changed:
+            self._check_keys()
         self._columns = columns
 
     def key_options(self) -> dict[str, str]:
         """Return write options that the types of the key need, see `TableSpec.options_for`."""
-        return {} if self._has_texts else self._spec.options_for(dict(self._types))
+        options = self._spec.options_for(dict(self._types))
+        return options | {KEYS: MICROS} if options and not self._has_texts else {}
 
     def _check_keys(self) -> None:
         """Raise TableError if an upsert would not find the stored keys of a TIMESTAMP.
 
-        A table that takes no upserts keeps the texts that it has.
+        A table that takes no upserts keeps the texts that it has. All keys are read, unless the
+        newest batch says that a stream has done so.
         """
         spec, self._has_texts = self._spec, False
         if not (spec.options_for(dict(self._types)) and self._commits.is_there()):
+            return
+        batches = (commit for commit in self._commits.newest_first() if commit.metadata)
+        if (newest := next(batches, None)) and newest.keys == MICROS:
             return
         rows = self._spark.read.format("hudi").load(self._table)
         text = rows.where(~has_micros(spec, dict(self._types))).select(KEY).first()

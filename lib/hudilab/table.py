@@ -66,8 +66,8 @@ class TableSpec:
         schema: Which changes of its columns a stream may bring, compared before a batch is written.
             evolve: new nullable columns, and wider types (int to bigint, float to double, a decimal
             with more digits). freeze: none. any: whatever Hudi takes; it silently and
-            permanently turns an int column into text if a batch brings text. See
-            `hudi_sink.schema`.
+            permanently turns an int column into text if a batch brings text. Columns of the key and
+            the partition only take types with the same texts. See `hudi_sink.schema`.
 
     Raises:
         TableError: Fields are invalid; the message lists every problem.

@@ -20,6 +20,7 @@ from spark.types.exact import of_arrow, of_spark
 from spark.types.page import PAGE, with_table
 from spark.types.tables import COW, MOR, write
 
+from hudi_sink.repairs import rewrite_table
 from hudilab.errors import StreamError, TableError
 from hudilab.paths import TableLocation, local_path, locate
 from hudilab.table import GLOBAL_INDEXES, LOCAL_INDEXES, TableSpec
@@ -66,17 +67,10 @@ SOME = [
     if kind not in (*UNFIT, "timestamp")
     for table, load in product((COW, MOR), (True, False))
 ]
+QUICK_TIMES = [(COW, True, "SIMPLE"), (MOR, True, "BUCKET")]
 TIMES = [
-    pytest.param(
-        "timestamp",
-        table,
-        load,
-        index,
-        marks=[]
-        if (table, load, index) in [(COW, True, "SIMPLE"), (MOR, True, "BUCKET")]
-        else pytest.mark.deep,
-    )
-    for table, load, index in product((COW, MOR), (True, False), INDEXES)
+    pytest.param("timestamp", *case, marks=[] if case in QUICK_TIMES else pytest.mark.deep)
+    for case in product((COW, MOR), (True, False), INDEXES)
 ]
 
 
@@ -141,7 +135,8 @@ def test_one_row_a_key_at_each_step(
     spark: SparkSession, location: TableLocation, kind: str, table: str, load: bool, index: str
 ) -> None:
     buckets = 2 if index == "BUCKET" else None
-    spec = TableSpec("roles", ("k",), ("p",), "o", table, "upsert", buckets, index=index)
+    cdc = kind == "timestamp" and index == "BLOOM"
+    spec = TableSpec("roles", ("k",), ("p",), "o", table, "upsert", buckets, index=index, cdc=cdc)
     folder = local_path(location.table)
     assert folder is not None
 
@@ -185,6 +180,45 @@ def test_a_type_that_does_not_fit_is_refused_before_anything_is_written(
             write(spark, spec, location, [batch], load=load)
         assert f"{role} names x ({kind}), and Hudi 1.2" in str(caught.value)
         assert not Path(str(local_path(location.table))).exists()
+
+
+@pytest.mark.parametrize(
+    ("table", "index"),
+    [
+        (MOR, "BUCKET"),
+        pytest.param(MOR, "GLOBAL_SIMPLE", marks=pytest.mark.deep),
+        pytest.param(COW, "SIMPLE", marks=pytest.mark.deep),
+    ],
+)
+def test_a_table_whose_keys_hold_times_as_texts(
+    spark: SparkSession,
+    location: TableLocation,
+    monkeypatch: pytest.MonkeyPatch,
+    table: str,
+    index: str,
+) -> None:
+    """As earlier versions wrote it, and Hudi's `bulk_insert` does."""
+    buckets = 1 if index == "BUCKET" else None
+    spec = TableSpec("roles", ("k", "n"), (), "o", table, "upsert", buckets, index=index)
+
+    def batch(step: int) -> DataFrame:
+        moment = "timestamp_millis(1767261600123)"
+        return spark.sql(f"SELECT {moment} AS k, 'a' AS n, '' AS p, {step} AS o, {step} AS v")
+
+    folder = local_path(location.table)
+    assert folder is not None
+    with monkeypatch.context() as earlier:
+        earlier.setattr(TableSpec, "options_for", lambda *_: {})
+        write(spark, spec, location, [batch(0)], load=True)
+    with pytest.raises(StreamError) as caught:
+        write(spark, spec, location, [batch(1)])
+    text = str(caught.value)
+    assert "the record key k:2026-01-01 10:00:00.123,n:a, in which a time is a text" in text
+    assert text.endswith("import rewrite_table; rewrite_table(spark, spec, location)")
+    check(spark, spec, folder, batch(0))
+    assert rewrite_table(spark, spec, location) == 1
+    write(spark, spec, location, [batch(2)])  # and first the one that was refused, as this
+    check(spark, spec, folder, batch(2))
 
 
 def test_the_page_shows_each_type_in_each_role(request: pytest.FixtureRequest) -> None:
