@@ -180,6 +180,7 @@ def test_keys_that_lack_a_column(
         assert "is null or empty; fix the row, or leave it out" in text
 
 
+LONG = "the partition column p makes a folder's name of more than"
 # Key columns a and b, partitions p and x, and why such a row is set aside.
 CONFUSED = [
     ("'x,b:y'", "'z'", "'ok'", "0", "a contains ',b:', with which the next column"),
@@ -188,10 +189,16 @@ CONFUSED = [
     ("'a'", "'Meeting, 10:30:00'", "'ok'", "0", "b has a comma and colons in an order"),
     ("CAST(X'41FF' AS STRING)", "'z'", "'ok'", "0", "a is not UTF-8"),
     ("'a'", "'z'", "CAST(X'41FF' AS STRING)", "0", "p is not UTF-8"),
-    ("'a'", "'z'", "'__HIVE_DEFAULT_PARTITION__'", "0", "p is __HIVE_DEFAULT_PARTITION__"),
-    ("'a'", "'z'", "repeat('L', 254)", "0", "p makes a folder's name of more than 255 bytes"),
-    ("'a'", "'z'", "repeat('é', 127)", "0", "p makes a folder's name of more than 255 bytes"),
-    ("'a'", "'z'", "repeat('%', 85)", "0", "p makes a folder's name of more than 255 bytes"),
+    (
+        "'a'",
+        "'z'",
+        "'__HIVE_DEFAULT_PARTITION__'",
+        "0",
+        "the partition column p is __HIVE_DEFAULT_PARTITION__",
+    ),
+    ("'a'", "'z'", "repeat('L', 254)", "0", f"{LONG} 255 bytes"),
+    ("'a'", "'z'", "repeat('é', 127)", "0", f"{LONG} 255 bytes"),
+    ("'a'", "'z'", "repeat('%', 85)", "0", f"{LONG} 255 bytes"),
     ("'a'", "'z'", "'ok'", "'-0.0'", "x is -0.0, which equals 0.0"),
 ]
 # Rows next to these, which are no danger.
