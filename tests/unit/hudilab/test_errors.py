@@ -59,7 +59,9 @@ def test_a_command_that_it_does_not_find_has_its_path(
         f"start one with: {tool} services start kafka && {tool} apps; see hudilab's log"
     )
     monkeypatch.chdir(sys.prefix)
-    assert str(errors.KafkaError(REMEDY)).startswith("start one with: bin/hudilab services start")
+    once = str(errors.KafkaError(REMEDY))
+    assert once.startswith("start one with: bin/hudilab services start")
+    assert str(errors.StreamError(once)) == once  # an error that another error quotes
     monkeypatch.setattr(sys, "prefix", str(tmp_path))  # a platform without the command
     assert str(errors.KafkaError(REMEDY)) == REMEDY
 
