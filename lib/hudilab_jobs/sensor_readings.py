@@ -26,7 +26,8 @@ from hudilab.settings import load_settings
 from hudilab.table import TableSpec
 from hudilab_jobs import AsyncServices, RunId, TableType, short_errors
 from hudilab_spark.session import close_session, open_session
-from hudilab_spark.streams import drain, stop_on_signal
+from hudilab_spark.signals import stop_on_signal
+from hudilab_spark.streams import drain
 from hudilab_spark.warehouse import catalog_of, prepare
 
 

@@ -25,7 +25,8 @@ from hudilab_jobs.kafka.connection import access, present
 from hudilab_jobs.kafka.topics import TopicIdentity, check_topics
 from hudilab_jobs.prices import KEY, ORDERING, outgoing, read_prices
 from hudilab_spark.session import close_session, open_session
-from hudilab_spark.streams import run_until_end, stop_on_signal
+from hudilab_spark.signals import stop_on_signal
+from hudilab_spark.streams import run_until_end
 from hudilab_spark.warehouse import catalog_of, prepare
 
 PREVIEW = 5

@@ -20,7 +20,7 @@ from hudilab_jobs import short_errors
 from hudilab_jobs.kafka.connection import access, present
 from hudilab_jobs.kafka.sender import Sender
 from hudilab_jobs.kafka.topics import check_topics
-from hudilab_spark.streams import stop_on_signal
+from hudilab_spark.signals import stop_on_signal
 
 
 @short_errors()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -37,8 +36,8 @@ def drain(
 
     Args:
         deadline: In seconds.
-        signals: Signals received so far (see `stop_on_signal`); one stops the query after its
-            current batch, without an error.
+        signals: Those of `signals.stop_on_signal`; one stops the query after its current batch,
+            without an error.
 
     Raises:
         StreamError: The query or its JVM ended early (the message gives the cause), or the deadline
@@ -94,7 +93,7 @@ def until_end(
     """Yield now and then until all queries have ended by themselves, and once more after that.
 
     One that fails leaves the others running; the failure is printed to stderr when it happens. A
-    signal in `signals` (see `stop_on_signal`) stops each query after its current batch.
+    signal in `signals` (see `signals.stop_on_signal`) stops each query after its current batch.
 
     Raises:
         StreamError: A query failed (raised at the end, with each cause), or the JVM ended.
@@ -143,24 +142,6 @@ def _report_failures(
                     f"hudilab: {failures[query]}; the other stream keeps running", file=sys.stderr
                 )
     return failures
-
-
-@contextmanager
-def stop_on_signal() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM in a list instead of ending the program; restore handlers on exit.
-
-    Enter it after opening the session, because Spark installs its own handler with the session.
-    """
-    signals: list[int] = []
-    before = {
-        number: signal.signal(number, lambda got, _: signals.append(got))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield signals
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _stop(query: StreamingQuery) -> None:

@@ -16,7 +16,7 @@ from pyspark import SparkContext
 from hudilab.errors import root_cause
 from hudilab_spark import streams
 from hudilab_spark.jvm import java_end
-from hudilab_spark.streams import stop_on_signal
+from hudilab_spark.signals import stop_on_signal
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 CAUSES = {
@@ -87,14 +87,57 @@ def test_a_cause_is_one_line_without_tabs(path: Path) -> None:
     assert "\t" not in root_cause(path.read_text())
 
 
-def test_signals_are_collected_and_their_handlers_come_back() -> None:
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.getsignal(number) for number in numbers]
-    with stop_on_signal() as asked:
-        for number in numbers:
-            os.kill(os.getpid(), number)
-    assert asked == list(numbers)
-    assert [signal.getsignal(number) for number in numbers] == before
+NUMBERS = (signal.SIGINT, signal.SIGTERM)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_signal_is_collected_and_answered(
+    number: signal.Signals, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = [signal.getsignal(each) for each in NUMBERS]
+    with stop_on_signal() as received:
+        os.kill(os.getpid(), number)
+    assert received == [number]
+    assert capfd.readouterr().err == (
+        "hudilab: stopping after this batch; press Ctrl-C again to stop at once\n"
+    )
+    assert [signal.getsignal(each) for each in NUMBERS] == before
+
+
+def test_a_signal_interrupts_what_need_not_be_finished() -> None:
+    signals: list[int] = []
+    with pytest.raises(KeyboardInterrupt), stop_on_signal(signals, at_once=True):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert signals == [signal.SIGTERM]
+
+
+TWICE = """
+import os, signal, subprocess, sys
+from types import SimpleNamespace
+from hudilab_spark.signals import stop_on_signal
+java = subprocess.Popen(["sleep", "100"])
+print(java.pid, flush=True)
+gateway = SimpleNamespace(_gateway=SimpleNamespace(proc=java))
+sys.modules["pyspark"] = SimpleNamespace(SparkContext=gateway)
+with stop_on_signal():
+    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), int(sys.argv[1]))
+print("goes on")
+"""
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_second_signal_ends_the_process_and_its_java(number: signal.Signals) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TWICE, str(int(number))],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 128 + number
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(done.stdout), 0)
 
 
 @pytest.mark.parametrize(

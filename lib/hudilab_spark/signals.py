@@ -1,0 +1,65 @@
+"""What Ctrl-C and SIGTERM do to a program with a stream: the first stops it, the second ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import NoReturn
+
+PATIENCE = 1.0  # seconds for a JVM to remove its temporary files
+WIPE = "\r\x1b[K"  # clears the line of a terminal
+
+
+@contextmanager
+def stop_on_signal(
+    signals: list[int] | None = None, *, at_once: bool = False
+) -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM in a list instead of ending the program; restore handlers on exit.
+
+    A line on stderr answers the first signal. A second one ends this process and its JVM at once,
+    with exit code 128 + signal; a stream then resumes from its checkpoint. Enter it after opening
+    the session, because Spark installs its own handler with the session.
+
+    Args:
+        signals: The list, if other blocks of this program collect in it too.
+        at_once: The first signal also raises KeyboardInterrupt: nothing has to be finished.
+    """
+    received: list[int] = [] if signals is None else signals
+    stderr = os.dup(2)  # while a JVM starts, descriptor 2 is its log
+    after = "" if at_once else " after this batch; press Ctrl-C again to stop at once"
+    line = f"{WIPE if os.isatty(stderr) else ''}hudilab: stopping{after}\n"
+
+    def receive(number: int, _: FrameType | None) -> None:
+        if received:
+            _end(number)
+        received.append(number)
+        with suppress(OSError):  # print might be interrupted in the middle of a line
+            os.write(stderr, line.encode())
+        if at_once:
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(stderr)
+
+
+def _end(number: int) -> NoReturn:
+    """End this process and its JVM."""
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    java = getattr(getattr(context, "_gateway", None), "proc", None)
+    if java is not None:
+        java.terminate()
+        try:
+            java.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            java.kill()
+    os._exit(128 + number)
