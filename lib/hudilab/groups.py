@@ -25,6 +25,7 @@ TABLE_GROUP = "HudiTable0"
 RUN_GROUP = "spark.run.options"
 METASTORE_GROUP = "metastore"
 PREFIX = "pipeline."
+PIPELINES = "pipelines"  # the folder of conf/ whose files hold the keys of a pipeline each
 FileFormat = Literal["csv", "json", "parquet", "orc", "avro"]
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 KAFKA_GROUPS = ("consumer.config.0", "producer.config.0")
@@ -235,10 +236,14 @@ _Folder = Annotated[PathText, AfterValidator(_folder)]
 class Pipeline(BaseModel):
     """Group pipeline.NAME: a stream into a Hudi table; each class below is a kind of source.
 
+    The file `pipelines/NAME.json` holds the same keys.
+
     Attributes:
         select: A query of the view `source`, for casts, filters and further columns.
         async_services: Whether table services run beside the stream's batches, or in them.
         quarantine: Whether rows that the table cannot store are set aside; else they are an error.
+        shared: Whether other streams or jobs may write to the table at the same time.
+        lock_options: Options of Hudi's lock provider for a shared table, `name=value` each.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
@@ -260,6 +265,13 @@ class Pipeline(BaseModel):
         True, alias="table.services"
     )
     quarantine: Annotated[bool, _one_of("true", "false")] = False
+    shared: Annotated[bool, _one_of("true", "false")] = False
+    lock_options: _Options = Field("", alias="lock.options")
+
+    @property
+    def source(self) -> str:
+        """What it reads, in words."""
+        raise NotImplementedError
 
     @property
     def is_avro(self) -> bool:
@@ -279,8 +291,11 @@ class Pipeline(BaseModel):
 
     def options(self) -> dict[str, str]:
         """Return the options of Spark's reader."""
-        pairs = (word.partition("=") for word in shlex.split(self.source_options))
-        return {name: value for name, _, value in pairs}
+        return _pairs(self.source_options)
+
+    def lock(self) -> dict[str, str] | None:
+        """Return the options of the lock provider; None for the table's own lock file."""
+        return _pairs(self.lock_options) or None
 
 
 class _PathPipeline(Pipeline):
@@ -310,6 +325,11 @@ class FilePipeline(_PathPipeline):
 
     @property
     @override
+    def source(self) -> str:
+        return f"{self.source_format} files in {self.uri}"
+
+    @property
+    @override
     def is_avro(self) -> bool:
         return self.source_format == "avro"
 
@@ -335,6 +355,11 @@ class TopicPipeline(Pipeline, Client):
 
     @property
     @override
+    def source(self) -> str:
+        return f"topic {self.topic_name} at {self.bootstrap_servers}"
+
+    @property
+    @override
     def is_avro(self) -> bool:
         return self.value_format != "json"
 
@@ -344,6 +369,11 @@ class TablePipeline(_PathPipeline):
 
     formats = ("hudi",)
     source_format: Literal["hudi"] = Field(alias="source.format")
+
+    @property
+    @override
+    def source(self) -> str:
+        return f"the changes of {self.uri}"
 
 
 class _UnknownFormat(Pipeline):
@@ -358,6 +388,11 @@ def shape_of(properties: Mapping[str, Any]) -> type[Pipeline]:
     models = (FilePipeline, TopicPipeline, TablePipeline)
     source_format = properties.get("source.format")
     return next((model for model in models if source_format in model.formats), _UnknownFormat)
+
+
+def _pairs(options: str) -> dict[str, str]:
+    pairs = (word.partition("=") for word in shlex.split(options))
+    return {name: value for name, _, value in pairs}
 
 
 def _names(columns: str) -> tuple[str, ...]:

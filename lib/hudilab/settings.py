@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from hudilab.groups import (
     DEFAULT_TABLE,
     FILE,
     KAFKA_GROUPS,
+    PIPELINES,
     PREFIX,
     RUN_GROUP,
     TABLE_GROUP,
@@ -44,7 +46,7 @@ class Settings:
         source: The file to edit: the runtime's own if it exists, else the base file.
         consumer, producer: Groups of Kafka, if present; BOOTSTRAP_SERVERS overrides their servers.
         run, metastore: Groups spark.run.options and metastore, if present.
-        pipelines: Groups pipeline.NAME, by NAME.
+        pipelines: Groups pipeline.NAME and files pipelines/NAME.json, by NAME.
         origins: The file that each (group, key) was read from; see `origin`.
         notice: One line on the groups and keys of the files that mean nothing here, or empty.
     """
@@ -103,12 +105,15 @@ class Settings:
         return file.is_file() and read_options(file).get("spark.master", "").startswith("spark://")
 
 
-def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Settings:
+def load_settings(
+    runtime: str = "", env: Mapping[str, str] | None = None, pipeline: Path | None = None
+) -> Settings:
     """Load the settings for `runtime` (else RUNTIME_ENV, else LOCAL) from `env` (else os.environ).
 
     If `<conf>/<runtime in lower case>/application_properties.json` exists, its keys are added to
-    the base file's groups and override theirs. Both are HUDILAB_CONF's own; every other file that
-    is not there is the project's: see `Settings.conf_file`.
+    the base file's groups and override theirs. Each `pipelines/NAME.json` beside these files holds
+    the keys of a pipeline, as does the file `pipeline`, wherever it is. All are HUDILAB_CONF's own;
+    every other file that is not there is the project's: see `Settings.conf_file`.
 
     Raises:
         ConfigError: lists every problem of the environment and the files at once.
@@ -123,9 +128,18 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
         is_local = False
     home, _ = given.directory("HUDILAB_HOME", project / ".lab")
     conf, usable = given.directory("HUDILAB_CONF", project / "conf")
-    files = [conf / FILE, conf / chosen.lower() / FILE]
+    folders = [conf, conf / chosen.lower()]
+    files = [folder / FILE for folder in folders]
     files = [file for file in files if _is_there(file)] or files[:1]
-    groups = read_groups(files, project, problems) if usable else Groups({}, {})
+    own_files = [file for folder in folders for file in sorted(folder.glob(f"{PIPELINES}/*.json"))]
+    if pipeline is not None and pipeline.resolve() not in [file.resolve() for file in own_files]:
+        problems += [
+            f"{pipeline} has the name of {file}; rename it, or run that one: {file.stem}"
+            for file in own_files
+            if file.stem == pipeline.stem
+        ]
+        own_files.append(pipeline)
+    groups = read_groups(files, project, problems, own_files) if usable else Groups({}, {})
     override = given.servers()
     if problems:
         raise ConfigError("; ".join(problems))
@@ -148,6 +162,58 @@ def load_settings(runtime: str = "", env: Mapping[str, str] | None = None) -> Se
     read = " and ".join(str(file) for file in files)
     paths["notice"] = f"{read}: {'; '.join(notices)}" if notices else ""
     return Settings(chosen, is_local, **table, **paths, **others)
+
+
+def load_pipeline(name: str) -> tuple[Settings, str]:
+    """Return the settings with a pipeline, and its name; `name` may be its file, NAME.json.
+
+    Raises:
+        ConfigError: as `load_settings`.
+    """
+    if not name.endswith(".json"):
+        return load_settings(), name
+    file = Path(name).absolute()
+    return load_settings(pipeline=file), file.stem
+
+
+def find_group(settings: Settings, name: str) -> Pipeline:
+    """Return the settings' pipeline NAME; raise ConfigError if there is none."""
+    if name in settings.pipelines:
+        return settings.pipelines[name]
+    names = ", ".join(settings.pipelines) or "none"
+    raise ConfigError(
+        f"there is no group {PREFIX + name!r} in {settings.source}, and no file "
+        f"{settings.conf_dir / PIPELINES / name}.json (pipelines: {names})",
+        "create that file with the keys source.format, source.path, table.name, record.key and "
+        "ordering",
+    )
+
+
+def place_of(settings: Settings, table: str, command: str, run_id: str = "") -> str:
+    """Return where the table is that a command was given by a pipeline's name, else `table`.
+
+    Raises:
+        ConfigError: The name is also a table's folder here, or neither; or `run_id` belongs to no
+            name.
+    """
+    folder = Path(table)
+    group = settings.pipelines.get(table)
+    if group is not None and (folder / ".hoodie").is_dir():
+        raise ConfigError(
+            f"{table!r} is a pipeline, and also a table's folder in {Path.cwd()}",
+            f"name the folder as ./{table}, or go elsewhere: hudilab {command} {table}",
+        )
+    if group is not None:
+        return settings.locate(group.table_name, run_id=run_id).table
+    is_name = re.fullmatch(r"[\w.-]+", table) and not _is_there(folder)
+    if is_name or run_id:
+        names = ", ".join(settings.pipelines) or "none"
+        place = f" and no folder {folder.absolute()}" if is_name else ", so it has no --run-id"
+        raise ConfigError(
+            f"there is no pipeline {table!r}{place} (pipelines: {names})",
+            f"name a pipeline or a table's folder: hudilab {command} TABLE",
+        )
+    return table
 
 
 def project_root(env: Mapping[str, str] | None = None) -> Path:

@@ -75,13 +75,19 @@ def parse(text: str) -> Any:
     return json.loads(re.sub(r"(?m)^[ \t]*//.*$", "", text), object_pairs_hook=_Object)
 
 
-def read_groups(files: Sequence[Path], project: Path, problems: list[str]) -> Groups:
+def read_groups(
+    files: Sequence[Path], project: Path, problems: list[str], pipelines: Sequence[Path] = ()
+) -> Groups:
     """Return the known groups of the files, each file's keys over those of the files before it.
 
-    What is wrong with a file is added to `problems` as one text with the remedy, in which the file
-    is named relative to `project` if it is in there.
+    `pipelines` are files with the keys of one pipeline each, whose name is the file's. What is
+    wrong with a file is added to `problems` as one text with the remedy, in which the file is named
+    relative to `project` if it is in there.
     """
     read = [_File.read(path, project) for path in files]
+    others = [_File.read(path, project, PREFIX + path.stem) for path in pipelines]
+    problems += _in_both(read, others)
+    read += others
     merged = _Merged()
     for file in read:
         merged.add(file)
@@ -92,7 +98,7 @@ def read_groups(files: Sequence[Path], project: Path, problems: list[str]) -> Gr
         elif texts := dict.fromkeys(_faults(file, faults)):
             problems.append(f"{file.label}: {'; '.join(texts)}; fix the file")
     if not any(file.unreadable for file in read):
-        _check_table(read, problems)
+        _check_table(read[: len(files)], problems)
     return Groups(models, merged.origins, merged.unused(models))
 
 
@@ -114,21 +120,24 @@ class _File:
     unreadable: str
 
     @classmethod
-    def read(cls, path: Path, project: Path) -> _File:
+    def read(cls, path: Path, project: Path, group: str = "") -> _File:
+        """Read a file with a list of groups, or with the keys of one `group`."""
         label = path.relative_to(project) if path.is_relative_to(project) else path
-        return cls(path, str(label), *_parse(path))
+        return cls(path, str(label), *_parse(path, group))
 
     def names(self) -> Counter[str]:
         """Return the groups of this file, and how often each appears."""
         return Counter(name for entry in self.entries if (name := _name_and_properties(entry)[0]))
 
 
-def _parse(source: Path) -> tuple[list[Any], str]:
+def _parse(source: Path, group: str = "") -> tuple[list[Any], str]:
     """Return the file's list, or why there is none; never quote the file: it may hold secrets."""
+    content = f"the keys of a {PREFIX.rstrip('.')}" if group else f"group {TABLE_GROUP!r}"
     try:
         groups = parse(source.read_text("utf-8-sig"))
     except FileNotFoundError:
-        return [], f"does not exist; create it with group {TABLE_GROUP!r}, or set HUDILAB_CONF"
+        where = "" if group else ", or set HUDILAB_CONF"
+        return [], f"does not exist; create it with {content}{where}"
     except OSError as error:
         return [], f"cannot be read ({error.strerror}); make it a readable file"
     except json.JSONDecodeError as error:
@@ -137,14 +146,28 @@ def _parse(source: Path) -> tuple[list[Any], str]:
     except UnicodeDecodeError as error:
         return [], f"is not valid UTF-8 (byte {error.start}); save it as UTF-8"
     except (RecursionError, ValueError):
-        return (
-            [],
-            "is nested too deeply or contains too long a number; write a plain list of groups",
-        )
+        shape = "the keys of a pipeline" if group else "a plain list of groups"
+        return [], f"is nested too deeply or contains too long a number; write {shape}"
+    if group:
+        if isinstance(groups, dict) and "PropertyMap" not in groups:
+            return [{"PropertyGroupId": group, "PropertyMap": groups}], ""
+        what = "a group" if isinstance(groups, dict) else _kind(groups)
+        remedy = 'write what a PropertyMap holds: {"source.format": "csv", ...}'
+        return [], f"contains {what}, not {content}; {remedy}"
     if isinstance(groups, list):
         return groups, ""
     remedy = 'write [{"PropertyGroupId": "HudiTable0", "PropertyMap": {...}}]'
     return [], f"contains {_kind(groups)}, not a list of groups; {remedy}"
+
+
+def _in_both(files: Sequence[_File], pipelines: Sequence[_File]) -> Iterable[str]:
+    """Yield a problem for each pipeline that is both a group and a file."""
+    for name, file in {PREFIX + file.path.stem: file for file in pipelines}.items():
+        for other in files:
+            if name in other.names():
+                yield (
+                    f"{other.label}: group {name!r} is also the file {file.label}; keep one of them"
+                )
 
 
 def _name_and_properties(entry: Any) -> tuple[str, Any]:

@@ -18,7 +18,7 @@ from typing import get_args
 
 import hudilab
 from hudilab.errors import BundleError
-from hudilab.groups import RUN_GROUP
+from hudilab.groups import PIPELINES, RUN_GROUP
 from hudilab.settings import Runtime, Settings, load_settings, run_options
 from hudilab.settings_file import parse, read_options
 from hudilab_cli.packages import site_packages
@@ -123,8 +123,12 @@ def _settings_files(settings: Settings) -> dict[str, bytes]:
         # Skip hidden files: they belong to an editor or the system.
         if name.parts[0] in _NOT_SHIPPED or any(part.startswith(".") for part in name.parts):
             continue
-        folder = "" if len(name.parts) == 1 else str(name.parent)
-        if name.name not in _SETTINGS or folder not in ("", "docker", "aws"):
+        is_pipeline = name.parent.name == PIPELINES
+        if is_pipeline and name.suffix != ".json":  # a sample, or a note
+            continue
+        folder = str(name.parent.parent if is_pipeline else name.parent)
+        is_known = is_pipeline or name.name in _SETTINGS
+        if not is_known or folder not in (".", "docker", "aws"):
             raise BundleError(
                 f"{file} is not one of the settings files of a bundle ({', '.join(_SETTINGS)} in "
                 "conf, conf/docker and conf/aws)",
@@ -154,7 +158,8 @@ def _secrets(file: Path, defaults: Path) -> Iterator[str]:
         ) from None
     pairs: Iterable[tuple[str, str]] = read_options(file).items() if file.suffix != ".json" else ()
     if file.suffix == ".json":  # load_settings has already validated it
-        groups = parse(file.read_text("utf-8-sig"))
+        content = parse(file.read_text("utf-8-sig"))
+        groups = content if isinstance(content, list) else [{"PropertyMap": content}]
         pairs = [(key, "") for group in groups for key in group["PropertyMap"]]
     for key, value in pairs:
         if "redaction" not in key and secret.search(f"{key} {value}"):

@@ -17,6 +17,7 @@ from typer.main import get_command
 
 from hudilab.errors import BundleError
 from hudilab.groups import (
+    PIPELINES,
     PREFIX,
     RUN_GROUP,
     Client,
@@ -106,7 +107,13 @@ def chosen_job(settings: Settings) -> Job:
             f"fix them: hudilab submit {run.job} --help",
         ) from None
     if run.job in PIPELINE_JOBS:
-        find_group(settings, options["name"])
+        if (name := options["name"]).endswith(".json"):
+            raise BundleError(
+                f"arguments={run.arguments!r} in {settings.origin(RUN_GROUP, 'arguments')} name a "
+                "file, which a deployed job would not find",
+                f"move it to {settings.conf_dir / PIPELINES}, and name it without .json",
+            )
+        find_group(settings, name)
     return Job(run, arguments, options)
 
 

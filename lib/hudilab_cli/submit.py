@@ -19,9 +19,9 @@ from hudilab.environment import take_over
 from hudilab.errors import BundleError, SessionError, WaitError, root_cause
 from hudilab.files import private_folder, properties, write_private
 from hudilab.groups import Client
-from hudilab.settings import Settings, run_options
+from hudilab.settings import Settings, load_pipeline, run_options
 from hudilab.settings_file import read_options
-from hudilab_jobs import PROGRAMS
+from hudilab_jobs import PIPELINE_JOBS, PROGRAMS
 from hudilab_jobs.kafka.connection import Access
 from hudilab_spark.cluster import (
     Master,
@@ -169,6 +169,9 @@ def _command(
     check_machine(settings)
     take_over(settings.runtime)
     file, words = find_job(job), list(arguments)
+    own = [word for word in words if word.endswith(".json")] if job in PIPELINE_JOBS else []
+    if own:
+        settings, _ = load_pipeline(own[0])
     title = file.stem
     groups = [] if bundle else jar_groups(settings)
     jars = verify(settings.project / "jars", needed(settings, groups))

@@ -13,7 +13,7 @@ from hudi_sink.metastore import trouble
 from hudilab.environment import JAVA_OPTIONS
 from hudilab.errors import PathError, SessionError
 from hudilab.files import private_folder
-from hudilab.groups import CATALOG, FILE, METASTORE_GROUP
+from hudilab.groups import CATALOG, FILE, METASTORE_GROUP, PIPELINES
 from hudilab.settings import Runtime, Settings
 from hudilab.settings_file import read_options
 from hudilab_spark.class_archive import ARCHIVE, class_path, quoted, with_archive
@@ -135,8 +135,10 @@ def conf_files(settings: Settings) -> dict[str, Path]:
     for folder in (settings.project / "conf", settings.conf_dir):
         for part in ("", *(name.lower() for name in get_args(Runtime))):
             files = [file for file in (folder / part).glob("[!.]*") if file.is_file()]
+            if folder == settings.conf_dir:
+                files += (folder / part).glob(f"{PIPELINES}/[!.]*.json")
             files_by_name |= {
-                str(Path(part, file.name)): file
+                str(file.relative_to(folder)): file
                 for file in files
                 if folder == settings.conf_dir or file.name != FILE
             }

@@ -14,6 +14,7 @@ from zipfile import ZipFile
 
 import pytest
 from refusals import assert_refusal, refused
+from unit.hudilab.test_pipelines import GROUP
 
 from hudilab.errors import BundleError, ConfigError, LabError
 from hudilab.settings import Settings, load_settings
@@ -244,6 +245,7 @@ def test_a_secret_is_not_bundled(project: Settings, name: str, line: str, key: s
         "x.conf",
         "kda/spark-defaults.conf",
         "aws/more/spark-defaults.conf",
+        "kda/pipelines/orders.json",
         "docker/application_properties.json.orig",
     ],
 )
@@ -275,6 +277,22 @@ def test_what_stays_here_may_be_anything(project: Settings) -> None:
     assert {path.parent.name for path in taken} == {"conf", "aws", "docker"}
     assert len(taken) >= 8
     assert not any(b"HIDDEN" in data for name, data in whole.items() if name.startswith("conf/"))
+
+
+def test_pipelines_with_files_of_their_own_are_bundled(project: Settings) -> None:
+    files = {"pipelines/orders.json": GROUP, "aws/pipelines/orders.json": {"ordering": "sent_at"}}
+    for name, keys in files.items():
+        file = project.conf_dir / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(keys))
+    (project.conf_dir / "pipelines" / "orders.json.sample").write_text("HIDDEN")
+    project = load_settings(env={"HUDILAB_CONF": str(project.conf_dir)})
+    build_bundle(project, project.conf_dir.parent / "b.zip")
+    whole = content((project.conf_dir.parent / "b.zip").read_bytes())
+    shipped = [name for name in whole if re.match(r"conf/(.*/)?pipelines/", name)]
+    assert {name: json.loads(whole[name]) for name in shipped} == {
+        f"conf/{name}": keys for name, keys in files.items()
+    }
 
 
 def test_what_is_a_secret_must_be_known(project: Settings) -> None:

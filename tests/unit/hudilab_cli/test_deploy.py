@@ -398,6 +398,11 @@ def test_a_cluster_that_the_job_does_not_use(settings: Settings, job: str) -> No
             "record.key and ordering",
         ),
         (
+            lambda s: run(with_job(s, "stream", "./order.json")),
+            ("arguments='./order.json' in {source}", "a file"),
+            "/pipelines, and name it without .json",
+        ),
+        (
             lambda s: policy(plain_topic(s), CLUSTER),
             ("bootstrap.servers in {source}", "9098"),
             "; fix them, or leave out --cluster-arn",

@@ -39,19 +39,25 @@ def test_a_folder_that_lacks_nothing_is_used_as_it_is(tmp_path: Path) -> None:
 
 def test_one_file_is_enough(settings: Settings) -> None:
     mine = settings.conf_dir
+    (mine / "pipelines").mkdir()
+    (mine / "pipelines" / "own.json").write_text("{}")
     assert overlay(settings) == overlay(load_settings(env={}))
     assert settings.conf_file("hudi-defaults.conf") == CONF / "hudi-defaults.conf"
     folder = conf_folder(settings)
-    templates = [CONF / "deploy", CONF / "services"]
+    templates = [CONF / "deploy", CONF / "services", CONF / "pipelines"]
     files = [file for file in CONF.rglob("*") if file.is_file() and file.parent not in templates]
     expected = {str(file.relative_to(CONF)): file for file in files}
     for runtime in ("docker", "aws"):  # they name the project's servers and buckets
         del expected[f"{runtime}/application_properties.json"]
-    expected["application_properties.json"] = mine / "application_properties.json"
+    for name in ("application_properties.json", "pipelines/own.json"):
+        expected[name] = mine / name
     assert links(folder) == expected == conf_files(settings)
     assert folder.is_relative_to(settings.home)
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert list(mine.iterdir()) == [mine / "application_properties.json"]
+    assert sorted(each.name for each in mine.iterdir()) == [
+        "application_properties.json",
+        "pipelines",
+    ]
 
 
 def test_a_runtime_s_settings_are_not_mixed_with_the_project_s(tmp_path: Path) -> None:
