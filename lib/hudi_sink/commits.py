@@ -218,7 +218,8 @@ class Commits:
             groups = frozenset(str(written.keySet().toString())[1:-1].split(", ")) - {""}
             lock, keys = (str(extra.get(name) or "") for name in (SHARED, KEYS))
             kind, size = str(stored.getOperationType()), int(stored.fetchTotalBytesWritten())
-            yield Commit(time_, metadata, groups, kind, lock, size, keys)
+            inserted = int(stored.fetchTotalInsertRecordsWritten())
+            yield Commit(time_, metadata, groups, kind, lock, size, keys, inserted)
 
     def _damaged(self, instant: Any, cause: str) -> StreamError:
         """Return what is wrong with a commit's file; `cause` is empty if the file is.

@@ -52,8 +52,8 @@ def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[s
     if remote and (lock is None or lock[_PROVIDER] == _FILE_LOCK):
         raise TableError(
             f"{table} is on an object store, where Hudi's lock file is not safe",
-            "pass lock= with the options of a lock provider, for example "
-            "{'hoodie.write.lock.provider': "
+            "pass lock= with the options of a lock provider, which are lock.options of a pipeline, "
+            "for example {'hoodie.write.lock.provider': "
             "'org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider', ...}, or, for "
             f"streams of one driver, {{'hoodie.write.lock.provider': {_PROCESS_LOCK!r}}}",
         )

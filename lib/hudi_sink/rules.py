@@ -55,6 +55,7 @@ class Commit(NamedTuple):
         lock: The lock that its writer took, as a stream with `shared=True` does; else empty.
         bytes: How many it wrote.
         keys: MICROS if its writer has seen that all keys have their times in microseconds.
+        inserted: How many rows it added.
     """
 
     instant: str
@@ -64,6 +65,7 @@ class Commit(NamedTuple):
     lock: str = ""
     bytes: int = 0
     keys: str = ""
+    inserted: int = 0
 
 
 class Checkpoint(NamedTuple):

@@ -70,8 +70,9 @@ class Settings:
     notice: str = ""
 
     def origin(self, group: str, key: str) -> Path:
-        """Return the file that a group's key was read from; `source` if no file has the key."""
-        return self.origins.get((group, key), self.source)
+        """Return the file that a group's key was read from, or would have to be in."""
+        of_group = self.origins.get((group, ""), self.source)
+        return self.origins.get((group, key), of_group)
 
     def locate(self, table: str = "", database: str = "", run_id: str = "") -> TableLocation:
         """Locate a table, the configured one by default; see `paths.locate`. Checks no disk."""

@@ -40,6 +40,7 @@ class Groups:
     """The known groups of all files, merged, and the file that each (group, key) was read from.
 
     Attributes:
+        origins: For a file that holds one pipeline, also (group, "").
         unused: Groups and keys that mean nothing to the lab, each with what takes its place.
     """
 
@@ -91,6 +92,8 @@ def read_groups(
     merged = _Merged()
     for file in read:
         merged.add(file)
+    # Of keys that are missing.
+    merged.origins |= {(PREFIX + file.path.stem, ""): file.path for file in others}
     models, faults = merged.validate()
     for file in read:
         if file.unreadable:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hudilab.errors import LabError, TableError
+from hudilab.errors import LabError, TableError, is_full, root_cause, show_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Each job is a module with a function `command`, whose parameters are its options.
 JOBS = ("load", "sensor_readings", "stock_prices", "stream", "tidy")  # those that write to a table
 PROGRAMS = sorted((*JOBS, "stock_producer"))  # what hudilab submit starts
-PIPELINE_JOBS = ("load", "stream")  # whose argument is the name of a group `pipeline.NAME`
+PIPELINE_JOBS = ("load", "stream")  # whose argument is the name or the file of a pipeline
 # The jobs that run until they are stopped, unless one of these options is given.
 ENDLESS_WITHOUT = {"stock_prices": ("available_now",), "stream": ("available_now", "check")}
 
@@ -38,33 +38,43 @@ AsyncServices = Annotated[
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")
 ]
-Table = Annotated[str, typer.Argument(help="A path, or a file://, s3:// or s3a:// URI.")]
-PipelineName = Annotated[str, typer.Argument(help="Of the group pipeline.NAME in the settings.")]
+TableOrName = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE", help="A pipeline's name, a path, or a file://, s3:// or s3a:// URI."
+    ),
+]
+TableRunId = Annotated[
+    str, typer.Option(help="Of a pipeline's table: the one in run-RUN_ID of the warehouse.")
+]
+PipelineName = Annotated[
+    str,
+    typer.Argument(
+        help="Of conf/pipelines/NAME.json or the group pipeline.NAME, or a file's path."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object a batch.")]
 
 
 @contextmanager
 def short_errors() -> Iterator[None]:
     """Turn errors of the lab, Spark and Java into one line on stderr and exit code 1."""
-    # Imported here: slow to load, and not needed to name a job.
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    from hudilab.errors import is_full, root_cause, show_log
-
     show_log()
     try:
         yield
     except LabError as error:
         text = str(error)
-    except (Py4JError, PySparkException) as error:
-        cause = root_cause(str(error))
-        remedy = "make room on that disk" if is_full(cause) else "fix the cause"
-        text = f"{cause}; {remedy} and start again (see the log for details)"
     except OSError as error:
         if not is_full(str(error)):
             raise
         text = f"{error}; make room on that disk and start again"
+    except Exception as error:
+        # By their names: a command's first line must not wait until Spark is loaded.
+        if not any(kind.__module__.startswith(("py4j.", "pyspark.")) for kind in type(error).mro()):
+            raise
+        cause = root_cause(str(error))
+        remedy = "make room on that disk" if is_full(cause) else "fix the cause"
+        text = f"{cause}; {remedy} and start again (see the log for details)"
     else:
         return
     print(f"hudilab: {text}", file=sys.stderr)
@@ -72,19 +82,21 @@ def short_errors() -> Iterator[None]:
 
 
 @contextmanager
-def table_session(command: str, table: str) -> Iterator[tuple[SparkSession, str]]:
+def table_session(command: str, table: str, run_id: str = "") -> Iterator[tuple[SparkSession, str]]:
     """Open a session for a command on one table; give it with the table's URI, and close it.
 
     Raises:
         LabError: The table is not in a warehouse of these settings, or there is no session.
     """
     # Imported here: slow to load, and not needed to show the help.
-    from hudilab.settings import load_settings
+    from hudilab.settings import load_settings, place_of
+
+    settings = load_settings()
+    place = place_of(settings, table, command, run_id)
     from hudilab_spark.session import close_session, open_session
     from hudilab_spark.warehouse import table_uri
 
-    settings = load_settings()
-    uri = table_uri(table, settings, command)
+    uri = table_uri(place, settings, command)
     spark = open_session(settings, app=command, names=False)
     try:
         yield spark, uri

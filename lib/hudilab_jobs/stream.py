@@ -1,9 +1,10 @@
 """Stream your own files, topic or table into a Hudi table, as a group of the settings describes it.
 
 Run `hudilab stream NAME`, `python -m hudilab_jobs.stream NAME`, or the same file with spark-submit;
-NAME is that of a group `pipeline.NAME` in `application_properties.json`. With `--check` the job
-reads a sample, shows what it would store, and writes nothing. It deletes nothing: started again, it
-resumes from its checkpoint. The table holds each row of the source once.
+NAME is that of a file `conf/pipelines/NAME.json` or of a group `pipeline.NAME` in
+`application_properties.json`, or the path of such a file. With `--check` the job reads a sample,
+shows what it would store, and writes nothing. It deletes nothing: started again, it resumes from
+its checkpoint. The table holds each row of the source once.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ def command(
     as_json: AsJson = False,
     run_id: RunId = "",
 ) -> None:
-    """Stream files, a topic or a table into a Hudi table, as a group of the settings says."""
-    # Imported here: slow to load, and not needed to show the help.
-    from hudilab_jobs.pipelines.runner import opened, preview
+    """Stream files, a topic or a table into a Hudi table, as conf/pipelines/NAME.json says."""
+    # Imported here: not needed to show the help.
+    from hudilab_jobs.pipelines import command as pipeline
 
+    if check:
+        pipeline.check(name, run_id)
+        return
     trigger = None if available_now else {"processingTime": f"{trigger_seconds} seconds"}
-    with opened(name, run_id) as pipeline:
-        for line in preview(pipeline) if check else pipeline.write(trigger, as_json):
-            print(line, flush=True)
+    pipeline.write(name, run_id, as_json=as_json, trigger=trigger)
 
 
 if __name__ == "__main__":

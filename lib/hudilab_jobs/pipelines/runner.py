@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple, cast
 
@@ -16,14 +16,17 @@ from hudi_sink.files import exists
 from hudi_sink.hive_sync import Catalog
 from hudi_sink.schema_guard import SchemaGuard
 from hudi_sink.sink import ExactlyOnceSink
-from hudilab.errors import ConfigError, many
-from hudilab.groups import PREFIX, FilePipeline, Pipeline, TablePipeline, TopicPipeline
+from hudilab.errors import many
+from hudilab.groups import FilePipeline, Pipeline, TablePipeline, TopicPipeline
 from hudilab.paths import TableLocation
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings, load_pipeline
+from hudilab.settings import find_group as find_group
 from hudilab.table import TableSpec
+from hudilab_jobs.pipelines.repeatable import check_repeatable
 from hudilab_jobs.pipelines.sources import Changes, Folder, Source
 from hudilab_spark.session import close_session, open_session
-from hudilab_spark.streams import batches_done, stop_on_signal, until_end
+from hudilab_spark.signals import stop_on_signal
+from hudilab_spark.streams import batches_done, until_end
 from hudilab_spark.warehouse import catalog_of, prepare
 
 SHOWN = 5  # rows of a preview
@@ -44,10 +47,13 @@ class Running(NamedTuple):
         as_json: bool = False,
         *,
         initial_load: bool = False,
+        signals: list[int] | None = None,
+        show: Callable[[str], object] = str,
     ) -> Iterator[str]:
         """Run the stream until its end or a signal; yield a line for each batch, and a last one.
 
-        Without a trigger, it writes what has arrived; `initial_load` writes batch 0 alone.
+        Without a trigger, it writes what has arrived; `initial_load` writes batch 0 alone. See
+        `stop_on_signal` for `signals`; `show` is called with what the stream is doing.
 
         Raises:
             LabError: Source, checkpoint and table do not belong together, or the stream failed.
@@ -57,22 +63,39 @@ class Running(NamedTuple):
             self.spec,
             self.location,
             self.source.identity,
+            shared=self.source.group.shared,
+            lock=self.source.group.lock(),
             quarantine=self.source.group.quarantine,
             initial_load=initial_load,
             async_services=self.source.group.async_services,
         )
-        reports = Reports(self.source, sink, self.location, as_json=as_json)
+        loads = Commits(self.spark, self.location.table) if initial_load else None
+        reports = Reports(self.source, sink, self.location, as_json=as_json, loads=loads)
+        show("starting the stream")
         rows = self.source.stream(whole=initial_load)
         stream = rows.writeStream.foreachBatch(self.catalog.after(reports.write_batch))
         stream = stream.option("checkpointLocation", self.location.checkpoint)
-        with stop_on_signal() as signals:
+        with stop_on_signal(signals) as received:
             query = stream.trigger(**(trigger or {"availableNow": True})).start()
-            with closing(until_end([query], signals)) as turns:
+            with closing(until_end([query], received)) as turns:
                 for _ in turns:
+                    show(reports.activity(query))
                     yield from reports.new(query)
+        show("waiting for table services")
         sink.close()
         self.catalog.register()
+        if received:
+            yield self._stopped(reports.reported, as_json)
+            return
+        show("counting the table's rows")
         yield self._summary(as_json)
+
+    def _stopped(self, batch: int, as_json: bool) -> str:
+        """Return the last line after a signal: whoever waits for the end does not want a count."""
+        if as_json:
+            return json.dumps({"table": self.location.table, "rows": None, "commits": None})
+        after = f"after batch {batch}" if batch >= 0 else "before its first batch"
+        return f"hudilab: stopped {after}; table={self.location.table}"
 
     def _summary(self, as_json: bool) -> str:
         rows = commits = 0
@@ -87,14 +110,27 @@ class Running(NamedTuple):
 
 
 class Reports:
-    """Writes batches with a sink and reports each one once, as text or as JSON."""
+    """Writes batches with a sink and reports each one once, as text or as JSON.
+
+    `loads` are the table's commits, for an initial load: Spark counts each reading of the source,
+    and a load reads it up to three times. A stream reads each batch once.
+
+    Attributes:
+        reported: The newest batch that was reported; -1 before the first.
+    """
 
     def __init__(
-        self, source: Source[Any], sink: ExactlyOnceSink, location: TableLocation, *, as_json: bool
+        self,
+        source: Source[Any],
+        sink: ExactlyOnceSink,
+        location: TableLocation,
+        *,
+        as_json: bool,
+        loads: Commits | None = None,
     ) -> None:
         self._source, self._sink, self._location = source, sink, location
-        self._as_json = as_json
-        self._reported = -1  # the newest batch
+        self._as_json, self._loads = as_json, loads
+        self.reported = -1  # the newest batch
         self._quarantined: dict[int, int] = {}  # rows, by batch
 
     def write_batch(self, batch: DataFrame, batch_id: int) -> None:
@@ -102,21 +138,34 @@ class Reports:
         self._sink.write_batch(batch, batch_id)
         self._quarantined[batch_id] = self._sink.set_aside
 
+    def activity(self, query: StreamingQuery) -> str:
+        """Return what the query is doing."""
+        status = query.status
+        if status["isTriggerActive"] and status["isDataAvailable"]:
+            # A process that has just started does not know the number.
+            return f"writing batch {self.reported + 1}" if self.reported >= 0 else "writing a batch"
+        if status["message"].startswith("Initializing"):
+            return "starting the stream"
+        return f"waiting for new {self._source.unit}s"
+
     def new(self, query: StreamingQuery) -> Iterator[str]:
         """Yield a line for each batch that has ended since the last call."""
         # This runs ten times a second, and all progress is up to 100 texts of JSON.
-        if batches_done(query) <= self._reported + 1:
+        if batches_done(query) <= self.reported + 1:
             return
         for progress in query.recentProgress:
             number = int(progress["batchId"])
             # Spark also reports that there was nothing to do.
-            if number > self._reported and "addBatch" in progress["durationMs"]:
-                self._reported = number
+            if number > self.reported and "addBatch" in progress["durationMs"]:
+                self.reported = number
                 yield self._line(number, progress)
 
     def _line(self, number: int, progress: Mapping[str, Any]) -> str:
-        rows, speed = int(progress["numInputRows"]), progress.get("processedRowsPerSecond", 0.0)
         quarantined, unit = self._quarantined.pop(number, 0), self._source.unit
+        rows = int(progress["numInputRows"])
+        if self._loads is not None:
+            rows = quarantined + next((commit.inserted for commit in self._loads.newest_first()), 0)
+        speed = 1000 * rows / max(progress["durationMs"]["triggerExecution"], 1)
         behind = self._source.behind(progress, self._location)
         if self._as_json:
             report = {"batch": number, "rows": rows, "rows_per_second": round(speed, 1)}
@@ -175,12 +224,14 @@ def _layout(rows: DataFrame, count: int, spec: TableSpec) -> Iterator[str]:
 
 @contextmanager
 def opened(name: str, run_id: str) -> Iterator[Running]:
-    """Open a session for the pipeline NAME, and check its source; stop the session at the end.
+    """Open a session for a pipeline, and check its source; stop the session at the end.
+
+    `name` is a name or a file, see `load_pipeline`.
 
     Raises:
         LabError: The group, the source, the schema or the query is wrong.
     """
-    settings = load_settings()
+    settings, name = load_pipeline(name)
     group = find_group(settings, name)
     table = table_of(settings, group, run_id)
     spark = open_session(settings, app=name, groups=jars_of(group), names=False)
@@ -188,17 +239,6 @@ def opened(name: str, run_id: str) -> Iterator[Running]:
         yield checked(spark, settings, name, *table)
     finally:
         close_session(spark)
-
-
-def find_group(settings: Settings, name: str) -> Pipeline:
-    """Return the settings' group `pipeline.NAME`; raise ConfigError if there is none."""
-    if name in settings.pipelines:
-        return settings.pipelines[name]
-    names = ", ".join(settings.pipelines) or "none"
-    raise ConfigError(
-        f"there is no group {PREFIX + name!r} in {settings.source} (pipelines found: {names})",
-        "add it with the keys source.format, source.path, table.name, record.key and ordering",
-    )
 
 
 def table_of(
@@ -219,6 +259,7 @@ def checked(
     """
     source = _source(spark, settings, name, find_group(settings, name))
     source.check()
+    check_repeatable(source)
     return Running(spark, source, spec, location, catalog_of(spark, settings, spec, location))
 
 

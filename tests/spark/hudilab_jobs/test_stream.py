@@ -19,6 +19,7 @@ from refusals import refused
 from unit.hudilab.settings_files import group, load, write
 
 from hudi_sink.files import exists
+from hudi_sink.services import TableServices
 from hudilab.errors import ConfigError, StreamError, TableError
 from hudilab.settings import load_settings
 from hudilab_jobs.pipelines.runner import Running, checked, find_group, preview, table_of
@@ -107,6 +108,15 @@ def test_files_become_a_table_and_later_ones_update_it(
     assert ("EWR", "2013-01-01", -4.0) in own.rows()
     assert len(own.rows()) == 3  # of a key without a station there is no row
     assert "batch 1: 1 row set aside in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("quarantine", ["false", "true"])
+def test_a_load_counts_each_row_once(spark: SparkSession, tmp_path: Path, quarantine: str) -> None:
+    """It reads its source up to three times."""
+    own = Own(spark, tmp_path, quarantine=quarantine)
+    own.put("a.csv", [*ROWS, *LATER[1:]] if quarantine == "true" else ROWS)
+    (told,) = own.run(initial_load=True)
+    assert (told["rows"], told["set_aside"]) == ((4, 1) if quarantine == "true" else (3, 0))
 
 
 @pytest.mark.deep
@@ -206,6 +216,62 @@ def test_a_query_that_fails(spark: SparkSession, tmp_path: Path) -> None:
     own.put("a.csv", ROWS)
     remedy = "; fix the query; it reads the view source"
     refusal(own, "nothing", remedy=remedy, key="select")
+
+
+@pytest.mark.parametrize(
+    ("expression", "named"),
+    [
+        ("uuid()", "uuid()"),
+        ("concat(station, rand())", "rand()"),
+        ("monotonically_increasing_id() + spark_partition_id()", "monotonically_increasing_id(), "),
+        ("(SELECT max(rand(7)) FROM range(3))", "rand()"),
+        ("java_method('java.lang.Math', 'random')", "java_method()"),
+    ],
+)
+def test_a_query_that_is_not_repeatable(
+    spark: SparkSession, tmp_path: Path, expression: str, named: str
+) -> None:
+    select = f"WITH own AS ({SELECT}) SELECT *, {expression} AS more FROM own"
+    own = Own(spark, tmp_path, select=select)
+    own.put("a.csv", ROWS)
+    remedy = "current_timestamp() is the batch's own time"
+    refusal(own, named, "returns other values", remedy=remedy, key="select")
+
+
+def test_a_query_with_the_batch_s_time_and_the_row_s_file(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    more = "current_timestamp() AS read_at, now() AS n, input_file_name() AS file, user() AS who"
+    own = Own(spark, tmp_path, select=SELECT.replace(" FROM", f", {more} FROM"))
+    own.put("a.csv", ROWS)
+    assert own.check()[1] == "sample: 3 rows of a.csv, stored as"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_a_row_with_a_mark_deletes_the_row_with_its_key(
+    spark: SparkSession, tmp_path: Path, table_type: str
+) -> None:
+    """Unless the stored row has a greater ordering value."""
+    select = SELECT.replace(" FROM", ", `Temp C` IS NULL AS _hoodie_is_deleted FROM")
+    own = Own(spark, tmp_path, select=select, table_type=table_type)
+    own.put("a.csv", [*ROWS[::2], ("JFK", *ROWS[0][1:])])
+    own.run()
+    newer, older = "2013-02-01T00:00:00Z", "2012-01-01T00:00:00Z"
+    deletes = [("EWR", "2013-01-01", "NA", newer), ("JFK", "2013-01-01", "NA", older)]
+    own.put("b.csv", deletes)
+    (told,) = own.run()
+    assert told["rows"] == 2
+    assert own.rows() == [("EWR", "2013-01-02", 0.25), ("JFK", "2013-01-01", -3.5)]
+
+
+def test_a_shared_table_is_tidied_beside_its_stream(spark: SparkSession, tmp_path: Path) -> None:
+    own = Own(spark, tmp_path, shared="true")
+    own.put("a.csv", ROWS)
+    own.run()
+    table = own.pipeline().location.table
+    TableServices(spark, table).check_safe("clean")
+    assert not (tmp_path / "warehouse" / "lab" / "weather" / ".hoodie" / "lock").exists()
 
 
 def test_a_key_that_the_files_lack(spark: SparkSession, tmp_path: Path) -> None:

@@ -32,6 +32,9 @@ def test_a_file_is_a_pipeline(tmp_path: Path) -> None:
     settings = load(tmp_path)
     assert sorted(settings.pipelines) == ["flights", "orders"]
     assert settings.origin("pipeline.orders", "source.path") == file
+    assert settings.origin("pipeline.orders", "source.schema") == file  # a key that is missing
+    groups = tmp_path / "application_properties.json"
+    assert settings.origin("pipeline.flights", "source.schema") == groups
 
 
 def test_a_runtime_overrides_a_key_of_a_file(tmp_path: Path) -> None:

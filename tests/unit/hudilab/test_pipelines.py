@@ -32,6 +32,18 @@ def test_a_group_is_a_source_and_a_table(tmp_path: Path) -> None:
     )
 
 
+def test_a_shared_table(tmp_path: Path) -> None:
+    lock = {"lock.options": "hoodie.write.lock.provider=a.B hoodie.c=1"}
+    for changes, options in (
+        ({}, None),
+        (lock, {"hoodie.write.lock.provider": "a.B", "hoodie.c": "1"}),
+    ):
+        groups = [group(), group("pipeline.flights", GROUP | {"shared": "true"} | changes)]
+        write(tmp_path, groups)
+        flights = load(tmp_path).pipelines["flights"]
+        assert (flights.shared, flights.lock()) == (True, options)
+
+
 def test_a_runtime_overrides_a_key(tmp_path: Path) -> None:
     write(tmp_path, [group(), group("pipeline.flights", GROUP)])
     there = {"source.path": "s3://bucket/flights"}
@@ -92,6 +104,8 @@ def test_a_group_without_a_format(tmp_path: Path) -> None:
         ({"record.key": "a,,b"}, "key 'record.key' is not a list of columns: a, b"),
         ({"buckets": "0"}, "key 'buckets' is not a whole number of 1 or more, as text"),
         ({"quarantine": "yes"}, "key 'quarantine' must be 'true' or 'false'"),
+        ({"shared": "yes"}, "key 'shared' must be 'true' or 'false'"),
+        ({"lock.options": "zookeeper"}, "key 'lock.options' has zookeeper without a value; write"),
         ({"topic.name": "a"}, "has an unknown key 'topic.name'"),
         ({"recordkey": "a"}, "has an unknown key 'recordkey' (did you mean 'record.key'?)"),
     ],

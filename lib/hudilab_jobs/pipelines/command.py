@@ -1,0 +1,73 @@
+"""A pipeline as a command: its first line at once, its lock, its answer to Ctrl-C.
+
+In a module without Spark, which takes seconds to load.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from hudilab.settings import find_group, load_pipeline
+from hudilab_jobs.pipelines.lock import stream_lock
+from hudilab_jobs.pipelines.status import Status
+from hudilab_spark.signals import stop_on_signal
+
+
+def check(name: str, run_id: str) -> None:
+    """Print what a pipeline would store."""
+    from hudilab_jobs.pipelines.runner import opened, preview
+
+    with opened(name, run_id) as pipeline:
+        for line in preview(pipeline):
+            print(line, flush=True)
+
+
+def write(
+    name: str,
+    run_id: str,
+    *,
+    as_json: bool,
+    trigger: Mapping[str, Any] | None = None,
+    initial_load: bool = False,
+) -> None:
+    """Run a pipeline until its end or a signal; print a line for each batch, and a last one.
+
+    `trigger` and `initial_load` are those of `Running.write`.
+
+    Raises:
+        LabError: The pipeline is refused or fails, or another process runs it.
+    """
+    settings, own = load_pipeline(name)
+    group = find_group(settings, own)
+    location = settings.locate(group.table_name, run_id=run_id)
+    signals: list[int] = []
+    try:
+        with (
+            stop_on_signal(signals, at_once=True),
+            stream_lock(location),
+            Status(is_shown=not as_json) as status,
+        ):
+            status.print(
+                f"{own} reads {group.source}, writes {location.table}, and its checkpoint is "
+                f"{location.checkpoint}",
+                to_stderr=True,
+            )
+            status.show("starting Spark")
+            from hudilab_jobs.pipelines.runner import opened
+
+            # Spark has a handler of its own for Ctrl-C.
+            with opened(name, run_id) as pipeline, stop_on_signal(signals, at_once=True):
+                for line in pipeline.write(
+                    trigger,
+                    as_json,
+                    initial_load=initial_load,
+                    signals=signals,
+                    show=status.show,
+                ):
+                    status.print(line)
+                status.show("stopping Spark")
+    except KeyboardInterrupt:
+        print("hudilab: stopped; the stream resumes from its checkpoint", file=sys.stderr)
+        sys.exit(128 + (signals or [2])[0])
