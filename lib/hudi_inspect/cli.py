@@ -28,16 +28,27 @@ def main() -> None:
     sys.exit(code)
 
 
-def run(words: Sequence[str], program: str = "hudi-inspect") -> int:
+def run(
+    words: Sequence[str],
+    program: str = "hudi-inspect",
+    place_of: Callable[[str, str], str] | None = None,
+) -> int:
     """Print what the words of a command line ask for; return the exit code.
+
+    `place_of` makes a path of TABLE and --run-id, for a program whose tables have names.
 
     Raises:
         InspectError: The table cannot be inspected, or a package is missing.
     """
-    options = _parser(program).parse_args(words)
+    parser = _parser(program)
+    if place_of:
+        parser.add_argument(
+            "--run-id", metavar="ID", default="", help="Of a pipeline's table: the one in run-ID."
+        )
+    options = parser.parse_args(words)
     try:
         snapshot = inspect(
-            options.table,
+            place_of(options.table, options.run_id) if place_of else options.table,
             archived=options.archived,
             count=options.count,
             since=options.since,

@@ -17,7 +17,13 @@ except LabError as error:
 
 import typer
 
-from hudilab_cli import progress_command, rewind_command, topics_command
+from hudilab_cli import (
+    progress_command,
+    rewind_command,
+    savepoint_command,
+    sql_command,
+    topics_command,
+)
 from hudilab_cli.deploy_commands import deploy
 from hudilab_cli.servers import NAMES, SPECS, Name, service
 from hudilab_jobs import load, stream, tidy
@@ -275,16 +281,29 @@ def inspect(context: typer.Context) -> None:
     from hudi_inspect.errors import InspectError
 
     try:
-        code = run(context.args, "hudilab inspect")
+        code = run(context.args, "hudilab inspect", _place)
     except InspectError as error:
         raise LabError(error.problem, error.remedy) from None
     raise typer.Exit(code)
+
+
+def _place(table: str, run_id: str) -> str:
+    """Return where the table of a pipeline's name is; settings are loaded for a name only."""
+    if not run_id and ("/" in table or ":" in table or Path(table, ".hoodie").is_dir()):
+        return table
+    try:
+        from hudilab.settings import load_settings, place_of
+    except ModuleNotFoundError:  # the extra `inspect` alone knows no pipelines
+        return table
+    return place_of(load_settings(), table, "inspect", run_id)
 
 
 app.command("load")(load.command)
 app.command("stream")(stream.command)
 app.command("tidy")(tidy.command)
 app.command("rewind")(rewind_command.command)
+app.command("savepoint")(savepoint_command.command)
+app.command("sql")(sql_command.command)
 app.command("progress")(progress_command.command)
 app.command("topics")(topics_command.command)
 

@@ -9,13 +9,20 @@ import typer
 
 from hudilab.errors import PathError, TableError
 from hudilab.paths import rewrite_scheme
-from hudilab_jobs import DryRun, Table, safety, short_errors, table_session
+from hudilab_jobs import (
+    DryRun,
+    TableOrName,
+    TableRunId,
+    safety,
+    short_errors,
+    table_session,
+)
 
 
 @short_errors()
 def command(
-    table: Table,
-    to: Annotated[str, typer.Option(metavar="INSTANT", help="A commit with a savepoint.")],
+    table: TableOrName,
+    to: Annotated[str, typer.Option(metavar="SAVEPOINT", help="Its instant, or its name.")],
     checkpoint: Annotated[
         list[str] | None,
         typer.Option(metavar="URI", help="A stream's checkpoint, if not at the usual place."),
@@ -24,12 +31,16 @@ def command(
     stopped: Annotated[
         bool, typer.Option("--stopped", help="No writer is running; needed if that cannot be seen.")
     ] = False,
+    run_id: TableRunId = "",
 ) -> None:
     """Take a table and its stream's checkpoint back to a savepoint, together."""
     checkpoints = [_checkpoint(text) for text in checkpoint or ()]
-    with table_session("rewind", table) as (spark, uri):
+    with table_session("rewind", table, run_id) as (spark, uri):
         from hudi_sink.rewind import Rewind  # here: slow to load
+        from hudi_sink.savepoints import Savepoints
 
+        if not to.isdecimal():
+            to = Savepoints(spark, uri).find(to).instant
         rewind = Rewind(spark, uri, to, checkpoints=checkpoints, stopped=stopped)
         for line in rewind.preview() if dry_run else rewind.run():
             print(line, flush=True)

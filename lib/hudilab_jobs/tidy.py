@@ -13,12 +13,19 @@ from typing import Annotated
 import typer
 
 from hudilab.errors import ParameterError
-from hudilab_jobs import DryRun, Table, safety, short_errors, table_session
+from hudilab_jobs import (
+    DryRun,
+    TableOrName,
+    TableRunId,
+    safety,
+    short_errors,
+    table_session,
+)
 
 
 @short_errors()
 def command(  # noqa: PLR0913 - Typer makes an option of each
-    table: Table,
+    table: TableOrName,
     compact: Annotated[
         bool | None,
         typer.Option(
@@ -46,6 +53,7 @@ def command(  # noqa: PLR0913 - Typer makes an option of each
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Option of the streams' lock provider, on S3."),
     ] = None,
+    run_id: TableRunId = "",
 ) -> None:
     """Run table services on a Hudi table: compact, cluster, clean, archive."""
     if retain < 1:
@@ -54,7 +62,7 @@ def command(  # noqa: PLR0913 - Typer makes an option of each
             "give at least 1: hudilab tidy TABLE --clean --retain 1",
         )
     lock_options = dict(_pair(text) for text in lock or ())
-    with table_session("tidy", table) as (spark, uri):
+    with table_session("tidy", table, run_id) as (spark, uri):
         from hudi_sink.services import TableServices  # here: slow to load
 
         services = TableServices(spark, uri, stopped=stopped, lock=lock_options or None)

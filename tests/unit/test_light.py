@@ -107,8 +107,11 @@ def test_help_needs_nothing_heavy() -> None:
     [
         ("doctor", "pyspark"),
         ("jars", "pooch"),
-        ("tidy /data/table", "py4j"),
-        ("rewind /data/table --to 20260101000000000", "py4j"),
+        ("tidy /data/table", "pydantic_core"),
+        ("rewind /data/table --to 20260101000000000", "pydantic_core"),
+        ("savepoint /data/table", "pydantic_core"),
+        ("sql -e x", "pydantic_core"),
+        ("stream x", "pydantic_core"),
         ("run 00", "nbformat"),
         ("bundle", "pydantic"),
         ("topics", "pydantic_core"),
