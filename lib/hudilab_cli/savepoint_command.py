@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Annotated
 
 import typer
 
-from hudilab.errors import ParameterError
+from hudilab.errors import ParameterError, as_typed
 from hudilab_jobs import TableOrName, TableRunId, short_errors, table_session
 
 
@@ -36,4 +37,8 @@ def command(
             print(f"deleted: {savepoints.delete(delete)}")
         else:
             made = savepoints.create(name)
-            print(f"savepoint: {made}\nto return to it: hudilab rewind {table} --to {made.instant}")
+            print(f"savepoint: {made}")
+            again = f"{quote(table)} --to {made.instant}" + (
+                f" --run-id {run_id}" if run_id else ""
+            )
+            print(as_typed(f"to return to it: hudilab rewind {again}"))

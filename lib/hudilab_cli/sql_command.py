@@ -13,6 +13,7 @@ import typer
 
 from hudilab.errors import ParameterError, TableError
 from hudilab_jobs import short_errors
+from hudilab_jobs.pipelines.status import Status
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,8 +55,9 @@ def command(
     show = _show_csv if as_csv else _show_json if as_json else _show_table
     from hudilab_spark.session import close_session, open_session
 
-    print("hudilab: starting Spark", file=sys.stderr)
-    spark = open_session(settings, app="sql", names=False)
+    with Status() as status:
+        status.show("starting Spark")
+        spark = open_session(settings, app="sql", names=False)
     try:
         tables = Tables(spark, settings, run_id)
         if text is None:

@@ -93,11 +93,14 @@ def table_session(command: str, table: str, run_id: str = "") -> Iterator[tuple[
 
     settings = load_settings()
     place = place_of(settings, table, command, run_id)
+    from hudilab_jobs.pipelines.status import Status
     from hudilab_spark.session import close_session, open_session
     from hudilab_spark.warehouse import table_uri
 
     uri = table_uri(place, settings, command)
-    spark = open_session(settings, app=command, names=False)
+    with Status() as status:
+        status.show("starting Spark")
+        spark = open_session(settings, app=command, names=False)
     try:
         yield spark, uri
     finally:

@@ -17,11 +17,17 @@ from hudilab_spark.signals import stop_on_signal
 
 def check(name: str, run_id: str) -> None:
     """Print what a pipeline would store."""
-    from hudilab_jobs.pipelines.runner import opened, preview
+    settings, own = load_pipeline(name)
+    group = find_group(settings, own)
+    with Status() as status:
+        status.print(f"{own} reads {group.source}", to_stderr=True)
+        status.show("starting Spark")
+        from hudilab_jobs.pipelines.runner import opened, preview
 
-    with opened(name, run_id) as pipeline:
-        for line in preview(pipeline):
-            print(line, flush=True)
+        with opened(name, run_id) as pipeline:
+            status.show("reading a sample")
+            for line in preview(pipeline):
+                status.print(line)
 
 
 def write(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
+import select
 import signal
 import socket
 import subprocess
@@ -99,7 +99,9 @@ def test_a_terminal_gets_one_line_that_changes(monkeypatch: pytest.MonkeyPatch) 
             time.sleep(0.35)
     finally:
         os.dup2(stderr, 2)
-    written = os.read(terminal, 10_000).decode()
+    written = ""
+    while select.select([terminal], [], [], 0.5)[0]:
+        written += os.read(terminal, 10_000).decode()
     for descriptor in (stderr, end, terminal):
         os.close(descriptor)
     assert written.startswith("\r\x1b[Kwaiting for new files, 0 s\r\r\x1b[K")
@@ -107,21 +109,25 @@ def test_a_terminal_gets_one_line_that_changes(monkeypatch: pytest.MonkeyPatch) 
     assert "\n" not in written
 
 
-def test_a_stream_says_what_it_does_before_spark_is_loaded(tmp_path: Path) -> None:
+@pytest.mark.parametrize("job", ["stream", "load", "stream --check"])
+def test_a_stream_says_what_it_does_before_spark_is_loaded(tmp_path: Path, job: str) -> None:
     write(tmp_path, [group(), group("pipeline.flights", GROUP)])
-    no_spark = "import sys; sys.modules['pyspark'] = None; from hudilab_jobs.{0} import command; "
-    for job, start in (("stream", "command('flights')"), ("load", "command('flights')")):
-        done = subprocess.run(
-            [sys.executable, "-c", no_spark.format(job) + start],
-            env=os.environ | {"HUDILAB_CONF": str(tmp_path), "HUDILAB_HOME": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        root = f"file://{tmp_path}/warehouse"
-        assert done.stderr.splitlines()[0] == (
-            f"hudilab: flights reads csv files in file:///data/flights, writes {root}/lab/flights, "
-            f"and its checkpoint is {root}/_checkpoints/lab/flights"
-        )
-        assert json.dumps(done.stdout) == '""'
+    no_spark = "import sys; sys.modules['pyspark'] = None; from hudilab_cli.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", no_spark, *job.split(), "flights"],
+        env=os.environ | {"HUDILAB_CONF": str(tmp_path), "HUDILAB_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    root = f"file://{tmp_path}/warehouse"
+    goes_on = (
+        ""
+        if "--check" in job
+        else f", writes {root}/lab/flights, and its checkpoint is {root}/_checkpoints/lab/flights"
+    )
+    first, last = done.stderr.splitlines()
+    assert first == f"hudilab: flights reads csv files in file:///data/flights{goes_on}"
+    assert last.startswith(f"hudilab: {job.split()[0]} needs pyspark, which is not installed; ")
+    assert done.stdout == ""
