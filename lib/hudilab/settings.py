@@ -137,7 +137,7 @@ def load_settings(
         problems += [
             f"{pipeline} has the name of {file}; rename it, or run that one: {file.stem}"
             for file in own_files
-            if file.stem == pipeline.stem
+            if file.stem == pipeline.stem and _is_there(pipeline)
         ]
         own_files.append(pipeline)
     groups = read_groups(files, project, problems, own_files) if usable else Groups({}, {})

@@ -109,14 +109,13 @@ class Tables:
 
         from hudilab.errors import root_cause
 
-        if not _READS.match(statement):
-            raise _writes(statement)
-        self._name(statement)
         session: Any = self.spark._jsparkSession
         try:
             plan = str(session.sessionState().sqlParser().parsePlan(statement).toString())
-            if _WRITES.search(plan):  # after WITH or FROM
+            # The plan shows what comes after WITH or FROM.
+            if not _READS.match(statement) or _WRITES.search(plan):
                 raise _writes(statement)
+            self._name(statement)
             return self.spark.sql(statement)
         except (Py4JError, PySparkException) as error:
             cause = root_cause(str(error))

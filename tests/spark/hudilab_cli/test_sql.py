@@ -90,6 +90,6 @@ def test_what_is_wrong_is_one_line(spark: SparkSession, home: Path) -> None:
     named = tables(spark, home)
     with refused(ParameterError, "`order`", remedy="; use one of: lab.orders, shop.customers"):
         named.rows("SELECT * FROM `order`")
-    for statement, words in (("SELECT", "PARSE_SYNTAX_ERROR"), ("SELECT b FROM orders", "`b`")):
+    for statement, words in (("selec 1", "PARSE_SYNTAX_ERROR"), ("SELECT b FROM orders", "`b`")):
         with refused(ParameterError, words, remedy="; fix the statement"):
             named.rows(statement)

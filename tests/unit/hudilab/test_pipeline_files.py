@@ -84,8 +84,9 @@ def test_a_pipeline_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert (found, sorted(settings.pipelines)) == ("orders", ["kept", "orders"])
         assert settings.origin("pipeline.orders", "ordering") == file
     assert load_pipeline(str(kept))[1] == load_pipeline("kept")[1] == "kept"
-    with refused(ConfigError, f"{tmp_path}/none.json", remedy="the keys of a pipeline"):
-        load_pipeline("none.json")
+    for missing in ("none.json", "kept.json"):
+        with refused(ConfigError, f"{tmp_path}/{missing}", remedy="the keys of a pipeline"):
+            load_pipeline(missing)
     (tmp_path / "kept.json").write_text(json.dumps(GROUP))
     remedy = "; rename it, or run that one: kept"
     with refused(ConfigError, f"{tmp_path}/kept.json", str(kept), remedy=remedy):
