@@ -91,8 +91,8 @@ class Tables:
         self.spark, self._created = spark, set[str]()
         root = settings.locate(run_id=run_id).table.rsplit("/", 2)[0]
         fs, path = file_system(spark, f"{root}/*/*/.hoodie")
-        found = [str(each.getPath().getParent().toString()) for each in fs.globStatus(path) or ()]
-        places = [f"{root}/{'/'.join(uri.rsplit('/', 2)[1:])}" for uri in found]
+        folders = [str(each.getPath().getParent().toString()) for each in fs.globStatus(path) or ()]
+        places = [f"{root}/{'/'.join(uri.rsplit('/', 2)[1:])}" for uri in folders]
         self.places = {".".join(uri.rsplit("/", 2)[1:]): uri for uri in sorted(places)}
         for database in {settings.database_name, *(name.split(".")[0] for name in self.places)}:
             spark.sql(f"CREATE DATABASE IF NOT EXISTS `{database}`")
