@@ -1,0 +1,240 @@
+"""JSON texts as rows, with the problem of each text that Spark would read with a loss.
+
+Spark's parser stops after the first object of a text, keeps the last of two equal keys, leaves out
+keys that differ by case, and makes `?` of half a surrogate pair; none of these is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from hudilab_jobs.pipelines.text_values import (
+    EXTRA,
+    SHOWN,
+    TIMES,
+    Texts,
+    literal,
+    quoted,
+    remedy,
+    widened,
+)
+
+ROW, PROBLEM = "json_row", "json_problem"
+_TEXT, _PARSED, _WHOLE = "_json_text", "_json_parsed", "_json_whole"
+_WRONG = "_json_wrong"  # where Spark says that a value does not fit
+# A high surrogate without a low one, or a low one without a high one.
+_LONE = (
+    r"(?i)(?<!\\)(?:\\\\)*\\u(?:d[89ab][0-9a-f]{2}(?!\\ud[c-f])"
+    r"|(?<!\\ud[89ab][0-9a-f]{2}\\u)d[c-f][0-9a-f]{2})"
+)
+_IS_ARRAY = f"left({_TEXT}, 1) = '['"
+_INFINITE = r'(?i)[:,\[]\s*"?[+-]?inf(inity)?"?\s*[,\]}]'
+
+
+def with_json(
+    rows: DataFrame, column: str, schema: T.StructType, texts: Texts, *, arrays: bool
+) -> DataFrame:
+    """Add what the JSON texts of a column hold: `json_row` and `json_problem`.
+
+    json_row: STRUCT of `schema`, with NULL for what does not fit; NULL for a blank text.
+    json_problem: STRING, `problem; remedy`, or NULL.
+
+    Args:
+        column: STRING or BINARY, in UTF-8 or the option `encoding`.
+        arrays: Whether an array of objects becomes a row for each; else it is a problem.
+    """
+    charset = texts.charset
+    text, check = decoded(quoted(column), charset)
+    rows = rows.withColumn(_TEXT, F.expr(f"trim(LEADING ' \\t\\r\\n\\ufeff' FROM {text})"))
+    fields = T.StructType([T.StructField(f.name, _parsed_as(f.dataType)) for f in schema])
+    wrapper = T.StructType().add("rows", T.ArrayType(fields)).add("end", "integer")
+    wrapper = wrapper.add(_WRONG, "string")
+    # The end of the wrapper is only read if nothing else ended the text.
+    wrapped = f"""concat('{{"rows":[', {_TEXT}, '],"end":1}}')"""
+    if arrays:
+        wrapped = f"""if({_IS_ARRAY}, concat('{{"rows":', {_TEXT}, ',"end":1}}'), {wrapped})"""
+    # Spark drops commas out of a decimal in quotes, but not in a locale that has none.
+    options = {"locale": "de-CH"} | dict(texts.options)
+    options |= {"mode": "PERMISSIVE", "columnnameofcorruptrecord": _WRONG}
+    rows = rows.withColumn(_PARSED, F.from_json(F.expr(wrapped), wrapper, options))
+    cases = [(check, encoding_problem(charset)), *_text_cases(schema, arrays)]
+    rows = rows.withColumn(_WHOLE, F.expr(first_problem(cases)))
+    # Not `explode`: for it, Spark would parse each text a second time, to skip empty arrays.
+    parsed = F.explode_outer(f"{_PARSED}.rows") if arrays else F.expr(f"{_PARSED}.rows[0]")
+    rows = rows.withColumn(_PARSED, parsed)
+    problem = f"coalesce({_WHOLE}, {first_problem(_value_cases(schema, texts))})"
+    converted = _converted(_PARSED, schema, texts) or _PARSED
+    rows = rows.withColumns({ROW: F.expr(converted), PROBLEM: F.expr(problem)})
+    return rows.drop(_TEXT, _PARSED, _WHOLE)
+
+
+def decoded(raw: str, charset: str) -> tuple[str, str]:
+    """Return bytes as a text, and a condition: whether some are not of the encoding."""
+    text, raw = f"decode(CAST({raw} AS BINARY), {literal(charset)})", f"CAST({raw} AS BINARY)"
+    if charset.upper() in ("UTF-8", "UTF8"):
+        return f"CAST({raw} AS STRING)", f"{text} <> CAST({raw} AS STRING)"
+    if charset.upper().startswith(("UTF-16", "UTF-32")):  # a byte-order mark comes and goes
+        return text, f"contains({text}, '\\ufffd')"
+    return text, f"encode({text}, {literal(charset)}) <> {raw}"
+
+
+def first_problem(cases: Iterable[tuple[str, str]]) -> str:
+    """Return the text of the first condition that is true, as SQL; both parts are SQL."""
+    return f"CASE {' '.join(f'WHEN {when} THEN {then}' for when, then in cases)} END"
+
+
+def encoding_problem(charset: str) -> str:
+    """Return what is wrong with a text that `undecodable` is true for, as SQL."""
+    return literal(
+        f"it has a byte that is not {charset}; write the file's encoding into source.options, such "
+        "as encoding=ISO-8859-1"
+    )
+
+
+def _parsed_as(kind: T.DataType) -> T.DataType:
+    """Return the type that Spark's parser reads, which shows whether something would be lost."""
+    if isinstance(kind, TIMES):
+        return T.StringType()
+    if isinstance(kind, T.DecimalType) and kind.precision <= EXTRA:
+        return widened(kind)
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_parsed_as(kind.elementType))
+    if isinstance(kind, T.MapType):
+        return T.MapType(kind.keyType, _parsed_as(kind.valueType))
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(f.name, _parsed_as(f.dataType)) for f in kind])
+    return kind
+
+
+def _converted(value: str, kind: T.DataType, texts: Texts, depth: int = 0) -> str | None:
+    """Return a parsed value as one of its real type; None if it is that already."""
+    item = f"x{depth}"
+    if isinstance(kind, TIMES):
+        return texts.value(value, kind)
+    if isinstance(kind, T.DecimalType) and kind.precision <= EXTRA:
+        exact = f"try_cast({value} AS {kind.simpleString()})"
+        return f"if({exact} = {value}, {exact}, NULL)"
+    if isinstance(kind, T.ArrayType):
+        inner = _converted(item, kind.elementType, texts, depth + 1)
+        return inner and f"transform({value}, {item} -> {inner})"
+    if isinstance(kind, T.MapType):
+        inner = _converted(item, kind.valueType, texts, depth + 1)
+        return inner and f"transform_values({value}, (k{depth}, {item}) -> {inner})"
+    if isinstance(kind, T.StructType):
+        places = {f.name: f"{value}.{quoted(f.name)}" for f in kind}
+        inners = {f.name: _converted(places[f.name], f.dataType, texts, depth) for f in kind}
+        if not any(inners.values()):
+            return None
+        pairs = (f"{literal(name)}, {inners[name] or place}" for name, place in places.items())
+        return f"if({value} IS NULL, NULL, named_struct({', '.join(pairs)}))"
+    return None
+
+
+def _lost(value: str, kind: T.DataType, texts: Texts, depth: int = 0) -> str | None:
+    """Return whether a parsed value has a part that its real type cannot hold; None for never."""
+    item = f"y{depth}"
+    if isinstance(kind, (T.FloatType, T.DoubleType)):
+        return f"(abs({value}) = double('inf') AND NOT {_TEXT} RLIKE {literal(_INFINITE)})"
+    if isinstance(kind, T.ArrayType):
+        inner = _lost(item, kind.elementType, texts, depth + 1)
+        return inner and f"exists({value}, {item} -> {inner})"
+    if isinstance(kind, T.MapType):
+        inner = _lost(item, kind.valueType, texts, depth + 1)
+        return inner and f"exists(map_values({value}), {item} -> {inner})"
+    if isinstance(kind, T.StructType):
+        inners = (_lost(f"{value}.{quoted(f.name)}", f.dataType, texts, depth) for f in kind)
+        return " OR ".join(f"coalesce({inner}, false)" for inner in inners if inner) or None
+    converted = _converted(value, kind, texts, depth)
+    return converted and f"({value} IS NOT NULL AND {converted} IS NULL)"
+
+
+def _said(problem: str, remedy: str) -> str:
+    """Return the SQL of a problem that shows the text, with its remedy."""
+    start = f"translate(left({_TEXT}, {SHOWN}), '\\n\\r', '  ')"
+    return f"concat({literal(problem)}, {start}, {literal(f'; {remedy}')})"
+
+
+def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[tuple[str, str]]:
+    """Yield conditions that a text must not meet, each with the problem and its remedy."""
+    rows = f"{_PARSED}.rows"
+    misshapen = f"{_TEXT} <> '' AND (size({rows}) <> 1 OR {rows}[0] IS NULL)"
+    if arrays:
+        misshapen = f"if({_IS_ARRAY}, exists({rows}, x -> x IS NULL), {misshapen})"
+    yield (
+        f"{rows} IS NULL OR {_PARSED}.end IS NULL OR {misshapen}",
+        _said(
+            "it is not one JSON object, or it does not fit source.schema: ",
+            "write one object a line, with nothing after it, and correct values or source.schema; "
+            "an object or array of several lines needs multiLine=true in source.options",
+        ),
+    )
+    yield (
+        f"{_PARSED}.{_WRONG} IS NOT NULL",
+        _said("a value does not fit source.schema: ", "correct it, or source.schema"),
+    )
+    yield (
+        f"(contains({_TEXT}, '\\\\ud') OR contains({_TEXT}, '\\\\uD')) "
+        f"AND {_TEXT} RLIKE {literal(_LONE)}",
+        _said("it has half a surrogate pair: ", "correct the program that wrote it"),
+    )
+    doubtful = _doubtful(_TEXT, schema)
+    if arrays:
+        doubtful = f"if({_IS_ARRAY}, {_doubtful(_TEXT, T.ArrayType(schema))}, {doubtful})"
+    yield (
+        doubtful,
+        _said(
+            "it has a key twice, or spelled with other capitals than in source.schema: ",
+            "write each key once, as source.schema has it",
+        ),
+    )
+
+
+def _value_cases(schema: T.StructType, texts: Texts) -> Iterator[tuple[str, str]]:
+    """Yield conditions that a parsed row must not meet, each with the problem and its remedy."""
+    for field in schema:
+        parsed = f"{_PARSED}.{quoted(field.name)}"
+        if lost := _lost(parsed, field.dataType, texts):
+            name = field.dataType.simpleString().upper()
+            yield (
+                lost,
+                f"concat({literal(f'column {field.name} has ')}, "
+                f"left(CAST({parsed} AS STRING), {SHOWN}), "
+                f"{literal(f', which is not {name}; {remedy(field.dataType)}')})",
+            )
+    yield "false", "''"
+
+
+def _doubtful(text: str, kind: T.DataType, depth: int = 0) -> str | None:
+    """Return whether a JSON text has a key twice or with other capitals; None for never."""
+    item, keys = f"t{depth}", f"k{depth}"
+    if isinstance(kind, T.ArrayType):
+        inner = _doubtful(item, kind.elementType, depth + 1)
+        return inner and f"exists(from_json({text}, 'array<string>'), {item} -> {inner})"
+    if isinstance(kind, T.MapType):
+        entries = f"from_json({text}, 'map<string,string>')"
+        twice = f"size(array_distinct(map_keys({entries}))) < size({entries})"
+        inner = _doubtful(item, kind.valueType, depth + 1)
+        inner = inner and f" OR exists(map_values({entries}), {item} -> {inner})"
+        return f"coalesce({twice}{inner or ''}, false)"
+    if not isinstance(kind, T.StructType):
+        return None
+    names = f"array({', '.join(literal(f.name) for f in kind)})"
+    lower = f"array({', '.join(literal(f.name.lower()) for f in kind)})"
+    # The first function does not know NaN.
+    there = f"json_object_keys({text}), map_keys(from_json({text}, 'map<string,string>'))"
+    ours = f"filter({keys}, k -> array_contains({lower}, lower(k)))"
+    # A lambda evaluates the list once.
+    conditions = [
+        f"exists(array(coalesce({there})), {keys} -> NOT ({keys} <=> {names}) AND exists("
+        f"array({ours}), o -> size(array_distinct(o)) < size(o) OR "
+        f"exists(o, k -> NOT array_contains({names}, k))))"
+    ]
+    for field in kind:
+        path = literal(f"$['{field.name}']")
+        if inner := _doubtful(f"get_json_object({text}, {path})", field.dataType, depth + 1):
+            conditions.append(inner)
+    return " OR ".join(f"coalesce({condition}, false)" for condition in conditions)

@@ -1,0 +1,150 @@
+"""Values that files and messages hold as text: read exactly, or NULL.
+
+Spark's own readers lose some without an error: they round decimals, drop commas (`1,50` becomes
+150), and take 12:30 for a time of today and a whole number for seconds. All functions take and
+return SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import types as T
+
+UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}  # microseconds
+LAST_SECOND = 253_402_300_799  # of the year 9999
+TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
+_INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+_INFINITE = "'nan', '+nan', '-nan', 'inf', '+inf', '-inf', 'infinity', '+infinity', '-infinity'"
+SPECIAL = {"nanvalue": "NaN", "positiveinf": "inf", "negativeinf": "-inf"}
+_MIDNIGHT = r"^([T ]00:00(:00(\\.0+)?)?(Z|[+]00:00)?)?$"
+SHOWN = 100  # characters of a value in a message
+
+
+def literal(text: str) -> str:
+    """Return a text as a literal of SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as SQL quotes it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """How a locale writes numbers: what separates thousands, and the decimals."""
+
+    thousands: str
+    decimals: str
+
+    def plain(self, text: str) -> str:
+        """Return the number as programs write it; a text that is no number stays none."""
+        group, point = (f"[{mark}]" for mark in (self.thousands, self.decimals))
+        form = f"^[+-]?([0-9]+|[0-9]{{1,3}}({group}[0-9]{{3}})+)({point}[0-9]*)?$"
+        bare = f"replace({text}, {literal(self.thousands)}, '')"
+        bare = f"replace({bare}, {literal(self.decimals)}, '.')"
+        return f"if({text} RLIKE {literal(form)}, {bare}, 'no number')"
+
+
+@dataclass(frozen=True)
+class Texts:
+    """How texts become values.
+
+    Attributes:
+        options: Those of Spark's reader, their names in lower case.
+        unit: What a whole number counts as a time: `s`, `ms` or `us`, since 1970.
+        numbers: How the numbers are written, if not as programs do.
+    """
+
+    options: Mapping[str, str]
+    unit: str | None = None
+    numbers: Numbers | None = None
+
+    @property
+    def charset(self) -> str:
+        """The encoding of the texts."""
+        return self.options.get("encoding", self.options.get("charset", "UTF-8"))
+
+    def value(self, text: str, kind: T.DataType) -> str:
+        """Return the value of a text; NULL if it would not be exact."""
+        if isinstance(kind, (T.StringType, T.VarcharType, T.CharType)):
+            return text
+        if isinstance(kind, TIMES):
+            return self._time(f"trim({text})", kind)
+        name = kind.simpleString()
+        if isinstance(kind, (T.DecimalType, T.FloatType, T.DoubleType, *_INTEGERS)):
+            plain = self.numbers.plain(f"trim({text})") if self.numbers else f"trim({text})"
+            if isinstance(kind, T.DecimalType):
+                return _decimal(plain, kind)
+            if not isinstance(kind, _INTEGERS):
+                return self._floating(text, plain, name)
+            text = plain
+        return f"try_cast({text} AS {name})"
+
+    def _floating(self, text: str, plain: str, name: str) -> str:
+        number = f"try_cast({plain} AS {name})"
+        # Java takes 1d for a number, and 1e400 for infinity.
+        finite = f"substring({plain}, -1, 1) <= '9' AND abs({number}) < double('inf')"
+        value = f"if(({finite}) OR lower({plain}) IN ({_INFINITE}), {number}, NULL)"
+        for option, special in SPECIAL.items():
+            if option in self.options:
+                mark = literal(self.options[option])
+                value = f"if({text} = {mark}, {name}('{special}'), {value})"
+        return value
+
+    def _time(self, text: str, kind: T.DataType) -> str:
+        name, option = {
+            T.DateType: ("date", "dateformat"),
+            T.TimestampType: ("timestamp", "timestampformat"),
+            T.TimestampNTZType: ("timestamp_ntz", "timestampntzformat"),
+        }[type(kind)]
+        if option in self.options:
+            value = f"to_{name}({text}, {literal(self.options[option])})"
+        else:
+            # Spark also takes 2026, 202601 and 12:30, and cuts a time off a date.
+            iso = f"substring({text}, 5, 1) = '-' AND instr(substring({text}, 7, 2), '-') > 0"
+            if name == "date":
+                iso += f" AND substring({text}, 11) RLIKE '{_MIDNIGHT}'"
+            value = f"if({iso}, try_cast({text} AS {name}), NULL)"
+        if self.unit is None:
+            return value
+        number, factor = f"try_cast({text} AS BIGINT)", UNITS[self.unit]
+        last = LAST_SECOND * (1_000_000 // factor)
+        counted = f"timestamp_micros(if(abs({number}) <= {last}, {number}, NULL) * {factor}L)"
+        if name != "timestamp":
+            day = f"CAST({counted} AS {name})"
+            counted = f"if(CAST({day} AS timestamp) = {counted}, {day}, NULL)"
+        return f"if({text} RLIKE '^[+-]?[0-9]+$', {counted}, {value})"
+
+
+def remedy(kind: T.DataType) -> str:
+    """Return what to do about a text that is no value of this type."""
+    if isinstance(kind, TIMES):
+        return (
+            "correct it, or say how times are written: timestampFormat=... or dateFormat=... in "
+            "source.options, or timestamp.unit (s, ms or us) for whole numbers"
+        )
+    if isinstance(kind, (T.DecimalType, T.FloatType, T.DoubleType, *_INTEGERS)):
+        return "correct it, source.schema, or source.options (locale=de-DE reads 1.234,50)"
+    return "correct it, or source.schema"
+
+
+def _decimal(text: str, kind: T.DecimalType) -> str:
+    """Return a decimal, if no digit is rounded away."""
+    value, scale = f"try_cast({text} AS {kind.simpleString()})", kind.scale
+    short = f"(instr({text}, '.') = 0 OR length({text}) - instr({text}, '.') <= {scale})"
+    exact = f"({short} AND NOT contains(lower({text}), 'e'))"
+    exact += f" OR {text} RLIKE '^[+-]?[0-9]*([.][0-9]{{0,{scale}}}0*)?$'"
+    if kind.precision <= EXTRA:
+        exact += f" OR try_cast({text} AS {widened(kind).simpleString()}) = {value}"
+    return f"if({exact}, {value}, NULL)"
+
+
+EXTRA = 28  # digits: a decimal of more has no room for the digits that show a rounding
+
+
+def widened(kind: T.DecimalType) -> T.DecimalType:
+    """Return a decimal with as many digits before the point, and as many after it as possible."""
+    return T.DecimalType(38, 38 - (kind.precision - kind.scale))
