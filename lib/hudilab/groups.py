@@ -27,6 +27,7 @@ METASTORE_GROUP = "metastore"
 PREFIX = "pipeline."
 PIPELINES = "pipelines"  # the folder of conf/ whose files hold the keys of a pipeline each
 FileFormat = Literal["csv", "json", "parquet", "orc", "avro"]
+TimeUnit = Literal["s", "ms", "us"]
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 KAFKA_GROUPS = ("consumer.config.0", "producer.config.0")
 # The only catalog in which Hudi's SQL works: Spark sets a delegate on the session catalog alone.
@@ -195,8 +196,15 @@ def _columns(value: str) -> str:
     return value
 
 
+def _split(value: str) -> list[str]:
+    r"""Return a text's words as a shell does, but keep the backslash of `sep=\t`."""
+    parts = re.split(r"('[^']*')", value)
+    parts[::2] = [re.sub(r"\\(?=\w)", r"\\\\", part) for part in parts[::2]]
+    return shlex.split("".join(parts))
+
+
 def _options(value: str) -> str:
-    if wrong := [word for word in shlex.split(value) if "=" not in word]:
+    if wrong := [word for word in _split(value) if "=" not in word]:
         raise PydanticCustomError(
             "options", "has {word} without a value; write {word}=...", {"word": wrong[0]}
         )
@@ -316,12 +324,14 @@ class FilePipeline(_PathPipeline):
         source_format: Spark's name of the files' format.
         source_options: Options of Spark's reader, `name=value` each, quoted as in a shell.
         source_schema: The columns of the files, as SQL's CREATE TABLE has them.
+        timestamp_unit: What a whole number counts, as a time in CSV or JSON, since 1970.
     """
 
     formats = get_args(FileFormat)
     source_format: FileFormat = Field(alias="source.format")
     source_schema: Text | None = Field(None, alias="source.schema")
     files_per_batch: _Number = Field("100", alias="files.per.batch")
+    timestamp_unit: TimeUnit | None = Field(None, alias="timestamp.unit")
 
     @property
     @override
@@ -391,7 +401,7 @@ def shape_of(properties: Mapping[str, Any]) -> type[Pipeline]:
 
 
 def _pairs(options: str) -> dict[str, str]:
-    pairs = (word.partition("=") for word in shlex.split(options))
+    pairs = (word.partition("=") for word in _split(options))
     return {name: value for name, _, value in pairs}
 
 

@@ -185,7 +185,7 @@ def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[tuple[str, str]]
     if arrays:
         doubtful = f"if({_IS_ARRAY}, {_doubtful(_TEXT, T.ArrayType(schema))}, {doubtful})"
     yield (
-        doubtful,
+        doubtful or "false",
         _said(
             "it has a key twice, or spelled with other capitals than in source.schema: ",
             "write each key once, as source.schema has it",

@@ -135,6 +135,7 @@ class Reports:
 
     def write_batch(self, batch: DataFrame, batch_id: int) -> None:
         """Write the batch, and keep how many rows were set aside."""
+        self._source.check_batch(batch)
         self._sink.write_batch(batch, batch_id)
         self._quarantined[batch_id] = self._sink.set_aside
 

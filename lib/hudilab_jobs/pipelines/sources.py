@@ -5,25 +5,48 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from hudi_sink.commits import Commits
 from hudi_sink.files import FileInfo, exists, list_files
 from hudi_sink.jvm import completed
+from hudi_sink.rows import REFUSED_ROW
 from hudilab.errors import ConfigError, many, root_cause
 from hudilab.groups import PREFIX, FilePipeline, Pipeline, TablePipeline
 from hudilab.paths import TableLocation
 from hudilab.settings import Settings
+from hudilab_jobs.pipelines.csv_text import PROBLEM as CSV_PROBLEM
+from hudilab_jobs.pipelines.csv_text import ROW as CSV_ROW
+from hudilab_jobs.pipelines.csv_text import TEXT as CSV_TEXT
+from hudilab_jobs.pipelines.csv_text import Dialect
+from hudilab_jobs.pipelines.files import (
+    Columns,
+    Problem,
+    batch_files,
+    first_bytes,
+    first_problem,
+    folder_columns,
+    is_folder,
+)
+from hudilab_jobs.pipelines.json_text import PROBLEM as JSON_PROBLEM
+from hudilab_jobs.pipelines.json_text import ROW as JSON_ROW
+from hudilab_jobs.pipelines.json_text import with_json
+from hudilab_jobs.pipelines.text_values import Numbers, Texts, literal, quoted
 
 SAMPLE = 1_000  # rows that a check reads
 FILES = 20  # the newest, of which columns are read
+PATTERN = frozenset("[]{}*?\\")  # characters of a path that make it a pattern
 FAILED = (Py4JError, PySparkException)
 META = ("_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name")
 Group = TypeVar("Group", bound=Pipeline)
@@ -64,6 +87,9 @@ class Source(ABC, Generic[Group]):
     @abstractmethod
     def sample(self) -> Sample | None:
         """Return the first rows, or None if the source is empty; rows that are wrong raise."""
+
+    def check_batch(self, batch: DataFrame) -> None:
+        """Raise LabError if the running batch reads what the group does not describe."""
 
     @abstractmethod
     def behind(self, progress: Mapping[str, Any], location: TableLocation) -> int:
@@ -116,13 +142,35 @@ class Folder(Source[FilePipeline]):
 
     def check(self) -> None:
         """Raise LabError without the folder, or if the schema or the query is wrong."""
-        if not exists(self._spark, self.group.uri):
-            raise self.error(
-                "source.path", f"there is no folder {self.group.uri}", "create it, or name another"
-            )
+        self._check_folder()
         if self.group.source_schema is None:
             raise self._without_schema()
         self.selected(self._rows(self._spark.read, self.group.uri))
+
+    def _check_folder(self) -> None:
+        uri = self.group.uri
+        if not exists(self._spark, uri):
+            raise self.error(
+                "source.path", f"there is no folder {uri}", "create it, or name another"
+            )
+        if not is_folder(self._spark, uri):
+            raise self.error(
+                "source.path",
+                f"{uri} is a file",
+                "name its folder; pathGlobFilter=NAME in source.options chooses files in it",
+            )
+        if marks := sorted(set(uri) & PATTERN):
+            raise self.error(
+                "source.path",
+                f"{uri} contains {' '.join(marks)}, which Spark takes for a pattern",
+                "rename the folder; pathGlobFilter=... in source.options chooses files in it",
+            )
+        if self._options.get("recursivefilelookup", "true") != "true":
+            raise self.error(
+                "source.options",
+                "recursiveFileLookup=false would leave out files in folders of the folder",
+                "remove it; name the folder itself in source.path",
+            )
 
     def stream(self, *, whole: bool = False) -> DataFrame:
         """Read new files; a batch has at most `files.per.batch` of them, unless `whole`."""
@@ -132,16 +180,21 @@ class Folder(Source[FilePipeline]):
         return self.selected(self._rows(reader, self.group.uri))
 
     def sample(self) -> Sample | None:
-        """Read the newest file."""
+        """Read the newest file, after a look at the header or the columns of each."""
         files = self._files()
         if not files:
             return None
+        self._check_files([f"{self.group.uri}/{file.path}" for file in files])
         file = files[-1].path
         try:
             rows = self.first(self._rows(self._spark.read, f"{self.group.uri}/{file}"))
         except FAILED as error:
             raise self._unreadable(file, error) from error
         return Sample(file, rows)
+
+    def check_batch(self, batch: DataFrame) -> None:
+        """Raise LabError if a file of the running batch has another header, or other columns."""
+        self._check_files(batch_files(self._spark, batch))
 
     def behind(self, progress: Mapping[str, Any], location: TableLocation) -> int:
         """Return how many files no batch has read, by the source's own log."""
@@ -157,21 +210,178 @@ class Folder(Source[FilePipeline]):
         self._read = (self._read or set()) | {unquote(str(entry.path())) for entry in entries}
         return sum(f"{self.group.uri}/{file.path}" not in self._read for file in self._files())
 
+    @cached_property
+    def _options(self) -> dict[str, str]:
+        """The group's options, their names in lower case."""
+        return {name.lower(): value for name, value in self.group.options().items()}
+
+    @cached_property
+    def _schema(self) -> T.StructType:
+        """The group's columns, those in the names of folders too."""
+        try:
+            schema = T._parse_datatype_string(str(self.group.source_schema))
+        except FAILED as error:
+            raise self.error(
+                "source.schema", root_cause(str(error)), "write it as in CREATE TABLE"
+            ) from error
+        if not isinstance(schema, T.StructType):
+            raise self.error("source.schema", "has no names", "write it as in CREATE TABLE")
+        return schema
+
+    @cached_property
+    def _folder_columns(self) -> frozenset[str]:
+        """The columns that folders hold in their names, as in `shop=01/`."""
+        for path, names in folder_columns(file.path for file in self._files()):
+            if unknown := sorted(names - set(self._schema.names)):
+                raise self.error(
+                    "source.schema",
+                    f"{path} lies in a folder {unknown[0]}=..., and the schema has no {unknown[0]}",
+                    f"add it with its type, such as {unknown[0]} STRING, or rename the folders",
+                )
+            return names
+        return frozenset()
+
+    @cached_property
+    def _file_schema(self) -> T.StructType:
+        """The columns that the files themselves hold."""
+        left_out = set(self._folder_columns)
+        if self._mode == "PERMISSIVE":
+            left_out.add(self._corrupt)
+        return T.StructType([field for field in self._schema if field.name not in left_out])
+
+    @cached_property
+    def _texts(self) -> Texts:
+        numbers = None
+        if locale := self._options.get("locale"):
+            java: Any = self._spark._jvm
+            symbols = java.java.text.DecimalFormatSymbols(
+                java.java.util.Locale.forLanguageTag(locale)
+            )
+            numbers = Numbers(
+                str(symbols.getGroupingSeparator()), str(symbols.getDecimalSeparator())
+            )
+        return Texts(self._options, self.group.timestamp_unit, numbers)
+
+    @property
+    def _mode(self) -> str:
+        return self._options.get("mode", "FAILFAST").upper()
+
+    @property
+    def _corrupt(self) -> str:
+        return self._options.get("columnnameofcorruptrecord", "_corrupt_record")
+
     def _files(self) -> list[FileInfo]:
         """Return the files that Spark would read, oldest first."""
         files = list_files(self._spark, self.group.uri)
         visible = [file for file in files if not _is_hidden(file.path)]
+        if pattern := self._options.get("pathglobfilter"):
+            jvm: Any = self._spark._jvm
+            compiled = jvm.org.apache.hadoop.fs.GlobPattern(pattern).compiled().pattern()
+            chosen = re.compile(str(compiled))
+            visible = [file for file in visible if chosen.fullmatch(file.path.rpartition("/")[2])]
         return sorted(visible, key=lambda file: (file.modified_ms, file.path))
+
+    def _check_files(self, uris: Sequence[str]) -> None:
+        """Raise LabError if files have another header, other columns, or other folders."""
+        base = f"{self.group.uri}/"
+        for path, names in folder_columns(uri.removeprefix(base) for uri in uris):
+            if names != self._folder_columns:
+                expected = ", ".join(f"{name}=..." for name in sorted(self._folder_columns))
+                raise self.error(
+                    "source.path",
+                    f"{path} does not lie in folders {expected or 'without ='}, as others do",
+                    "move the file, or start again if all files have been moved",
+                )
+        problem = first_problem(self._problem, uris)
+        if problem is not None:
+            uri, (what, remedy) = problem
+            raise self.error("source.schema", f"{uri.removeprefix(base)}: {what}", remedy)
+
+    def _problem(self, uri: str) -> Problem | None:
+        """Return what is wrong with a file before its rows are read, and the remedy."""
+        if self.group.source_format == "json":
+            return None
+        if self.group.source_format == "csv":
+            try:
+                start = first_bytes(self._spark, uri)
+            except (OSError, EOFError, *FAILED) as error:
+                return f"it cannot be unpacked: {error}", "replace the file"
+            return Dialect(self._texts).header_problem(start, self._file_schema.names)
+        if "avroschema" in self._options:
+            return None
+        return self._columns.problem(uri, may_lack=self._options.get("mergeschema") == "true")
+
+    @cached_property
+    def _columns(self) -> Columns:
+        return Columns(self._spark, self.group.source_format, self._file_schema)
 
     def _rows(self, reader: Any, path: str) -> DataFrame:
         """Read a path with a reader or a stream reader.
 
         A line that does not fit the schema is an error, unless the group's options say otherwise.
         """
-        options = {"mode": "FAILFAST"} | self.group.options()
-        reader = reader.format(self.group.source_format).options(**options)
-        rows: DataFrame = reader.schema(str(self.group.source_schema)).load(path)
-        return rows
+        # Spark takes each file's path for a pattern once more, unless it is told not to.
+        reader = reader.options(**self._options)
+        reader = reader.option("recursiveFileLookup", "true").option("__globPaths__", "false")
+        schema = self._file_schema
+        if self.group.source_format == "csv":
+            if nested := [
+                field for field in schema if not isinstance(field.dataType, T.AtomicType)
+            ]:
+                kind = nested[0].dataType.simpleString().upper()
+                raise self.error(
+                    "source.schema",
+                    f"{nested[0].name} is {kind}, which a CSV file cannot hold",
+                    f"write {nested[0].name} STRING, and take it apart in select",
+                )
+            rows = Dialect(self._texts).rows(reader, path, schema)
+            return self._columns_of(rows, CSV_ROW, CSV_PROBLEM, CSV_TEXT)
+        if self.group.source_format == "json":
+            whole = self._options.get("multiline", "false")
+            rows = reader.format("text").option("wholetext", whole).load(path)
+            rows = with_json(rows, "value", schema, self._texts, arrays=True)
+            rows = rows.where(f"{JSON_ROW} IS NOT NULL OR {JSON_PROBLEM} IS NOT NULL")
+            return self._columns_of(rows, JSON_ROW, JSON_PROBLEM, "value")
+        rows = reader.format(self.group.source_format).schema(schema).load(path)
+        rows = rows.select(F.struct(*(F.col(quoted(name)) for name in schema.names)).alias("row"))
+        return self._columns_of(rows.withColumn("problem", F.lit(None)), "row", "problem", "''")
+
+    def _columns_of(self, rows: DataFrame, row: str, problem: str, text: str) -> DataFrame:
+        """Return the group's columns; a row with a problem is an error, unless the mode says so."""
+        parts = {field.name: f"{row}.{quoted(field.name)}" for field in self._file_schema}
+        problems = [problem]
+        if self._folder_columns:
+            rows = rows.withColumn("_path", F.expr(FILE))
+        for name in sorted(self._folder_columns):
+            kind = self._schema[name].dataType
+            # A path is escaped once for Spark, and once by whoever named the folder.
+            form = literal(f"/{re.escape(name)}=([^/]*)/")
+            value = f"regexp_extract(_path, {form}, 1)"
+            value = f"if({value} RLIKE '%[0-9A-Fa-f][0-9A-Fa-f]', {_unescaped(value)}, {value})"
+            value = f"nullif({value}, '__HIVE_DEFAULT_PARTITION__')"
+            parts[name] = self._texts.value(value, kind)
+            wrong = f"the folder {name}=... is not {kind.simpleString().upper()}"
+            problems.append(
+                f"if({value} IS NOT NULL AND {parts[name]} IS NULL, "
+                f"{literal(f'{wrong}; correct source.schema, or rename the folder')}, NULL)"
+            )
+        if self._mode == "PERMISSIVE" and self._corrupt in self._schema.names:
+            parts[self._corrupt] = f"if({problem} IS NULL, NULL, {text})"
+        columns = [F.expr(parts[name]).alias(name) for name in self._schema.names]
+        found = f"coalesce({', '.join(problems)})"
+        if self._mode == "PERMISSIVE":
+            return rows.select(*columns)
+        # The name of the file is what keeps Spark from moving later filters below this one, where
+        # they would read each line once more.
+        message = (
+            f"if({found} IS NULL, NULL, concat({literal(REFUSED_ROW)}, {FILE}, ': ', {found}))"
+        )
+        rows = rows.select(*columns, F.expr(message).alias("_refused"))
+        refused = F.col("_refused")
+        if self._mode == "DROPMALFORMED":
+            return rows.where(refused.isNull()).drop("_refused")
+        rows = rows.where(F.when(refused.isNull(), F.lit(True)).otherwise(F.raise_error(refused)))
+        return rows.drop("_refused")
 
     def _without_schema(self) -> ConfigError:
         """Return the error about the missing schema, with the columns of the newest files."""
@@ -182,8 +392,8 @@ class Folder(Source[FilePipeline]):
                 "is missing, and the folder has no file to read it from",
                 'add it: "source.schema": "id BIGINT, ..."',
             )
-        reader = self._spark.read.format(self.group.source_format)
-        options = {"inferSchema": "true"} | self.group.options()
+        reader = self._spark.read.format(self.group.source_format).option("__globPaths__", "false")
+        options = {"inferSchema": "true", "header": "true", "escape": '"'} | self._options
         try:
             rows = reader.options(**options).load([f"{self.group.uri}/{file}" for file in newest])
         except FAILED as error:
@@ -195,10 +405,11 @@ class Folder(Source[FilePipeline]):
         )
 
     def _unreadable(self, file: str, error: Exception) -> ConfigError:
+        refused = str(error).partition(REFUSED_ROW)[2].partition("\n")[0].strip()
         return self.error(
             "source.format",
             f"{file} cannot be read as {self.group.source_format} with this schema: "
-            f"{root_cause(str(error))}",
+            f"{refused or root_cause(str(error))}",
             "fix the key, source.schema, source.options or the file",
         )
 
@@ -258,4 +469,15 @@ class Changes(Source[TablePipeline]):
 
 def _is_hidden(path: str) -> bool:
     """Return whether Spark skips a file because of its name or a folder's."""
-    return any(part.startswith(("_", ".")) for part in path.split("/"))
+    return path.endswith("._COPYING_") or any(
+        part.startswith(".") or (part.startswith("_") and "=" not in part)
+        for part in path.split("/")
+    )
+
+
+def _unescaped(text: str) -> str:
+    """Return the SQL of a part of a URI without its escapes; a plus sign is none."""
+    return f"url_decode(replace({text}, '+', '%2B'))"
+
+
+FILE = _unescaped("input_file_name()")

@@ -95,11 +95,8 @@ class Texts:
         return value
 
     def _time(self, text: str, kind: T.DataType) -> str:
-        name, option = {
-            T.DateType: ("date", "dateformat"),
-            T.TimestampType: ("timestamp", "timestampformat"),
-            T.TimestampNTZType: ("timestamp_ntz", "timestampntzformat"),
-        }[type(kind)]
+        name = kind.simpleString()
+        option = f"{name.replace('_', '')}format"
         if option in self.options:
             value = f"to_{name}({text}, {literal(self.options[option])})"
         else:

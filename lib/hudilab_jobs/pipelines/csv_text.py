@@ -1,0 +1,217 @@
+"""CSV files as other programs write them: lines as rows, each with its problem if it has one.
+
+Spark's own reader takes a backslash for an escape, cuts or fills lines whose number of fields is
+wrong, does not compare the header, and reads each byte that is not of the encoding as the same
+character. So it only splits files into lines here.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from hudilab_jobs.pipelines.json_text import decoded, encoding_problem, first_problem
+from hudilab_jobs.pipelines.text_values import SHOWN, Texts, literal, quoted, remedy
+
+ROW, PROBLEM, TEXT = "csv_row", "csv_problem", "csv_text"
+_LINE, _FIELDS, _WRONG = "_csv_line", "_csv_fields", "_csv_wrong"
+NOTHING = "\0"  # what no file holds: an empty field is NULL, and "" is an empty text
+_MARKS = {r"\t": "\t", r"\\": "\\", r"\'": "'", r"\"": '"', r"\u0000": "\0"}
+BYTE_ORDER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a group's files are written, by the options of Spark's CSV reader."""
+
+    texts: Texts
+
+    def option(self, name: str, default: str) -> str:
+        """Return an option, by its name in lower case."""
+        return self.texts.options.get(name, default)
+
+    @property
+    def sep(self) -> str:
+        """What separates fields."""
+        sep = self.option("sep", self.option("delimiter", ","))
+        return _MARKS.get(sep, sep)
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first line of each file names the columns."""
+        return self.option("header", "true").lower() == "true"
+
+    @property
+    def whole(self) -> bool:
+        """Whether Spark reads a file in one piece, because a row may have several lines."""
+        wide = self.texts.charset.upper().startswith(("UTF-16", "UTF-32"))
+        return wide or self.option("multiline", "false").lower() == "true"
+
+    def rows(self, reader: Any, path: str, schema: T.StructType) -> DataFrame:
+        """Return the files' lines: `csv_row STRUCT` of the schema, `csv_problem`, `csv_text`.
+
+        csv_row has NULL for what does not fit. csv_problem: STRING, `problem; remedy`, or NULL.
+        csv_text: the line.
+
+        Args:
+            reader: Of a DataFrame or a stream, with the group's options.
+        """
+        reader = reader.format("csv").option("header", str(self.has_header).lower())
+        reader = reader.option("mode", "PERMISSIVE").option("columnPruning", "false")
+        fields = T.StructType([T.StructField(field.name, T.StringType()) for field in schema])
+        fields = fields.add(_WRONG, "string")
+        if self.whole:
+            rows = reader.options(**self._parser()).option("encoding", self.texts.charset)
+            rows = rows.option("multiLine", "true").schema(fields).load(path)
+            named = ", ".join(quoted(field.name) for field in fields)
+            rows = rows.select(F.expr(f"struct({named})").alias(_FIELDS))
+            each = (f"coalesce({_FIELDS}.{quoted(field.name)}, '')" for field in fields)
+            text = f"concat_ws({literal(self.sep)}, {', '.join(each)})"
+            check = f"contains({text}, '\\ufffd')"
+            rows = rows.withColumn(TEXT, F.expr(text))
+        else:
+            # A line is one field, and a character is a byte, so that all bytes can be checked.
+            raw = {"sep": "\0\0", "quote": "", "escape": "", "encoding": "ISO-8859-1"}
+            raw |= {"nullValue": NOTHING, "emptyValue": "", "multiLine": "false"}
+            raw |= {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+            rows = reader.options(**raw).schema(f"{_LINE} STRING").load(path)
+            encoded = f"encode({_LINE}, 'ISO-8859-1')"
+            is_ascii = f"octet_length({_LINE}) = length({_LINE})"
+            text, check = decoded(encoded, self.texts.charset)
+            check = f"NOT ({is_ascii}) AND {check}"
+            rows = rows.withColumn(TEXT, F.expr(f"if({is_ascii}, {_LINE}, {text})"))
+            parser = self._parser() | {"columnNameOfCorruptRecord": _WRONG}
+            ddl = ", ".join(f"{quoted(field.name)} STRING" for field in fields)
+            rows = rows.withColumn(_FIELDS, F.from_csv(F.col(TEXT), ddl, parser))
+        values = [
+            f"{literal(field.name)}, {self._value(f'{_FIELDS}.{quoted(field.name)}', field)}"
+            for field in schema
+        ]
+        rows = rows.withColumn(ROW, F.expr(f"named_struct({', '.join(values)})"))
+        cases = [(check, encoding_problem(self.texts.charset)), *self._cases(schema)]
+        checked: DataFrame = rows.withColumn(PROBLEM, F.expr(first_problem(cases)))
+        return checked
+
+    def _value(self, text: str, field: T.StructField) -> str:
+        if isinstance(field.dataType, T.StringType):
+            return text
+        return self.texts.value(f"nullif({text}, '')", field.dataType)
+
+    def _parser(self) -> dict[str, str]:
+        own = {"escape": self.option("quote", '"') or "\\", "nullvalue": NOTHING, "emptyvalue": ""}
+        given = {
+            name: value
+            for name, value in self.texts.options.items()
+            if name not in ("delimiter", "charset", "encoding", "columnnameofcorruptrecord")
+        }
+        return own | given | {"sep": self.sep, "mode": "PERMISSIVE"}
+
+    def _cases(self, schema: T.StructType) -> Iterator[tuple[str, str]]:
+        """Yield conditions that a line must not meet, each with the problem and its remedy."""
+        start = f"translate(left({TEXT}, {SHOWN}), '\\n\\r', '  ')"
+
+        def said(problem: str, remedy: str) -> str:
+            return f"concat({literal(problem)}, {start}, {literal(f'; {remedy}')})"
+
+        if not self.whole and (quote := self.option("quote", '"')):
+            yield (
+                f"contains({TEXT}, {literal(quote)}) AND "
+                f"NOT {TEXT} RLIKE {literal(self._grammar(quote))}",
+                said(
+                    "a quoted field does not end where its line or the field does: ",
+                    "fields that contain line breaks need multiLine=true in source.options, and "
+                    "quotes with a backslash 'escape=\\'; else correct the quotes",
+                ),
+            )
+        yield (
+            f"{_FIELDS}.{_WRONG} IS NOT NULL",
+            said(
+                f"the line does not have the {len(schema)} fields of source.schema, separated by "
+                f"{self.sep!r}: ",
+                "complete the line, or correct source.schema or sep=... in source.options",
+            ),
+        )
+        for field in schema:
+            if isinstance(field.dataType, T.StringType):
+                continue
+            text, name = f"{_FIELDS}.{quoted(field.name)}", quoted(field.name)
+            kind = field.dataType.simpleString().upper()
+            yield (
+                f"{text} <> '' AND {ROW}.{name} IS NULL",
+                f"concat({literal(f'column {field.name} has ')}, left({text}, {SHOWN}), "
+                f"{literal(f', which is not {kind}, in the line ')}, {start}, "
+                f"{literal(f'; {remedy(field.dataType)}')})",
+            )
+
+    def _grammar(self, quote: str) -> str:
+        """Return a regular expression of Java's for a line whose quotes are right.
+
+        It never goes back, so it takes neither time nor stack.
+        """
+        escape, mark, sep = self.option("escape", quote), re.escape(quote), re.escape(self.sep)
+        inside = f"(?:[^{mark}]|{mark}{mark})*+"
+        if escape not in (quote, ""):
+            inside = f"(?:[^{mark}{re.escape(escape)}]|{re.escape(escape)}.)*+"
+        blank = r"\s*+" if self.option("ignoretrailingwhitespace", "") == "true" else ""
+        plain = f"(?!{mark})(?:(?!{sep}).)*+"
+        field = f"(?:{mark}{inside}{mark}{blank}|{plain})"
+        return f"(?s)^{field}(?:{sep}{field})*+$"
+
+    def header_problem(self, start: bytes, columns: Sequence[str]) -> tuple[str, str] | None:
+        """Return what is wrong with a file by its first bytes, and the remedy; None if nothing.
+
+        Args:
+            start: More than the first line; empty for an empty file.
+        """
+        charset = self.texts.charset
+        mark = BYTE_ORDER_MARKS.get(start[:2])
+        if mark and not charset.upper().startswith(("UTF-16", "UTF-32")):
+            return f"it is {mark}", f"write encoding={mark} into source.options"
+        text = start.decode(charset, "replace").removeprefix("\ufeff")
+        comment = self.option("comment", "")
+        lines = [line for line in re.split(r"\r\n|\r|\n", text) if line.strip()]
+        lines = [line for line in lines if not (comment and line.startswith(comment))]
+        if not lines:
+            return None
+        names = self._split(lines[0])
+        expected = [name.lower() for name in columns]
+        actual = [name.lower() for name in names]
+        if self.has_header == (actual == expected):
+            return None
+        if not self.has_header:
+            return "its first line is a header", "write header=true into source.options"
+        remedy = "rewrite the file, or correct source.schema; header=false for files without one"
+        if not set(actual) & set(expected):
+            return (
+                f"its first line is no header of {', '.join(columns)}: {lines[0][:SHOWN]}",
+                remedy,
+            )
+        if missing := [name for name in columns if name.lower() not in actual]:
+            problem = f"its header lacks {', '.join(missing)}"
+        elif more := [name for name in names if name.lower() not in expected]:
+            problem = f"its header also has {', '.join(more)}"
+        else:
+            problem = "its columns are in another order than source.schema's"
+        return f"{problem}: {', '.join(names)[: 2 * SHOWN]}, not {', '.join(columns)}", remedy
+
+    def _split(self, line: str) -> list[str]:
+        quote = self.option("quote", '"')
+        if len(self.sep) != 1 or len(quote) > 1:
+            return line.split(self.sep)
+        names = next(
+            csv.reader(
+                [line], delimiter=self.sep, quotechar=quote or None, quoting=0 if quote else 3
+            )
+        )
+        if self.option("ignoreleadingwhitespace", "") == "true":
+            names = [name.lstrip() for name in names]
+        if self.option("ignoretrailingwhitespace", "") == "true":
+            names = [name.rstrip() for name in names]
+        return names

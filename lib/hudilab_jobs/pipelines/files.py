@@ -1,0 +1,182 @@
+"""What a batch's files say of themselves, before Spark reads them: a header, or their columns."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import lru_cache
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from hudi_sink.jvm import file_system, running_query
+from hudilab.errors import root_cause
+from hudilab.paths import local_path
+
+START = 65_536  # bytes that hold a header
+THREADS = 16  # requests at the same time
+Problem = tuple[str, str]  # and its remedy
+Item = TypeVar("Item")
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+_OTHER_CODECS = (".deflate", ".snappy", ".lz4", ".zst", ".lzo", ".zlib")
+
+
+def batch_files(spark: SparkSession, batch: DataFrame) -> list[str]:
+    """Return the URIs, unescaped, of the files that the running batch of a stream reads."""
+    query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    if (running := running_query(spark, str(query))) is None:
+        return []
+    leaves = running.lastExecution().logical().collectLeaves()
+    jvm: Any = spark._jvm
+    files: list[str] = []
+    for leaf in map(leaves.apply, range(leaves.size())):
+        if leaf.isStreaming() and leaf.nodeName().startswith("LogicalRelation"):
+            # As one text: each element would be a call into the JVM.
+            text = str(jvm.java.lang.String.join("\n", leaf.relation().location().inputFiles()))
+            files += [unquote(line) for line in text.splitlines()]
+    return files
+
+
+def first_problem(
+    check: Callable[[str], Problem | None], uris: Sequence[str]
+) -> tuple[str, Problem] | None:
+    """Return the first file that a check finds a problem with, and the problem."""
+    with ThreadPoolExecutor(THREADS) as pool:
+        for uri, problem in zip(uris, pool.map(check, uris), strict=True):
+            if problem is not None:
+                return uri, problem
+    return None
+
+
+def first_bytes(spark: SparkSession, uri: str) -> bytes:
+    """Return a file's first bytes, unpacked as Spark does; empty if the file is gone."""
+    local = local_path(uri)
+    if local is not None and not uri.endswith(_OTHER_CODECS):
+        try:
+            with _OPENERS.get(local.suffix, open)(local, "rb") as file:
+                return bytes(file.read(START))
+        except FileNotFoundError:
+            return b""
+    fs, path = file_system(spark, uri)
+    if not fs.exists(path):
+        return b""
+    jvm: Any = spark._jvm
+    codec = jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(fs.getConf()).getCodec(path)
+    with closing(fs.open(path)) as packed:
+        stream = packed if codec is None else codec.createInputStream(packed)
+        return bytes(stream.readNBytes(START))
+
+
+def is_folder(spark: SparkSession, uri: str) -> bool:
+    """Return whether a path that exists is a folder."""
+    if (local := local_path(uri)) is not None:
+        return local.is_dir()
+    fs, path = file_system(spark, uri)
+    return bool(fs.getFileStatus(path).isDirectory())
+
+
+class Columns:
+    """The columns of Parquet, ORC and Avro files, compared with a schema."""
+
+    def __init__(self, spark: SparkSession, file_format: str, schema: T.StructType) -> None:
+        self._spark, self._format, self._schema = spark, file_format, schema
+        self._compare = lru_cache(maxsize=None)(self._differences)
+
+    def problem(self, uri: str, *, may_lack: bool) -> Problem | None:
+        """Return how a file's columns differ from the schema; None if they do not.
+
+        Args:
+            may_lack: Whether a missing column is NULL; else it is a problem.
+        """
+        fs, path = file_system(self._spark, uri)
+        if not fs.exists(path) or not fs.getFileStatus(path).getLen():
+            return None
+        try:
+            text = self._columns(uri, path)
+        except (Py4JError, PySparkException) as error:
+            return (
+                f"it cannot be read as {self._format}: {_plain(error)}",
+                "replace the file, or write its columns with types that Spark 3.5 reads "
+                "(timestamps in microseconds, floats of 32 or 64 bits)",
+            )
+        return self._compare(text, may_lack)
+
+    def _columns(self, uri: str, path: Any) -> str:
+        """Return a file's columns, as Spark's JSON."""
+        if self._format != "parquet":
+            reader = self._spark.read.format(self._format).option("__globPaths__", "false")
+            return str(reader.load(uri).schema.json())
+        jvm: Any = self._spark._jvm
+        jsc: Any = self._spark._jsc
+        hadoop = jvm.org.apache.parquet.hadoop
+        file = hadoop.util.HadoopInputFile.fromPath(path, jsc.hadoopConfiguration())
+        with closing(hadoop.ParquetFileReader.open(file)) as reader:
+            columns = reader.getFooter().getFileMetaData().getSchema()
+        parquet = jvm.org.apache.spark.sql.execution.datasources.parquet
+        session: Any = self._spark._jsparkSession
+        converter = parquet.ParquetToSparkSchemaConverter(session.sessionState().conf())
+        return str(converter.convert(columns).json())
+
+    def _differences(self, text: str, may_lack: bool) -> Problem | None:
+        import json
+
+        columns = T.StructType.fromJson(json.loads(text))
+        by_name = {field.name.lower(): field.dataType for field in columns}
+        for field in self._schema:
+            kind = by_name.get(field.name.lower())
+            if kind is None and not may_lack:
+                return (
+                    f"it has no column {field.name}",
+                    "correct the file or source.schema; with mergeSchema=true in source.options, "
+                    "a missing column is NULL",
+                )
+            if kind is not None and not fits(kind, field.dataType):
+                there, here = (each.simpleString().upper() for each in (kind, field.dataType))
+                return (
+                    f"its column {field.name} is {there}, and source.schema has {here}",
+                    f"write {field.name} {there} into source.schema, and cast it in select",
+                )
+        return None
+
+
+def fits(stored: T.DataType, declared: T.DataType) -> bool:
+    """Return whether Spark reads a stored type as the declared one without a loss."""
+    if isinstance(stored, T.StructType) and isinstance(declared, T.StructType):
+        fields = {field.name.lower(): field.dataType for field in stored}
+        pairs = ((fields.get(field.name.lower()), field.dataType) for field in declared)
+        return all(kind is not None and fits(kind, wanted) for kind, wanted in pairs)
+    if isinstance(stored, T.ArrayType) and isinstance(declared, T.ArrayType):
+        return fits(stored.elementType, declared.elementType)
+    if isinstance(stored, T.MapType) and isinstance(declared, T.MapType):
+        return fits(stored.keyType, declared.keyType) and fits(stored.valueType, declared.valueType)
+    if isinstance(stored, T.DecimalType) and isinstance(declared, T.DecimalType):
+        return stored.scale == declared.scale and stored.precision <= declared.precision
+    texts = (T.StringType, T.VarcharType, T.CharType)
+    if isinstance(declared, texts):
+        return isinstance(stored, (*texts, T.BinaryType))
+    if isinstance(declared, T.IntegerType):
+        return isinstance(stored, (T.ByteType, T.ShortType, T.IntegerType))
+    if isinstance(declared, T.TimestampType):
+        return isinstance(stored, (T.TimestampType, T.TimestampNTZType))
+    return type(stored) is type(declared)
+
+
+def _plain(error: Exception) -> str:
+    """Return the cause of an error of Java's without the name of its class."""
+    cause = re.sub(r"^[\w.$]+(?:Exception|Error)\b[: ]*", "", root_cause(str(error)))
+    return cause.partition(", in ")[0] or "it has a type that Spark does not know"
+
+
+def folder_columns(paths: Iterable[str]) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield each path, relative to the folder, with the columns in its folders' names."""
+    for path in paths:
+        parts = (part.partition("=") for part in path.split("/")[:-1])
+        yield path, frozenset(name for name, equals, _ in parts if equals and name)

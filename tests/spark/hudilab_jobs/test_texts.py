@@ -1,0 +1,208 @@
+"""What CSV and JSON hold as text becomes exactly its value, or a problem; never another value."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from math import inf, isnan
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from hudilab_jobs.pipelines import csv_text, json_text
+from hudilab_jobs.pipelines.csv_text import Dialect
+from hudilab_jobs.pipelines.json_text import with_json
+from hudilab_jobs.pipelines.text_values import Numbers, Texts
+
+NEW_YEAR = datetime(2026, 1, 1)
+GERMAN = Texts({}, numbers=Numbers(".", ","))
+DAY, NIGHT = date(2026, 1, 1), "2026-01-01 23:59:59"
+VALUES: list[tuple[str, dict[str, Any], Texts]] = [
+    (
+        "INT",
+        {"5": 5, "-5": -5, " 7 ": 7, "1.5": None, "2147483648": None, "1,000": None},
+        Texts({}),
+    ),
+    ("BIGINT", {"9223372036854775807": 2**63 - 1, "1e3": None, "5L": None}, Texts({})),
+    ("DOUBLE", {"1.5": 1.5, "1e+05": 1e5, "-inf": -inf, "1d": None, "1e400": None}, Texts({})),
+    ("DOUBLE", {"1,5": None, "1.234,5": None, "": None, "12f": None, "-": None}, Texts({})),
+    ("FLOAT", {"1.5": 1.5, "1e39": None}, Texts({})),
+    ("DOUBLE", {"oo": inf, "-oo": -inf}, Texts({"positiveinf": "oo", "negativeinf": "-oo"})),
+    ("DECIMAL(10,2)", {"1.5": Decimal("1.50"), "1.500": Decimal("1.50"), "1,50": None}, Texts({})),
+    ("DECIMAL(10,2)", {"1.239": None, "1,234.50": None, "123456789": None}, Texts({})),
+    ("DECIMAL(10,2)", {"1e+05": Decimal(100000), "1e-3": None, ".5": Decimal("0.5")}, Texts({})),
+    ("DECIMAL(38,18)", {"0.1234567890123456789": None, "1": Decimal(1)}, Texts({})),
+    ("DECIMAL(10,2)", {"1.234,50": Decimal("1234.50"), "1,5": Decimal("1.5")}, GERMAN),
+    ("DECIMAL(10,2)", {"1.50": None, "1.2345": None, "1,239": None}, GERMAN),
+    ("INT", {"1.234": 1234, "12": 12, "1,5": None}, GERMAN),
+    ("BOOLEAN", {"true": True, "F": False, "1": True, "0": False, "ja": None}, Texts({})),
+    ("DATE", {"2026-01-01": DAY, "2026-1-1": DAY, "2026-01-01 00:00:00": DAY}, Texts({})),
+    ("DATE", {NIGHT: None, "2026": None, "20260101": None, "2026-02-30": None}, Texts({})),
+    ("DATE", {"01.01.2026": DAY, "2026-01-01": None}, Texts({"dateformat": "dd.MM.yyyy"})),
+    ("TIMESTAMP", {"2026-01-01": NEW_YEAR, "2026-01-01T01:00:00+01": NEW_YEAR}, Texts({})),
+    ("TIMESTAMP", {"12:30": None, "202601": None, "2026-01": None, "1767225600": None}, Texts({})),
+    ("TIMESTAMP", {"01/02/2026": None, "1767225600000": None, "T10:00": None}, Texts({})),
+    ("TIMESTAMP", {"1767225600": NEW_YEAR, "1767225600000": None}, Texts({}, unit="s")),
+    ("TIMESTAMP", {"1767225600000": NEW_YEAR, "2026-01-01": NEW_YEAR}, Texts({}, unit="ms")),
+    ("TIMESTAMP_NTZ", {"1767225600000000": NEW_YEAR, "x": None}, Texts({}, unit="us")),
+    ("TIMESTAMP_NTZ", {"2026-01-01 00:00": NEW_YEAR, "2026-01-01T00:00Z": None}, Texts({})),
+    ("DATE", {"1767225600000": DAY, "1767225600001": None}, Texts({}, unit="ms")),
+]
+
+
+@pytest.mark.parametrize(("kind", "values", "texts"), VALUES)
+def test_a_text_is_exactly_its_value_or_none(
+    spark: SparkSession, kind: str, values: dict[str, Any], texts: Texts
+) -> None:
+    rows = spark.createDataFrame([*enumerate(values)], "number INT, text STRING")
+    parsed = T._parse_datatype_string(kind)
+    value = F.expr(texts.value("text", parsed)).alias("value")
+    assert rows.select(value).schema["value"].dataType == parsed
+    found = [row.value for row in rows.orderBy("number").select(value).collect()]
+    assert dict(zip(values, found, strict=True)) == values
+
+
+JSON_SCHEMA = (
+    "id BIGINT, d DECIMAL(10,2), t TIMESTAMP, x DOUBLE, s STRUCT<a:INT,u:TIMESTAMP>, arr "
+    "ARRAY<DATE>, m MAP<STRING,STRUCT<q:INT>>, k STRING, n TIMESTAMP_NTZ, day DATE, "
+    "l ARRAY<STRUCT<w:INT>>"
+)
+JSON_RIGHT: dict[str, list[dict[str, Any]]] = {
+    '{"id": 1, "d": 1.23, "t": "2026-01-01T00:00:00Z"}': [
+        {"id": 1, "d": Decimal("1.23"), "t": NEW_YEAR}
+    ],
+    '[{"id":8},{"id":9}]': [{"id": 8}, {"id": 9}],
+    '{"x":-Infinity}': [{"x": -inf}],
+    '{"d":12345678.9}': [{"d": Decimal("12345678.90")}],
+    '{"k":"\\ud83d\\ude00"}': [{"k": "\U0001f600"}],
+    '{"k":"a\\\\ud800"}': [{"k": "a\\ud800"}],
+    '{"s":{"a":1,"u":"2026-01-01"}}': [{"s": (1, NEW_YEAR)}],
+    '{"arr":["2026-01-01",null]}': [{"arr": [DAY, None]}],
+    '{"m":{"p":{"q":1}}}': [{"m": {"p": (1,)}}],
+    '{"other":1,"other":2,"id":3}': [{"id": 3}],
+    '{"n":"2026-01-01T00:00:00","day":"2026-01-01"}': [{"n": NEW_YEAR, "day": DAY}],
+    '{"l":[{"w":1},{"w":2}]}': [{"l": [(1,), (2,)]}],
+    '{"id":null}': [{}],
+}
+JSON_WRONG = {
+    "not one JSON object": (
+        *('{"id":1}{"id":2}', '{"id":1} junk', '{"id":1},', '{"id":1},{"id":2}', '{"id":1}]'),
+        *('{"id":1}}', '{"id":1', "null", "5", "[null]", "[5]", '[{"id":1}] x', '[[{"id":1}]]'),
+        "[" * 1200 + "]" * 1200,
+    ),
+    "value does not fit": ('{"id":"5"}', '{"id":1.5}', '{"d":"1,50"}', f'{{"id":{2**70}}}'),
+    "column d has": ('{"d":1.239}', '{"d":0.30000000000000004}'),
+    "column t has": ('{"t":1767225600000}', '{"t":1767225600}', '{"t":"12:30"}', '{"t":1.5}'),
+    "column day has": ('{"day":20260101}', '{"day":"20260101"}', '{"day":"2026-01-01T10:00"}'),
+    "column x has": ('{"x":1e400}', '{"x":1e400,"k":"info"}'),
+    "half a surrogate pair": ('{"k":"\\ud800"}', '{"k":"\\ude00\\ud83d"}', '{"k":"\\\\\\ud800"}'),
+    "a key twice": (
+        *('{"id":1,"id":2}', '{"ID":5}', '{"id":1,"Id":2}', '{"s":{"a":1,"a":2}}', '{"s":{"A":1}}'),
+        *('{"m":{"p":{"q":1},"p":{"q":2}}}', '{"m":{"p":{"Q":1}}}', '{"l":[{"w":1,"w":2}]}'),
+        *('[{"id":8},{"id":9,"id":1}]', '{"x":NaN,"x":1}'),
+    ),
+    "column s has": ('{"s":{"u":1767225600000}}',),
+    "column arr has": ('{"arr":["x"]}',),
+    "a byte that is not UTF-8": (b'{"k":"M\xfcller"}', b'{"k":"\xed\xa0\x80"}'),
+}
+
+
+def test_json_is_read_exactly_or_refused(spark: SparkSession) -> None:
+    schema = spark.createDataFrame([], JSON_SCHEMA).schema
+    wrong = [text for texts in JSON_WRONG.values() for text in texts]
+    texts = [*JSON_RIGHT, *wrong]
+    data = [(n, t if isinstance(t, bytes) else t.encode()) for n, t in enumerate(texts)]
+    rows = spark.createDataFrame(data, "n INT, value BINARY")
+    found = with_json(rows, "value", schema, Texts({}), arrays=True).collect()
+    for number, text in enumerate(texts):
+        mine = [row for row in found if row.n == number]
+        problems = {row[json_text.PROBLEM] for row in mine}
+        if text in JSON_RIGHT:
+            values = [row[json_text.ROW].asDict() for row in mine]
+            values = [{k: v for k, v in one.items() if v is not None} for one in values]
+            assert (problems, values) == ({None}, JSON_RIGHT[str(text)]), text
+        else:
+            what = next(what for what, these in JSON_WRONG.items() if text in these)
+            assert any(what in str(problem) for problem in problems), (text, problems)
+    nan = spark.createDataFrame([('{"x":NaN}',)], "value STRING")
+    assert isnan(with_json(nan, "value", schema, Texts({}), arrays=False).collect()[0].json_row.x)
+    array = spark.createDataFrame([("[{}]",)], "value STRING")
+    problem = with_json(array, "value", schema, Texts({}), arrays=False).collect()[0].json_problem
+    assert "not one JSON object" in problem
+
+
+LINES: dict[bytes, tuple[Any, ...] | str] = {
+    b"1,plain,x": (1, "plain", "x"),
+    b'2,"6"" pipe",x': (2, '6" pipe', "x"),
+    b'3,"""quoted""",""': (3, '"quoted"', ""),
+    b"4,C:\\dir,a \\ b": (4, "C:\\dir", "a \\ b"),
+    b'"5","C:\\","a,b"': (5, "C:\\", "a,b"),
+    b"6,,": (6, None, None),
+    b'"","",': (None, "", None),
+    b'7,6" pipe,x': (7, '6" pipe', "x"),
+    b" 8 , x , y ": (8, " x ", " y "),
+    "9,Müller,\U0001f600".encode(): (9, "Müller", "\U0001f600"),
+    "10,\ufffd,x".encode(): (10, "\ufffd", "x"),
+    b"11,M\xfcller,x": "a byte that is not UTF-8",
+    b"12,x": "does not have the 3 fields",
+    b"12,x,y,z": "does not have the 3 fields",
+    b'13,x,"cut': "a quoted field does not end",
+    b'13,"a"b,c': "a quoted field does not end",
+    b'13,"say \\"hi\\"",c': "a quoted field does not end",
+    b"x,y,z": "column id has x, which is not INT, in the line x,y,z",
+    b"2147483648,y,z": "which is not INT",
+}
+
+
+def test_lines_of_csv_are_read_exactly_or_refused(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"\n".join([b"\xef\xbb\xbfid,a,b", *LINES, b""]))
+    schema = spark.createDataFrame([], "id INT, a STRING, b STRING").schema
+    rows = Dialect(Texts({})).rows(spark.read, f"file://{tmp_path}", schema)
+    found = rows.select(csv_text.ROW, csv_text.PROBLEM).collect()
+    for (line, expected), (row, problem) in zip(LINES.items(), found, strict=True):
+        if isinstance(expected, str):
+            assert expected in str(problem), line
+        else:
+            assert (tuple(row), problem) == (expected, None), line
+
+
+FORMS: dict[str, tuple[dict[str, str], bytes, list[tuple[Any, ...]]]] = {
+    "tab": ({"sep": r"\t"}, b"id\ta\n1\tx,y\n", [(1, "x,y")]),
+    "semicolon, Windows": (
+        {"delimiter": ";", "encoding": "windows-1252"},
+        'id;a\r\n1;"Größe €"\r\n'.encode("cp1252"),
+        [(1, "Größe €")],
+    ),
+    "line breaks": (
+        {"multiline": "true"},
+        b'\xef\xbb\xbfid,a\r\n1,"x\ny"\r\n2,"a ""b"""\r\n',
+        [(1, "x\ny"), (2, 'a "b"')],
+    ),
+    "UTF-16": ({"encoding": "UTF-16"}, "id,a\n1,Größe\n".encode("utf-16"), [(1, "Größe")]),
+    "backslashes": ({"escape": "\\"}, b'id,a\n1,"say \\"hi\\""\n', [(1, 'say "hi"')]),
+    "no header": ({"header": "false", "nullvalue": "\\N"}, b"1,\\N\n2,x\n", [(1, None), (2, "x")]),
+    "two marks": ({"sep": "||"}, b'id||a\n1||"b||c"\n', [(1, "b||c")]),
+    "a comment": ({"comment": "#"}, b"# made by hand\nid,a\n1,x\n", [(1, "x")]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_options_describe_other_forms(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    options, content, expected = FORMS[form]
+    (tmp_path / "a.csv").write_bytes(content)
+    schema = spark.createDataFrame([], "id INT, a STRING").schema
+    dialect = Dialect(Texts(options))
+    assert dialect.header_problem(content, schema.names) is None
+    reader = spark.read.options(**options)
+    rows = dialect.rows(reader, f"file://{tmp_path}", schema).collect()
+    assert [(tuple(row.csv_row), row.csv_problem) for row in rows] == [(r, None) for r in expected]
+
+
+def test_the_times_of_values_are_those_of_utc(spark: SparkSession) -> None:
+    value = Texts({}).value("'2026-01-01T00:00:00Z'", T.TimestampType())
+    (row,) = spark.sql(f"SELECT unix_timestamp({value}) AS seconds").collect()
+    assert datetime.fromtimestamp(row.seconds, UTC) == NEW_YEAR.replace(tzinfo=UTC)
