@@ -65,6 +65,7 @@ class Dialect:
         """
         reader = reader.format("csv").option("header", str(self.has_header).lower())
         reader = reader.option("mode", "PERMISSIVE").option("columnPruning", "false")
+        reader = reader.option("enforceSchema", "true")  # `header_problem` has compared the header
         fields = T.StructType([T.StructField(field.name, T.StringType()) for field in schema])
         fields = fields.add(_WRONG, "string")
         if self.whole:
@@ -80,6 +81,7 @@ class Dialect:
             # A line is one field, and a character is a byte, so that all bytes can be checked.
             raw = {"sep": "\0\0", "quote": "", "escape": "", "encoding": "ISO-8859-1"}
             raw |= {"nullValue": NOTHING, "emptyValue": "", "multiLine": "false"}
+            raw |= {"maxCharsPerColumn": "-1"}
             raw |= {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
             rows = reader.options(**raw).schema(f"{_LINE} STRING").load(path)
             encoded = f"encode({_LINE}, 'ISO-8859-1')"

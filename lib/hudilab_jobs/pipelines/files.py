@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import lru_cache
 from typing import Any, TypeVar
-from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -35,13 +34,12 @@ def batch_files(spark: SparkSession, batch: DataFrame) -> list[str]:
     if (running := running_query(spark, str(query))) is None:
         return []
     leaves = running.lastExecution().logical().collectLeaves()
-    jvm: Any = spark._jvm
     files: list[str] = []
     for leaf in map(leaves.apply, range(leaves.size())):
         if leaf.isStreaming() and leaf.nodeName().startswith("LogicalRelation"):
             # As one text: each element would be a call into the JVM.
-            text = str(jvm.java.lang.String.join("\n", leaf.relation().location().inputFiles()))
-            files += [unquote(line) for line in text.splitlines()]
+            paths = str(leaf.relation().location().rootPaths().mkString("\n"))
+            files += [re.sub(r"^file:/+", "file:///", path) for path in paths.split("\n")]
     return files
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -304,7 +305,7 @@ class Folder(Source[FilePipeline]):
         if self.group.source_format == "csv":
             try:
                 start = first_bytes(self._spark, uri)
-            except (OSError, EOFError, *FAILED) as error:
+            except (OSError, EOFError, zlib.error, *FAILED) as error:
                 return f"it cannot be unpacked: {error}", "replace the file"
             return Dialect(self._texts).header_problem(start, self._file_schema.names)
         if "avroschema" in self._options:

@@ -44,6 +44,21 @@ def test_a_shared_table(tmp_path: Path) -> None:
         assert (flights.shared, flights.lock()) == (True, options)
 
 
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (r"sep=\t nullValue=\N", {"sep": r"\t", "nullValue": r"\N"}),
+        (r"'sep=\t' 'escape=\'", {"sep": r"\t", "escape": "\\"}),
+        (r"""quote="'" escape=\" sep=\;""", {"quote": "'", "escape": '"', "sep": ";"}),
+    ],
+)
+def test_a_backslash_before_a_letter_stays(
+    tmp_path: Path, text: str, options: dict[str, str]
+) -> None:
+    write(tmp_path, [group(), group("pipeline.flights", GROUP | {"source.options": text})])
+    assert load(tmp_path).pipelines["flights"].options() == options
+
+
 def test_a_runtime_overrides_a_key(tmp_path: Path) -> None:
     write(tmp_path, [group(), group("pipeline.flights", GROUP)])
     there = {"source.path": "s3://bucket/flights"}
@@ -102,6 +117,7 @@ def test_a_group_without_a_format(tmp_path: Path) -> None:
         ({"source.options": "header"}, "key 'source.options' has header without a value; write"),
         ({"source.options": 'sep="'}, "key 'source.options' is not a valid command line"),
         ({"record.key": "a,,b"}, "key 'record.key' is not a list of columns: a, b"),
+        ({"timestamp.unit": "ns"}, "key 'timestamp.unit' must be 's', 'ms' or 'us'"),
         ({"buckets": "0"}, "key 'buckets' is not a whole number of 1 or more, as text"),
         ({"quarantine": "yes"}, "key 'quarantine' must be 'true' or 'false'"),
         ({"shared": "yes"}, "key 'shared' must be 'true' or 'false'"),

@@ -1,0 +1,324 @@
+"""A folder's files are read once, by their columns, or refused by name before the table changes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from kills import read_batches
+from pyspark.sql import SparkSession
+from refusals import assert_refusal
+from running import folder
+from unit.hudilab.settings_files import group, load, write
+
+from hudilab.errors import LabError
+from hudilab_jobs.pipelines.runner import Running, checked, find_group, preview, table_of
+
+TIME = "2026-01-01T00:00:00Z"
+SCHEMA = "id BIGINT, seen TIMESTAMP, name STRING"
+
+
+class Inbox:
+    """A folder of files, and a group that describes it; other keys by keyword."""
+
+    def __init__(self, spark: SparkSession, home: Path, **changes: str) -> None:
+        self.spark, self.home, self.folder = spark, home, home / "in"
+        self.folder.mkdir(exist_ok=True)
+        properties = {
+            "source.format": "csv",
+            "source.path": str(self.folder),
+            "source.schema": SCHEMA,
+            "table.name": "own",
+            "record.key": "id",
+            "ordering": "seen",
+        } | {name.replace("_", "."): value for name, value in changes.items()}
+        self.file = write(home / "conf", [group(), group("pipeline.own", properties)])
+
+    def put(self, name: str, content: str | bytes) -> None:
+        file = self.folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    def pipeline(self) -> Running:
+        settings = load(self.home / "conf", HUDILAB_HOME=str(self.home))
+        table = table_of(settings, find_group(settings, "own"))
+        return checked(self.spark, settings, "own", *table)
+
+    def write(self, *, initial_load: bool = False) -> list[dict[str, Any]]:
+        lines = self.pipeline().write(None, as_json=True, initial_load=initial_load)
+        return [json.loads(line) for line in lines][:-1]
+
+    def stored(self, *columns: str) -> list[tuple[Any, ...]]:
+        batches = read_batches(folder(self.pipeline().location.table))
+        rows = pa.Table.from_batches(batches).select(columns).to_pylist()
+        return sorted((tuple(row.values()) for row in rows), key=repr)
+
+
+@contextmanager
+def refused(inbox: Inbox, *named: str) -> Iterator[None]:
+    """Both --check and the stream must refuse in one line, before there is a table."""
+    yield
+    for run in (lambda: list(preview(inbox.pipeline())), inbox.write):
+        with pytest.raises(LabError) as caught:
+            run()
+        assert_refusal(str(caught.value), *named, remedy="")
+        assert "Exception" not in str(caught.value)
+        assert not (inbox.home / "warehouse" / "lab" / "own" / ".hoodie").exists()
+
+
+def test_each_file_is_read_once_whatever_its_name(spark: SparkSession, tmp_path: Path) -> None:
+    inbox = Inbox(spark, tmp_path, source_schema=f"{SCHEMA}, shop STRING", record_key="id, shop")
+    names = ["a1", "a[12]", "a*", "a?", "{a,b}", "\\a", "ü %20+", "_hidden", "deep/er/x", ".dot"]
+    for number, name in enumerate(names):
+        for shop in ("1", "01", "a%3Ab+c"):
+            inbox.put(f"shop={shop}/{name}.csv", f"id,seen,name\n{number},{TIME},n\n")
+    (told,) = inbox.write(initial_load=True)
+    expected = [
+        (number, shop)
+        for number, name in enumerate(names)
+        for shop in ("1", "01", "a:b+c")
+        if not name.startswith(("_", "."))
+    ]
+    assert (told["rows"], told["files_behind"]) == (len(expected), 0)
+    assert inbox.stored("id", "shop") == sorted(expected, key=repr)
+    assert next(iter(preview(inbox.pipeline()))).startswith(f"source: {len(expected)} files")
+    inbox.put("loose.csv", f"id,seen,name\n99,{TIME},n\n")
+    with pytest.raises(
+        LabError, match=r"loose\.csv does not lie in folders shop=\.\.\., as others do"
+    ):
+        inbox.write()
+    assert len(inbox.stored("id")) == len(expected)
+
+
+HEADERS = {
+    "id,name,seen": "its columns are in another order than source.schema's: id, name, seen, not id",
+    "id,seen,name,more": "its header also has more",
+    "id,seen": "its header lacks name",
+    f"1,{TIME},x": "its first line is no header of id, seen, name",
+    "id;seen;name": "its first line is no header",
+}
+ROWS = {
+    f"1,{TIME}": "does not have the 3 fields",
+    f"1,{TIME},x,y": "does not have the 3 fields",
+    f"one,{TIME},x": "column id has one, which is not BIGINT",
+    "1,12:30,x": "column seen has 12:30, which is not TIMESTAMP",
+    f'1,{TIME},"x': "a quoted field does not end",
+    b"1,2026-01-01,M\xfcller": "a byte that is not UTF-8",
+}
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_another_header_is_refused(spark: SparkSession, tmp_path: Path, header: str) -> None:
+    inbox = Inbox(spark, tmp_path, select="SELECT id, seen FROM source WHERE id > 5")
+    inbox.put("good.csv", f"id,seen,name\n1,{TIME},x\n")
+    inbox.put("bad.csv", f"{header}\n")
+    with refused(inbox, "bad.csv", HEADERS[header]):
+        pass
+
+
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.deep
+def test_a_wrong_line_is_refused(spark: SparkSession, tmp_path: Path, row: str | bytes) -> None:
+    """Also if the query neither selects the value nor keeps the row."""
+    inbox = Inbox(spark, tmp_path, select="SELECT id, seen FROM source WHERE seen > '2030-01-01'")
+    line = row if isinstance(row, bytes) else row.encode()
+    inbox.put("bad.csv", b"id,seen,name\n" + line + b"\n")
+    with refused(inbox, "bad.csv", ROWS[row]):
+        pass
+
+
+def test_lines_of_json_are_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    inbox = Inbox(spark, tmp_path, source_format="json", select="SELECT id, seen FROM source")
+    inbox.put("bad.json", f'{{"id":1,"seen":"{TIME}"}}{{"id":2,"seen":"{TIME}"}}\n')
+    with refused(inbox, "bad.json", "not one JSON object", '{"id":1'):
+        pass
+
+
+@pytest.mark.deep
+def test_whole_numbers_count_the_unit(spark: SparkSession, tmp_path: Path) -> None:
+    inbox = Inbox(spark, tmp_path, source_format="json", timestamp_unit="ms")
+    inbox.put("a.json", '[{"id":1,"seen":1767225600000},\n{"id":2,"seen":"2026-01-01"}]')
+    with refused(inbox, "a.json", "multiLine=true"):
+        pass
+    inbox = Inbox(
+        spark, tmp_path, source_format="json", timestamp_unit="ms", source_options="multiLine=true"
+    )
+    inbox.write()
+    moment = pd.Timestamp("2026-01-01", tz="UTC").to_pydatetime()
+    assert inbox.stored("id", "seen") == [(1, moment), (2, moment)]
+
+
+PATHS = {
+    "file": ("in/a.csv", "is a file", "name its folder"),
+    "pattern": ("in [1]", "contains [ ], which Spark takes for a pattern", "rename the folder"),
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_path_is_a_folder(spark: SparkSession, tmp_path: Path, path: str) -> None:
+    name, problem, remedy = PATHS[path]
+    inbox = Inbox(spark, tmp_path, source_path=str(tmp_path / name))
+    inbox.put("a.csv", f"id,seen,name\n1,{TIME},x\n")
+    (tmp_path / "in [1]").mkdir()
+    with pytest.raises(LabError) as caught:
+        inbox.pipeline()
+    assert problem in caught.value.problem
+    assert remedy in caught.value.remedy
+
+
+def test_a_folder_column_without_a_type(spark: SparkSession, tmp_path: Path) -> None:
+    inbox = Inbox(spark, tmp_path)
+    inbox.put("shop=01/a.csv", f"id,seen,name\n1,{TIME},x\n")
+    with pytest.raises(LabError, match="the schema has no shop; add it with its type"):
+        inbox.pipeline()
+
+
+def parquet(**columns: Any) -> pa.Table:
+    moment = pa.array([datetime(2026, 1, 1)], pa.timestamp("us", "UTC"))
+    return pa.table({"id": pa.array([1]), "seen": moment, "name": ["x"]} | columns)
+
+
+PARQUET = {
+    "missing": (parquet().drop(["name"]), "it has no column name"),
+    "narrow": (parquet(id=pa.array([1], pa.int32())), "its column id is INT, and source.schema"),
+    "unsigned": (parquet(id=pa.array([1], pa.uint64())), "its column id is DECIMAL(20,0)"),
+    "nanoseconds": (
+        parquet(seen=pa.array([datetime(2026, 1, 1)], pa.timestamp("ns", "UTC"))),
+        "cannot be read as parquet",
+    ),
+    "half": (parquet(id=pa.array([1.0], pa.float16())), "cannot be read as parquet"),
+    "text": (parquet(id=["1"]), "its column id is STRING, and source.schema has BIGINT"),
+}
+
+
+@pytest.mark.parametrize("kind", PARQUET)
+def test_other_columns_of_parquet_are_refused(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    inbox = Inbox(spark, tmp_path, source_format="parquet")
+    table, problem = PARQUET[kind]
+    pq.write_table(parquet(), inbox.folder / "good.parquet")
+    pq.write_table(table, inbox.folder / "bad.parquet", version="2.6")
+    with refused(inbox, "bad.parquet", problem):
+        pass
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_a_missing_column_may_be_null(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    inbox = Inbox(spark, tmp_path, source_format=kind, source_options="mergeSchema=true")
+    columns = "BIGINT(id) AS id, TIMESTAMP '2026-01-01' AS seen"
+    spark.sql(f"SELECT {columns} FROM range(1)").write.format(kind).mode("append").save(
+        str(inbox.folder)
+    )
+    spark.sql("SELECT 7L AS id, TIMESTAMP '2026-01-01' AS seen, 'x' AS name").write.format(
+        kind
+    ).mode("append").save(str(inbox.folder))
+    inbox.write()
+    assert inbox.stored("id", "name") == [(0, None), (7, "x")]
+
+
+PRICED = f"{SCHEMA}, price DECIMAL(10,2)"
+PRICES = [
+    (1, 'Größe, 6"', Decimal("1.50")),
+    (2, 'say "hi"', None),
+    (3, "a\\b", Decimal("1234.50")),
+]
+FRAME = pd.DataFrame(PRICES, columns=["id", "name", "price"])
+FRAME.insert(1, "seen", "2026-01-01T00:00:00Z")
+RFC = '''id,seen,name,price
+1,2026-01-01T00:00:00Z,"Größe, 6""",1.50
+2,2026-01-01T00:00:00Z,"say ""hi""",
+3,2026-01-01T00:00:00Z,a\\b,1234.50
+'''
+QUOTED = RFC.replace("T00:00:00Z", " 00:00:00").replace(",a\\b,", ',"a\\b",')
+Writer = Callable[[Path, SparkSession], object]
+
+
+def text(content: str, encoding: str = "utf-8") -> Writer:
+    return lambda file, spark: file.write_bytes(content.encode(encoding))
+
+
+def python_csv(file: Path, spark: SparkSession) -> None:
+    with file.open("w", newline="") as stream:
+        csv.writer(stream).writerows([FRAME.columns, *FRAME.itertuples(index=False)])
+
+
+def spark_write(file: Path, spark: SparkSession) -> None:
+    rows = spark.createDataFrame(
+        [(number, TIME, name, price) for number, name, price in PRICES],
+        "id INT, seen STRING, name STRING, price DECIMAL(10,2)",
+    )
+    rows.coalesce(1).write.csv(f"{file}/", header=True)
+
+
+NULL = "\\N"  # as MySQL writes it
+OPENCSV = RFC.replace("id,seen,name,price", '"id","seen","name","price"')
+OPENCSV = re.sub(r"(?m)^(\d),([^,]*),(.*),([\d.]*)$", r'"\1","\2",\3,"\4"', OPENCSV)
+OPENCSV = OPENCSV.replace(",a\\b,", ',"a\\b",')
+R = QUOTED.replace("id,seen,name,price", '"id","seen","name","price"').replace('""",\n', '""",NA\n')
+EXCEL = RFC.replace("Größe, ", "Größe@ ").replace(",", ";").replace("@", ",")
+EXCEL = EXCEL.replace("1234.50", "1.234,50").replace("1.50", "1,50").replace("\n", "\r\n")
+EXCEL = f"\ufeff{EXCEL}"
+TABBED = [(str(n), "2026-01-01 00:00:00", name, str(price or NULL)) for n, name, price in PRICES]
+FLOATS = FRAME.astype({"price": float})  # pandas cannot write decimals as JSON
+PROGRAMS: dict[str, tuple[str, dict[str, str], Writer]] = {
+    "Python": ("csv", {}, python_csv),
+    "pandas": ("csv", {}, lambda file, spark: FRAME.to_csv(file, index=False)),
+    "pandas, packed": ("csv.gz", {}, lambda file, spark: FRAME.to_csv(file, index=False)),
+    "DuckDB": ("csv", {}, lambda file, spark: duckdb.from_df(FRAME).write_csv(str(file))),
+    "Spark": ("csv", {"source.options": "'escape=\\'"}, spark_write),
+    "PostgreSQL": ("csv", {}, text(RFC.replace("T00:00:00Z", " 00:00:00+00"))),
+    "Go": ("csv", {}, text(RFC)),
+    "Java, commons-csv": ("csv", {}, text(RFC.replace("\n", "\r\n"))),
+    "Java, opencsv": ("csv", {}, text(OPENCSV)),
+    "LibreOffice": ("csv", {}, text("\ufeff" + QUOTED)),
+    "R": ("csv", {"source.options": "nullValue=NA"}, text(R)),
+    "Excel in German": ("csv", {"source.options": "sep=; locale=de-DE"}, text(EXCEL)),
+    "MySQL, tabs": (
+        "tsv",
+        {"source.options": r"sep=\t quote= nullValue=\N header=false"},
+        text("\n".join("\t".join(row) for row in TABBED)),
+    ),
+    "pandas, JSON lines": (
+        "json",
+        {"source.format": "json"},
+        lambda file, spark: FLOATS.to_json(file, orient="records", lines=True),
+    ),
+    "pandas, JSON": (
+        "json",
+        {"source.format": "json"},
+        lambda file, spark: FLOATS.to_json(file, orient="records"),
+    ),
+    "jq": (
+        "json",
+        {"source.format": "json", "source.options": "multiLine=true"},
+        lambda file, spark: file.write_text(
+            json.dumps(json.loads(FLOATS.to_json(orient="records")), indent=2)
+        ),
+    ),
+}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_files_of_other_programs(spark: SparkSession, tmp_path: Path, program: str) -> None:
+    ending, keys, write_file = PROGRAMS[program]
+    named = {name.replace(".", "_"): value for name, value in keys.items()}
+    inbox = Inbox(spark, tmp_path, source_schema=PRICED, **named)
+    write_file(inbox.folder / f"a.{ending}", spark)
+    assert list(preview(inbox.pipeline()))[-1].endswith("nothing was written")
+    inbox.write()
+    assert inbox.stored("id", "name", "price") == PRICES
