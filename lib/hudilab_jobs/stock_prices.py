@@ -95,7 +95,7 @@ def write(  # noqa: PLR0913 - the job's options
     spec = table_spec(location, table_type)
     messages = (
         spark.readStream.format("kafka")
-        .options(**reader.spark_options())
+        .options(**reader.read_options())
         .option("subscribe", consumer.topic_name)
         .option("startingOffsets", consumer.startup_mode.removesuffix("-offset"))
         .option("failOnDataLoss", fail_on_data_loss)

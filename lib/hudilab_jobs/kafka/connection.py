@@ -61,6 +61,11 @@ class Access:
             options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": self.ca}
         return {f"kafka.{name}": value for name, value in options.items()}
 
+    def read_options(self) -> dict[str, str]:
+        """Return options for Spark's Kafka source: without messages of aborted transactions."""
+        # Spark's own default reads them; the Python client's does not.
+        return self.spark_options() | {"kafka.isolation.level": "read_committed"}
+
     def client_options(self) -> dict[str, Any]:
         """Return options for the Python client (librdkafka).
 

@@ -45,6 +45,12 @@ def test_a_plain_client_has_its_servers_and_nothing_else() -> None:
     assert client.client_options() == {"bootstrap.servers": "broker:9092"}
 
 
+def test_a_reader_leaves_out_what_transactions_abort() -> None:
+    client = access(group(), env={})
+    committed = {"kafka.isolation.level": "read_committed"}
+    assert client.read_options() == client.spark_options() | committed
+
+
 def test_tls_with_a_certificate() -> None:
     client = access(group(security_protocol="SSL", ssl_ca_location="/ca.pem"), env={})
     assert client.spark_options() == {
