@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from hudi_sink.commits import Commits
 from hudi_sink.files import table_properties
 from hudi_sink.metadata import closing_options
+from hudi_sink.rows import REFUSED
 from hudi_sink.rules import BatchMetadata
 from hudi_sink.service_schedule import TIDY_EVERY, tidy_options
 from hudilab.errors import TableError, many
@@ -19,6 +20,7 @@ from hudilab.table import TableSpec
 
 DELETE = {"hoodie.datasource.write.operation": "delete"}
 REASON = "_hudilab_reason"
+OWN = (REASON, REFUSED)
 _log = logging.getLogger("hudi_sink")
 
 
@@ -26,7 +28,7 @@ class Quarantine:
     """A second Hudi table, for the rows that a stream's table cannot store.
 
     Columns: query_id STRING, batch BIGINT, number BIGINT (within the batch), reason STRING, row
-    STRING (the whole row as JSON).
+    STRING (the whole row as JSON, or what the source has put into the column `REFUSED`).
 
     A batch's rows are put here before the others are written to the stream's table, so once that
     table has the batch, its quarantine has it too. A commit says which batch it holds, and a
@@ -78,11 +80,13 @@ class Quarantine:
         The batch stays in Spark's cache until `release`: both tables get rows of one reading.
         """
         if self._cached is None:
+            if REFUSED in batch.columns:
+                problem = F.coalesce(F.col(f"{REFUSED}.reason"), problem)
             self._cached = batch.withColumn(REASON, problem).persist()
         bad = self._cached.where(F.col(REASON).isNotNull())
         count = bad.count()
         self._put(bad, count, metadata, fenced)
-        return self._cached.where(F.col(REASON).isNull()).drop(REASON), count
+        return self._cached.where(F.col(REASON).isNull()).drop(*OWN), count
 
     def release(self) -> None:
         """Remove the batch from Spark's cache."""
@@ -113,15 +117,15 @@ class Quarantine:
             self._newest = metadata._replace(batch=metadata.batch - 1, offsets_digest="")
             self._write(fenced(rows), self._newest, DELETE)
         if count:
+            row = _json(F.struct(*(F.col(name) for name in bad.columns if name not in OWN)))
+            if REFUSED in bad.columns:
+                row = F.coalesce(_json(F.col(f"{REFUSED}.row")), row)
             rows = bad.select(
                 F.lit(metadata.query).alias("query_id"),
                 F.lit(metadata.batch).cast("bigint").alias("batch"),
                 F.monotonically_increasing_id().alias("number"),
                 F.col(REASON).alias("reason"),
-                F.to_json(
-                    F.struct(*(F.col(name) for name in bad.columns if name != REASON)),
-                    {"ignoreNullFields": "false"},
-                ).alias("row"),
+                row.alias("row"),
             )
             tidy = {} if self._sharing else tidy_options(self._spec, metadata.batch, TIDY_EVERY)
             self._write(fenced(rows), metadata, tidy)
@@ -134,3 +138,7 @@ class Quarantine:
         options = self._options | metadata.options() | dict(options)
         writer = rows.write.format("hudi").options(**options)
         writer.mode("append").save(self.table)
+
+
+def _json(row: Column) -> Column:
+    return F.to_json(row, {"ignoreNullFields": "false"})

@@ -40,6 +40,9 @@ _PART = "(?:[^,]*,[^:]*:)"
 ENDLESS, ENDLESS_LAST = f"^[^:]*:{_PART}*+[^,]*:", f"^{_PART}++[^,]*:"
 KEY = "_hoodie_record_key"
 Types = tuple[tuple[str, str], ...]
+# A column STRUCT<reason STRING, row STRUCT<...>>: why a source refuses the row, NULL if it doesn't.
+# The quarantine keeps `row` in place of the columns, also of rows that the table cannot store.
+REFUSED = "_hudilab_refused"
 ARRIVAL, RANK, BUCKET = "_hudilab_arrival", "_hudilab_rank", "_hudilab_bucket"
 
 

@@ -19,7 +19,7 @@ from hudi_sink.initial_load import InitialLoad
 from hudi_sink.locks import is_conflict, lock_held, services_failed, sharing_options
 from hudi_sink.metadata import QUARANTINED, SHARED, closing_options
 from hudi_sink.quarantine import Quarantine
-from hudi_sink.rows import COMBINE, check_files, check_sources, refused_row
+from hudi_sink.rows import COMBINE, REFUSED, check_files, check_sources, refused_row
 from hudi_sink.rules import BatchMetadata, Checkpoint, Rules
 from hudi_sink.schema import FILLS
 from hudi_sink.schema_guard import Layout, SchemaGuard
@@ -219,7 +219,7 @@ class ExactlyOnceSink:
         if self._rules.is_written(batch_id, plan.digest, source, newest):
             return None
         check_files(self._spark, self._query, batch_id, plan.entries)
-        self._guard.check_columns(rows, others)
+        self._guard.check_columns(rows.drop(REFUSED), others)
         metadata = BatchMetadata(self._query, batch_id, plan.digest, source)
         options = metadata.options() | layout.options | self._guard.key_options() | self._sharing
         return Batch(metadata, rows, options, layout)
