@@ -26,6 +26,7 @@ TAKEN = {
     "TOPIC_NAME": "the producer's topic",
     "MAX_RUN": "the producer's rounds",
     "KAFKA_PASSWORD*": "the login of a broker",
+    "SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO": "the login of a schema registry",
     "SPARK_MASTER_URL": "the cluster",
     "SPARK_MASTER_WEBUI_PORT": "the port of the cluster's web page",
     "AWS_*": "endpoint, region and keys of S3, as every AWS tool reads them",

@@ -224,6 +224,18 @@ def _folder(value: str) -> str:
     return value
 
 
+def _schema_ids(value: str) -> str:
+    if not re.fullmatch(r"[0-9]{1,10}( *, *[0-9]{1,10})*", value):
+        raise PydanticCustomError("ids", "is not a list of schema ids: 3, 4")
+    return value
+
+
+def _http(value: str) -> str:
+    if not re.fullmatch(r"https?://[^/?#\s]+[^?#\s]*", value):
+        raise PydanticCustomError("http", "is not http://host[:port] or https://host[:port]")
+    return value
+
+
 def _one_of(true: str, false: str) -> BeforeValidator:
     """Return what makes a bool of a setting that is one of two words."""
 
@@ -239,6 +251,8 @@ _Columns = Annotated[Text, AfterValidator(_columns)]
 _Options = Annotated[Words, AfterValidator(_options)]
 _Number = Annotated[Text, AfterValidator(_number)]
 _Folder = Annotated[PathText, AfterValidator(_folder)]
+_SchemaIds = Annotated[Text, AfterValidator(_schema_ids)]
+_Http = Annotated[PathText, AfterValidator(_http)]
 
 
 class Pipeline(BaseModel):
@@ -348,16 +362,25 @@ class TopicPipeline(Pipeline, Client):
     """A stream from a Kafka topic; its messages hold JSON or Avro.
 
     Attributes:
+        key_format: What the bytes of a key are; `int` and `long` are those of Kafka's serializers.
         value_format: `avro-confluent` is Avro after the five bytes that Confluent's serializers
-            put first.
-        source_schema: The columns of a JSON value, as SQL's CREATE TABLE has them; for Avro the
-            schema that the messages were written with, as JSON.
+            put first: a zero, and the id of the schema in a registry.
+        value_schema_id: The ids that `source_schema` has in the registry.
+        schema_registry_url: Where the schema that a message was written with is read by its id.
+        source_schema: The columns of a JSON value, as SQL's CREATE TABLE has them; for Avro a
+            schema as JSON: without a registry, the one that the messages were written with.
+        tombstones: Whether a message without a value deletes the row of its key.
     """
 
     formats = ("kafka",)
     source_format: Literal["kafka"] = Field(alias="source.format")
     value_format: Literal["json", "avro", "avro-confluent"] = Field("json", alias="value.format")
+    key_format: Literal["string", "int", "long", "hex"] = Field("string", alias="key.format")
+    value_schema_id: _SchemaIds | None = Field(None, alias="value.schema.id")
+    schema_registry_url: _Http | None = Field(None, alias="schema.registry.url")
     source_schema: Text | None = Field(None, alias="source.schema")
+    timestamp_unit: Literal["s", "ms", "us"] | None = Field(None, alias="timestamp.unit")
+    tombstones: Literal["refuse", "delete"] = "refuse"
     startup_mode: Literal["earliest-offset", "latest-offset"] = Field(
         "earliest-offset", alias="startup.mode"
     )

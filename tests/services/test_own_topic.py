@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,18 +12,16 @@ from typing import Any
 import fastavro
 import pytest
 from commands import hudilab
-from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from refusals import assert_refusal, refused
 from running import end_jvm
-from unit.hudilab.settings_files import group, load, write
+from services.own_topic import Own, as_json
 
 from hudilab.errors import ConfigError, StreamError
 from hudilab.settings import Settings
 from hudilab_cli.servers.kafka import Broker
 from hudilab_jobs.kafka.connection import Access
 from hudilab_jobs.kafka.topics import create_topics
-from hudilab_jobs.pipelines.runner import Running, checked, find_group, preview, table_of
 from hudilab_spark.session import open_session
 
 GOOD: list[dict[str, Any]] = [
@@ -48,52 +45,6 @@ def spark(settings: Settings) -> Iterator[SparkSession]:
     end_jvm(session)
 
 
-class Own:
-    """Someone's topic, and a group that describes it."""
-
-    def __init__(
-        self, spark: SparkSession, folder: Path, home: Path, kafka: Access, **changes: str
-    ) -> None:
-        # The login of the broker is in its home.
-        self.spark, self.home, self.kafka = spark, home, kafka
-        self.conf, self.topic = folder / "conf", folder.name
-        create_topics(self.kafka, {self.topic: 2})
-        named = {name.replace("_", "."): value for name, value in changes.items()}
-        properties = {
-            "source.format": "kafka",
-            "topic.name": self.topic,
-            "bootstrap.servers": self.kafka.servers,
-            "source.schema": "id BIGINT, city STRING, at TIMESTAMP",
-            "table.name": re.sub(r"\W", "_", self.topic),
-            "record.key": "id",
-            "ordering": "kafka_offset",
-        } | named
-        properties = {key: value for key, value in properties.items() if value}
-        self.file = write(self.conf, [group(), group("pipeline.own", properties)])
-
-    def send(self, *values: bytes | None) -> None:
-        producer = Producer(self.kafka.client_options())
-        for value in values:
-            producer.produce(self.topic, value, key=b"one partition")
-        assert producer.flush(30) == 0
-
-    def pipeline(self) -> Running:
-        settings = load(self.conf, HUDILAB_HOME=str(self.home))
-        table = table_of(settings, find_group(settings, "own"))
-        return checked(self.spark, settings, "own", *table)
-
-    def check(self) -> str:
-        return "\n".join(preview(self.pipeline()))
-
-    def run(self, *, initial_load: bool = False) -> list[dict[str, Any]]:
-        lines = self.pipeline().write(None, as_json=True, initial_load=initial_load)
-        return [json.loads(line) for line in lines][:-1]
-
-    def rows(self) -> list[tuple[Any, ...]]:
-        rows = self.spark.read.format("hudi").load(self.pipeline().location.table)
-        return sorted(tuple(row) for row in rows.select("id", "city", "kafka_offset").collect())
-
-
 Make = Callable[..., Own]
 
 
@@ -102,17 +53,14 @@ def make(spark: SparkSession, tmp_path: Path, settings: Settings, kafka: Access)
     return partial(Own, spark, tmp_path, settings.home, kafka)
 
 
-def as_json(*rows: object) -> list[bytes]:
-    return [json.dumps(row).encode() for row in rows]
-
-
 @pytest.mark.deep
 def test_json(make: Make) -> None:
     own = make(quarantine="true")
     assert own.check().endswith("before the first message is there; nothing was written")
     own.send(*as_json(*GOOD), b"{", b'{"id": "seven"}', None)
     shown = own.check()
-    assert "3 rows of the sample would be set aside: the record key (id) is null" in shown
+    for problem in ("it is not one JSON object", "a value does not fit", "it has no value (a tom"):
+        assert f"1 row of the sample would be set aside: {problem}" in shown
     (told,) = own.run(initial_load=True)
     assert told.pop("rows_per_second") > 0
     assert told == {"batch": 0, "rows": 5, "set_aside": 3, "messages_behind": 0}
@@ -130,11 +78,11 @@ def test_json(make: Make) -> None:
 def test_a_message_that_does_not_fit(make: Make) -> None:
     own = make()
     own.send(*as_json(GOOD[0]), b'{"id": "seven"}')
-    where = (str(own.file), "group 'pipeline.own'", "key 'value.format'", f"topic {own.topic}")
-    remedy = '; fix the key or source.schema, or set such messages aside: "quarantine": "true"'
-    with refused(ConfigError, *where, "cannot be read as json", remedy=remedy):
+    where = (str(own.file), "group 'pipeline.own'", "key 'value.format'", f"topic {own.topic}, ")
+    remedy = '; correct it, or source.schema, or set such messages aside: "quarantine": "true"'
+    with refused(ConfigError, *where, "offset 1, key one partition: a value", remedy=remedy):
         own.check()
-    with pytest.raises(StreamError, match="resumes from its checkpoint"):
+    with pytest.raises(StreamError, match=f"topic {own.topic}, .*resumes from its checkpoint"):
         own.run()
 
 
@@ -156,6 +104,7 @@ def test_avro(make: Make, kind: str) -> None:
         value_format=kind,
         source_schema=json.dumps(AVRO),
         quarantine="true",
+        value_schema_id="7" if kind == "avro-confluent" else "",
     )
     head = b"\0\0\0\0\7" if kind == "avro-confluent" else b""
     values = []

@@ -184,6 +184,7 @@ class TopicIdentity:
         self._kafka = jvm.org.apache.kafka.clients.admin
         self._admin = self._kafka.AdminClient.create(options)
         self._timeout_ms = 30_000
+        self._parts = 0
 
     def __call__(self) -> dict[str, str]:
         """Return the topic's name, its id and the id of its cluster, as the brokers say now."""
@@ -201,8 +202,24 @@ class TopicIdentity:
                 "fix bootstrap.servers or the topic's name",
             ) from None
         self._timeout_ms = 120_000  # as long as a producer tries
+        self._parts = description.partitions().size()
         topic_id = str(description.topicId().toString())
         return {"topic": self._topic, "cluster": cluster, "topic_id": topic_id}
+
+    def ends(self) -> dict[str, int]:
+        """Return the end of each partition, as far as transactions are complete."""
+        latest, committed = (
+            self._jvm.java.util.HashMap(),
+            self._kafka.ListOffsetsOptions(
+                self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
+            ),
+        )
+        parts = range(self._parts)
+        topic_part = self._jvm.org.apache.kafka.common.TopicPartition
+        for number in parts:
+            latest.put(topic_part(self._topic, number), self._kafka.OffsetSpec.latest())
+        offsets = self._admin.listOffsets(latest, committed).all().get()
+        return {str(n): int(offsets.get(topic_part(self._topic, n)).offset()) for n in parts}
 
 
 def _bounds(

@@ -135,8 +135,8 @@ class Reports:
 
     def write_batch(self, batch: DataFrame, batch_id: int) -> None:
         """Write the batch, and keep how many rows were set aside."""
-        self._source.check_batch(batch)
-        self._sink.write_batch(batch, batch_id)
+        with self._source.batch(batch) as rows:
+            self._sink.write_batch(rows, batch_id)
         self._quarantined[batch_id] = self._sink.set_aside
 
     def activity(self, query: StreamingQuery) -> str:
@@ -163,7 +163,7 @@ class Reports:
 
     def _line(self, number: int, progress: Mapping[str, Any]) -> str:
         quarantined, unit = self._quarantined.pop(number, 0), self._source.unit
-        rows = int(progress["numInputRows"])
+        rows = int(progress["numInputRows"]) // self._source.scans
         if self._loads is not None:
             rows = quarantined + next((commit.inserted for commit in self._loads.newest_first()), 0)
         speed = 1000 * rows / max(progress["durationMs"]["triggerExecution"], 1)
@@ -200,7 +200,8 @@ def preview(pipeline: Running) -> Iterator[str]:
     yield sample.rows._jdf.showString(SHOWN, 40, False).rstrip("\n")
     by_problem = sample.rows.groupBy(guard.problem(guard.layout()).alias("problem")).count()
     fate = "set aside" if source.group.quarantine else "refused"
-    for problem, rows in sorted(tuple(row) for row in by_problem.dropna().collect()):
+    problems = [*sample.refused, *(tuple(row) for row in by_problem.dropna().collect())]
+    for problem, rows in sorted(problems):
         yield f"{many(rows, 'row')} of the sample would be {fate}: {problem}"
     yield from _layout(sample.rows, count, spec)
     yield f"a batch reads up to {batch} of what is there"

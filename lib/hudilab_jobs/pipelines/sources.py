@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from urllib.parse import unquote
@@ -54,16 +55,21 @@ Group = TypeVar("Group", bound=Pipeline)
 
 
 class Sample(NamedTuple):
-    """The first rows of a source, held in memory, and what they were read from."""
+    """The first rows of a source, held in memory, and what they were read from.
+
+    `refused` are the problems of rows that the source itself refuses, each with a count.
+    """
 
     origin: str
     rows: DataFrame
+    refused: Sequence[tuple[str, int]] = ()
 
 
 class Source(ABC, Generic[Group]):
     """A pipeline's source, as a stream or as a sample; errors name file, group and key."""
 
     unit: ClassVar[str]  # what `behind` counts
+    scans = 1  # how often a stream's batch reads the source
 
     def __init__(self, spark: SparkSession, settings: Settings, name: str, group: Group) -> None:
         self._spark, self._settings, self._name = spark, settings, PREFIX + name
@@ -85,12 +91,14 @@ class Source(ABC, Generic[Group]):
     def stream(self, *, whole: bool = False) -> DataFrame:
         """Return the rows as a stream; with `whole`, its first batch reads the whole source."""
 
+    @contextmanager
+    def batch(self, rows: DataFrame) -> Iterator[DataFrame]:
+        """Give a batch of the stream as the rows to write; raise LabError if it cannot be read."""
+        yield rows
+
     @abstractmethod
     def sample(self) -> Sample | None:
         """Return the first rows, or None if the source is empty; rows that are wrong raise."""
-
-    def check_batch(self, batch: DataFrame) -> None:
-        """Raise LabError if the running batch reads what the group does not describe."""
 
     @abstractmethod
     def behind(self, progress: Mapping[str, Any], location: TableLocation) -> int:
@@ -102,7 +110,7 @@ class Source(ABC, Generic[Group]):
             return rows
         rows.createOrReplaceTempView("source")
         try:
-            return self._spark.sql(self.group.select)
+            return rows.sparkSession.sql(self.group.select)
         except FAILED as error:
             raise self.error(
                 "select", root_cause(str(error)), "fix the query; it reads the view source"
@@ -193,9 +201,11 @@ class Folder(Source[FilePipeline]):
             raise self._unreadable(file, error) from error
         return Sample(file, rows)
 
-    def check_batch(self, batch: DataFrame) -> None:
-        """Raise LabError if a file of the running batch has another header, or other columns."""
-        self._check_files(batch_files(self._spark, batch))
+    @contextmanager
+    def batch(self, rows: DataFrame) -> Iterator[DataFrame]:
+        """Give the batch; raise LabError if a file of it has another header, or other columns."""
+        self._check_files(batch_files(self._spark, rows))
+        yield rows
 
     def behind(self, progress: Mapping[str, Any], location: TableLocation) -> int:
         """Return how many files no batch has read, by the source's own log."""

@@ -6,8 +6,11 @@ In a module of its own because only topics need the Kafka client.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from functools import cached_property
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property, reduce
+from operator import and_
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -15,16 +18,33 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import StructType
 
+from hudi_sink.rows import REFUSED, REFUSED_ROW, refused_row
 from hudilab.errors import ConfigError, root_cause
 from hudilab.groups import TopicPipeline
 from hudilab.paths import TableLocation
 from hudilab.settings import Settings
 from hudilab_jobs.kafka.connection import access
+from hudilab_jobs.kafka.registry import read_schema
 from hudilab_jobs.kafka.topics import TopicIdentity, check_topics
+from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, with_json
 from hudilab_jobs.pipelines.sources import FAILED, SAMPLE, Sample, Source
+from hudilab_jobs.pipelines.text_values import Texts
 
-UNREADABLE = "kafka_value"  # with quarantine: the text of a message that does not fit the schema
-HEADER = 5  # bytes: a zero, and the number of the schema in the registry
+KEY, PARTITION, OFFSET, TIME = ("kafka_key", "kafka_partition", "kafka_offset", "kafka_timestamp")
+TEXT = "kafka_value"  # with quarantine: the text of a refused message
+DELETED = "_hoodie_is_deleted"  # Hudi deletes the key of a row in which it is true
+READ = "_hudilab_read"  # a field with a default: NULL if Avro could not read the message
+HEADER = 5  # bytes: a zero, and the id of the schema in the registry
+IS_CONFLUENT = f"length(value) >= {HEADER} AND substring(value, 1, 1) = X'00'"
+NUMBER = "CAST(conv(hex(substring(value, 2, 4)), 16, 10) AS BIGINT)"
+BYTES = {"int": 4, "long": 8}
+SHOWN = 100  # characters of a key in a message
+LOST = re.compile(r"OffsetOutOfRange.*?(?=;)|some data may have been missed")
+TOMBSTONE = "it has no value (a tombstone)"
+BAD_KEY = "its key is not "
+DELETE = '"tombstones": "delete"'
+STREAM = "run hudilab stream, which deletes the rows of such keys"
+ASIDE = ', or set such messages aside: "quarantine": "true"'
 
 
 class Topic(Source[TopicPipeline]):
@@ -37,6 +57,16 @@ class Topic(Source[TopicPipeline]):
     ) -> None:
         super().__init__(spark, settings, name, group)
         self._client = access(group, settings.home)
+        self._schemas: dict[int, str | None] = {}  # of the registry, by id
+        self._loads = False
+        self._has_key = True  # whether the key gets into the table
+        # Refused messages and deletions must not pass a query, which may drop them.
+        passes_by = group.select is not None and (group.quarantine or self._deletes)
+        self.scans = 2 if passes_by and group.schema_registry_url is None else 1
+
+    @property
+    def _deletes(self) -> bool:
+        return self.group.tombstones == "delete"
 
     @cached_property
     def _identity(self) -> TopicIdentity:
@@ -56,48 +86,165 @@ class Topic(Source[TopicPipeline]):
     def check(self) -> None:
         """Raise LabError without the topic, or if the schema or the query is wrong."""
         check_topics(self._client, [self.group.topic_name])
+        self._check_ids()
         if self.group.source_schema is None:
             raise self._without_schema()
-        self.selected(self._rows(self._messages()))
+        rows = self._rows(self._messages(), [])
+        table = self._selected(rows)
+        if self.group.select is not None and not self._deletes:
+            try:
+                self._has_key = self._selected(rows.drop(KEY)).columns != table.columns
+            except ConfigError:
+                self._has_key = True
+        self._check_deletes(rows)
 
     def stream(self, *, whole: bool = False) -> DataFrame:
         """Read new messages; a batch has at most `messages.per.batch` of them, unless `whole`."""
-        reader = self._spark.readStream.format("kafka").options(**self._client.spark_options())
+        if whole and self.group.startup_mode == "latest-offset":
+            raise self.error(
+                "startup.mode",
+                "is latest-offset, with which an initial load has nothing to read",
+                'start with hudilab stream, or write "startup.mode": "earliest-offset"',
+            )
+        self._loads = whole
+        reader = self._spark.readStream.format("kafka").options(**self._client.read_options())
         reader = reader.option("subscribe", self.group.topic_name)
         reader = reader.option("startingOffsets", self.group.startup_mode.removesuffix("-offset"))
         if not whole:
             reader = reader.option("maxOffsetsPerTrigger", self.group.messages_per_batch)
-        return self.selected(self._rows(reader.options(**self.group.options()).load()))
+        messages = reader.options(**self.group.options()).load()
+        rows = self._selected(self._rows(messages, []))
+        if self.group.schema_registry_url is None:
+            return rows
+        self._check_streams(rows)
+        # Only a batch says which schemas its messages were written with: see `batch`.
+        return messages
+
+    @contextmanager
+    def batch(self, rows: DataFrame) -> Iterator[DataFrame]:
+        """Give a batch of the stream as rows of the table, read with the registry's schemas."""
+        try:
+            if self.group.schema_registry_url is None:
+                yield rows
+            else:
+                rows = rows.persist()
+                yield self._selected(self._rows(rows, self._ids(rows)))
+        except Exception as error:  # of Spark, Java or the lab: only explained, and raised again
+            if (loss := LOST.search(str(error))) is None:
+                raise
+            raise self.error(
+                "source.options",
+                f"messages of topic {self.group.topic_name} were deleted before the stream had "
+                f"read them ({loss[0]})",
+                "keep messages longer (retention.ms), and resume without the lost ones: "
+                '"source.options": "failOnDataLoss=false"',
+            ) from error
+        finally:
+            rows.unpersist()
 
     def sample(self) -> Sample | None:
         """Read the first messages."""
+        messages = self._messages().limit(SAMPLE).cache()
+        if not messages.take(1):
+            return None
         try:
-            rows = self.first(self._rows(self._messages()))
+            ids = self._ids(messages) if self.group.schema_registry_url else []
+            rows = self._selected(self._rows(messages, ids)).cache()
+            rows.count()
         except FAILED as error:
-            raise self.error(
-                "value.format",
-                f"a message of topic {self.group.topic_name} cannot be read as "
-                f"{self.group.value_format} with this schema: {root_cause(str(error))}",
-                'fix the key or source.schema, or set such messages aside: "quarantine": "true"',
-            ) from error
-        return Sample(f"topic {self.group.topic_name}", rows) if rows.take(1) else None
+            raise self._unreadable(error) from error
+        refused: Sequence[Any] = ()
+        if REFUSED in rows.columns:
+            reason = F.col(f"{REFUSED}.reason")
+            refused = rows.groupBy(reason.alias("reason")).count().dropna().collect()
+            rows = rows.where(reason.isNull()).drop(REFUSED)
+        origin = f"topic {self.group.topic_name}"
+        return Sample(origin, rows, [(row["reason"], row["count"]) for row in refused])
 
     def behind(self, progress: Mapping[str, Any], location: TableLocation) -> int:
         """Return how many messages no batch has read, by the offsets that Spark reports."""
         source = progress["sources"][0]
         name = self.group.topic_name
-        read, latest = source["endOffset"][name], source["latestOffset"][name]
+        read = source["endOffset"][name]
+        # Spark reports no latest offset for a batch that it repeats after a crash.
+        latest = source["latestOffset"][name] if source["latestOffset"] else self._identity.ends()
         return sum(offset - read.get(part, 0) for part, offset in latest.items())
+
+    def _check_ids(self) -> None:
+        """Raise ConfigError unless a Confluent topic has the ids of its schema, or a registry."""
+        group = self.group
+        given = {"value.schema.id": group.value_schema_id}
+        given |= {"schema.registry.url": group.schema_registry_url}
+        keys = [key for key, value in given.items() if value]
+        if group.value_format != "avro-confluent":
+            if keys:
+                raise self.error(
+                    keys[0],
+                    f"is for Confluent's messages, but value.format is {group.value_format}",
+                    'write "value.format": "avro-confluent", or leave the key out',
+                )
+        elif len(keys) == 2:
+            raise self.error(
+                "value.schema.id",
+                "is of no use with schema.registry.url, which has the schema of each id",
+                "leave out one of the two keys",
+            )
+        elif not keys:
+            ids = self._ids(self._messages().limit(SAMPLE))
+            first = ", ".join(map(str, ids)) or "N"
+            names = f"schema id {first}" if ids else "no schema id"
+            raise self.error(
+                "value.schema.id",
+                f"is missing; the first messages of topic {group.topic_name} have {names}",
+                f'add "value.schema.id": "{first}" if source.schema is that schema, or read each '
+                'message with its own schema: "schema.registry.url": "http://..."',
+            )
+
+    def _check_deletes(self, rows: DataFrame) -> None:
+        """Raise ConfigError if the message of a tombstone does not identify a row of the table."""
+        group = self.group
+        if not self._deletes:
+            return
+        wanted = {"record.key": (group.record_key.strip(), KEY)}
+        wanted |= {"ordering": (group.ordering, OFFSET), "operation": (group.operation, "upsert")}
+        if group.partition is not None:
+            wanted["partition"] = (group.partition.strip(), PARTITION)
+        for key, (value, needed) in wanted.items():
+            if value != needed:
+                raise self.error(
+                    "tombstones",
+                    f"delete needs {key} {needed}, but it is {value}: a message without a value "
+                    "has nothing but its key, partition and offset",
+                    f'write "{key}": "{needed}"'
+                    + (" or leave the key out" if key == "partition" else "")
+                    + ', or "tombstones": "refuse"',
+                )
+        before, after = _ids_of(rows), _ids_of(self._selected(rows))
+        changed = [name for name in self._places() if after.get(name) != before[name]]
+        if changed:
+            raise self.error(
+                "select",
+                f"drops or changes {', '.join(changed)}, which deletes need (tombstones=delete)",
+                f"select {', '.join(changed)} as in the view source",
+            )
+
+    def _places(self) -> list[str]:
+        """Return the columns that a deletion has."""
+        return [KEY, OFFSET, *([PARTITION] if self.group.partition else [])]
 
     def _without_schema(self) -> ConfigError:
         """Return the error about the missing schema, with the columns of the first messages."""
+        messages = self._messages().limit(SAMPLE)
         if self.group.value_format != "json":
+            known = [text for number in self._ids(messages) if (text := self._schema(number))]
+            schema = json.dumps(json.loads(known[-1])) if known else '{"type": "record", ...}'
             return self.error(
                 "source.schema",
-                "is missing: Avro cannot be read without the schema that wrote it",
-                'add it: "source.schema": "{\\"type\\": \\"record\\", ...}"',
+                "is missing: Avro cannot be read without "
+                + ("the table's columns" if known else "the schema that wrote it"),
+                f'add it: "source.schema": {json.dumps(schema)}',
             )
-        values = self._messages().select(F.col("value").cast("string")).limit(SAMPLE)
+        values = messages.select(F.col("value").cast("string"))
         rows = self._spark.read.json(values.rdd.map(lambda row: row.value or ""))
         if not rows.columns:
             return self.error(
@@ -111,48 +258,237 @@ class Topic(Source[TopicPipeline]):
             f'add "source.schema": "{rows._jdf.schema().toDDL()}"',
         )
 
+    def _unreadable(self, error: Exception) -> ConfigError:
+        """Return the error about messages that a sample cannot read."""
+        why = refused_row("", str(error))
+        if why is None:
+            cause = root_cause(str(error))
+            return self.error("value.format", cause, "fix the key or source.schema")
+        keys = {TOMBSTONE: "tombstones", BAD_KEY: "key.format", "": "value.format"}
+        key = next(key for text, key in keys.items() if text in why.problem)
+        return self.error(key, why.problem, why.remedy)
+
     def _messages(self) -> DataFrame:
         """Return the messages that the topic holds now, as Spark reads them."""
-        reader = self._spark.read.format("kafka").options(**self._client.spark_options())
+        clients = {key: value for key, value in self.group.options().items() if "kafka." in key}
+        reader = self._spark.read.format("kafka").options(**self._client.read_options() | clients)
         return reader.option("subscribe", self.group.topic_name).load()
 
-    def _rows(self, messages: DataFrame) -> DataFrame:
-        """Return the messages' columns; one that does not fit is an error, or quarantined."""
-        quarantine = self.group.quarantine
+    def _rows(self, messages: DataFrame, ids: Sequence[int]) -> DataFrame:
+        """Return the messages' columns; one that cannot be read is an error, or quarantined.
+
+        Args:
+            ids: The schema ids of the messages, if a registry has their schemas.
+        """
         try:
-            parsed, fits, names = self._parsed("PERMISSIVE" if quarantine else "FAILFAST")
-            rows = messages.withColumn("parsed", parsed)
-            row = F.when(fits, F.col("parsed")) if quarantine else F.col("parsed")
-            text = F.when(~F.coalesce(fits, F.lit(False)), F.col("value").cast("string"))
-            return rows.withColumn("row", row).select(
-                *(F.col(f"row.`{name}`") for name in names),
-                F.col("key").cast("string").alias("kafka_key"),
-                F.col("partition").alias("kafka_partition"),
-                F.col("offset").alias("kafka_offset"),
-                F.col("timestamp").alias("kafka_timestamp"),
-                *([text.alias(UNREADABLE)] if quarantine else []),
-            )
-        except (*FAILED, ValueError) as error:
+            messages, names, cases = self._parsed(messages, ids)
+        except (*FAILED, ValueError, LookupError, TypeError) as error:
             raise self.error(
                 "source.schema", root_cause(str(error)), "fix the key, or value.format"
             ) from error
-
-    def _parsed(self, mode: str) -> tuple[Column, Column, list[str]]:
-        """Return a message as a struct, whether it fits the schema, and the schema's columns.
-
-        The second refers to the first as the column `parsed`.
-        """
-        schema = str(self.group.source_schema)
-        if self.group.value_format == "json":
-            columns = self._spark.createDataFrame([], schema).schema
-            struct = F.from_json(
-                F.col("value").cast("string"),
-                StructType([*columns.fields]).add(UNREADABLE, "string"),
-                {"mode": mode, "columnNameOfCorruptRecord": UNREADABLE},
+        valid, key = self._key()
+        has_value = F.col("value").isNotNull()
+        cases = [*self._key_cases(valid), *((has_value & wrong, text) for wrong, text in cases)]
+        fields = {
+            "row": F.col("row"),
+            "problem": F.coalesce(
+                F.lit(None).cast("string"), *(F.when(wrong, text) for wrong, text in cases)
+            ),
+            KEY: F.when(valid, key),
+            PARTITION: F.col("partition"),
+            OFFSET: F.col("offset"),
+            TIME: F.col("timestamp"),
+            "key_text": F.when(valid, key.cast("string")).otherwise(F.hex("key")),
+            TEXT: self._text(),
+            DELETED: F.when(~has_value, F.lit(True)),
+        }
+        # Spark would parse a message again for a filter, but does not push one through this.
+        columns = (column.alias(name) for name, column in fields.items())
+        rows = messages.select(F.inline(F.array(F.struct(*columns))))
+        place = F.concat(
+            F.lit(f"{REFUSED_ROW}topic {self.group.topic_name}, partition "),
+            F.concat_ws(", offset ", PARTITION, OFFSET),
+            F.lit(", key "),
+            F.coalesce(F.substring("key_text", 1, SHOWN), F.lit("NULL")),
+            F.lit(": "),
+        )
+        if self._deletes and self._loads:
+            text = F.concat(
+                place, F.lit(f"{TOMBSTONE}, which an initial load cannot apply; {STREAM}")
             )
-            fits = F.col("parsed").isNotNull() & F.col(f"parsed.{UNREADABLE}").isNull()
-            return struct, fits, columns.names
-        header = HEADER if self.group.value_format == "avro-confluent" else 0
-        value = F.expr(f"substring(value, {header + 1})")
-        names = [field["name"] for field in json.loads(schema)["fields"]]
-        return from_avro(value, schema, {"mode": mode}), F.col("parsed").isNotNull(), names
+            rows = rows.where(F.when(F.col(DELETED), F.raise_error(text)).otherwise(True))
+        added = [F.col(DELETED)] if self._deletes else []
+        if self.group.quarantine:
+            message = F.struct(F.col("key_text").alias(KEY), PARTITION, OFFSET, TIME, TEXT)
+            refused = F.struct(
+                F.substring_index("problem", "; ", 1).alias("reason"), message.alias("row")
+            )
+            added = [F.lit(None).cast("string").alias(TEXT), *added, refused.alias(REFUSED)]
+        else:
+            # An error is one line.
+            text = F.concat(place, F.translate("problem", "\r\n", "  "), F.lit(ASIDE))
+            refused = F.col("problem").isNotNull()
+            rows = rows.where(F.when(refused, F.raise_error(text)).otherwise(True))
+        row = F.when(F.col("problem").isNull(), F.col("row"))
+        return rows.withColumn("row", row).select(
+            *(F.col(f"row.`{name}`") for name in names), KEY, PARTITION, OFFSET, TIME, *added
+        )
+
+    def _key(self) -> tuple[Column, Column]:
+        """Return whether a message's key has the group's format, and its value."""
+        kind, key = self.group.key_format, F.col("key")
+        if kind == "string":
+            return _decodable(key, "UTF-8"), key.cast("string")
+        if kind == "hex":
+            return F.lit(True), F.hex(key)
+        # Kafka's serializers write the highest byte first; its highest bit is the sign.
+        digits = "lpad(hex(key), 16, if(hex(key) >= '8', 'F', '0'))"
+        return F.length(key) == BYTES[kind], F.expr(f"conv({digits}, 16, -10)").cast(kind)
+
+    def _key_cases(self, valid: Column) -> Iterator[tuple[Column, Column]]:
+        """Yield what a message must not be, apart from its value, each with the problem."""
+        kind = self.group.key_format
+        if not self._deletes:
+            remedy = f'to delete the row of its key, write "record.key": "{KEY}" and {DELETE}'
+            yield F.col("value").isNull(), F.lit(f"{TOMBSTONE}; {remedy}")
+        if not self._has_key:
+            return
+        what = "UTF-8" if kind == "string" else f"the {BYTES.get(kind)} bytes of {kind}"
+        remedy = 'say what it is: "key.format": "int", "long" (of Kafka\'s serializers) or "hex"'
+        yield ~valid, F.lit(f"{BAD_KEY}{what}; {remedy}")
+
+    def _parsed(
+        self, messages: DataFrame, ids: Sequence[int]
+    ) -> tuple[DataFrame, list[str], list[tuple[Column, Column]]]:
+        """Return the messages with a column `row`, its fields, and what a value must not be.
+
+        The last is a list of conditions, each with the problem and its remedy.
+        """
+        if self.group.value_format != "json":
+            row, names, cases = self._avro(ids)
+            return messages.withColumn("row", row), names, cases
+        messages = with_json(messages, "value", self._columns, self._texts, arrays=False)
+        charset = self._texts.charset
+        cases = [
+            (
+                ~_decodable(F.col("value"), charset),
+                F.lit(
+                    f"it has a byte that is not {charset}; correct the program that wrote it, or "
+                    "write its encoding into source.options, such as encoding=ISO-8859-1"
+                ),
+            ),
+            (F.col(PROBLEM).isNotNull(), F.col(PROBLEM)),
+            (F.col("row").isNull(), F.lit("it is empty; correct the program that wrote it")),
+        ]
+        return messages.withColumnRenamed(ROW, "row"), self._columns.names, cases
+
+    @cached_property
+    def _columns(self) -> StructType:
+        return self._spark.createDataFrame([], str(self.group.source_schema)).schema
+
+    @cached_property
+    def _texts(self) -> Texts:
+        options = {name.lower(): value for name, value in self.group.options().items()}
+        return Texts(options, self.group.timestamp_unit)
+
+    def _avro(self, ids: Sequence[int]) -> tuple[Column, list[str], list[tuple[Column, Column]]]:
+        """Return the row of an Avro message, its columns, and what a value must not be."""
+        schema = json.loads(str(self.group.source_schema))
+        if not isinstance(schema, dict) or schema.get("type") != "record":
+            raise ValueError("it is not an Avro record")
+        names = [str(field["name"]) for field in schema["fields"]]
+        read = {"name": READ, "type": "boolean", "default": True}
+        options = {"avroSchema": json.dumps(schema | {"fields": [*schema["fields"], read]})}
+
+        def row_of(value: str, writer: str) -> Column:
+            return from_avro(F.expr(value), writer, {"mode": "PERMISSIVE"} | options)
+
+        failed = F.col(f"row.{READ}").isNull()
+        unread = "it cannot be read as Avro with source.schema; fix the schema"
+        if self.group.value_format == "avro":
+            row = row_of("value", json.dumps(schema))
+            return row, names, [(failed, F.lit(unread))]
+        number, body = F.expr(NUMBER), f"substring(value, {HEADER + 1})"
+        row = row_of(body, json.dumps(schema))
+        cases = [
+            (
+                ~F.expr(IS_CONFLUENT),
+                F.lit(
+                    "it does not begin with the five bytes of Confluent's serializers, a zero and "
+                    'a schema id; write "value.format": "avro" if it is Avro without them'
+                ),
+            )
+        ]
+        if self.group.schema_registry_url:
+            schemas = {number: self._schema(number) for number in ids}
+            wrong, why = [n for n in ids if schemas[n] is None], "the registry does not have"
+            for n, writer in schemas.items():
+                if writer is not None:
+                    row = F.when(number == n, row_of(body, writer)).otherwise(row)
+            remedy = "fix schema.registry.url, or register the schema"
+            is_wrong = number.isin(wrong)
+        else:
+            right = [int(n) for n in str(self.group.value_schema_id).split(",")]
+            is_wrong, why = ~number.isin(right), "value.schema.id does not name"
+            remedy = (
+                "add the id if source.schema is that schema, or read each message with its own "
+                'schema: "schema.registry.url": "http://..."'
+            )
+        text = F.concat(F.lit("its schema id is "), number, F.lit(f", which {why}; {remedy}"))
+        misfit = F.concat(F.lit("its schema (id "), number, F.lit(f") does not fit: {unread}"))
+        return row, names, [*cases, (is_wrong, text), (failed, misfit)]
+
+    def _text(self) -> Column:
+        """Return a message's value as text, as hex if it is none."""
+        value, text = F.col("value"), F.hex("value")
+        if self.group.value_format != "json":
+            return text
+        charset = self._texts.charset
+        return F.when(_decodable(value, charset), F.decode(value, charset)).otherwise(text)
+
+    def _ids(self, messages: DataFrame) -> list[int]:
+        """Return the schema ids of messages that have one."""
+        ids = messages.where(IS_CONFLUENT).select(F.expr(NUMBER).alias("id")).distinct()
+        return sorted(int(row["id"]) for row in ids.collect())
+
+    def _schema(self, number: int) -> str | None:
+        """Return the registry's schema of an id; None without one, or without a registry."""
+        url = self.group.schema_registry_url
+        if url and number not in self._schemas:
+            self._schemas[number] = read_schema(url, number)
+        return self._schemas.get(number)
+
+    def _check_streams(self, rows: DataFrame) -> None:
+        """Raise ConfigError if the group's query cannot be made of each batch by itself."""
+        sql: Any = self._spark._jvm.org.apache.spark.sql  # type: ignore[union-attr]
+        checker = sql.catalyst.analysis.UnsupportedOperationChecker
+        plan = rows._jdf.queryExecution().analyzed()
+        try:
+            checker.checkForStreaming(plan, sql.streaming.OutputMode.Append())
+        except FAILED as error:
+            raise self.error("select", root_cause(str(error)), "fix the query") from error
+
+    def _selected(self, rows: DataFrame) -> DataFrame:
+        """Return the rows as the group's query makes them, with deletions and refused messages."""
+        hidden = [name for name in (DELETED, REFUSED) if name in rows.columns]
+        if self.group.select is None or not hidden:
+            return self.selected(rows)
+        # They pass by the query, which could drop them.
+        passes = [F.col(DELETED).isNull()] if self._deletes else []
+        passes += [F.col(f"{REFUSED}.reason").isNull()] if self.group.quarantine else []
+        through = reduce(and_, passes)
+        chosen = self.selected(rows.where(through).drop(*hidden))
+        others = rows.where(~through).select(*(self._places() if self._deletes else ()), *hidden)
+        return chosen.unionByName(others, allowMissingColumns=True)
+
+
+def _decodable(value: Column, charset: str) -> Column:
+    """Return whether bytes are text in this encoding."""
+    return F.encode(F.decode(value, charset), charset) == value
+
+
+def _ids_of(rows: DataFrame) -> dict[str, int]:
+    """Return Spark's ids of the columns: a column that a query changes gets another."""
+    output = rows._jdf.queryExecution().analyzed().output()
+    columns = (output.apply(number) for number in range(output.size()))
+    return {str(column.name()): int(column.exprId().id()) for column in columns}

@@ -95,6 +95,14 @@ def test_the_keys_depend_on_the_format(tmp_path: Path) -> None:
         ({"source.path": "/data"}, "has an unknown key 'source.path'"),
         ({"value.format": "xml"}, "key 'value.format' must be 'json', 'avro' or 'avro-confluent'"),
         ({"bootstrap.servers": "a"}, "key 'bootstrap.servers' is not host:port[,host:port...]"),
+        ({"key.format": "uuid"}, "key 'key.format' must be 'string', 'int', 'long' or 'hex'"),
+        ({"tombstones": "skip"}, "key 'tombstones' must be 'refuse' or 'delete'"),
+        ({"value.schema.id": "3,"}, "key 'value.schema.id' is not a list of schema ids: 3, 4"),
+        ({"schema.registry.url": "a:8081"}, "key 'schema.registry.url' is not http://host[:port]"),
+        (
+            {"schema.registry.url": "http://a:b@c"},
+            "key 'schema.registry.url' contains credentials",
+        ),
         ({"startup.mode": "now"}, "key 'startup.mode' must be 'earliest-offset' or "),
     ],
 )

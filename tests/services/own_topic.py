@@ -1,0 +1,84 @@
+"""Someone's own topic on the broker of the tests, and the pipeline that reads it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import Producer
+from kills import read_batches
+from pyspark.sql import SparkSession
+from running import folder
+from unit.hudilab.settings_files import group, load, write
+
+from hudilab_jobs.kafka.connection import Access
+from hudilab_jobs.kafka.topics import create_topics
+from hudilab_jobs.pipelines.runner import Running, checked, find_group, preview, table_of
+
+
+class Own:
+    """Someone's topic, and a group that describes it."""
+
+    def __init__(
+        self, spark: SparkSession, folder: Path, home: Path, kafka: Access, **changes: str
+    ) -> None:
+        # The login of the broker is in its home.
+        self.spark, self.home, self.kafka = spark, home, kafka
+        self.conf, self.topic = folder / "conf", folder.name
+        create_topics(self.kafka, {self.topic: 2})
+        named = {name.replace("_", "."): value for name, value in changes.items()}
+        properties = {
+            "source.format": "kafka",
+            "topic.name": self.topic,
+            "bootstrap.servers": self.kafka.servers,
+            "source.schema": "id BIGINT, city STRING, at TIMESTAMP",
+            "table.name": re.sub(r"\W", "_", self.topic),
+            "record.key": "id",
+            "ordering": "kafka_offset",
+        } | named
+        properties = {key: value for key, value in properties.items() if value}
+        self.file = write(self.conf, [group(), group("pipeline.own", properties)])
+
+    def send(self, *values: bytes | None, key: bytes | None = b"one partition") -> None:
+        self.send_pairs(*((key, value) for value in values))
+
+    def send_pairs(self, *pairs: tuple[bytes | None, bytes | None]) -> None:
+        producer = Producer(self.kafka.client_options())
+        for key, value in pairs:
+            producer.produce(self.topic, value, key=key)
+        assert producer.flush(30) == 0
+
+    def pipeline(self) -> Running:
+        settings = load(self.conf, HUDILAB_HOME=str(self.home))
+        table = table_of(settings, find_group(settings, "own"))
+        return checked(self.spark, settings, "own", *table)
+
+    def check(self) -> str:
+        return "\n".join(preview(self.pipeline()))
+
+    def run(self, *, initial_load: bool = False) -> list[dict[str, Any]]:
+        lines = self.pipeline().write(None, as_json=True, initial_load=initial_load)
+        return [json.loads(line) for line in lines][:-1]
+
+    def rows(self, *columns: str) -> list[tuple[Any, ...]]:
+        """Return the table's rows, which Spark and hudi-rs must agree on."""
+        columns = columns or ("id", "city", "kafka_offset")
+        table = self.pipeline().location.table
+        rows = self.spark.read.format("hudi").load(table).select(*columns).collect()
+        plain = pa.Table.from_batches(read_batches(folder(table))).select(list(columns)).to_pylist()
+        stored = sorted((tuple(row) for row in rows), key=str)
+        assert stored == sorted((tuple(row.values()) for row in plain), key=str)
+        return stored
+
+    def set_aside(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return the reason and the row of each message in the quarantine, by offset."""
+        rows = self.spark.read.format("hudi").load(self.pipeline().location.quarantine).collect()
+        texts = [(row["reason"], json.loads(row["row"])) for row in rows]
+        return sorted(texts, key=lambda text: int(text[1]["kafka_offset"]))
+
+
+def as_json(*rows: object) -> list[bytes]:
+    return [json.dumps(row).encode() for row in rows]

@@ -1,0 +1,404 @@
+"""Each message of a topic becomes the right row, or is refused by topic, partition and offset."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+from refusals import refused
+from running import end_jvm
+from services.own_topic import Own, as_json
+from services.registries import running_registry
+
+from hudilab.errors import ConfigError, StreamError
+from hudilab.settings import Settings
+from hudilab_jobs.kafka.connection import Access
+from hudilab_jobs.kafka.registry import LOGIN
+from hudilab_spark.session import open_session
+
+Make = Callable[..., Own]
+
+
+@pytest.fixture(scope="module")
+def spark(settings: Settings) -> Iterator[SparkSession]:
+    session = open_session(settings, app="messages", groups=("core", "kafka", "avro"))
+    yield session
+    end_jvm(session)
+
+
+@pytest.fixture
+def make(spark: SparkSession, tmp_path: Path, settings: Settings, kafka: Access) -> Make:
+    return partial(Own, spark, tmp_path, settings.home, kafka)
+
+
+LONG = struct.Struct(">q").pack
+ODD = "id BIGINT, tags ARRAY<INT>, at TIMESTAMP"
+# A value, and the row that it becomes or what is wrong with it.
+VALUES: list[tuple[bytes, int | str]] = [
+    (b'{"id":1,"tags":[1,2],"at":"2026-01-01T00:00:00Z"}', 1),
+    (b' {"tags":null,"id":2,"more":{"a":[[[1]]]}} ', 2),
+    (b'\xef\xbb\xbf{"id":3}', 3),
+    (b'{"id":6}{"id":7}', "not one JSON object"),
+    (b'{"id":4} trailing', "not one JSON object"),
+    (b'[{"id":8},{"id":9}]', "not one JSON object"),
+    (b'[{"id":8}]', "not one JSON object"),
+    (b'{"ID":5}', "other capitals"),
+    (b'{"id":5,"id":6}', "twice"),
+    (b'{"id":5,"at":1767225600000}', "1767225600000"),
+    (b'{"id":5,"at":"noon"}', "noon"),
+    (b'{"id":5,"tags":["x"]}', "source.schema"),
+    (b'{"id":5,"tags":[99999999999]}', "source.schema"),
+    (b'{"id":"five"}', "source.schema"),
+    (b"null", "source.schema"),
+    (b"7", "source.schema"),
+    (b"", "empty"),
+    (b" \n", "empty"),
+    (b"{", "not one JSON object"),
+    (b'{"id":5,"at":' + b"[" * 3000, "not one JSON object"),
+    (b'{"id":5,"city":"M\xfcller"}', "not UTF-8"),
+    (b'{"city":"Oslo"}', "record key (id) is null"),
+]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "select", ["", "SELECT id, tags, at, kafka_offset FROM source WHERE id < 100 OR id IS NULL"]
+)
+def test_odd_json_is_stored_right_or_set_aside_with_its_text(make: Make, select: str) -> None:
+    own = make(source_schema=ODD, quarantine="true", select=select)
+    own.send(*(value for value, _ in VALUES))
+    (report,) = own.run()
+    good = [right for _, right in VALUES if isinstance(right, int)]
+    assert (report["rows"], report["set_aside"]) == (len(VALUES), len(VALUES) - len(good))
+    assert [row[0] for row in own.rows("id", "kafka_offset")] == good
+    aside = own.set_aside()
+    expected = [(n, *pair) for n, pair in enumerate(VALUES) if isinstance(pair[1], str)]
+    for (reason, row), (offset, value, problem) in zip(aside, expected, strict=True):
+        assert str(problem) in reason
+        assert row["kafka_offset"] == offset
+        if "record key" in reason and select:  # the query's row: the message could be read
+            continue
+        text = bytes.fromhex(row["kafka_value"]) if "UTF-8" in reason else row["kafka_value"]
+        assert text == (value if "UTF-8" in reason else value.decode())
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (b'{"id":6}{"id":7}', "it is not one JSON object"),
+        (b'{"id":5,"city":"M\xfcller"}', "it has a byte that is not UTF-8"),
+    ],
+)
+def test_odd_json_is_refused_by_its_place(make: Make, value: bytes, problem: str) -> None:
+    own = make(select="SELECT id, kafka_offset FROM source WHERE id > 10")
+    own.send(*as_json({"id": 1}), value)
+    place = f"topic {own.topic}, partition "
+    remedy = '"quarantine": "true"'
+    with refused(ConfigError, place, ", offset 1, key one partition: ", problem, remedy=remedy):
+        own.check()
+
+
+def pairs(*messages: tuple[str, dict[str, Any] | None]) -> list[tuple[bytes, bytes | None]]:
+    return [
+        (key.encode(), json.dumps(value).encode() if value else None) for key, value in messages
+    ]
+
+
+BY_KEY = {
+    "record_key": "kafka_key",
+    "source_schema": "name STRING, amount INT",
+    "tombstones": "delete",
+}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"table_type": "MERGE_ON_READ", "partition": "kafka_partition"},
+        {"select": "SELECT amount, kafka_key, kafka_offset FROM source WHERE amount > 0"},
+        {"buckets": "2", "quarantine": "true", "select": "SELECT *, 1 AS extra FROM source"},
+    ],
+    ids=["copy on write", "merge on read", "with a query", "all together"],
+)
+def test_a_tombstone_deletes_the_row_of_its_key(make: Make, changes: dict[str, str]) -> None:
+    own = make(**BY_KEY | changes)
+    one = {"name": "A", "amount": 1}
+    own.send_pairs(*pairs(("a", one), ("b", one), ("c", one), ("c", None), ("d", None), ("d", one)))
+    (report,) = own.run()
+    assert report["rows"] == 6
+    assert [key for (key,) in own.rows("kafka_key")] == ["a", "b", "d"]
+    own.send_pairs(*pairs(("a", None), ("z", None), ("b", {"name": "B", "amount": 2})))
+    own.run()
+    assert own.rows("kafka_key", "amount") == [("b", 2), ("d", 1)]
+    own.send_pairs(*pairs(("a", {"name": "A", "amount": 3})))
+    own.run()
+    assert own.rows("kafka_key", "amount") == [("a", 3), ("b", 2), ("d", 1)]
+
+
+@pytest.mark.deep
+def test_a_tombstone_is_refused_or_set_aside(make: Make) -> None:
+    own = make(**BY_KEY | {"tombstones": ""})
+    own.send_pairs(*pairs(("a", {"name": "A", "amount": 1})))
+    own.run()
+    own.send_pairs(*pairs(("a", None)))
+    remedy = (
+        'to delete the row of its key, write "record.key": "kafka_key" and "tombstones": "delete"'
+    )
+    with pytest.raises(StreamError, match=f"offset 1, key a: it has no value .*{remedy}, or set"):
+        own.run()
+    assert own.rows("kafka_key", "amount") == [("a", 1)]
+    own = make(**BY_KEY | {"tombstones": "", "quarantine": "true"})
+    own.run()
+    ((reason, row),) = own.set_aside()
+    assert reason.startswith("it has no value (a tombstone)")
+    assert (row["kafka_key"], row["kafka_offset"], row["kafka_value"]) == ("a", 1, None)
+    assert own.rows("kafka_key", "amount") == [("a", 1)]
+
+
+@pytest.mark.deep
+def test_an_initial_load_deletes_nothing(make: Make) -> None:
+    own = make(**BY_KEY)
+    own.send_pairs(*pairs(("a", {"name": "A", "amount": 1}), ("a", None)))
+    with pytest.raises(StreamError, match=r"offset 1, key a: it has no value .* run hudilab"):
+        own.run(initial_load=True)
+    own.run()
+    assert own.rows("kafka_key") == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "problem"),
+    [
+        ({"record_key": "name"}, "tombstones", "delete needs record.key kafka_key, but it is name"),
+        ({"ordering": "kafka_timestamp"}, "tombstones", "delete needs ordering kafka_offset"),
+        ({"operation": "insert"}, "tombstones", "delete needs operation upsert, but it is insert"),
+        ({"partition": "name"}, "tombstones", "delete needs partition kafka_partition"),
+        (
+            {"select": "SELECT kafka_key, amount FROM source"},
+            "select",
+            "drops or changes kafka_offset",
+        ),
+        (
+            {"select": "SELECT upper(kafka_key) AS kafka_key, kafka_offset FROM source"},
+            "select",
+            "drops or changes kafka_key, which deletes need",
+        ),
+        (
+            {"tombstones": "", "value_schema_id": "3"},
+            "value.schema.id",
+            "is for Confluent's messages, but value.format is json",
+        ),
+    ],
+)
+def test_groups_that_contradict_themselves(
+    make: Make, changes: dict[str, str], key: str, problem: str
+) -> None:
+    own = make(**BY_KEY | changes)
+    with pytest.raises(ConfigError, match=f"{own.file}: .*{re.escape(f'key {key!r}: {problem}')}"):
+        own.check()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("kind", "keys", "stored", "problem"),
+    [
+        ("long", [LONG(n) for n in (1, 128, 129, -200, 201)], [-200, 1, 128, 129, 201], "the 8 b"),
+        ("int", [struct.pack(">i", n) for n in (1, 200, -1)], [-1, 1, 200], "the 4 bytes of int"),
+        ("hex", [b"\xff\x00", b"\xfe"], ["FE", "FF", "FF00"], ""),
+        ("string", ["é".encode(), b"a"], ["a", "é"], "UTF-8"),
+    ],
+)
+def test_keys_of_each_format(
+    make: Make, kind: str, keys: list[bytes], stored: list[Any], problem: str
+) -> None:
+    changes = {"record_key": "kafka_key", "source_schema": "amount INT", "quarantine": "true"}
+    own = make(key_format=kind, **changes)
+    own.send_pairs(*((key, b'{"amount":1}') for key in (*keys, b"\xff", None)))
+    (report,) = own.run()
+    assert [key for (key,) in own.rows("kafka_key")] == sorted(stored, key=str)
+    missing, *wrong = sorted((reason for reason, _ in own.set_aside()), reverse=True)
+    assert missing.startswith("the record key (kafka_key) is null")
+    assert len(wrong) == (problem != "")
+    assert all(reason.startswith(f"its key is not {problem}") for reason in wrong)
+    assert report["set_aside"] == 1 + len(wrong)
+
+
+def test_a_key_that_is_no_text_is_refused_if_the_table_has_it(make: Make) -> None:
+    own = make()
+    own.send(*as_json({"id": 1}), key=LONG(200))
+    place = ", offset 0, key 00000000000000C8: its key is not UTF-8; say what it is"
+    remedy = '"hex", or set such messages aside: "quarantine": "true"'
+    with refused(ConfigError, f"topic {own.topic}, partition ", place, remedy=remedy):
+        own.check()
+    assert "| 1|" in make(select="SELECT id, kafka_offset FROM source").check()
+
+
+def avro(*fields: tuple[str, Any], **more: Any) -> dict[str, Any]:
+    named = [{"name": name, "type": kind} for name, kind in fields]
+    return {"type": "record", "name": "sale", "fields": [*named, *more.get("last", ())]}
+
+
+FIRST = avro(("id", "long"), ("amount", "long"), ("city", "string"))
+CENTS = avro(("id", "long"), ("cents", "long"), ("amount", "long"), ("city", "string"))
+NOTE = {"name": "note", "type": ["null", "string"], "default": None}
+NOTED = FIRST | {"fields": [*FIRST["fields"], NOTE]}
+OTHER = avro(("id", "long"), ("town", "string"))
+SCHEMAS = {1: FIRST, 2: CENTS, 3: NOTED, 4: OTHER}
+SALES = [
+    (1, {"id": 1, "amount": 250, "city": "Oslo"}),
+    (2, {"id": 2, "cents": 5, "amount": 3, "city": "Rom"}),
+    (3, {"id": 3, "amount": 9, "city": "Bonn", "note": "x"}),
+]
+
+
+def framed(number: int, row: Mapping[str, Any]) -> bytes:
+    value = io.BytesIO()
+    fastavro.schemaless_writer(value, SCHEMAS[number], row)
+    return b"\0" + number.to_bytes(4, "big") + value.getvalue()
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A schema registry with a login."""
+    monkeypatch.setenv(LOGIN, "lab:secret")
+    answers = {number: {"schema": json.dumps(schema)} for number, schema in SCHEMAS.items()}
+    with running_registry(answers) as url:
+        yield url
+
+
+CONFLUENT = {"value_format": "avro-confluent", "source_schema": json.dumps(NOTED)}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "select", ["", "SELECT id, amount, city, note, kafka_offset FROM source WHERE id > 0"]
+)
+def test_each_message_is_read_with_the_schema_that_wrote_it(
+    make: Make, registry: str, select: str
+) -> None:
+    own = make(**CONFLUENT, schema_registry_url=registry, quarantine="true", select=select)
+    own.send(*(framed(*sale) for sale in SALES[:1]))
+    own.run()
+    bad = [framed(4, {"id": 4, "town": "Ulm"}), b"\0\0\0\0\7\2", b"\1\0\0\0\1\2", b"\0\0", None]
+    own.send(*(framed(*sale) for sale in SALES[1:]), *bad)
+    assert "5 rows of the sample" not in own.check()
+    (report,) = own.run()
+    assert (report["rows"], report["set_aside"]) == (7, 5)
+    right = [(1, 250, "Oslo", None), (2, 3, "Rom", None), (3, 9, "Bonn", "x")]
+    assert own.rows("id", "amount", "city", "note") == right
+    reasons = [reason.partition(";")[0].partition(":")[0] for reason, _ in own.set_aside()]
+    header = (
+        "it does not begin with the five bytes of Confluent's serializers, a zero and a schema id"
+    )
+    assert reasons == [
+        "its schema (id 4) does not fit",
+        "its schema id is 7, which the registry does not have",
+        header,
+        header,
+        "it has no value (a tombstone)",
+    ]
+    texts = [row["kafka_value"] for _, row in own.set_aside()]
+    assert texts == [value.hex().upper() if value else None for value in bad]
+
+
+@pytest.mark.deep
+def test_without_a_registry_the_ids_are_given(make: Make) -> None:
+    own = make(**CONFLUENT | {"source_schema": json.dumps(FIRST)}, value_schema_id="1, 7")
+    own.send(framed(*SALES[0]), b"\0\0\0\0\7" + framed(1, {**SALES[0][1], "id": 7})[5:])
+    own.run()
+    assert own.rows("id", "amount") == [(1, 250), (7, 250)]
+    own.send(framed(*SALES[1]))
+    with pytest.raises(StreamError, match=r"offset 2, .*its schema id is 2, which value"):
+        own.run()
+    assert own.rows("id", "amount") == [(1, 250), (7, 250)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({}, "key 'value.schema.id': is missing; the first messages of topic {} have schema id 1"),
+        ({"schema_registry_url": "http://127.0.0.1:9"}, "http://127.0.0.1:9/schemas/ids/1 ("),
+        (
+            {"schema_registry_url": "http://127.0.0.1:9", "value_schema_id": "1"},
+            "key 'value.schema.id': is of no use with schema.registry.url",
+        ),
+        (
+            {"value_schema_id": "1", "source_schema": '"long"'},
+            "key 'source.schema': it is not an Avro record",
+        ),
+        ({"value_schema_id": "2"}, ", offset 0, key one partition: its schema id is 1, which"),
+    ],
+)
+def test_ids_and_registries_that_are_missing(
+    make: Make, changes: dict[str, str], problem: str
+) -> None:
+    own = make(**CONFLUENT | changes)
+    own.send(framed(*SALES[0]))
+    with pytest.raises(Exception, match=re.escape(problem.format(own.topic))):
+        own.check()
+
+
+@pytest.mark.deep
+def test_aborted_messages_are_not_read(make: Make) -> None:
+    own = make(source_schema="id BIGINT, amount INT")
+
+    def send(*rows: object, commit: bool) -> None:
+        producer = Producer(own.kafka.client_options() | {"transactional.id": own.topic})
+        producer.init_transactions()
+        producer.begin_transaction()
+        for value in as_json(*rows):
+            producer.produce(own.topic, value, key=b"one partition")
+        assert producer.flush(30) == 0
+        producer.commit_transaction() if commit else producer.abort_transaction()
+
+    send({"id": 1, "amount": 10}, commit=True)
+    send({"id": 1, "amount": 99}, {"id": 2, "amount": 99}, commit=False)
+    assert "1 row of topic" in own.check()
+    (report,) = own.run()
+    assert (report["rows"], report["messages_behind"]) == (1, 0)
+    assert own.rows("id", "amount") == [(1, 10)]
+
+
+@pytest.mark.deep
+def test_messages_that_retention_deletes(make: Make) -> None:
+    """Also: a batch that a crash interrupted is repeated, and its lag reported."""
+    own = make()
+    own.send(*as_json({"id": 1}))
+    own.run()
+    own.send(*as_json({"id": 2}, {"id": 3}))
+    parts = [TopicPartition(own.topic, number, -1) for number in (0, 1)]
+    for future in AdminClient(own.kafka.client_options()).delete_records(parts).values():
+        future.result(30)
+    remedy = 'resume without the lost ones: "source.options": "failOnDataLoss=false"'
+    with pytest.raises(StreamError, match=f"messages of topic {own.topic} were deleted.*{remedy}"):
+        own.run()
+    own = make(source_options="failOnDataLoss=false")
+    own.send(*as_json({"id": 4}))
+    reports = own.run()
+    assert [report["messages_behind"] for report in reports] == [1, 0]
+    assert [row[0] for row in own.rows("id")] == [1, 4]
+
+
+@pytest.mark.deep
+def test_the_latest_offset_is_that_of_the_first_start(make: Make) -> None:
+    own = make(startup_mode="latest-offset")
+    own.send(*as_json({"id": 1}))
+    remedy = '"startup.mode": "earliest-offset"'
+    with refused(ConfigError, "key 'startup.mode': is latest-offset, with which", remedy=remedy):
+        own.run(initial_load=True)
+    own.run()
+    own.send(*as_json({"id": 2}))
+    own.run()
+    assert [row[0] for row in own.rows("id")] == [2]
