@@ -21,7 +21,7 @@ def check_repeatable(source: Source[Any]) -> None:
     """
     if source.group.select is None:
         return
-    plan = source.stream()._jdf.queryExecution().analyzed()
+    plan = source.selected_stream()._jdf.queryExecution().analyzed()
     if names := sorted(set(_changing(plan))):
         raise source.error(
             "select",

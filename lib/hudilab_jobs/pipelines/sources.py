@@ -91,6 +91,10 @@ class Source(ABC, Generic[Group]):
     def stream(self, *, whole: bool = False) -> DataFrame:
         """Return the rows as a stream; with `whole`, its first batch reads the whole source."""
 
+    def selected_stream(self) -> DataFrame:
+        """Return the rows as the query makes them of the stream, to look at the plan."""
+        return self.stream()
+
     @contextmanager
     def batch(self, rows: DataFrame) -> Iterator[DataFrame]:
         """Give a batch of the stream as the rows to write; raise LabError if it cannot be read."""

@@ -113,12 +113,18 @@ class Topic(Source[TopicPipeline]):
         if not whole:
             reader = reader.option("maxOffsetsPerTrigger", self.group.messages_per_batch)
         messages = reader.options(**self.group.options()).load()
-        rows = self._selected(self._rows(messages, []))
         if self.group.schema_registry_url is None:
-            return rows
-        self._check_streams(rows)
+            return self._selected(self._rows(messages, []))
         # Only a batch says which schemas its messages were written with: see `batch`.
         return messages
+
+    def selected_stream(self) -> DataFrame:
+        """Return the rows as the query makes them of the stream, to look at the plan."""
+        rows = self.stream()
+        if self.group.schema_registry_url is not None:
+            rows = self._selected(self._rows(rows, []))
+            self._check_streams(rows)
+        return rows
 
     @contextmanager
     def batch(self, rows: DataFrame) -> Iterator[DataFrame]:
