@@ -97,7 +97,11 @@ def test_odd_json_is_stored_right_or_set_aside_with_its_text(make: Make, select:
     ("value", "problem"),
     [
         (b'{"id":6}{"id":7}', "it is not one JSON object"),
-        (b'{"id":5,"city":"M\xfcller"}', "it has a byte that is not UTF-8"),
+        pytest.param(
+            b'{"id":5,"city":"M\xfcller"}',
+            "it has a byte that is not UTF-8",
+            marks=pytest.mark.deep,
+        ),
     ],
 )
 def test_odd_json_is_refused_by_its_place(make: Make, value: bytes, problem: str) -> None:
@@ -242,7 +246,7 @@ def test_a_key_that_is_no_text_is_refused_if_the_table_has_it(make: Make) -> Non
     remedy = '"hex", or set such messages aside: "quarantine": "true"'
     with refused(ConfigError, f"topic {own.topic}, partition ", place, remedy=remedy):
         own.check()
-    assert "| 1|" in make(select="SELECT id, kafka_offset FROM source").check()
+    assert "sample: 1 row of" in make(select="SELECT id, kafka_offset FROM source").check()
 
 
 def avro(*fields: tuple[str, Any], **more: Any) -> dict[str, Any]:
