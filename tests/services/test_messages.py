@@ -113,6 +113,12 @@ def test_odd_json_is_refused_by_its_place(make: Make, value: bytes, problem: str
         own.check()
 
 
+def test_the_unit_of_times_that_are_numbers(make: Make) -> None:
+    own = make(source_schema=ODD, timestamp_unit="ms")
+    own.send(b'{"id":3,"at":1767225600000}')
+    assert "|2026-01-01 00:00:00|" in own.check()
+
+
 def pairs(*messages: tuple[str, dict[str, Any] | None]) -> list[tuple[bytes, bytes | None]]:
     return [
         (key.encode(), json.dumps(value).encode() if value else None) for key, value in messages
@@ -383,7 +389,8 @@ def test_messages_that_retention_deletes(make: Make) -> None:
     own.run()
     own.send(*as_json({"id": 2}, {"id": 3}))
     parts = [TopicPartition(own.topic, number, -1) for number in (0, 1)]
-    for future in AdminClient(own.kafka.client_options()).delete_records(parts).values():
+    admin = AdminClient(own.kafka.client_options())
+    for future in admin.delete_records(parts).values():
         future.result(30)
     remedy = 'resume without the lost ones: "source.options": "failOnDataLoss=false"'
     with pytest.raises(StreamError, match=f"messages of topic {own.topic} were deleted.*{remedy}"):

@@ -26,7 +26,7 @@ from hudilab.settings import Settings
 from hudilab_jobs.kafka.connection import access
 from hudilab_jobs.kafka.registry import read_schema
 from hudilab_jobs.kafka.topics import TopicIdentity, check_topics
-from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, with_json
+from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, decoded, with_json
 from hudilab_jobs.pipelines.sources import FAILED, SAMPLE, Sample, Source
 from hudilab_jobs.pipelines.text_values import Texts
 
@@ -39,7 +39,7 @@ IS_CONFLUENT = f"length(value) >= {HEADER} AND substring(value, 1, 1) = X'00'"
 NUMBER = "CAST(conv(hex(substring(value, 2, 4)), 16, 10) AS BIGINT)"
 BYTES = {"int": 4, "long": 8}
 SHOWN = 100  # characters of a key in a message
-LOST = re.compile(r"OffsetOutOfRange.*?(?=;)|some data may have been missed")
+LOST = re.compile(r"OffsetOutOfRange[^;\n]*|some data may have been missed")
 TOMBSTONE = "it has no value (a tombstone)"
 BAD_KEY = "its key is not "
 DELETE = '"tombstones": "delete"'
@@ -344,7 +344,8 @@ class Topic(Source[TopicPipeline]):
         """Return whether a message's key has the group's format, and its value."""
         kind, key = self.group.key_format, F.col("key")
         if kind == "string":
-            return _decodable(key, "UTF-8"), key.cast("string")
+            text, is_wrong = map(F.expr, decoded("key", "UTF-8"))
+            return ~is_wrong, text
         if kind == "hex":
             return F.lit(True), F.hex(key)
         # Kafka's serializers write the highest byte first; its highest bit is the sign.
@@ -377,7 +378,7 @@ class Topic(Source[TopicPipeline]):
         charset = self._texts.charset
         cases = [
             (
-                ~_decodable(F.col("value"), charset),
+                F.expr(decoded("value", charset)[1]),
                 F.lit(
                     f"it has a byte that is not {charset}; correct the program that wrote it, or "
                     "write its encoding into source.options, such as encoding=ISO-8859-1"
@@ -426,7 +427,7 @@ class Topic(Source[TopicPipeline]):
             )
         ]
         if self.group.schema_registry_url:
-            schemas = {number: self._schema(number) for number in ids}
+            schemas = {n: self._schema(n) for n in ids}
             wrong, why = [n for n in ids if schemas[n] is None], "the registry does not have"
             for n, writer in schemas.items():
                 if writer is not None:
@@ -446,11 +447,10 @@ class Topic(Source[TopicPipeline]):
 
     def _text(self) -> Column:
         """Return a message's value as text, as hex if it is none."""
-        value, text = F.col("value"), F.hex("value")
         if self.group.value_format != "json":
-            return text
-        charset = self._texts.charset
-        return F.when(_decodable(value, charset), F.decode(value, charset)).otherwise(text)
+            return F.hex("value")
+        text, is_wrong = map(F.expr, decoded("value", self._texts.charset))
+        return F.when(is_wrong, F.hex("value")).otherwise(text)
 
     def _ids(self, messages: DataFrame) -> list[int]:
         """Return the schema ids of messages that have one."""
@@ -486,11 +486,6 @@ class Topic(Source[TopicPipeline]):
         chosen = self.selected(rows.where(through).drop(*hidden))
         others = rows.where(~through).select(*(self._places() if self._deletes else ()), *hidden)
         return chosen.unionByName(others, allowMissingColumns=True)
-
-
-def _decodable(value: Column, charset: str) -> Column:
-    """Return whether bytes are text in this encoding."""
-    return F.encode(F.decode(value, charset), charset) == value
 
 
 def _ids_of(rows: DataFrame) -> dict[str, int]:
