@@ -51,7 +51,7 @@ ORDERS = {
     "double": ("-1", "0", "4.9E-324", "1E10", "'NaN'"),
     "decimal(20,10)": tuple(f"0.000000000{step}" for step in range(5)),
     "string": ("''", "'1'", "'10'", "'9'", "'é'"),
-    "date": tuple(f"DATE'{year}-01-01'" for year in (1, 1500, 1969, 1970, 9999)),
+    "date": tuple(f"DATE'{year:04}-01-01'" for year in (1, 1500, 1969, 1970, 9999)),
     **dict.fromkeys(
         ("timestamp", "timestamp_ntz"), tuple(f"timestamp_micros({step - 2})" for step in range(5))
     ),
