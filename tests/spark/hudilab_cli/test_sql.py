@@ -42,7 +42,7 @@ def test_tables_have_their_names(spark: SparkSession, home: Path) -> None:
     assert list(named.places) == ["lab.orders", "shop.customers"]
     both = "SELECT o.id FROM orders AS o JOIN shop.customers AS c ON o.id = c.id"
     assert [row.id for row in named.rows(both).collect()] == [1]
-    assert [row.tableName for row in named.rows("SHOW TABLES IN shop").collect()] == ["customers"]
+    assert "customers" in {row.tableName for row in named.rows("SHOW TABLES IN shop").collect()}
     commits = named.rows("CALL show_commits(table => 'orders')").collect()
     assert [row.total_records_written for row in commits] == [1]
     spark.sql("SELECT 5 AS id, 'later' AS text, '' AS x").write.format("hudi").options(
