@@ -6,14 +6,22 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hudi_inspect.units import iso, many, size
+from hudi_inspect.units import brief, iso, many, plain, size
 
 if TYPE_CHECKING:
     from hudi_inspect.snapshot import TableSnapshot
 
+STREAMS = 50  # streams that are shown
+
 
 def about(snapshot: TableSnapshot) -> Iterator[tuple[str, str]]:
-    """Yield the main facts about the table, as (name, value)."""
+    """Yield the main facts about the table, as (name, value), in plain text."""
+    for name, value in _facts(snapshot):
+        # The command in a note is whole, or it is none.
+        yield name, plain(value) if name == "note" else brief(value)
+
+
+def _facts(snapshot: TableSnapshot) -> Iterator[tuple[str, str]]:
     table, properties, window = snapshot.table, snapshot.properties, snapshot.window
     yield "table", f"{table.name}, {table.type}, version {table.version}"
     yield "location", table.uri
@@ -42,9 +50,11 @@ def about(snapshot: TableSnapshot) -> Iterator[tuple[str, str]]:
     )
     for note in snapshot.notes:
         yield "note", note
-    for batch in snapshot.writers:
+    for batch in snapshot.writers[:STREAMS]:
         completed = iso(batch.instant.completed)
         yield "written by", f"stream {batch.query}, last batch {batch.number} at {completed}"
+    if (more := len(snapshot.writers) - STREAMS) > 0:
+        yield "written by", many(more, "more stream")
 
 
 def _services(snapshot: TableSnapshot) -> str:

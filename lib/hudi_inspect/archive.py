@@ -3,84 +3,116 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, TypeVar
 
-from hudi_inspect.errors import InspectError
+from hudi_inspect.content import parse_content
+from hudi_inspect.errors import InspectError, Unreadable
 from hudi_inspect.parquet import Damaged, read_rows
+from hudi_inspect.records import value
 from hudi_inspect.store import Store
-from hudi_inspect.timeline import Instant, moment, parse_content
+from hudi_inspect.timeline import Instant, moment, unreadable
+
+T = TypeVar("T")
+MOST = 134217728  # bytes of a Parquet file
+MOST_MANIFEST = 8388608  # bytes
 
 
 class Archive:
-    """The archived timeline of layout 2, read on demand; empty if the table has none."""
+    """The archived timeline of layout 2, read on demand; empty if the table has none.
 
-    def __init__(self, store: Store, folder: str, utc: bool) -> None:
-        self._store, self.folder, self._utc = store, folder, utc
+    Args:
+        problems: Gets an error for each file and each instant that cannot be read.
+    """
+
+    def __init__(self, store: Store, folder: str, utc: bool, problems: list[InspectError]) -> None:
+        self._store, self.folder, self._utc, self._problems = store, folder, utc, problems
         self._instants: list[Instant] | None = None
 
     def instants(self) -> list[Instant]:
         """Return the archived instants, oldest first."""
         if self._instants is None:
-            rows = self._rows(["instantTime", "completionTime", "action"])
-            unique = {(row["instantTime"], row["action"]): row for row in rows}
-            self._instants = [self._instant(row) for _, row in sorted(unique.items())]
+            unique = {
+                (instant.time, instant.action): instant
+                for row in self._rows(["instantTime", "completionTime", "action"])
+                for instant in [self._instant(row)]
+            }
+            self._instants = [unique[key] for key in sorted(unique)]
         return self._instants
 
-    def contents(self, times: Collection[str]) -> dict[str, dict[str, Any]]:
-        """Return the content of the archived instants of these times, as `parse_content` does."""
-        if not times:
-            return {}
-        where = f"{self._store.uri}/{self.folder}"
-        return {
-            row["instantTime"]: parse_content(row["metadata"], where)
-            for row in self._rows(["instantTime", "metadata"], times)
-            if row["metadata"]
-        }
+    def contents(
+        self, times: Collection[str], parse: Callable[[dict[str, Any]], T]
+    ) -> dict[str, T]:
+        """Return the content of the archived instants of these times, as `parse` returns it."""
+        contents = {}
+        for row in self._rows(["instantTime", "metadata"], set(times)) if times else ():
+            time, data = row["instantTime"], row["metadata"]
+            try:
+                if data:
+                    contents[time] = parse(parse_content(value(row, "metadata", bytes)))
+            except Unreadable as error:
+                where = f"{self._store.uri}/{self.folder}"
+                self._problems.append(unreadable(time, where, error))
+        return contents
 
     def _instant(self, row: dict[str, Any]) -> Instant:
         return Instant(
             time=row["instantTime"],
             action=row["action"],
             state="COMPLETED",
-            completion_time=row["completionTime"],
+            completion_time=row["completionTime"] or None,
             requested=moment(row["instantTime"], self._utc),
-            completed=moment(row["completionTime"] or "", self._utc),
+            completed=moment(row["completionTime"], self._utc),
             archived=True,
         )
 
     def _files(self) -> list[str]:
         """Return the Parquet files of the newest snapshot."""
         try:
-            version = self._store.read(f"{self.folder}/_version_").decode().strip()
-            manifest = json.loads(self._store.read(f"{self.folder}/manifest_{version}"))
-            return [f"{self.folder}/{file['fileName']}" for file in manifest["files"]]
-        except (ValueError, KeyError, TypeError):
-            raise InspectError(
-                f"the archived timeline {self._store.uri}/{self.folder} is damaged: its manifest "
-                "cannot be read",
-                "restore the folder from a backup, then try again: hudilab inspect TABLE",
-            ) from None
+            version = self._read("_version_", 100).decode().strip()
+            manifest = json.loads(self._read(f"manifest_{version}", MOST_MANIFEST))
+            names = [value(file, "fileName", str) for file in value(manifest, "files", list)]
+            if name := next((name for name in names if "/" in name or not name), None):
+                raise Unreadable(f"lists {name!r}, which is no file of the folder")
+        except (ValueError, RecursionError, Unreadable) as error:
+            why = f" ({error})" if isinstance(error, Unreadable) else ""
+            self._problems.append(
+                InspectError(
+                    f"the archived timeline {self._store.uri}/{self.folder} is damaged: its "
+                    f"manifest cannot be read{why}",
+                    "restore the folder from a backup, then try again: hudilab inspect TABLE",
+                )
+            )
+            return []
+        return names
+
+    def _read(self, name: str, most: int) -> bytes:
+        return self._store.read(f"{self.folder}/{name}", most=most)
 
     def _rows(
         self, columns: Sequence[str], times: Collection[str] | None = None
-    ) -> list[dict[str, Any]]:
-        """Return columns of the archived instants, all or those of some times."""
-        if not self.folder:
-            return []
-        read = partial(self._rows_of, columns=columns, times=None if times is None else set(times))
-        return [row for rows in self._store.each(read, self._files()) for row in rows]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield columns of the archived instants, all or those of some times."""
 
-    def _rows_of(
-        self, file: str, *, columns: Sequence[str], times: Collection[str] | None
-    ) -> list[dict[str, Any]]:
-        data = self._store.read(file)
-        try:
-            return list(read_rows(data, columns, "instantTime", times))
-        except Damaged as error:
-            what = f"cannot be read ({error})" if str(error) else "is damaged"
-            raise InspectError(
-                f"the archived timeline's file {self._store.uri}/{file} {what}; do not delete it",
-                "restore it from a backup if it is damaged, then try again: hudilab inspect TABLE",
-            ) from None
+        def read(name: str) -> list[dict[str, Any]] | InspectError:
+            try:
+                rows = read_rows(self._read(name, MOST), columns, "instantTime", times)
+                return [checked(row) for row in rows]
+            except (Damaged, Unreadable) as error:
+                what = f"cannot be read ({error})" if str(error) else "is damaged"
+                return InspectError(
+                    f"the archived timeline's file {self._store.uri}/{self.folder}/{name} {what}; "
+                    "do not delete it",
+                    "restore it from a backup if it is damaged, then try again: hudilab inspect "
+                    "TABLE",
+                )
+
+        def checked(row: dict[str, Any]) -> dict[str, Any]:
+            texts = row.keys() - {"metadata"}
+            return row | {name: value(row, name, str) for name in texts}
+
+        for rows in self._store.each(read, self._files() if self.folder else ()):
+            if isinstance(rows, InspectError):
+                self._problems.append(rows)
+            else:
+                yield from rows

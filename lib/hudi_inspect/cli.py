@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import gc
 import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hudi_inspect.errors import InspectError, missing_package
 from hudi_inspect.snapshot import TableSnapshot, inspect
+from hudi_inspect.units import plain, to_json
 
 
 def main() -> None:
@@ -46,6 +47,8 @@ def run(
             "--run-id", metavar="ID", default="", help="Of a pipeline's table: the one in run-ID."
         )
     options = parser.parse_args(words)
+    # The report is one large tree that lives until the end: looking for garbage only takes time.
+    gc.disable()
     try:
         snapshot = inspect(
             place_of(options.table, options.run_id) if place_of else options.table,
@@ -59,7 +62,7 @@ def run(
             _write(options.html, snapshot)
         if options.instant:
             content = snapshot.content(options.instant)
-            print(json.dumps(content, indent=2, ensure_ascii=False))
+            print(to_json(content))
         elif options.json:
             print(snapshot.to_json())
         elif options.check:
@@ -67,9 +70,15 @@ def run(
                 print(check.line())
         elif options.html is None:
             _show(snapshot, options.limit)
+        if options.html or options.instant or options.check:  # which do not show the notes
+            for note in snapshot.notes:
+                print(f"{program}: {plain(note)}", file=sys.stderr)
     except ModuleNotFoundError as error:
         raise missing_package(program, error) from None
-    return 1 if options.check and not snapshot.is_healthy else 0
+    finally:
+        gc.enable()
+    failed = snapshot.problems or (options.check and not snapshot.is_healthy)
+    return 1 if failed else 0
 
 
 def _parser(program: str) -> ArgumentParser:

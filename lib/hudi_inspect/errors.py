@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hudi_inspect.units import plain
+
 # What pip installs for the modules that not every installation has.
 _PACKAGES = {"arro3": "arro3-core arro3-io", "hudi": "hudi==0.5.0"}
 
@@ -13,8 +15,9 @@ class InspectError(Exception):
     """
 
     def __init__(self, problem: str, remedy: str) -> None:
-        super().__init__(problem, remedy)
-        self.problem, self.remedy = problem, remedy
+        # Names and values in it may come from anybody's table.
+        self.problem, self.remedy = plain(problem), plain(remedy)
+        super().__init__(self.problem, self.remedy)
 
     def __str__(self) -> str:
         """Return the line."""
@@ -23,6 +26,14 @@ class InspectError(Exception):
     def _render_traceback_(self) -> list[str]:
         # IPython shows these lines instead of a stack trace: the text already says what to do.
         return [f"{type(self).__name__}: {self}"]
+
+
+class Unreadable(Exception):
+    """A file or its content is not as Hudi writes it; the text says how: "is empty"."""
+
+
+class Lost(Unreadable):
+    """A file is provably empty or truncated."""
 
 
 def missing_package(action: str, error: ModuleNotFoundError) -> InspectError:

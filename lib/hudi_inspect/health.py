@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
+from hudi_inspect.records import parse_map
 from hudi_inspect.timeline import WRITES, Instant
-from hudi_inspect.units import iso, many, size
+from hudi_inspect.units import argument, brief, iso, many, size
 
 if TYPE_CHECKING:
     from hudi_inspect.snapshot import TableSnapshot
@@ -36,7 +37,9 @@ class HealthCheck(NamedTuple):
     def line(self) -> str:
         """Return the check as one line."""
         mark = "ok  " if self.ok else "FAIL"
-        return f"{mark} {self.check:<14} {self.detail}" + ("" if self.ok else f"; {self.remedy}")
+        return f"{mark} {self.check:<14} {brief(self.detail)}" + (
+            "" if self.ok else f"; {brief(self.remedy)}"
+        )
 
 
 class Batch(NamedTuple):
@@ -64,11 +67,6 @@ def _check(check: str, ok: bool, detail: str, remedy: str = "") -> HealthCheck:
     return HealthCheck(check, ok, detail, "" if ok else remedy)
 
 
-def _name(snapshot: TableSnapshot) -> str:
-    """Return the table's name as an argument of a procedure."""
-    return "'" + snapshot.name.replace("'", "") + "'"
-
-
 def _small_files(snapshot: TableSnapshot) -> HealthCheck:
     small = sum(partition.small for partition in snapshot.partitions)
     saved = sum(
@@ -81,7 +79,7 @@ def _small_files(snapshot: TableSnapshot) -> HealthCheck:
             "hoodie.datasource.write.operation=insert_overwrite_table"
         )
     else:
-        remedy = f"CALL run_clustering(table => {_name(snapshot)})"
+        remedy = f"CALL run_clustering(table => {argument(snapshot.name)})"
     return _check(
         "small files",
         saved < MERGEABLE,
@@ -111,7 +109,7 @@ def _compaction(snapshot: TableSnapshot) -> HealthCheck:
         "compaction",
         since <= DELTAS or not logs,
         f"{many(since, 'delta commit')} since the last compaction, {ratio}",
-        f"CALL run_compaction(op => 'scheduleAndExecute', table => {_name(snapshot)}, "
+        f"CALL run_compaction(op => 'scheduleAndExecute', table => {argument(snapshot.name)}, "
         "options => 'hoodie.compact.inline.max.delta.commits=1')",
     )
 
@@ -142,7 +140,7 @@ def _dead_writer(snapshot: TableSnapshot) -> HealthCheck:
         f"pending since {iso(first.requested) or first.time}",
         "restart its writer, and the next write rolls it back; if "
         "hoodie.clean.failed.writes.policy=LAZY, run a clean instead: "
-        f"CALL run_clean(table => {_name(snapshot)})",
+        f"CALL run_clean(table => {argument(snapshot.name)})",
     )
 
 
@@ -159,9 +157,9 @@ def _services(snapshot: TableSnapshot) -> HealthCheck:
     first, counts = stuck[0], Counter(instant.action for instant in stuck)
     actions = ", ".join(f"{counts[action]} {action}" for action in sorted(counts))
     calls = {
-        "compaction": f"CALL run_compaction(op => 'execute', table => {_name(snapshot)})",
-        "clustering": f"CALL run_clustering(table => {_name(snapshot)})",
-        "clean": f"CALL run_clean(table => {_name(snapshot)})",
+        "compaction": f"CALL run_compaction(op => 'execute', table => {argument(snapshot.name)})",
+        "clustering": f"CALL run_clustering(table => {argument(snapshot.name)})",
+        "clean": f"CALL run_clean(table => {argument(snapshot.name)})",
     }
     return _check(
         "services",
@@ -183,8 +181,9 @@ def _cleaner(snapshot: TableSnapshot) -> HealthCheck:
         "cleaner",
         behind <= VERSIONS,
         detail,
-        f"CALL run_clean(table => {_name(snapshot)}, options => 'hoodie.clean.max.commits=1'), and "
-        "set hoodie.clean.automatic=true in the writer",
+        f"CALL run_clean(table => {argument(snapshot.name)}, "
+        "options => 'hoodie.clean.max.commits=1'), and set hoodie.clean.automatic=true in the "
+        "writer",
     )
 
 
@@ -194,8 +193,8 @@ def _archive(snapshot: TableSnapshot) -> HealthCheck:
         "archive",
         done <= ACTIVE,
         f"{many(done, 'completed instant')} on the active timeline",
-        f"CALL archive_commits(table => {_name(snapshot)}), and set hoodie.archive.automatic=true "
-        "in the writer",
+        f"CALL archive_commits(table => {argument(snapshot.name)}), and set "
+        "hoodie.archive.automatic=true in the writer",
     )
 
 
@@ -207,18 +206,20 @@ def batches_of(instants: Collection[Instant]) -> Iterator[Batch]:
     seen: dict[str, int] = {}
     for instant in sorted(instants, key=lambda instant: instant.end):
         extra = instant.commit.extra if instant.commit else {}
-        if QUERY in extra and str(extra.get(BATCH, "")).isdecimal():
-            yield Batch(instant, extra[QUERY], int(extra[BATCH]))
+        if QUERY in extra and (number := _number(extra.get(BATCH))) is not None:
+            yield Batch(instant, extra[QUERY], number)
         elif SINK in extra:
-            try:
-                last = {str(key): int(value) for key, value in json.loads(extra[SINK]).items()}
-            except (ValueError, TypeError, AttributeError):
-                continue
             # Each commit repeats every stream's last batch; only that of its own stream is new.
-            for query, number in last.items():
-                if seen.get(query) != number:
+            for query, value in parse_map(extra[SINK]).items():
+                number = _number(value)
+                if number is not None and seen.get(query) != number:
                     yield Batch(instant, query, number)
-            seen |= last
+                    seen[query] = number
+
+
+def _number(value: object) -> int | None:
+    text = str(value)
+    return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
 
 def _two_writers(snapshot: TableSnapshot) -> HealthCheck:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from datetime import datetime
 from html import escape
 from pathlib import Path
@@ -14,12 +14,14 @@ from hudi_inspect.about import about
 from hudi_inspect.health import Batch, HealthCheck
 from hudi_inspect.slices import Slice
 from hudi_inspect.timeline import Instant, moment
-from hudi_inspect.units import iso, many, size
+from hudi_inspect.units import brief, iso, many, plain, size, to_script
 
 if TYPE_CHECKING:
     from hudi_inspect.snapshot import TableSnapshot
 
+DETAILED = 1000  # newest instants, of which the page has the files and the extra metadata
 FILES = 20  # per commit
+PARTITIONS, DRAWN = 5000, 500  # largest partitions that are listed, and those with their groups
 GROUPS = 30  # per partition
 SLICES = 60  # per file group
 
@@ -29,9 +31,9 @@ def page(snapshot: TableSnapshot) -> str:
     table = snapshot.table
     instants = many(len(snapshot.instants), "instant")
     values = {
-        "title": escape(f"{table.name}: Hudi table"),
-        "name": escape(table.name),
-        "subtitle": escape(f"{table.type}, table version {table.version}, {table.uri}"),
+        "title": escape(brief(f"{table.name}: Hudi table")),
+        "name": escape(brief(table.name)),
+        "subtitle": escape(brief(f"{table.type}, table version {table.version}, {table.uri}")),
         "tiles": "".join(_tile(name, value) for name, value in _tiles(snapshot).items()),
         "health": "".join(map(_check, snapshot.health)),
         "about": "".join(
@@ -41,11 +43,14 @@ def page(snapshot: TableSnapshot) -> str:
         "made": escape(
             f"Made by hudilab inspect at {iso(snapshot.options.now)}, which only reads the table."
         ),
-        "data": _json(_data(snapshot)),
     }
     template = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
     # One pass, so that a value that looks like a placeholder is not replaced.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], template)
+    before, after = (
+        re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], part)
+        for part in template.split("{{data}}")
+    )
+    return "".join((before, *_data(snapshot), after))
 
 
 def embedded(snapshot: TableSnapshot) -> str:
@@ -54,12 +59,6 @@ def embedded(snapshot: TableSnapshot) -> str:
         f'<iframe srcdoc="{escape(page(snapshot))}" title="Hudi table" '
         'style="width:100%;height:46rem;border:1px solid #8888;border-radius:6px"></iframe>'
     )
-
-
-def _json(value: Any) -> str:
-    """Return JSON that is safe in a script element: it cannot contain `</script>` or `<!--`."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def _tile(name: str, value: str) -> str:
@@ -81,9 +80,9 @@ def _tiles(snapshot: TableSnapshot) -> dict[str, str]:
 
 def _check(check: HealthCheck) -> str:
     mark, style = ("✓ ok", "ok") if check.ok else ("✗ FAIL", "fail")
-    line = f"<b>{mark}</b> {escape(check.check)}: {escape(check.detail)}"
+    line = f"<b>{mark}</b> {escape(check.check)}: {escape(brief(check.detail))}"
     if check.remedy:
-        line += f'<span class="remedy">→ <code>{escape(check.remedy)}</code></span>'
+        line += f'<span class="remedy">→ <code>{escape(brief(check.remedy))}</code></span>'
     return f'<li class="{style}">{line}</li>'
 
 
@@ -91,39 +90,57 @@ def _ms(at: datetime | None) -> int | None:
     return None if at is None else round(at.timestamp() * 1000)
 
 
-def _data(snapshot: TableSnapshot) -> dict[str, Any]:
+def _data(snapshot: TableSnapshot) -> Iterator[str]:
+    """Yield the JSON of the page's script in parts: as one object it would take much memory."""
     batches = {batch.instant.time: batch for batch in snapshot.batches}
     partitions = sorted(snapshot.partitions, key=lambda part: (-part.bytes, part.path))
-    return {
-        "now": _ms(snapshot.options.now),
-        "instants": [
-            {"i": i} | instant.as_dict() | _details(instant, batches.get(instant.time))
-            for i, instant in enumerate(snapshot.instants)
-        ],
-        "partitions": [part._asdict() for part in partitions],
-        "groups": _groups(snapshot, [part.path for part in partitions]),
-    }
+    listed = [part._asdict() | {"path": plain(part.path)} for part in partitions[:PARTITIONS]]
+    instants = (
+        _instant(instant, batches.get(instant.time), i < DETAILED)
+        for i, instant in enumerate(snapshot.instants)
+    )
+    yield f'{{"now":{_ms(snapshot.options.now)},"more":{len(partitions) - len(listed)}'
+    groups = _groups(snapshot, [part.path for part in partitions])
+    for name, values in (("instants", instants), ("partitions", listed), ("groups", groups)):
+        yield f',"{name}":['
+        for i, text in enumerate(to_script(values)):
+            yield f",{text}" if i else text
+        yield "]"
+    yield "}"
 
 
-def _details(instant: Instant, batch: Batch | None) -> dict[str, Any]:
-    """Return what the page shows of an instant beyond the fields of the JSON."""
-    stats = instant.commit.stats if instant.commit else ()
-    extra = instant.commit.extra if instant.commit else {}
-    if instant.commit is None:  # a savepoint has the time of the commit that it keeps
-        batch = None
-    return {
-        "t": instant.time,
+def _instant(instant: Instant, batch: Batch | None, is_detailed: bool) -> dict[str, Any]:
+    """Return what the page shows of an instant; the script fills in what is missing."""
+    shown: dict[str, Any] = {
+        "t": plain(instant.time),
+        "action": brief(instant.action),
+        "state": instant.state,
         "r": _ms(instant.requested),
         "c": _ms(instant.completed),
+    }
+    if instant.archived:
+        shown["archived"] = True
+    if not instant.commit:
+        return shown
+    stats, extra = instant.commit.stats, instant.commit.extra
+    shown |= {
+        "operation": brief(instant.commit.operation),
+        "rows_written": instant.rows_written,
+        "rows_updated": instant.rows_updated,
+        "rows_deleted": instant.rows_deleted,
         "n": len(stats),
         "b": sum(stat.bytes for stat in stats),
         "p": len({stat.partition for stat in stats}),
-        "q": batch.query if batch else None,
-        "k": batch.number if batch else None,
-        "x": [[s.path, s.writes, s.updates, s.deletes, s.bytes] for s in stats[:FILES]],
-        "more": max(0, len(stats) - FILES),
-        "m": {key: value for key, value in extra.items() if key != "schema"},
     }
+    if batch:
+        shown |= {"q": brief(batch.query), "k": batch.number}
+    if is_detailed:
+        shown["x"] = [
+            [brief(stat.path), stat.writes, stat.updates, stat.deletes, stat.bytes]
+            for stat in stats[:FILES]
+        ]
+        shown["m"] = {brief(key): brief(value) for key, value in extra.items()}
+    return shown
 
 
 def _groups(snapshot: TableSnapshot, paths: list[str]) -> list[dict[str, Any]]:
@@ -132,30 +149,31 @@ def _groups(snapshot: TableSnapshot, paths: list[str]) -> list[dict[str, Any]]:
         slices[part.partition][part.group].append(part)
     # Partitions without a latest slice come last.
     chosen = [path for path in paths if path in slices] + sorted(slices.keys() - set(paths))
+    chosen = chosen[:DRAWN]
     partitions = []
     for path in chosen:
         groups = sorted(slices[path].items(), key=lambda pair: (-pair[1][-1].bytes, pair[0]))
         drawn = [_group(name, parts, snapshot.is_utc) for name, parts in groups[:GROUPS]]
         more = max(0, len(groups) - GROUPS)
-        partitions.append({"path": path, "groups": drawn, "more": more})
+        partitions.append({"path": plain(path), "groups": drawn, "more": more})
     return partitions
 
 
 def _group(name: str, slices: list[Slice], utc: bool) -> dict[str, Any]:
     ended = slices[-1].ended
     return {
-        "g": name,
+        "g": plain(name),
         "e": None if ended is None else _ms(moment(ended, utc)),
         "s": [
             {
-                "i": part.instant,
+                "i": plain(part.instant),
                 "t": _ms(moment(part.instant, utc)),
                 "b": part.bytes,
                 "n": len(part.logs),
                 "lb": part.log_bytes,
                 "k": part.rows,
                 "l": part.is_latest,
-                "f": part.base,
+                "f": part.base and plain(part.base),
             }
             for part in slices[-SLICES:]
         ],

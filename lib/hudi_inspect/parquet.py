@@ -10,10 +10,16 @@ from array import array
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+from hudi_inspect.varints import Cursor
+
 FOOTER = 65536  # bytes at the end of a file; they contain most footers
 _END = 8  # bytes after the footer: its size and the magic number
 _MAGIC = b"PAR1"
-_ROWS = 3  # the footer's field with the number of rows
+_ROWS, _GROUPS, _BYTES = 3, 4, 2  # the footer's fields: rows, row groups; of a group, its bytes
+STEPS = 1_000_000  # reads of a part of a footer; a column takes ten
+MOST_ROWS = 100_000  # of a file whose rows are read
+MOST_BYTES = 268435456  # of its content, which is compressed in the file
+BATCH = 64  # rows that are read at a time: a page can repeat a large value with a few bytes
 # Thrift's types.
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY = range(1, 9)
 _LIST, _SET, _MAP, _STRUCT, _UUID = range(9, 14)
@@ -31,17 +37,13 @@ def footer_size(tail: bytes) -> int:
     return int.from_bytes(tail[-_END:-4], "little") + _END
 
 
-def count_rows(tail: bytes) -> int:
-    """Return the number of rows in a file; `tail` is its end, with the whole footer."""
-    footer = _footer(tail)
-    for number, kind in footer.fields():
-        if number == _ROWS and kind == _I64:
-            value = footer.number()
-            if value % 2:  # zigzag: the odd ones are negative
-                raise Damaged
-            return value // 2
-        footer.skip(kind)
-    raise Damaged
+def count_rows(tail: bytes, steps: list[int] | None = None) -> int:
+    """Return the number of rows in a file; `tail` is its end, with the whole footer.
+
+    Args:
+        steps: How many reads of a part of the footer are left, for this file and others.
+    """
+    return _totals(tail, steps or [STEPS], only_rows=True)[0]
 
 
 def read_rows(
@@ -53,9 +55,11 @@ def read_rows(
     import arro3.core  # noqa: F401
     from arro3.io import read_parquet
 
-    _footer(data).skip(_STRUCT)
+    rows, size = _totals(data, [STEPS])
+    if rows > MOST_ROWS or size > MOST_BYTES:
+        raise Damaged(f"it has {rows:,} rows of {size:,} bytes, more than inspect reads")
     try:
-        for batch in read_parquet(data):
+        for batch in read_parquet(data, batch_size=BATCH):
             values = batch.column(key).to_pylist()
             chosen = [i for i, value in enumerate(values) if keys is None or value in keys]
             if chosen:
@@ -68,77 +72,85 @@ def read_rows(
         raise Damaged(" ".join(str(error).split())[:200]) from error
 
 
-def _footer(tail: bytes) -> _Struct:
-    size = footer_size(tail)
-    if size > len(tail):
+def _totals(tail: bytes, steps: list[int], *, only_rows: bool = False) -> tuple[int, int]:
+    """Return the rows of a file, and the bytes that its footer says they take unpacked."""
+    end = footer_size(tail)
+    if end > len(tail):
         raise Damaged
-    return _Struct(tail[-size:-_END])
+    footer, rows, size = _Struct(tail[-end:-_END], steps), -1, 0
+    try:
+        for number, kind in footer.fields():
+            if number == _ROWS and kind == _I64:
+                rows = footer.signed()
+                if only_rows:
+                    break
+            elif number == _GROUPS and kind == _LIST:
+                for inner in footer.items():
+                    size += footer.total(inner, _BYTES)
+            else:
+                footer.skip(kind)
+    except (EOFError, RecursionError):
+        raise Damaged from None
+    except ValueError as error:
+        raise Damaged(str(error)) from None
+    if rows < 0:
+        raise Damaged
+    return rows, size
 
 
-class _Struct:
-    """Decodes a struct; raises Damaged if the data ends too early."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+class _Struct(Cursor):
+    """Decodes a struct of Thrift's compact protocol."""
 
     def fields(self) -> Iterator[tuple[int, int]]:
         """Yield each field's number and type; the caller reads or skips the value."""
         field = 0
-        while head := self._take(1)[0]:
+        while head := self.take(1)[0]:
             step, kind = head >> 4, head & 15
             # A long step has a number of its own, with a sign, which no field of Parquet needs.
             field = field + step if step else self.number() // 2
             yield field, kind
 
-    def number(self) -> int:
-        """Read a number: seven bits a byte, the lowest first."""
-        value = shift = 0
-        while True:
-            byte = self._take(1)[0]
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
+    def items(self) -> Iterator[int]:
+        """Yield the type of each item of a list; the caller reads or skips the value."""
+        head = self.take(1)[0]
+        for _ in range(head >> 4 if head < 240 else self.number()):
+            yield head & 15
+
+    def total(self, kind: int, field: int) -> int:
+        """Return a number in a struct, and skip the rest; zero if it has no such field."""
+        total = 0
+        if kind != _STRUCT:
+            raise EOFError
+        for number, inner in self.fields():
+            if number == field and inner == _I64:
+                total = self.signed()
+            else:
+                self.skip(inner)
+        return total
 
     def skip(self, kind: int) -> None:
         """Skip a value of a type."""
-        try:
-            self._skip(kind)
-        except RecursionError:
-            raise Damaged from None
-
-    def _skip(self, kind: int) -> None:
         if kind == _STRUCT:
             for _, inner in self.fields():
-                self._skip(inner)
+                self.skip(inner)
         elif kind in (_LIST, _SET):
-            head = self._take(1)[0]
-            size = head >> 4 if head < 240 else self.number()
-            for _ in range(size):
-                self._skip_item(head & 15)
+            for inner in self.items():
+                self._skip_item(inner)
         elif kind == _MAP:
             if size := self.number():
-                kinds = self._take(1)[0]
+                kinds = self.take(1)[0]
                 for _ in range(size):
                     self._skip_item(kinds >> 4)
                     self._skip_item(kinds & 15)
         elif kind == _BINARY:
-            self._take(self.number())
+            self.take(self.number())
         elif kind in _FIXED:
-            self._take(_FIXED[kind])
+            self.take(_FIXED[kind])
         elif kind in (_I16, _I32, _I64):
             self.number()
         elif kind not in (_TRUE, _FALSE):  # the header of a boolean field is its value
-            raise Damaged
+            raise EOFError
 
     def _skip_item(self, kind: int) -> None:
         # A boolean in a collection has a byte of its own.
-        self._skip(_BYTE if kind in (_TRUE, _FALSE) else kind)
-
-    def _take(self, count: int) -> bytes:
-        end = self._at + count
-        if end > len(self._data):
-            raise Damaged
-        part = self._data[self._at : end]
-        self._at = end
-        return part
+        self.skip(_BYTE if kind in (_TRUE, _FALSE) else kind)

@@ -3,52 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import PurePosixPath
 
 from hudi_inspect.archive import Archive
+from hudi_inspect.errors import InspectError
+from hudi_inspect.records import Clean, parse_clean, parse_compaction
 from hudi_inspect.store import Store
-from hudi_inspect.timeline import Instant, parse_content
+from hudi_inspect.timeline import Instant, read_file
 
 
-def pending_compactions(store: Store, timeline: Collection[Instant]) -> dict[tuple[str, str], str]:
+def pending_compactions(
+    store: Store, timeline: Collection[Instant], problems: list[InspectError]
+) -> dict[tuple[str, str], str]:
     """Return the file groups of pending compactions, each with its compaction's time."""
-    plans = {
-        instant.time: instant.files["REQUESTED"]
+    pending = [
+        instant
         for instant in timeline
         if instant.action == "compaction" and not instant.is_done and "REQUESTED" in instant.files
-    }
-    groups = {}
-    contents = store.each(store.read, plans.values())
-    for (time, path), data in zip(plans.items(), contents, strict=True):
-        plan = parse_content(data, f"{store.uri}/{path}")
-        for operation in plan.get("operations") or ():
-            groups[operation.get("partitionPath") or "", operation.get("fileId") or ""] = time
+    ]
+    plans = store.each(
+        lambda instant: read_file(store, instant, parse_compaction, "REQUESTED"), pending
+    )
+    groups: dict[tuple[str, str], str] = {}
+    for instant, plan in zip(pending, plans, strict=True):
+        if isinstance(plan, InspectError):
+            problems.append(plan)
+        else:
+            groups |= dict.fromkeys(plan, instant.time)
     return groups
 
 
 def retained_by_cleans(
-    store: Store, timeline: Collection[Instant], archive: Archive
+    store: Store, timeline: Collection[Instant], archive: Archive, problems: list[InspectError]
 ) -> tuple[str | None, tuple[tuple[str, str], ...]]:
     """Return the earliest commit that the last clean retained, or the files that cleans deleted.
 
     The commit is None if cleans retain file versions; the files are (partition, name).
     """
-    cleans = [instant for instant in timeline if instant.action == "clean" and instant.is_done]
-    contents = []
-    for clean in reversed(cleans):
-        path = clean.files["COMPLETED"]
-        contents.append(parse_content(store.read(path), f"{store.uri}/{path}"))
-        if contents[-1].get("earliestCommitToRetain"):
+    active = [instant for instant in timeline if instant.action == "clean" and instant.is_done]
+    cleans: list[Clean] = []
+    for instant in reversed(active):
+        clean = read_file(store, instant, parse_clean)
+        if isinstance(clean, InspectError):
+            problems.append(clean)
+            continue
+        cleans.append(clean)
+        if clean.retained:
             break
-    if not cleans:
+    if not active:
         times = [instant.time for instant in archive.instants() if instant.action == "clean"]
-        contents = list(archive.contents(times[-1:]).values())
-    if contents and contents[-1].get("earliestCommitToRetain"):
-        return str(contents[-1]["earliestCommitToRetain"]), ()
-    deleted = (
-        (partition, PurePosixPath(name).name)
-        for content in contents
-        for partition, files in (content.get("partitionMetadata") or {}).items()
-        for name in files.get("deletePathPatterns") or ()
-    )
-    return None, tuple(deleted)
+        cleans = list(archive.contents(times[-1:], parse_clean).values())
+    if cleans and cleans[-1].retained:
+        return cleans[-1].retained, ()
+    return None, tuple(file for clean in cleans for file in clean.deleted)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
-from hudi_inspect.errors import InspectError
+from hudi_inspect.errors import InspectError, Unreadable
 from hudi_inspect.store import PROPERTIES, Store, Vanished, typed
+from hudi_inspect.units import quoted
 
 OLDEST, NEWEST = 6, 9  # table versions
+MOST = 1048576  # bytes of the file
 _PAIR = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -21,14 +23,16 @@ def read_table_properties(store: Store) -> tuple[dict[str, str], int]:
     """
     file = f"{store.uri}/{PROPERTIES}"
     try:
-        data = store.read(PROPERTIES)
+        data = store.read(PROPERTIES, most=MOST)
     except Vanished:
         raise _no_table(store) from None
+    except Unreadable as error:
+        raise InspectError(f"{file} {error}", f"look at it first: {typed(file, 'ls')}") from None
     properties = parse_properties(data.decode("utf-8", "replace"))
     version = properties.get("hoodie.table.version", "")
     needed = ("hoodie.table.name", "hoodie.table.type", "hoodie.table.version")
     missing = [name for name in needed if not properties.get(name)]
-    if missing or not version.isdecimal():
+    if missing or not re.fullmatch(r"[0-9]{1,9}", version):
         what = (
             "is empty" if not data.strip() else f"lacks {', '.join(missing) or 'a valid version'}"
         )
@@ -63,32 +67,29 @@ def _no_table(store: Store) -> InspectError:
     shown = ", ".join(below[:20]) + (f" and {len(below) - 20} more" if len(below) > 20 else "")
     return InspectError(
         f"{store.uri} is not a table but contains {len(below)}: {shown}",
-        f"choose one: hudilab inspect '{below[0]}'",
+        f"choose one: hudilab inspect {quoted(below[0])}",
     )
 
 
 def parse_properties(text: str) -> dict[str, str]:
     """Return the pairs of a .properties file as Java reads them: escapes, lines that continue."""
     pairs: dict[str, str] = {}
-    line, continues = "", False
+    line: list[str] = []
     for part in re.split(r"\r\n|\r|\n", text):
         part = part.lstrip(" \t\f")
-        if not continues and part.startswith(("#", "!")):
+        if not line and part.startswith(("#", "!")):
             continue
-        line += part
-        continues = (len(line) - len(line.rstrip("\\"))) % 2 == 1
-        if continues:
-            line = line[:-1]
-        elif line:
-            _add(line, pairs)
-            line = ""
-    if line:  # the file ends in a line that was to continue
-        _add(line, pairs)
+        continues = (len(part) - len(part.rstrip("\\"))) % 2 == 1
+        line.append(part[:-1] if continues else part)
+        if not continues:
+            _add("".join(line), pairs)
+            line = []
+    _add("".join(line), pairs)  # the file ends in a line that was to continue
     return pairs
 
 
 def _add(line: str, pairs: dict[str, str]) -> None:
-    if match := _PAIR.fullmatch(line):
+    if line and (match := _PAIR.fullmatch(line)):
         pairs[_unescaped(match[1])] = _unescaped(match[2])
 
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 
 from hudi_inspect.archive import Archive
-from hudi_inspect.errors import InspectError
-from hudi_inspect.parquet import FOOTER, Damaged, count_rows, footer_size
+from hudi_inspect.errors import InspectError, Unreadable
+from hudi_inspect.parquet import FOOTER, STEPS, Damaged, count_rows, footer_size
+from hudi_inspect.records import Commit, parse_commit
 from hudi_inspect.slices import Slice
 from hudi_inspect.store import Store, typed
-from hudi_inspect.timeline import Commit, parse_commit
+from hudi_inspect.units import quoted
 
 FOOTERS = 1000  # most footers to read, for files whose row count no commit gives
+MOST = 16777216  # bytes of a footer
 
 
 def with_rows(
-    store: Store, slices: list[Slice], commits: Iterable[Commit], archive: Archive
+    store: Store,
+    slices: list[Slice],
+    commits: Iterable[Commit],
+    archive: Archive,
+    problems: list[InspectError],
 ) -> list[Slice]:
     """Fill in the row counts of base files without logs, from commits or footers."""
     plain = {part.base: part for part in slices if part.base and not _has_rows_in_logs(part)}
@@ -25,13 +30,19 @@ def with_rows(
     rows = {stat.path: stat.writes for commit in commits for stat in commit.stats}
     times = {part.instant for base, part in latest.items() if base not in rows}
     if times:
-        for content in archive.contents(times).values():
-            rows |= {stat.path: stat.writes for stat in parse_commit(content).stats}
+        for commit in archive.contents(times, parse_commit).values():
+            rows |= {stat.path: stat.writes for stat in commit.stats}
     # The footers of other formats are not read: their rows stay unknown, if no commit has them.
     missing = [base for base in latest if base not in rows and base.endswith(".parquet")]
     if missing and len(missing) <= FOOTERS:
-        counts = store.each(partial(_footer_rows, store), missing)
-        rows |= dict(zip(missing, counts, strict=True))
+        steps = [STEPS * 10]
+        counts = store.each(lambda path: _footer_rows(store, path, steps), missing)
+        problems += [count for count in counts if isinstance(count, InspectError)]
+        rows |= {
+            path: count
+            for path, count in zip(missing, counts, strict=True)
+            if not isinstance(count, InspectError)
+        }
     return [
         part._replace(rows=rows.get(part.base)) if part.base in plain else part for part in slices
     ]
@@ -42,22 +53,23 @@ def _has_rows_in_logs(part: Slice) -> bool:
     return any(not log.endswith(".cdc") for log in part.logs)
 
 
-def _footer_rows(store: Store, path: str) -> int | None:
+def _footer_rows(store: Store, path: str, steps: list[int]) -> int | InspectError | None:
     """Return the number of rows in a Parquet file; None if its footer is encrypted."""
     try:
         tail = store.read(path, FOOTER)
         if tail.endswith(b"PARE"):
             return None
         if (size := footer_size(tail)) > len(tail):
-            tail = store.read(path, size)
-        return count_rows(tail)
-    except Damaged:
-        raise InspectError(
-            f"the data file {store.uri}/{path} is not a whole Parquet file",
+            tail = store.read(path, size, MOST)
+        return count_rows(tail, steps)
+    except (Damaged, Unreadable) as error:
+        what = f"cannot be read ({error})" if str(error) else "is not a whole Parquet file"
+        return InspectError(
+            f"the data file {store.uri}/{path} {what}",
             f"look at it first ({typed(f'{store.uri}/{path}', 'ls')}), then restore it from a "
             "backup, or return to a savepoint, which removes all later commits: CALL "
             "rollback_to_savepoint(table => 'NAME', instant_time => 'T')",
-        ) from None
+        )
 
 
 def count_snapshot(store: Store, groups: int) -> int:
@@ -79,5 +91,5 @@ def count_snapshot(store: Store, groups: int) -> int:
         why = " ".join(str(error).split())[:200]
         raise InspectError(
             f"hudi-rs cannot count the rows of {store.uri}: {why}",
-            f"omit --count: hudilab inspect '{store.uri}'",
+            f"omit --count: hudilab inspect {quoted(store.uri)}",
         ) from None

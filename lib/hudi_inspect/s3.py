@@ -8,8 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from hudi_inspect.errors import InspectError
-from hudi_inspect.store import DEPTH, PROPERTIES, SKIPPED, Entry, S3Access, Vanished
+from hudi_inspect.store import (
+    DEPTH,
+    PROPERTIES,
+    SKIPPED,
+    Entry,
+    S3Access,
+    Vanished,
+    check_size,
+)
 
+A = TypeVar("A")
 T = TypeVar("T")
 THREADS = 16
 CHAIN = "AWS_PROFILE and AWS_SHARED_CREDENTIALS_FILE, or AWS_ACCESS_KEY_ID and its secret"
@@ -21,6 +30,7 @@ class S3Store:
 
     def __init__(self, uri: str, access: S3Access) -> None:
         self.uri, self._root = uri.rstrip("/"), uri.partition("://")[2].strip("/")
+        self.skipped: list[str] = []  # an object is always a file
         if not self._root:
             raise InspectError(f"{uri} has no bucket name", "write it as s3://BUCKET/PATH/TO/TABLE")
         self._bucket, _, path = self._root.partition("/")
@@ -89,13 +99,14 @@ class S3Store:
         self._region = headers.get("x-amz-bucket-region", self._region)
         return pages
 
-    def read(self, path: str, last: int | None = None) -> bytes:
+    def read(self, path: str, last: int | None = None, most: int | None = None) -> bytes:
         """Return a file's content; with `last`, at most so many bytes at its end."""
         part = {} if last is None else {"Range": f"bytes=-{last}"}
         try:
             key = f"{self._prefix}{path}"
             answer = self._client.get_object(Bucket=self._bucket, Key=key, **part)
-            return bytes(answer["Body"].read())
+            check_size(answer.get("ContentLength", 0), most)
+            return bytes(answer["Body"].read(most))
         except self._errors as error:
             code = self._code(error)
             if code in ("NoSuchKey", "404"):
@@ -104,10 +115,10 @@ class S3Store:
                 return b""
             raise self._failed(error) from None
 
-    def each(self, read: Callable[[str], T], paths: Iterable[str]) -> list[T]:
-        """Return what a function returns for each path, in the same order."""
+    def each(self, read: Callable[[A], T], items: Iterable[A]) -> list[T]:
+        """Return what a function that reads returns for each item, in the same order."""
         with ThreadPoolExecutor(THREADS) as pool:
-            return list(pool.map(read, paths))
+            return list(pool.map(read, items))
 
     def has(self, folder: str) -> bool:
         """Return whether a folder exists."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -149,21 +150,27 @@ class SliceBuilder:
         slices: dict[str, list[Entry]] = {time: [] for time in bases}
         if pending:
             slices.setdefault(pending, [])
+        begins = sorted(slices)
         for time, entry in sorted(logs, key=lambda log: (log[0], log[1].path)):
             if not self._by_completion:
                 slices.setdefault(time, []).append(entry)
             elif self._is_committed(time):
-                slices.setdefault(self._slice_of(time, slices), []).append(entry)
+                begin = self._slice_of(time, begins)
+                if begin not in slices:
+                    slices[begin] = []
+                    insort(begins, begin)
+                slices[begin].append(entry)
         times = sorted(slices)
         if pending and len(times) > 1 and times[-1] == pending and pending not in bases:
             # Until the compaction completes, readers merge the slices before and after its plan.
             slices[times[-2]] += slices.pop(pending)
         return slices
 
-    def _slice_of(self, time: str, begins: Iterable[str]) -> str:
+    def _slice_of(self, time: str, begins: Sequence[str]) -> str:
         completed = self._completed.get(time) or self._archived.get(time) or time
         # A log older than every base file is a slice of its own.
-        return max((begin for begin in begins if begin <= completed), default=time)
+        older = bisect_right(begins, completed)
+        return begins[older - 1] if older else time
 
 
 def _slice(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -13,27 +13,25 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from hudi_inspect.archive import Archive
-from hudi_inspect.errors import InspectError
+from hudi_inspect.content import MOST, parse_content
+from hudi_inspect.errors import InspectError, Unreadable
 from hudi_inspect.health import Batch, HealthCheck, batches_of, check_health
 from hudi_inspect.plans import pending_compactions, retained_by_cleans
 from hudi_inspect.properties import read_table_properties
+from hudi_inspect.records import parse_commit, parse_map
 from hudi_inspect.rows import count_snapshot, with_rows
 from hudi_inspect.slices import Slice, SliceBuilder, parse_file
-from hudi_inspect.store import Entry, S3Access, Store, Vanished, open_store, reading
-from hudi_inspect.timeline import (
-    Instant,
-    instants_of,
-    moment,
-    parse_commit,
-    parse_content,
-    with_commits,
-)
-from hudi_inspect.units import iso
+from hudi_inspect.store import PROPERTIES, Entry, S3Access, Store, Vanished, open_store, reading
+from hudi_inspect.timeline import Instant, instants_of, moment, read_commits, unreadable
+from hudi_inspect.units import argument, iso, many, quoted, to_json
 from hudi_inspect.window import QueryWindow, find_window
 
 SOURCE = "hudilab.source"  # under this name the lab's writer describes its source in a commit
 MOST_BUCKETS = 10_000  # more than any table has; a random id of a file group is not below it
+LEVELS = 100  # of nested values in a file whose content is shown
+NOTES, NAMES = 20, 5  # files that cannot be read, and files that are left out, in the notes
 SMALL = 104857600  # bytes; Hudi's default of hoodie.parquet.small.file.limit
+_FOLDERS = {"hoodie.timeline.path": "timeline", "hoodie.timeline.history.path": "history"}
 _INSTANT = re.compile(r"_(\d{14,20})\.")
 
 
@@ -110,6 +108,7 @@ class TableSnapshot:
         activity: Maps a pending instant to its writer's last heartbeat or data file, in seconds
             since 1970.
         has_heartbeats: Whether writers keep heartbeats, as they do with a lock.
+        problems: What cannot be read: the rest of the snapshot lacks it.
         counted: The rows as hudi-rs counts them; None without `Options.count`.
     """
 
@@ -129,6 +128,7 @@ class TableSnapshot:
     first_commit: str | None
     activity: Mapping[str, float]
     has_heartbeats: bool
+    problems: tuple[InspectError, ...]
     counted: int | None = None
 
     @property
@@ -141,7 +141,7 @@ class TableSnapshot:
         """The table's name in its properties."""
         return self.properties["hoodie.table.name"]
 
-    @property
+    @cached_property
     def history(self) -> tuple[Instant, ...]:
         """The archived timeline, if it was read, and the active one."""
         return (*(self.archived or ()), *self.timeline)
@@ -152,7 +152,7 @@ class TableSnapshot:
         shown = (instant for instant in self.history if _is_after(instant, self.since))
         return sorted(shown, key=lambda instant: (instant.time, instant.action), reverse=True)
 
-    @property
+    @cached_property
     def pending(self) -> list[Instant]:
         """The instants that have not completed, newest first."""
         return [instant for instant in reversed(self.timeline) if not instant.is_done]
@@ -162,7 +162,7 @@ class TableSnapshot:
         """The slices that a snapshot query reads."""
         return [part for part in self.slices if part.is_latest]
 
-    @property
+    @cached_property
     def chosen_slices(self) -> list[Slice]:
         """The slices of the chosen partition; without one, all slices."""
         chosen = self.options.partition
@@ -185,10 +185,11 @@ class TableSnapshot:
         """
         for instant in sorted(self.history, key=lambda instant: instant.time, reverse=True):
             if instant.commit and SOURCE in instant.commit.extra:
-                return "buckets" in json.loads(instant.commit.extra[SOURCE])
+                return "buckets" in parse_map(instant.commit.extra[SOURCE])
         groups = {part.group for part in self.latest_slices}
         return bool(groups) and all(
-            group[:8].isdecimal() and int(group[:8]) < MOST_BUCKETS for group in groups
+            re.fullmatch("[0-9]{1,8}", group[:8]) and int(group[:8]) < MOST_BUCKETS
+            for group in groups
         )
 
     @cached_property
@@ -229,7 +230,7 @@ class TableSnapshot:
         """The batches that streams wrote, in order of completion."""
         return list(batches_of(self.history))
 
-    @property
+    @cached_property
     def writers(self) -> list[Batch]:
         """The last batch of each stream that wrote to the table, by query."""
         last = {batch.query: batch for batch in self.batches}
@@ -253,13 +254,24 @@ class TableSnapshot:
     @property
     def notes(self) -> list[str]:
         """What the report lacks, and why; mostly empty."""
-        if not self.unread:
-            return []
-        return [
-            f"the archive {self.unread} is not read, because the table has version {self.version}: "
-            "its instants are missing here, and queries may reach further back; list its commits "
-            f"with CALL show_archived_commits(table => '{self.name}')"
-        ]
+        notes = [str(problem) for problem in self.problems[:NOTES]]
+        if (more := len(self.problems) - NOTES) > 0:
+            notes.append(f"{many(more, 'more file')} can't be read")
+        if skipped := self.store.skipped:
+            names = ", ".join(map(quoted, skipped[:NAMES]))
+            names += f" and {len(skipped) - NAMES} more" if len(skipped) > NAMES else ""
+            notes.append(
+                f"{names} can't be read: inspect reads only regular files inside the table, and "
+                "follows no link that leads out of it"
+            )
+        if self.unread:
+            notes.append(
+                f"the archive {self.unread} is not read, because the table has version "
+                f"{self.version}: its instants are missing here, and queries may reach further "
+                "back; list its commits with CALL show_archived_commits(table => "
+                f"{argument(self.name)})"
+            )
+        return notes
 
     def content(self, time: str) -> dict[str, Any]:
         """Return the whole content of an instant's files, as plain values.
@@ -267,7 +279,7 @@ class TableSnapshot:
         `time` is the instant as in its file name, or its time as in the JSON.
 
         Raises:
-            InspectError: The instant does not exist, or its file is damaged.
+            InspectError: The instant does not exist, or its file cannot be read.
         """
         instants = [*reversed(self.timeline), *reversed(self.archived or ())]
         chosen = [
@@ -290,18 +302,20 @@ class TableSnapshot:
 
     def _contents(self, instant: Instant) -> dict[str, Any]:
         if instant.archived:
-            archived = self.archive.contents([instant.time]).get(instant.time, {})
-            return {instant.action: _plain(archived)}
+            contents = self.archive.contents([instant.time], _plain)
+            return {instant.action: contents.get(instant.time, {})}
         contents = {}
         for state, path in instant.files.items():
+            name = instant.action if state == "COMPLETED" else f"{instant.action}.{state.lower()}"
             try:
-                data = self.store.read(path)
+                data = self.store.read(path, most=MOST)
+                # A requested or inflight file is empty if the action has no plan.
+                if data or state == "COMPLETED":
+                    contents[name] = _plain(parse_content(data))
             except Vanished:
                 continue
-            name = instant.action if state == "COMPLETED" else f"{instant.action}.{state.lower()}"
-            # A requested or inflight file is empty if the action has no plan.
-            if data or state == "COMPLETED":
-                contents[name] = _plain(parse_content(data, f"{self.uri}/{path}"))
+            except Unreadable as error:
+                raise unreadable(instant.time, f"{self.uri}/{path}", error) from None
         return contents
 
     def as_dict(self) -> dict[str, Any]:
@@ -325,7 +339,7 @@ class TableSnapshot:
 
     def to_json(self) -> str:
         """Return the JSON, with the file slices of the chosen partition."""
-        return json.dumps(self.as_dict(), indent=2, ensure_ascii=False)
+        return to_json(self.as_dict())
 
     def to_html(self) -> str:
         """Return one self-contained page, which includes archived instants."""
@@ -372,7 +386,9 @@ def inspect(table: str, **options: Any) -> TableSnapshot:
         near = ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")
         raise InspectError(
             f"{store.uri} has no partition {chosen.partition!r} (it has {near or 'none'})",
-            f"choose one: hudilab inspect '{table}' --partition '{paths[0] if paths else ''}'",
+            f"choose one: hudilab inspect {quoted(table)} --partition={quoted(paths[0])}"
+            if paths
+            else f"omit --partition: hudilab inspect {quoted(table)}",
         )
     if chosen.count:
         with reading(store.uri):
@@ -401,7 +417,9 @@ def read_snapshot(store: Store, options: Options) -> TableSnapshot:
 
 def _read(store: Store, options: Options) -> TableSnapshot:
     properties, version = read_table_properties(store)
-    layout = int(properties.get("hoodie.timeline.layout.version") or (1 if version < 8 else 2))
+    layout = {"1": 1, "2": 2}.get(
+        properties.get("hoodie.timeline.layout.version", ""), 1 if version < 8 else 2
+    )
     entries = store.files()
     is_utc = properties.get("hoodie.table.timeline.timezone", "LOCAL").upper() == "UTC"
     unread = _old_archive(properties, entries) if layout < 2 else ""
@@ -410,10 +428,13 @@ def _read(store: Store, options: Options) -> TableSnapshot:
             f"cannot read the archived timeline {store.uri}/{unread}: inspect reads archives "
             f"from table version 8 on, this is version {version}",
             "omit --archived, or let Hudi list them: CALL show_archived_commits(table => "
-            f"'{properties['hoodie.table.name']}')",
+            f"{argument(properties['hoodie.table.name'])})",
         )
-    folder, archive = _folders(store, properties, layout, entries, is_utc)
-    timeline = with_commits(store, instants_of(entries, folder, is_utc))
+    problems: list[InspectError] = []
+    folder, history = _folders(properties, entries, problems) if layout >= 2 else (".hoodie", "")
+    archive = Archive(store, history, is_utc, problems)
+    timeline = instants_of(entries, folder, is_utc)
+    read_commits(store, timeline, problems)
     archived = _archived(archive, timeline) if options.archived else None
     writes = [instant for instant in (*timeline, *(archived or ())) if instant.commit]
     commits = [instant.commit for instant in writes if instant.commit]
@@ -423,11 +444,13 @@ def _read(store: Store, options: Options) -> TableSnapshot:
         replaced={
             group: write.time for write in writes if write.commit for group in write.commit.replaced
         },
-        compacting=pending_compactions(store, timeline),
+        compacting=pending_compactions(store, timeline, problems),
         archived=_archived_ends(entries, timeline, archive),
         by_completion=layout >= 2,
     )
-    clean_begin, cleaned = retained_by_cleans(store, timeline, archive)
+    clean_begin, cleaned = retained_by_cleans(store, timeline, archive, problems)
+    slices = with_rows(store, builder.build(entries), commits, archive, problems)
+    first_commit = clean_begin or _first_commit(timeline, archive)
     return TableSnapshot(
         store=store,
         options=options,
@@ -439,12 +462,13 @@ def _read(store: Store, options: Options) -> TableSnapshot:
         archived=archived,
         archive=archive,
         unread=unread,
-        slices=tuple(with_rows(store, builder.build(entries), commits, archive)),
+        slices=tuple(slices),
         clean_begin=clean_begin,
         cleaned=cleaned,
-        first_commit=clean_begin or _first_commit(timeline, archive),
+        first_commit=first_commit,
         activity=_activity(entries, timeline),
         has_heartbeats=store.has(".hoodie/.heartbeat"),
+        problems=tuple({str(problem): problem for problem in problems}.values()),
     )
 
 
@@ -458,15 +482,23 @@ def _old_archive(properties: Mapping[str, str], entries: Collection[Entry]) -> s
 
 
 def _folders(
-    store: Store, properties: Mapping[str, str], layout: int, entries: Collection[Entry], utc: bool
-) -> tuple[str, Archive]:
-    """Return the folder of the active timeline, and the archived timeline."""
-    if layout < 2:
-        return ".hoodie", Archive(store, "", utc)
-    folder = f".hoodie/{properties.get('hoodie.timeline.path', 'timeline')}"
-    history = f"{folder}/{properties.get('hoodie.timeline.history.path', 'history')}"
+    properties: Mapping[str, str], entries: Iterable[Entry], problems: list[InspectError]
+) -> tuple[str, str]:
+    """Return the folder of the active timeline, and that of the archived one if there is one."""
+    names = []
+    for name, default in _FOLDERS.items():
+        names.append(properties.get(name, default))
+        if ".." in names[-1].split("/"):
+            problems.append(
+                InspectError(
+                    f"{name}={names[-1]} leads out of the table, so no instant is read from there",
+                    f"fix it in {PROPERTIES}, then try again: hudilab inspect TABLE",
+                )
+            )
+    folder = f".hoodie/{names[0]}"
+    history = f"{folder}/{names[1]}"
     exists = any(entry.path == f"{history}/_version_" for entry in entries)
-    return folder, Archive(store, history if exists else "", utc)
+    return folder, history if exists else ""
 
 
 def _archived(archive: Archive, timeline: Collection[Instant]) -> tuple[Instant, ...]:
@@ -475,13 +507,11 @@ def _archived(archive: Archive, timeline: Collection[Instant]) -> tuple[Instant,
     archived = [
         instant for instant in archive.instants() if (instant.time, instant.action) not in active
     ]
-    contents = archive.contents([instant.time for instant in archived if instant.is_write])
-    return tuple(
-        replace(instant, commit=parse_commit(contents[instant.time]))
-        if instant.is_write and instant.time in contents
-        else instant
-        for instant in archived
-    )
+    writes = [instant for instant in archived if instant.is_write]
+    commits = archive.contents([write.time for write in writes], parse_commit)
+    for write in writes:
+        write.commit = commits.get(write.time)
+    return tuple(archived)
 
 
 def _refuse_external(store: Store, paths: Iterable[str]) -> None:
@@ -553,12 +583,16 @@ def _total(counts: Iterable[int | None]) -> int | None:
     return total
 
 
-def _plain(value: Any) -> Any:
-    """Return an Avro value as plain JSON values."""
+def _plain(value: Any, level: int = 0) -> Any:
+    """Return the content of a file as plain JSON values."""
+    if level > LEVELS:
+        raise Unreadable(f"holds values in more than {LEVELS} levels")
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _plain(item, level + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_plain(item, level + 1) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return value if isinstance(value, str | int | float | bool | None) else repr(value)
 
 

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from errno import ELOOP
+from errno import ELOOP, ENAMETOOLONG
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote
 
-from hudi_inspect.errors import InspectError, missing_package
+from hudi_inspect.errors import InspectError, Unreadable, missing_package
+from hudi_inspect.units import quoted, size
 
+A = TypeVar("A")
 T = TypeVar("T")
 PROPERTIES = ".hoodie/hoodie.properties"  # of a table
 # Not needed, and large: among them the metadata table and the markers of running writes.
 SKIPPED = (".hoodie/metadata", ".hoodie/.temp", ".hoodie/.aux", ".hoodie/.schema")
 DEPTH = 3  # levels of folders below the given one that are searched for tables
+LEVELS = 64  # levels of folders in a table
+# A pipe is not waited for, and a link is not followed.
+_CAREFULLY = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 class Entry(NamedTuple):
@@ -50,25 +55,36 @@ def typed(uri: str, verb: str, *targets: str) -> str:
     """Return the shell command for a file: `ls -l '/a/b'`, or `aws s3 ls 's3://a/b'`."""
     if uri.startswith("file://"):
         verb = "ls -l" if verb == "ls" else verb
-        names = [shlex.quote(name.removeprefix("file://")) for name in (uri, *targets)]
+        names = [quoted(name.removeprefix("file://")) for name in (uri, *targets)]
         return " ".join([verb, *names])
-    names = [shlex.quote("s3://" + name.partition("://")[2]) for name in (uri, *targets)]
+    names = [quoted("s3://" + name.partition("://")[2]) for name in (uri, *targets)]
     return " ".join(["aws s3", verb, *names])
 
 
 class Store(Protocol):
-    """Access to a table's files. A method that reads a file raises Vanished if it is missing."""
+    """Access to a table's files.
+
+    Attributes:
+        uri: The table's location.
+        skipped: Paths that `files` came across and left out: no regular files inside the table.
+    """
 
     uri: str
+    skipped: list[str]
 
     def files(self) -> list[Entry]:
         """Return all files of the table; the timeline is listed before the data."""
 
-    def read(self, path: str, last: int | None = None) -> bytes:
-        """Return a file's content; with `last`, at most so many bytes at its end."""
+    def read(self, path: str, last: int | None = None, most: int | None = None) -> bytes:
+        """Return a file's content; with `last`, at most so many bytes at its end.
 
-    def each(self, read: Callable[[str], T], paths: Iterable[str]) -> list[T]:
-        """Return what a function returns for each path, in the same order."""
+        Raises:
+            Vanished: The file does not exist.
+            Unreadable: It is no regular file inside the table, or has more than `most` bytes.
+        """
+
+    def each(self, read: Callable[[A], T], items: Iterable[A]) -> list[T]:
+        """Return what a function that reads returns for each item, in the same order."""
 
     def has(self, folder: str) -> bool:
         """Return whether a folder exists."""
@@ -92,11 +108,21 @@ def reading(uri: str) -> Iterator[None]:
             f"there is not enough memory to read {uri}",
             "end other programs, then try again: hudilab inspect TABLE",
         ) from None
+    except Unreadable as error:
+        raise InspectError(
+            f"cannot read {uri}: {error}", "fix it, then try again: hudilab inspect TABLE"
+        ) from None
     except Vanished as error:
         raise InspectError(
             f"{uri}/{error} was deleted during the read: the table has changed",
             "try again: hudilab inspect TABLE",
         ) from None
+
+
+def check_size(count: int, most: int | None) -> None:
+    """Refuse a file of too many bytes."""
+    if most is not None and count > most:
+        raise Unreadable(f"has {size(count)}, more than the limit of {size(most)}")
 
 
 def open_store(table: str, access: S3Access | None = None) -> Store:
@@ -127,7 +153,9 @@ class DiskStore:
 
     def __init__(self, path: Path) -> None:
         self._root = Path(os.path.abspath(path.expanduser()))  # noqa: PTH100  keeps symbolic links
-        self.uri = f"file://{self._root}"
+        self.uri, self.skipped = f"file://{self._root}", list[str]()
+        self._inside = os.path.realpath(self._root).rstrip("/") + "/"
+        self._folders: dict[str, str] = {}  # their real paths
         if not self._root.is_dir():
             what = "is a file" if self._root.exists() else "does not exist"
             raise InspectError(
@@ -136,42 +164,105 @@ class DiskStore:
 
     def files(self) -> list[Entry]:
         """Return all files of the table; the timeline is listed before the data."""
+        self.skipped = []
         return [*self._walk(".hoodie"), *self._walk("")]
 
-    def _walk(self, folder: str) -> Iterator[Entry]:
-        try:
-            with os.scandir(self._root / folder) as entries:
-                for entry in entries:
-                    path = f"{folder}/{entry.name}" if folder else entry.name
-                    if entry.is_symlink() and _leads_back(Path(entry.path)):
-                        continue
-                    if entry.is_dir():
-                        if path not in SKIPPED and path != ".hoodie":
-                            yield from self._walk(path)
-                    elif not path.endswith(".crc"):
-                        with suppress(FileNotFoundError):  # removed since its folder was listed
-                            stat = entry.stat()
-                            yield Entry(path, stat.st_size, stat.st_mtime)
-        except FileNotFoundError:
-            pass  # the folder was removed since
-        except OSError as error:
-            raise _refused(error) from None
+    def _walk(self, top: str) -> Iterator[Entry]:
+        folders, linked = [top], set[str]()
+        while folders:
+            folder = folders.pop()
+            try:
+                with os.scandir(f"{self._root}/{folder}") as entries:
+                    for entry in entries:
+                        path = f"{folder}/{entry.name}" if folder else entry.name
+                        if entry.is_symlink() and not self._follows(path, linked):
+                            continue
+                        if not entry.is_dir():
+                            if not path.endswith(".crc") and (file := self._entry(path, entry)):
+                                yield file
+                        elif path.count("/") >= LEVELS:
+                            self.skipped.append(path)
+                        elif path not in SKIPPED and path != ".hoodie":
+                            folders.append(path)
+            except FileNotFoundError:
+                pass  # the folder was removed since
+            except OSError as error:
+                if error.errno != ENAMETOOLONG:
+                    raise _refused(error) from None
+                self.skipped.append(folder)
 
-    def read(self, path: str, last: int | None = None) -> bytes:
+    def _entry(self, path: str, entry: os.DirEntry[str]) -> Entry | None:
+        try:
+            stat = entry.stat()
+        except FileNotFoundError:  # removed since its folder was listed
+            return None
+        if S_ISREG(stat.st_mode):
+            return Entry(path, stat.st_size, stat.st_mtime)
+        self.skipped.append(path)
+        return None
+
+    def _follows(self, path: str, linked: set[str]) -> bool:
+        """Return whether a symbolic link leads to another place in the table.
+
+        A link to itself, or to a folder on its own path, holds no file that is not elsewhere.
+        Each folder is entered by one link at most: links can multiply what they lead to.
+        """
+        try:
+            folder, _, _ = f"{self._root}/{path}".rpartition("/")
+            target = os.path.realpath(f"{self._root}/{path}", strict=True)
+            holder = os.path.realpath(folder, strict=True)
+        except OSError:
+            return False
+        if holder == target or holder.startswith(f"{target}/"):
+            return False
+        is_folder = os.path.isdir(target)  # noqa: PTH112
+        if not target.startswith(self._inside) or (is_folder and target in linked):
+            self.skipped.append(path)
+            return False
+        linked.add(target)
+        return True
+
+    def read(self, path: str, last: int | None = None, most: int | None = None) -> bytes:
         """Return a file's content; with `last`, at most so many bytes at its end."""
         try:
-            with (self._root / path).open("rb") as file:
-                if last is not None:
-                    file.seek(max(0, os.fstat(file.fileno()).st_size - last))
-                return file.read()
+            try:
+                file = os.open(self._real(path), os.O_RDONLY | _CAREFULLY)
+            except OSError as error:
+                if error.errno != ELOOP:
+                    raise
+                file = os.open(self._real(path, follow=True), os.O_RDONLY | _CAREFULLY)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise Vanished(path) from None
         except OSError as error:
             raise _refused(error) from None
+        except ValueError:
+            raise Unreadable("has a name that no file has") from None
+        with open(file, "rb", buffering=0) as stream:  # noqa: PTH123  of a descriptor
+            stat = os.fstat(file)
+            if S_ISDIR(stat.st_mode):
+                raise Vanished(path)
+            if not S_ISREG(stat.st_mode):
+                raise Unreadable("is no regular file")
+            begin = 0 if last is None else max(0, stat.st_size - last)
+            check_size(stat.st_size - begin, most)
+            stream.seek(begin)
+            return stream.read()
 
-    def each(self, read: Callable[[str], T], paths: Iterable[str]) -> list[T]:
-        """Return what a function returns for each path, in the same order."""
-        return [read(path) for path in paths]
+    def _real(self, path: str, *, follow: bool = False) -> str:
+        """Return the real path of a file in the table; with `follow`, where a link leads."""
+        folder, _, name = path.rpartition("/")
+        if folder not in self._folders:
+            self._folders[folder] = os.path.realpath(f"{self._root}/{folder}") + "/"
+        real = self._folders[folder] + name
+        if follow:
+            real = os.path.realpath(real)
+        if not real.startswith(self._inside) or name in ("", ".", ".."):
+            raise Unreadable("leads out of the table")
+        return real
+
+    def each(self, read: Callable[[A], T], items: Iterable[A]) -> list[T]:
+        """Return what a function that reads returns for each item, in the same order."""
+        return [read(item) for item in items]
 
     def has(self, folder: str) -> bool:
         """Return whether a folder exists."""
@@ -182,7 +273,7 @@ class DiskStore:
         tables, level = [], [self._root]
         for _ in range(DEPTH):
             level = [child for folder in level for child in _folders(folder)]
-            tables += [str(folder) for folder in level if (folder / PROPERTIES).is_file()]
+            tables += [str(path) for path in level if os.path.isfile(path / PROPERTIES)]  # noqa: PTH113
         return sorted(tables)
 
     def storage_options(self) -> dict[str, str]:
@@ -190,25 +281,14 @@ class DiskStore:
         return {}
 
 
-def _leads_back(link: Path) -> bool:
-    """Return whether a symbolic link leads to itself, or to a folder on its own path.
-
-    Such a link holds no file that is not elsewhere, and a walk that follows it never ends.
-    """
-    try:
-        target = link.resolve(strict=True)
-    except RuntimeError:  # of a link to itself, before Python 3.13
-        return True
-    except OSError as error:
-        return error.errno == ELOOP
-    return any(above.resolve() == target for above in link.parents)
-
-
 def _folders(folder: Path) -> list[Path]:
     try:
         with os.scandir(folder) as entries:
-            children = [folder / entry.name for entry in entries if entry.name != ".hoodie"]
-            return [child for child in children if child.is_dir()]
+            return [
+                folder / entry.name
+                for entry in entries
+                if entry.name != ".hoodie" and entry.is_dir(follow_symlinks=False)
+            ]
     except OSError:
         return []
 

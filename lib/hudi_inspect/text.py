@@ -14,12 +14,12 @@ from rich.text import Text
 from hudi_inspect.about import about
 from hudi_inspect.slices import Slice
 from hudi_inspect.timeline import Instant
-from hudi_inspect.units import iso, size
+from hudi_inspect.units import brief, iso, size
 
 if TYPE_CHECKING:
     from hudi_inspect.snapshot import Partition, TableSnapshot
 
-INSTANTS, PARTITIONS, SLICES = 15, 10, 40
+INSTANTS, PENDING, PARTITIONS, SLICES = 15, 50, 10, 40
 WIDE = 116  # characters that fit all columns of the instants
 
 
@@ -55,6 +55,11 @@ def _about(snapshot: TableSnapshot) -> RenderableType:
     for name, value in about(snapshot):
         grid.add_row(name, Text(value))
     return grid
+
+
+def _add(grid: Grid, cells: Sequence[str], style: str = "") -> None:
+    """Add a row of plain text: nothing in it is markup, or an order to the terminal."""
+    grid.add_row(*(Text(brief(cell)) for cell in cells), style=style)
 
 
 def _grid(*columns: str, right: tuple[str, ...] = ()) -> Grid:
@@ -96,7 +101,7 @@ def _instants(instants: Sequence[Instant], limit: int, wide: bool) -> Renderable
         columns.append(_seconds(instant))
         for count in (instant.rows_written, instant.rows_updated, instant.rows_deleted):
             columns.append(_number(count))
-        grid.add_row(*columns, style="" if instant.is_done else "yellow")
+        _add(grid, columns, "" if instant.is_done else "yellow")
     return _titled(title, grid)
 
 
@@ -105,13 +110,15 @@ def _utc(moment: datetime | None) -> str:
 
 
 def _pending(snapshot: TableSnapshot) -> RenderableType:
+    shown = snapshot.pending[: -PENDING - 1 : -1]  # the oldest first
     grid = _grid("instant", "action", "state", "since (UTC)", "for")
-    for instant in reversed(snapshot.pending):
+    for instant in shown:
         since = instant.requested
         seconds = (snapshot.options.now - since).total_seconds() if since else 0
         state = instant.state.lower()
-        grid.add_row(instant.time, instant.action, state, _utc(since), _ago(seconds))
-    return _titled("Pending", grid)
+        _add(grid, [instant.time, instant.action, state, _utc(since), _ago(seconds)])
+    hidden = len(snapshot.pending) - len(shown)
+    return _titled("Pending" + (f" (the oldest; {hidden:,} more)" if hidden else ""), grid)
 
 
 def _ago(seconds: float) -> str:
@@ -140,26 +147,28 @@ def _partitions(partitions: Sequence[Partition], limit: int) -> RenderableType:
             if partition.base_bytes
             else "logs only"
         )
-        grid.add_row(
-            Text(partition.path or "(unpartitioned)"),
+        cells = [
+            partition.path or "(unpartitioned)",
             size(partition.bytes),
             f"{partition.files:,}",
             f"{partition.small:,}",
             ratio if partition.log_bytes else "",
             _number(partition.rows),
-        )
+        ]
+        _add(grid, cells)
     return _titled(title, grid)
 
 
 def _slices(slices: Sequence[Slice], wide: bool) -> RenderableType:
     newest = sorted(slices, key=lambda part: (part.instant, part.group), reverse=True)[:SLICES]
-    title = f"File slices of {slices[0].partition}, newest first ({len(newest)} of {len(slices)})"
+    partition = brief(slices[0].partition)
+    title = f"File slices of {partition}, newest first ({len(newest)} of {len(slices)})"
     grid = _grid("file group", "instant", "size", "logs", "rows", "", right=("size", "rows"))
     for part in newest:
         state = f"until {part.ended}" if part.ended else "latest"
         logs = str(len(part.logs)) if part.logs else ""
         group = part.group if wide else f"{part.group[:13]}…"
-        grid.add_row(group, part.instant, size(part.bytes), logs, _number(part.rows), state)
+        _add(grid, [group, part.instant, size(part.bytes), logs, _number(part.rows), state])
     return _titled(title, grid)
 
 

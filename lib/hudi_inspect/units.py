@@ -1,15 +1,27 @@
-"""Times, sizes and counts as text."""
+"""Times, sizes, counts and names as text."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+LONGEST = 1000  # characters of a text from a table that are shown
+_ODD = re.compile(r"[^\n -~]")
 
 
 def iso(moment: datetime | None) -> str | None:
     """Return a moment as ISO 8601 in UTC with milliseconds."""
     if moment is None:
         return None
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if moment.tzinfo is not UTC:
+        moment = moment.astimezone(UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def size(count: float) -> str:
@@ -24,3 +36,85 @@ def size(count: float) -> str:
 def many(count: int, what: str) -> str:
     """Return a count with its noun: `1 file`, `2,000 files`."""
     return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
+def plain(text: str) -> str:
+    r"""Return text with escapes for what a terminal obeys or hides: `\n`, `\x1b`, `\u202e`."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
+def brief(text: str) -> str:
+    """Return plain text, cut after so many characters that a cell or a line can take."""
+    return plain(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
+
+
+def quoted(name: str) -> str:
+    r"""Return a name as one word of a shell; bytes that don't print are in $'\xff', as in bash."""
+    if name.isprintable():
+        return shlex.quote(name)
+    word = "".join(
+        char.replace("\\", "\\\\").replace("'", "\\'")
+        if char.isprintable()
+        else "".join(f"\\x{byte:02x}" for byte in _bytes(char))
+        for char in name
+    )
+    return f"$'{word}'"
+
+
+def argument(name: str) -> str:
+    """Return a name as an argument of a procedure: `'readings'`."""
+    return "'" + re.sub(r"['\\]", "", name) + "'"
+
+
+def _bytes(char: str) -> bytes:
+    try:
+        return os.fsencode(char)
+    except UnicodeEncodeError:  # half of a pair, which no file name contains
+        return char.encode("utf-8", "surrogatepass")
+
+
+def to_json(value: Any) -> str:
+    """Return JSON, two spaces a level, that holds no character that does not print."""
+    return _ODD.sub(lambda match: _escaped(match[0]), _indented(value, "\n"))
+
+
+def _indented(value: Any, end: str) -> str:
+    # As json.dumps(indent=2), which has no code in C: a flat part is written at once.
+    if not value or not isinstance(value, dict | list):
+        return _encoder(", ")(value)
+    begin = f"{end}  "
+    if not any(isinstance(part, dict | list) for part in _parts(value)):
+        text = _encoder(f",{begin}")(value)[1:-1]
+    elif isinstance(value, dict):
+        encode = _encoder(", ")
+        parts = (f"{encode(str(key))}: {_indented(part, begin)}" for key, part in value.items())
+        text = f",{begin}".join(parts)
+    else:
+        text = f",{begin}".join(_indented(part, begin) for part in value)
+    left, right = "{}" if isinstance(value, dict) else "[]"
+    return f"{left}{begin}{text}{end}{right}"
+
+
+def _parts(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
+
+
+@lru_cache
+def _encoder(separator: str, colon: str = ": ") -> Callable[[Any], str]:
+    encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(separator, colon))
+    return encoder.encode
+
+
+def to_script(values: Iterable[Any]) -> Iterator[str]:
+    """Yield each value as JSON in a script element, which contains neither `</` nor `<!--`."""
+    encode = _encoder(",", ":")
+    for value in values:
+        yield _ODD.sub(lambda match: _escaped(match[0]), encode(value)).replace("<", "\\u003c")
+
+
+def _escaped(char: str) -> str:
+    return char if char.isprintable() else json.dumps(char)[1:-1]

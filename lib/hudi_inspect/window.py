@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -64,6 +65,6 @@ def _after_deleted(snapshot: TableSnapshot) -> str:
     for partition, name in snapshot.cleaned:
         if match := _FILE.match(name):
             group = partition, match["group"]
-            newer = [time for time in kept[group] if time > match["time"]]
-            needed = max(needed, min(newer, default=replaced.get(group, "")))
+            newer = kept[group][bisect_right(kept[group], match["time"]) :][:1]
+            needed = max(needed, *newer or [replaced.get(group, "")])
     return needed

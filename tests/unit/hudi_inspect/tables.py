@@ -29,6 +29,13 @@ def refusal(table: HandMade | Path | str, **options: Any) -> str:
     return str(caught.value)
 
 
+def problem(table: HandMade, **options: Any) -> str:
+    """The first note of a report that is there all the same."""
+    found = look(table, **options)
+    _ = str(found), found.to_json(), found.to_html()
+    return found.notes[0]
+
+
 def mor(tmp_path: Path, version: int = 9) -> HandMade:
     return HandMade(tmp_path / "mor", version=version, table__type="MERGE_ON_READ")
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet
 from unit.handmade import HandMade, at
-from unit.hudi_inspect.tables import A, B, archive_a_commit, look, refusal
+from unit.hudi_inspect.tables import A, B, archive_a_commit, look, problem, refusal
 
 from hudi_inspect.archive import Archive
+from hudi_inspect.content import parse_content
+from hudi_inspect.records import parse_commit
 from hudi_inspect.store import open_store
-from hudi_inspect.timeline import parse_commit, parse_content
 from hudi_inspect.units import iso
 
 
@@ -38,17 +39,17 @@ SAMPLES = Path(__file__).parents[1] / "samples" / "hudi"  # as Hudi 1.2 wrote th
 
 
 def test_hudis_clean_plan_and_archive_are_understood() -> None:
-    clean = parse_content((SAMPLES / "v9.clean").read_bytes(), "clean")
+    clean = parse_content((SAMPLES / "v9.clean").read_bytes())
     assert clean["earliestCommitToRetain"] == "20261122090107744"
-    plan = parse_content((SAMPLES / "v9.compaction.requested").read_bytes(), "plan")
+    plan = parse_content((SAMPLES / "v9.compaction.requested").read_bytes())
     assert {one["partitionPath"] for one in plan["operations"]} == {
         f"sensor_id={sensor}" for sensor in (10, 11, 12)
     }
-    archive = Archive(open_store(str(SAMPLES)), "history", True)
+    archive = Archive(open_store(str(SAMPLES)), "history", True, [])
     events = archive.instants()
     assert [one.action for one in events] == ["commit"] * 10
-    found = archive.contents([one.time for one in events])
-    rows = [sum(s.writes for s in parse_commit(found[one.time]).stats) for one in events]
+    found = archive.contents([one.time for one in events], parse_commit)
+    rows = [sum(s.writes for s in found[one.time].stats) for one in events]
     assert rows == [100] * 10
 
 
@@ -56,24 +57,24 @@ def test_an_archive_in_any_order_and_without_content(table: HandMade) -> None:
     record = {"partitionToWriteStats": {}, "operationType": "INSERT"}
     history = table.archive((3, 4, "clean", None), (1, 2, "commit", record), (2, None, "x", None))
     (history / "_version_").write_text("1\n")
-    archive = Archive(open_store(str(table.root)), ".hoodie/timeline/history", True)
+    archive = Archive(open_store(str(table.root)), ".hoodie/timeline/history", True, [])
     instants = archive.instants()
     assert [one.action for one in instants] == ["commit", "x", "clean"]
     assert [one.completed is None for one in instants] == [False, True, False]
-    assert list(archive.contents([at(1), at(3)])) == [at(1)]
-    assert archive.contents([]) == {}
+    assert list(archive.contents([at(1), at(3)], parse_commit)) == [at(1)]
+    assert archive.contents([], parse_commit) == {}
 
 
 def test_a_damaged_archive(table: HandMade) -> None:
     history = table.archive((1, 2, "commit", None))
     file = next(history.glob("*.parquet"))
     file.write_bytes(b"PAR1")
-    assert refusal(table, archived=True) == (
+    assert problem(table, archived=True) == (
         f"the archived timeline's file file://{file} is damaged; do not delete it; restore it from "
         "a backup if it is damaged, then try again: hudilab inspect TABLE"
     )
     (history / "manifest_1").write_text("{")
-    assert refusal(table, archived=True) == (
+    assert problem(table, archived=True) == (
         f"the archived timeline file://{history} is damaged: its manifest cannot be read; "
         "restore the folder from a backup, then try again: hudilab inspect TABLE"
     )

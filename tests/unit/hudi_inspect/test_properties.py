@@ -38,7 +38,7 @@ def test_a_parent_of_tables(tmp_path: Path) -> None:
         HandMade(tmp_path / name)
     assert refusal(tmp_path) == (
         f"file://{tmp_path} is not a table but contains 2: {tmp_path}/lab/a, {tmp_path}/lab/b; "
-        f"choose one: hudilab inspect '{tmp_path}/lab/a'"
+        f"choose one: hudilab inspect {tmp_path}/lab/a"
     )
 
 

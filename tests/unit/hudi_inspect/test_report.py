@@ -145,7 +145,7 @@ def test_options_that_fit_nothing(table: HandMade) -> None:
     )
     assert refusal(table, partition="x") == (
         f"file://{table.root} has no partition 'x' (it has sensor_id=10); choose one: "
-        f"hudilab inspect '{table.root}' --partition 'sensor_id=10'"
+        f"hudilab inspect '{table.root}' --partition=sensor_id=10"
     )
     with pytest.raises(InspectError) as caught:
         look(table).content("1")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from unit.handmade import HandMade
-from unit.hudi_inspect.tables import A, B, look, refusal
+from unit.hudi_inspect.tables import A, B, look, problem
 
 from hudi_inspect.errors import InspectError
 from hudi_inspect.parquet import FOOTER
@@ -27,7 +27,7 @@ def test_a_log_of_changes_does_not_hide_the_rows(table: HandMade) -> None:
 def test_a_data_file_whose_rows_nobody_tells(table: HandMade) -> None:
     table.commit(10, 12, {A: 5})
     path = table.base(1, B)  # older than the timeline, so committed, and no commit says its rows
-    assert refusal(table) == (
+    assert problem(table) == (
         f"the data file file://{table.root}/{path} is not a whole Parquet file; look at it first "
         f"(ls -l '{table.root}/{path}'), then restore it from a backup, or return to a savepoint, "
         "which removes all later commits: "
@@ -66,4 +66,4 @@ def test_a_table_that_hudi_rs_cannot_count(tmp_path: Path) -> None:
         count_snapshot(DiskStore(tmp_path), 0)
     said = str(caught.value)
     assert said.startswith(f"hudi-rs cannot count the rows of {uri}: ")
-    assert said.endswith(f"; omit --count: hudilab inspect '{uri}'")
+    assert said.endswith(f"; omit --count: hudilab inspect {uri}")

@@ -86,11 +86,22 @@ def test_a_link_that_leads_back_adds_nothing(table: HandMade, target: str) -> No
         inspect(str(table.root.parent))  # whose search for tables meets the link, too
 
 
-def test_a_partition_behind_a_link_is_read(table: HandMade, tmp_path: Path) -> None:
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_link_is_followed_inside_the_table_and_no_further(
+    table: HandMade, tmp_path: Path, inside: bool
+) -> None:
     table.commit(10, 12, {A: 5})
-    (table.root / "sensor_id=10").rename(tmp_path / "elsewhere")
-    (table.root / "sensor_id=10").symlink_to(tmp_path / "elsewhere")
-    assert look(table).table.files == 1
+    moved = table.root / "moved" if inside else tmp_path / "elsewhere"
+    (table.root / "sensor_id=10").rename(moved)
+    (table.root / "sensor_id=10").symlink_to(moved)
+    found = look(table)
+    assert found.table.files == (2 if inside else 0)
+    assert found.store.skipped == ([] if inside else ["sensor_id=10"])
+    note = (
+        "sensor_id=10 can't be read: inspect reads only regular files inside the table, and "
+        "follows no link that leads out of it"
+    )
+    assert (note in found.notes) != inside
 
 
 def test_properties_behind_a_link_to_itself(table: HandMade) -> None:

@@ -1,0 +1,137 @@
+"""Check what a timeline file holds, once: every other module relies on these types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeVar
+
+from hudi_inspect.errors import Unreadable
+
+T = TypeVar("T")
+_LONG = 2**63
+_KINDS = {int: "whole number", str: "text", list: "list", dict: "record"}
+
+
+class FileStat(NamedTuple):
+    """What one commit wrote into one file; `path` is relative to the table."""
+
+    partition: str
+    group: str
+    path: str
+    writes: int
+    updates: int
+    deletes: int
+    bytes: int
+
+
+class Commit(NamedTuple):
+    """The content of a completed write: what it wrote and replaced, and its extra metadata.
+
+    `extra` lacks the schema, which is large.
+    """
+
+    operation: str
+    stats: tuple[FileStat, ...]
+    replaced: tuple[tuple[str, str], ...]
+    extra: dict[str, str]
+
+
+class Clean(NamedTuple):
+    """The content of a clean: the earliest commit it retained, the files (partition, name)."""
+
+    retained: str
+    deleted: tuple[tuple[str, str], ...]
+
+
+def value(record: Any, name: str, kind: type[T]) -> T:
+    """Return a value of a record; that of its type without content, such as 0, if it is null.
+
+    Raises:
+        Unreadable: The record is none, or the value has another type.
+    """
+    if type(record) is not dict:
+        raise Unreadable(f"holds {_short(record)} in place of a record with {name}")
+    found = record.get(name)
+    if found is None:
+        return kind()
+    if type(found) is not kind or (isinstance(found, int) and not -_LONG <= found < _LONG):
+        raise Unreadable(f"holds {name}={_short(found)}, which is no {_KINDS[kind]}")
+    return found
+
+
+def _texts(record: Any, name: str) -> list[str]:
+    texts = value(record, name, list)
+    for text in texts:
+        if type(text) is not str:
+            raise Unreadable(f"holds {_short(text)} among {name}, which is no text")
+    return texts
+
+
+def _short(found: Any) -> str:
+    """Return a value as JSON; its begin if it is long, its kind if it is nested."""
+    if isinstance(found, dict | list | bytes):
+        return f"a {type(found).__name__}"
+    text = json.dumps(found) if isinstance(found, str | bool | None) else str(found)
+    return text if len(text) <= 50 else f"{text[:50]}…"
+
+
+def parse_commit(content: dict[str, Any]) -> Commit:
+    """Return a completed commit, an Avro record or a JSON object."""
+    extra = value(content, "extraMetadata", dict)
+    return Commit(
+        value(content, "operationType", str) or "UNKNOWN",
+        tuple(_stats(content)),
+        tuple(
+            (partition, group)
+            for partitions in [value(content, "partitionToReplaceFileIds", dict)]
+            for partition in partitions
+            for group in _texts(partitions, partition)
+        ),
+        {key: text for key in extra if key != "schema" and (text := value(extra, key, str))},
+    )
+
+
+def _stats(content: dict[str, Any]) -> Iterator[FileStat]:
+    partitions = value(content, "partitionToWriteStats", dict)
+    for partition in partitions:
+        for stat in value(partitions, partition, list):
+            yield FileStat(
+                partition,
+                value(stat, "fileId", str),
+                value(stat, "path", str),
+                value(stat, "numWrites", int),
+                value(stat, "numUpdateWrites", int),
+                value(stat, "numDeletes", int),
+                value(stat, "totalWriteBytes", int),
+            )
+
+
+def parse_compaction(content: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the file groups, as (partition, file group), that a compaction's plan lists."""
+    return [
+        (value(operation, "partitionPath", str), value(operation, "fileId", str))
+        for operation in value(content, "operations", list)
+    ]
+
+
+def parse_clean(content: dict[str, Any]) -> Clean:
+    """Return a completed clean."""
+    partitions = value(content, "partitionMetadata", dict)
+    return Clean(
+        value(content, "earliestCommitToRetain", str),
+        tuple(
+            (partition, path.rpartition("/")[2])
+            for partition in partitions
+            for path in _texts(value(partitions, partition, dict), "deletePathPatterns")
+        ),
+    )
+
+
+def parse_map(text: str) -> dict[str, Any]:
+    """Return the JSON object in an entry of a commit's extra metadata; empty if it is none."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,42 @@
+"""Read bytes one after another, as Avro and Thrift write numbers."""
+
+from __future__ import annotations
+
+
+class Cursor:
+    """A place in bytes; reading beyond their end is an EOFError, and leaves the place.
+
+    Args:
+        data: The bytes.
+        steps: How many reads are left, which other cursors may share; then the next is a
+            ValueError: small data can hold long loops.
+    """
+
+    def __init__(self, data: bytes, steps: list[int]) -> None:
+        self.data, self.at, self._steps = data, 0, steps
+
+    def take(self, count: int) -> bytes:
+        """Read so many bytes."""
+        self._steps[0] -= 1
+        if count < 0 or self._steps[0] < 0:
+            raise ValueError("a length is negative" if count < 0 else "it has too many parts")
+        end = self.at + count
+        if end > len(self.data):
+            raise EOFError
+        part, self.at = self.data[self.at : end], end
+        return part
+
+    def number(self) -> int:
+        """Read a number of at most ten bytes: seven bits a byte, the lowest first."""
+        value = 0
+        for shift in range(0, 70, 7):
+            byte = self.take(1)[0]
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+        raise ValueError("a number has more than 64 bits")
+
+    def signed(self) -> int:
+        """Read a number whose lowest bit is its sign."""
+        value = self.number()
+        return (value >> 1) ^ -(value & 1)
