@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -10,7 +11,7 @@ from hudi_inspect.content import parse_content
 from hudi_inspect.errors import InspectError, Unreadable
 from hudi_inspect.parquet import Damaged, read_rows
 from hudi_inspect.records import value
-from hudi_inspect.store import Store
+from hudi_inspect.store import Store, Vanished
 from hudi_inspect.timeline import Instant, moment, unreadable
 
 T = TypeVar("T")
@@ -23,10 +24,20 @@ class Archive:
 
     Args:
         problems: Gets an error for each file and each instant that cannot be read.
+        is_settled: A file that does not exist is missing, and not deleted during the read.
     """
 
-    def __init__(self, store: Store, folder: str, utc: bool, problems: list[InspectError]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        folder: str,
+        utc: bool,
+        problems: list[InspectError],
+        *,
+        is_settled: bool = False,
+    ) -> None:
         self._store, self.folder, self._utc, self._problems = store, folder, utc, problems
+        self._is_settled = is_settled
         self._instants: list[Instant] | None = None
 
     def instants(self) -> list[Instant]:
@@ -70,6 +81,8 @@ class Archive:
         """Return the Parquet files of the newest snapshot."""
         try:
             version = self._read("_version_", 100).decode().strip()
+            if not re.fullmatch("[0-9]{1,18}", version):
+                raise Unreadable(f"_version_ holds {version!r}")
             manifest = json.loads(self._read(f"manifest_{version}", MOST_MANIFEST))
             names = [value(file, "fileName", str) for file in value(manifest, "files", list)]
             if name := next((name for name in names if "/" in name or not name), None):
@@ -87,7 +100,12 @@ class Archive:
         return names
 
     def _read(self, name: str, most: int) -> bytes:
-        return self._store.read(f"{self.folder}/{name}", most=most)
+        try:
+            return self._store.read(f"{self.folder}/{name}", most=most)
+        except Vanished:
+            if self._is_settled:
+                raise Unreadable(f"{name} does not exist") from None
+            raise
 
     def _rows(
         self, columns: Sequence[str], times: Collection[str] | None = None
@@ -96,7 +114,8 @@ class Archive:
 
         def read(name: str) -> list[dict[str, Any]] | InspectError:
             try:
-                rows = read_rows(self._read(name, MOST), columns, "instantTime", times)
+                data = self._read(name, MOST)
+                rows = read_rows(data, columns, "instantTime", times, is_bounded=True)
                 return [checked(row) for row in rows]
             except (Damaged, Unreadable) as error:
                 what = f"cannot be read ({error})" if str(error) else "is damaged"

@@ -14,7 +14,7 @@ from hudi_inspect.units import size
 from hudi_inspect.varints import Cursor
 
 MOST = 67108864  # bytes of a timeline file
-MOST_UNPACKED = 8388608  # bytes of its content, if that is compressed; Hudi does not compress it
+MOST_UNPACKED = 4194304  # bytes of its content, if that is compressed; Hudi does not compress it
 MOST_VALUES = 4_000_000  # of a JSON file
 _HEADER = 1048576  # bytes; the schema is in it
 _LEVELS = 50  # of a schema
@@ -62,7 +62,7 @@ _decode = json.JSONDecoder(parse_constant=_refuse).decode
 def _parse_json(data: bytes) -> Any:
     if len(data) > MOST_VALUES and sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise ValueError(f"it has more than {MOST_VALUES:,} values")
-    return _decode(data.decode())
+    return _decode(data.decode().rstrip())
 
 
 def _parse_avro(data: bytes) -> Any:
@@ -169,9 +169,9 @@ def lost(data: bytes) -> str:
 def _is_cut_json(data: bytes) -> bool:
     """Return whether the data is the begin of a JSON object, and not a whole one."""
     try:
-        text = data.decode().rstrip()
-        json.loads(text)
+        _parse_json(data)
     except json.JSONDecodeError as error:
+        text = error.doc
         if error.pos >= len(text):
             return True
         if error.msg.startswith("Unterminated string"):

@@ -19,7 +19,7 @@ _ROWS, _GROUPS, _BYTES = 3, 4, 2  # the footer's fields: rows, row groups; of a 
 STEPS = 1_000_000  # reads of a part of a footer; a column takes ten
 MOST_ROWS = 100_000  # of a file whose rows are read
 MOST_BYTES = 268435456  # of its content, which is compressed in the file
-BATCH = 64  # rows that are read at a time: a page can repeat a large value with a few bytes
+BATCH = 64  # rows that are read at a time
 # Thrift's types.
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY = range(1, 9)
 _LIST, _SET, _MAP, _STRUCT, _UUID = range(9, 14)
@@ -47,26 +47,39 @@ def count_rows(tail: bytes, steps: list[int] | None = None) -> int:
 
 
 def read_rows(
-    data: bytes, columns: Sequence[str], key: str, keys: Collection[str] | None = None
+    data: bytes,
+    columns: Sequence[str],
+    key: str,
+    keys: Collection[str] | None = None,
+    *,
+    is_bounded: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """Yield columns of the rows in a file: of all, or of those whose column `key` is in `keys`."""
+    """Yield columns of the rows in a file: of all, or of those whose column `key` is in `keys`.
+
+    Args:
+        is_bounded: Refuse a file whose rows take more than archives of timelines do.
+    """
     # Outside of the try: a package that is missing says nothing of the file. arro3.io imports
     # arro3.core only when it needs it.
-    import arro3.core  # noqa: F401
+    from arro3.core import DataType
     from arro3.io import read_parquet
 
     rows, size = _totals(data, [STEPS])
-    if rows > MOST_ROWS or size > MOST_BYTES:
+    if is_bounded and (rows > MOST_ROWS or size > MOST_BYTES):
         raise Damaged(f"it has {rows:,} rows of {size:,} bytes, more than inspect reads")
     try:
-        for batch in read_parquet(data, batch_size=BATCH):
+        for batch in read_parquet(data, batch_size=BATCH if is_bounded else None):
+            size += batch.nbytes  # a value that repeats takes few bytes in the file
+            encoded = any(DataType.is_dictionary(column.type) for column in batch.columns)
+            if is_bounded and (encoded or size > 2 * MOST_BYTES):
+                raise Damaged(f"its rows take more than {MOST_BYTES:,} bytes, or are encoded")
             values = batch.column(key).to_pylist()
             chosen = [i for i, value in enumerate(values) if keys is None or value in keys]
             if chosen:
                 part = batch.select(list(columns)).take(array("q", chosen))
                 for row in zip(*(column.to_pylist() for column in part.columns), strict=True):
                     yield dict(zip(part.column_names, row, strict=True))
-    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, Damaged):
         raise
     except BaseException as error:  # a panic of arro3 is no Exception
         raise Damaged(" ".join(str(error).split())[:200]) from error

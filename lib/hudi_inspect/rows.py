@@ -35,7 +35,7 @@ def with_rows(
     # The footers of other formats are not read: their rows stay unknown, if no commit has them.
     missing = [base for base in latest if base not in rows and base.endswith(".parquet")]
     if missing and len(missing) <= FOOTERS:
-        steps = [STEPS * 10]
+        steps = [STEPS * 4]
         counts = store.each(lambda path: _footer_rows(store, path, steps), missing)
         problems += [count for count in counts if isinstance(count, InspectError)]
         rows |= {

@@ -403,9 +403,9 @@ def read_snapshot(store: Store, options: Options) -> TableSnapshot:
     Raises:
         InspectError: Not a table, damaged, unreadable, or of an unsupported table version.
     """
-    for _ in range(5):
+    for attempt in range(5):
         try:
-            return _read(store, options)
+            return _read(store, options, is_settled=attempt == 4)
         except Vanished as error:
             missing = str(error)
     raise InspectError(
@@ -415,7 +415,7 @@ def read_snapshot(store: Store, options: Options) -> TableSnapshot:
     )
 
 
-def _read(store: Store, options: Options) -> TableSnapshot:
+def _read(store: Store, options: Options, *, is_settled: bool) -> TableSnapshot:
     properties, version = read_table_properties(store)
     layout = {"1": 1, "2": 2}.get(
         properties.get("hoodie.timeline.layout.version", ""), 1 if version < 8 else 2
@@ -432,7 +432,7 @@ def _read(store: Store, options: Options) -> TableSnapshot:
         )
     problems: list[InspectError] = []
     folder, history = _folders(properties, entries, problems) if layout >= 2 else (".hoodie", "")
-    archive = Archive(store, history, is_utc, problems)
+    archive = Archive(store, history, is_utc, problems, is_settled=is_settled)
     timeline = instants_of(entries, folder, is_utc)
     read_commits(store, timeline, problems)
     archived = _archived(archive, timeline) if options.archived else None

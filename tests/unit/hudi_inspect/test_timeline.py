@@ -143,8 +143,8 @@ def test_the_newest_commit_may_be_deleted_if_its_file_has_lost_its_content(
     file = damaged(table, change)
     assert problem(table) == (
         f"instant {at(10)} can't be read: file://{file} {what}, as after a power failure, so what "
-        f"it wrote is unknown; look at it first (ls -l {file}), then stop all writers and restore the "
-        "file from a backup, or delete it, and the next write rolls the instant back: "
+        f"it wrote is unknown; look at it first (ls -l {file}), then stop all writers and restore "
+        "the file from a backup, or delete it, and the next write rolls the instant back: "
         f"rm {file}"
     )
 
