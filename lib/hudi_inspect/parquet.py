@@ -6,13 +6,17 @@ little of it that is needed is decoded here: it is a struct in Thrift's compact 
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
 from hudi_inspect.varints import Cursor
 
 FOOTER = 65536  # bytes at the end of a file; they contain most footers
+_LOCK = Lock()  # standard error belongs to the whole process
 _END = 8  # bytes after the footer: its size and the magic number
 _MAGIC = b"PAR1"
 _ROWS, _GROUPS, _BYTES = 3, 4, 2  # the footer's fields: rows, row groups; of a group, its bytes
@@ -53,8 +57,8 @@ def read_rows(
     keys: Collection[str] | None = None,
     *,
     is_bounded: bool = False,
-) -> Iterator[dict[str, Any]]:
-    """Yield columns of the rows in a file: of all, or of those whose column `key` is in `keys`.
+) -> list[dict[str, Any]]:
+    """Return columns of the rows in a file: of all, or of those whose column `key` is in `keys`.
 
     Args:
         is_bounded: Refuse a file whose rows take more than archives of timelines do.
@@ -67,22 +71,39 @@ def read_rows(
     rows, size = _totals(data, [STEPS])
     if is_bounded and (rows > MOST_ROWS or size > MOST_BYTES):
         raise Damaged(f"it has {rows:,} rows of {size:,} bytes, more than inspect reads")
+    found: list[dict[str, Any]] = []
     try:
-        for batch in read_parquet(data, batch_size=BATCH if is_bounded else None):
-            size += batch.nbytes  # a value that repeats takes few bytes in the file
-            encoded = any(DataType.is_dictionary(column.type) for column in batch.columns)
-            if is_bounded and (encoded or size > 2 * MOST_BYTES):
-                raise Damaged(f"its rows take more than {MOST_BYTES:,} bytes, or are encoded")
-            values = batch.column(key).to_pylist()
-            chosen = [i for i, value in enumerate(values) if keys is None or value in keys]
-            if chosen:
-                part = batch.select(list(columns)).take(array("q", chosen))
-                for row in zip(*(column.to_pylist() for column in part.columns), strict=True):
-                    yield dict(zip(part.column_names, row, strict=True))
-    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, Damaged):
+        with _quiet():
+            for batch in read_parquet(data, batch_size=BATCH if is_bounded else None):
+                size += batch.nbytes  # a value that repeats takes few bytes in the file
+                encoded = any(DataType.is_dictionary(column.type) for column in batch.columns)
+                if is_bounded and (encoded or size > 2 * MOST_BYTES):
+                    raise Damaged(f"its rows take more than {MOST_BYTES:,} bytes, or are encoded")
+                values = batch.column(key).to_pylist()
+                chosen = [i for i, value in enumerate(values) if keys is None or value in keys]
+                if chosen:
+                    part = batch.select(list(columns)).take(array("q", chosen))
+                    rows_of = zip(*(column.to_pylist() for column in part.columns), strict=True)
+                    found += (dict(zip(part.column_names, row, strict=True)) for row in rows_of)
+    except (KeyboardInterrupt, SystemExit, MemoryError, Damaged):
         raise
     except BaseException as error:  # a panic of arro3 is no Exception
         raise Damaged(" ".join(str(error).split())[:200]) from error
+    return found
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Drop what arro3 writes to standard error when it panics: the exception has the text."""
+    with _LOCK:
+        kept, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            os.close(null)
 
 
 def _totals(tail: bytes, steps: list[int], *, only_rows: bool = False) -> tuple[int, int]:

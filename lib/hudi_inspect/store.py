@@ -213,11 +213,11 @@ class DiskStore:
             holder = os.path.realpath(folder, strict=True)
         except OSError:
             return False
-        if holder == target or holder.startswith(f"{target}/"):
-            return False
         is_folder = os.path.isdir(target)  # noqa: PTH112
-        if not target.startswith(self._inside) or (is_folder and target in linked):
+        if not f"{target}/".startswith(self._inside) or (is_folder and target in linked):
             self.skipped.append(path)
+            return False
+        if f"{holder}/".startswith(f"{target}/"):
             return False
         linked.add(target)
         return True

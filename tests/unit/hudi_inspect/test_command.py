@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from unit.handmade import HandMade, at
+from unit.handmade import COMMIT, COUNTS, HandMade, at, avro
 from unit.hudi_inspect.tables import A, look, write
 
+from hudi_inspect.units import plain
 from hudilab_cli import cli
 
 
@@ -134,3 +136,72 @@ def test_a_narrow_terminal_shows_whole_columns(table: HandMade) -> None:
         assert max(len(row) for row in shown.splitlines() if "file://" not in row) <= 80
         assert f"{at(10)}  commit" in shown or f"{at(10)} commit" in shown
         assert "5,000,000" in shown
+
+
+@pytest.mark.parametrize(
+    "operation", ["[/x]", "[link=http://x]y[/link]", "\x1b]0;x\x07", "\u202e", "a\nok", "\ud800"]
+)
+def test_text_of_a_table_is_data(
+    table: HandMade,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    operation: str,
+) -> None:
+    name = table.instant(10, 12, "commit", json.dumps({"operationType": operation}).encode())
+    odd = table.root / "p\x1b[31m'\nx"
+    odd.mkdir()
+    (odd / f"g_0-1-1_{name}.orc").touch()
+    location = str(table.root)
+    for options in ([], ["--json"], ["--check"], ["--instant", name]):
+        assert hudilab(monkeypatch, location, *options) == 0
+        shown = capsys.readouterr().out
+        assert shown.replace("\n", "").isprintable()
+    assert hudilab(monkeypatch, location) == 0
+    assert plain(operation.lower()) in capsys.readouterr().out
+    assert hudilab(monkeypatch, location, "--partition", "none") == 1
+    assert capsys.readouterr().err.endswith(
+        f"hudilab inspect '{table.root}' --partition=$'p\\x1b[31m\\'\\x0ax'\n"
+    )
+
+
+@pytest.mark.parametrize("option", ["", "--json", "--check", "--html", "--instant"])
+def test_what_cannot_be_read_is_a_line_and_exit_code_1(
+    table: HandMade,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    option: str,
+) -> None:
+    table.commit(10, 12, {A: 5})
+    table.instant(20, 22, "commit", b"[]")
+    values = {"--html": [str(table.root.parent / "page.html")], "--instant": [at(10)]}
+    words = [option, *values.get(option, [])] if option else []
+    assert hudilab(monkeypatch, str(table.root), *words) == 1
+    shown = capsys.readouterr()
+    where = shown.out if option in ("", "--json") else shown.err
+    assert where.count(f"instant {at(20)} can't be read: ") == 1
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("option", ["--limit=9", "--json", "--html=/dev/null"])
+def test_a_hundred_thousand_instants(tmp_path: Path, version: int, option: str) -> None:
+    table = HandMade(tmp_path / "t", version=version)
+    for i in range(100_000):
+        time = f"{20260101000000 + i // 60 % 60 * 100 + i // 3600 * 10000 + i % 60}000"
+        partition = f"sensor_id={i % 1000}"
+        path = f"{partition}/{i:08x}-0000-0000-0000-000000000000-0_0-1-1_{time}.parquet"
+        (table.root / partition).mkdir(exist_ok=True)
+        (table.root / path).touch()
+        stat = {"fileId": path[-40:], "path": path, **dict.fromkeys(COUNTS, 1)}
+        record = {"partitionToWriteStats": {partition: [stat]}, "operationType": "INSERT"}
+        content = json.dumps(record).encode() if version < 8 else avro(COMMIT, record)
+        end = "" if version < 8 else f"_{time}"
+        (table.timeline / f"{time}{end}.commit").write_bytes(content)
+    command = [sys.executable, "-m", "hudi_inspect", str(table.root), option]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=300)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"{seconds:.1f} s of a processor, {after.ru_maxrss / 1000:.0f} MB")
+    assert seconds < 20  # twice what it takes: a busy machine is slower
+    assert after.ru_maxrss < 500_000

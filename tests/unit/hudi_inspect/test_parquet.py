@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,14 @@ def test_a_damaged_file(data: bytes, capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().err == ""
 
 
+def test_a_panic_of_arro3_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    data = written({"a_name": [1]}, store_schema=False).replace(b"a_name", b"a_\xffame")
+    with pytest.raises(Damaged):
+        list(read_rows(data, ["action"], "instantTime"))
+    print("seen", file=sys.stderr)
+    assert capfd.readouterr() == ("", "seen\n")
+
+
 def test_damage_before_a_whole_footer() -> None:
     data = SAMPLE.read_bytes()
     data = data[:2000] + bytes(100) + data[2100:]
@@ -102,3 +111,28 @@ def test_a_deep_struct_ends_as_damage() -> None:
     data = footer + len(footer).to_bytes(4, "little") + b"PAR1"
     with pytest.raises(Damaged):
         count_rows(data)
+
+
+@pytest.mark.parametrize(
+    "footer",
+    [
+        b"\x15" + b"\xff" * 3_000_000,
+        b"\x19\xf1\x80\x80\xc0\x01" + b"\x01" * 3_145_728,
+        b"\x19\xfc\x80\x80\xc0\x01" + b"\0" * 3_145_728,
+    ],
+)
+def test_a_footer_of_three_megabytes_is_not_read_to_its_end(footer: bytes) -> None:
+    data = footer + len(footer).to_bytes(4, "little") + b"PAR1"
+    steps = [100_000]
+    with pytest.raises(Damaged, match=r"too many parts|more than 64 bits"):
+        count_rows(data, steps)
+
+
+@pytest.mark.parametrize(
+    "rows", [{"n": range(100_001)}, {"n": range(2000), "a": [b"a" * 300_000] * 2000}]
+)
+def test_an_archive_that_unpacks_to_much_is_refused(rows: dict[str, Any]) -> None:
+    data = written(rows, compression="zstd")
+    assert len(data) < 1_000_000
+    with pytest.raises(Damaged, match="more than"):
+        list(read_rows(data, ["n"], "n", is_bounded=True))

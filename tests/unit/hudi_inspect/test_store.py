@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 from pathlib import Path
 
 import pytest
 from unit.handmade import HandMade, at
-from unit.hudi_inspect.tables import A, look
+from unit.hudi_inspect.tables import A, look, problem, refusal
 
 from hudi_inspect import inspect
-from hudi_inspect.errors import InspectError
+from hudi_inspect.errors import InspectError, Unreadable
 from hudi_inspect.snapshot import Options, read_snapshot
-from hudi_inspect.store import DiskStore, Entry, Vanished
+from hudi_inspect.store import LEVELS, DiskStore, Entry, Vanished
 
 
 def test_nothing_is_written(table: HandMade) -> None:
@@ -102,6 +104,71 @@ def test_a_link_is_followed_inside_the_table_and_no_further(
         "follows no link that leads out of it"
     )
     assert (note in found.notes) != inside
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device", "folder outside", "deep"])
+def test_what_is_no_regular_file_of_the_table_is_left_out(table: HandMade, kind: str) -> None:
+    table.commit(10, 12, {A: 5})
+    thing = table.timeline / f"{at(20)}_{at(22)}.commit"
+    if kind == "pipe":
+        os.mkfifo(thing)
+    elif kind == "device":
+        thing.symlink_to("/dev/zero")
+    elif kind == "folder outside":
+        thing.symlink_to("/dev")
+    elif kind == "deep":
+        thing = table.timeline.joinpath(*["deep"] * LEVELS)
+        thing.mkdir(parents=True)
+        thing = thing.parents[0]
+    else:
+        with socket.socket(socket.AF_UNIX) as made:
+            folder = os.open(thing.parent, os.O_RDONLY)
+            made.bind(f"/proc/self/fd/{folder}/{thing.name}")
+            os.close(folder)
+    found = look(table)
+    assert [one.time for one in found.instants] == [at(10)]
+    assert found.notes == [
+        f"{thing.relative_to(table.root)} can't be read: inspect reads only regular files inside "
+        "the table, and follows no link that leads out of it"
+    ]
+    assert found.problems == ()
+
+
+def test_a_path_in_a_file_leads_nowhere_else(table: HandMade, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (table.root / "link").symlink_to(tmp_path / "secret")
+    store = DiskStore(table.root)
+    for path in ("../secret", "x/../../secret", "link", "/etc/passwd", "..", "a\0b", "\ud800"):
+        with pytest.raises((Unreadable, Vanished)):
+            store.read(path)
+    history = table.archive((1, 2, "commit", {"operationType": "INSERT"}))
+    for version, name in (("1", "../../../../../secret"), ("../1", "x"), ("1", "a\0b"), ("1", "")):
+        (history / "_version_").write_text(version)
+        (history / "manifest_1").write_text(json.dumps({"files": [{"fileName": name}]}))
+        assert problem(table).startswith("the archived timeline")
+    table.properties["hoodie.timeline.path"] = "../.."
+    table.save()
+    assert problem(table).startswith("hoodie.timeline.path=../.. leads out of the table")
+
+
+def test_links_do_not_multiply_what_they_lead_to(table: HandMade) -> None:
+    for i in range(30):
+        (table.root / f"d{i}").mkdir()
+        for j in range(30):
+            (table.root / f"d{i}" / f"l{j}").symlink_to(table.root / f"d{j}")
+    assert len(look(table).store.skipped) < 30**3
+
+
+@pytest.mark.parametrize("name", ["hoodie.properties", "timeline"])
+def test_a_large_file_is_not_read(table: HandMade, name: str) -> None:
+    file = table.meta / name
+    if name == "timeline":
+        file = file / f"{at(20)}_{at(22)}.commit"
+        file.touch()
+    os.truncate(file, 2**40)
+    text = problem(table) if name == "timeline" else refusal(table)
+    assert f"file://{file} has 1024.0 GiB, more than the limit of " in text
+    assert "rm " not in text
 
 
 def test_properties_behind_a_link_to_itself(table: HandMade) -> None:
