@@ -6,7 +6,7 @@ SETUP = "$$($(ANY))" tools/bootstrap.py $(if $(PYTHON),--python "$(PYTHON:~/%=$(
 BIN := .venv/bin
 ARGS ?=
 BENCH ?= peers
-LOCK := uv export --quiet --frozen --format requirements-txt --no-emit-project --no-annotate --no-header --extra lab
+LOCK := uv export --quiet --frozen --format requirements-txt --no-emit-project --no-annotate --no-header
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev run lab check test lesson test-deep places golden words book bundle bench lock clean
@@ -18,7 +18,7 @@ setup: ## make .venv from requirements.lock and fetch the core jars (nothing to 
 	@$(SETUP) && $(BIN)/hudilab jars core
 
 setup-dev: ## the same, with the tools that the tests need
-	@$(SETUP) --dev && $(BIN)/hudilab jars core broker kafka msk s3 s3proxy avro
+	@$(SETUP) --dev && $(BIN)/hudilab jars core broker kafka msk s3 s3proxy avro connect
 
 # The first run skips the archive of classes, which takes longer to build than it saves two lessons.
 run: ## write a Hudi table and look into it, headless; ARGS="-p rows 50000" sets parameters
@@ -59,8 +59,8 @@ bundle: setup ## build dist/hudilab-bundle.zip, what spark-submit needs elsewher
 bench: setup ## compare with other sinks, half an hour; BENCH=updates with their MERGE INTO, an hour
 	@$(BIN)/python benchmarks/$(BENCH).py $(ARGS)
 
-lock: ## resolve pyproject.toml anew into both locks; needs uv (pip install uv)
-	@uv lock --quiet --fork-strategy fewest && $(LOCK) -o requirements.lock && $(LOCK) --extra dev --extra book -o requirements-dev.lock && rm uv.lock
+lock: ## resolve pyproject.toml anew into the three locks; needs uv (pip install uv)
+	@uv lock --quiet --fork-strategy fewest && $(LOCK) --extra lab -o requirements.lock && $(LOCK) --extra database -o requirements-database.lock && $(LOCK) --extra lab --extra database --extra dev --extra book -o requirements-dev.lock && rm uv.lock
 
 clean: ## remove .venv and the caches of tools; tables (.lab) and jars stay
 	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache build dist lib/*.egg-info && find lib tests tools -name __pycache__ -prune -exec rm -rf {} +

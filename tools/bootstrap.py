@@ -88,6 +88,7 @@ def main() -> int:
             stream.reconfigure(errors="backslashreplace")  # a path need not fit the locale
     parser = argparse.ArgumentParser(description="Make .venv from the lock.")
     parser.add_argument("--dev", action="store_true", help="also install what `make test` needs")
+    parser.add_argument("--add", metavar="NAME", help="only install requirements-NAME.lock, too")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--find", action="store_true", help="hand over to a Python that fits")
     which.add_argument("--python", metavar="PATH", help="hand over to this Python")
@@ -98,7 +99,8 @@ def main() -> int:
             use(arguments.python)
         check_python(arguments.find)
         log = home.absolute() / "logs" / "setup.log"
-        Setup(ROOT, log, arguments.dev, arguments.find).run()
+        setup = Setup(ROOT, log, arguments.dev, arguments.find)
+        setup.add(arguments.add) if arguments.add else setup.run()
     except SetupError as error:
         print(f"setup: {error}", file=sys.stderr)
         return 1
@@ -283,10 +285,7 @@ class Setup:
             if self.done():  # by the set-up that this one waited for
                 return
             started = time.monotonic()
-            # The lab's home is for its owner only, whoever makes it first.
-            self.log.parents[1].mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.log.parent.mkdir(exist_ok=True)
-            self.log.write_text("", encoding="utf-8")
+            self.begin_log()
             self.update()
         size = sum(file.lstat().st_size for file in self.venv.rglob("*")) / 1e6
         seconds = time.monotonic() - started
@@ -294,6 +293,25 @@ class Setup:
             f"setup: {self.venv} is ready, {seconds:.0f} s, {self.downloaded():.0f} MB downloaded, "
             f"{size:.0f} MB on disk (log: {self.log})"
         )
+
+    def begin_log(self) -> None:
+        # The lab's home is for its owner only, whoever makes it first.
+        self.log.parents[1].mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.log.parent.mkdir(exist_ok=True)
+        self.log.write_text("", encoding="utf-8")
+
+    def add(self, name: str) -> None:
+        """Install the packages of another lock, which few need, into the .venv that is there."""
+        lock = self.root / f"requirements-{name}.lock"
+        with self.alone():
+            self.begin_log()
+            self.temporary.mkdir(exist_ok=True)
+            try:
+                self.env.update(self.sources())
+                with self.step(f"installing packages of {lock.name}"):
+                    self.pip(["--no-deps", "--require-hashes", "-r", str(lock)], remedy=NETWORK)
+            finally:
+                shutil.rmtree(str(self.temporary), ignore_errors=True)
 
     def done(self) -> bool:
         made = self.made()

@@ -223,6 +223,22 @@ def start_metastore(port: Annotated[int, _port("metastore")] = 0) -> None:
     command(port)
 
 
+@start.command("database")
+def start_database(port: Annotated[int, _port("database")] = 0) -> None:
+    """Start a PostgreSQL with a database, whose changes can be decoded."""
+    from hudilab_cli.servers.database import command
+
+    command(port)
+
+
+@start.command("connect")
+def start_connect(port: Annotated[int, _port("connect")] = 0) -> None:
+    """Start Kafka Connect, which sends a database's changes to Kafka with Debezium."""
+    from hudilab_cli.servers.connect import command
+
+    command(port)
+
+
 @app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def submit(
     job: Annotated[str, typer.Argument(help="A job of the lab, or a Python file.")],

@@ -11,12 +11,14 @@ from typing import Any
 import yaml
 from bootstrap import SUPPORTED
 
+from hudilab.files import read_properties
 from hudilab.settings import load_settings
+from hudilab_cli.servers import database
 from hudilab_spark.jars import read_lock
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "docker"
-PORTS = {4040, 8080, 8081, 8082, 8090, 8888, 9000, 9092, 18080}
+PORTS = {4040, 5432, 8080, 8081, 8082, 8090, 8888, 9000, 9092, 18080}
 
 
 def tool(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -65,6 +67,7 @@ def test_the_image_runs_our_scripts_as_a_user_without_rights() -> None:
     digest = r"(@sha256:[0-9a-f]{64})?"
     images = {one["image"] for one in compose()["services"].values()} - {"hudilab:0.1.0"}
     named = rf"(apache/kafka:|ghcr\.io/kafbat/kafka-ui:v)\d+\.\d+\.\d+{digest}"
+    named += rf"|postgres:\d+\.\d+{digest}|quay\.io/debezium/connect:\d+\.\d+\.\d+\.Final{digest}"
     assert all(re.fullmatch(named, one) for one in images)
 
 
@@ -103,7 +106,7 @@ def test_the_containers_find_each_other() -> None:
 
 def test_the_page_of_topics_is_asked_for_and_changes_nothing() -> None:
     services = compose()["services"]
-    assert [name for name, one in services.items() if "profiles" in one] == ["kafka-ui"]
+    assert [name for name, one in services.items() if one.get("profiles") == ["ui"]] == ["kafka-ui"]
     page = services["kafka-ui"]
     env = page["environment"]
     assert page["ports"] == ["127.0.0.1:{0}:{0}".format(env["SERVER_PORT"])]
@@ -116,6 +119,30 @@ def test_the_page_of_topics_is_asked_for_and_changes_nothing() -> None:
     assert ("INSIDE:PLAINTEXT" in listeners.split(",")) == (login == [])
 
 
+def test_the_database_is_asked_for_and_as_the_one_without_docker() -> None:
+    services = compose()["services"]
+    asked = [name for name, one in services.items() if one.get("profiles") == ["database"]]
+    assert asked == ["database", "connect"]
+    # What fails without a password is the container, not every other command of compose.
+    for name in asked:
+        assert services[name]["environment"]["POSTGRES_PASSWORD"] == "${POSTGRES_PASSWORD:-}"
+    options = services["database"]["command"][2::2]
+    own = read_properties((ROOT / "conf" / "services" / "database.properties").read_text("utf-8"))
+    assert options == [f"{name}={own[name]}" for name in ("wal_level", "max_slot_wal_keep_size")]
+    login = services["database"]["environment"]
+    assert (login["POSTGRES_USER"], login["POSTGRES_DB"]) == (database.USER, database.NAME)
+    # Anybody who reaches its port could run code in it.
+    assert "ports" not in services["connect"]
+    worker = read_properties((ROOT / "conf" / "services" / "connect.properties").read_text("utf-8"))
+    env = services["connect"]["environment"]
+    for name in ("group.id", "config.storage.topic", "offset.storage.topic"):
+        assert env[name.upper().replace(".", "_")] == worker[name]
+    # The same Debezium as in the lock.
+    jars = read_lock(ROOT / "jars" / "jars.lock")["connect"]
+    version = services["connect"]["image"].rpartition(":")[2]
+    assert f"io.debezium:debezium-connector-postgres:{version}" in {jar.coordinate for jar in jars}
+
+
 def test_volumes_are_mounted_where_the_image_gives_them_to_its_user() -> None:
     """A new volume takes its owner from the image's folder; without one it would be root's."""
     script = (DOCKER / "build.sh").read_text("utf-8")
@@ -126,6 +153,7 @@ def test_volumes_are_mounted_where_the_image_gives_them_to_its_user() -> None:
         "hudilab": {*home, "/opt/hudilab/notebooks"},  # COPY --chown
         # VOLUME and chown in the image's own Dockerfile
         "apache/kafka": {"/var/lib/kafka/data", "/etc/kafka/secrets", "/mnt/shared/config"},
+        "postgres": {"/var/lib/postgresql"},
     }
     mounted: dict[str, set[str]] = {}
     for name, one in compose()["services"].items():
@@ -150,7 +178,7 @@ def test_no_secret_is_in_a_file() -> None:
     for one in compose()["services"].values():
         for key, value in one.get("environment", {}).items():
             if re.search(r"secret|token|password|access_key", key, re.IGNORECASE):
-                assert re.fullmatch(r"\$\{\w+:\?.+\}", str(value)), key
+                assert re.fullmatch(r"\$\{\w+:(\?.+|-)\}", str(value)), key
     assert "JUPYTER_TOKEN" in compose()["services"]["jupyterlab"]["environment"]
 
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from configparser import ConfigParser
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from hudilab.errors import JarError, ServiceError
 from hudilab.generate import price_messages
 from hudilab.settings import Settings, load_settings
 from hudilab_cli import servers
-from hudilab_cli.servers import cluster, history, kafka, metastore, process, s3
+from hudilab_cli.servers import cluster, connect, database, history, kafka, metastore, process, s3
 from hudilab_jobs.kafka.sender import produce
 from hudilab_jobs.kafka.topics import create_topics, topic_rows
 from hudilab_spark.waiting import wait_for
@@ -47,6 +47,8 @@ class Kind(NamedTuple):
     prints: str = ""  # what the command prints after the description
     put: Callable[[Any], None] = lambda _: None
     kept: Callable[[Any], bool] = lambda _: True
+    needs: Callable[[Settings], AbstractContextManager[Any]] | None = None  # another server
+    java: bool = True
 
 
 def client(server: s3.S3Server) -> Any:
@@ -74,6 +76,16 @@ def put_object(server: s3.S3Server) -> None:
 def has_object(server: s3.S3Server) -> bool:
     body: bytes = client(server).get_object(Bucket="hudilab", Key="a/b")["Body"].read()
     return body == b"kept"
+
+
+def put_rows(server: database.Database) -> None:
+    with server.connect() as connection:
+        connection.execute("CREATE TABLE kept AS SELECT generate_series(1, 1000) AS number")
+
+
+def has_rows(server: database.Database) -> bool:
+    with server.connect() as connection:
+        return connection.execute("SELECT sum(number) FROM kept").fetchall() == [(500500,)]
 
 
 KINDS = {
@@ -114,6 +126,24 @@ KINDS = {
         "",
         prints='group \'metastore\' of the settings: "uri": "thrift://{host}"',
     ),
+    "database": Kind(
+        "database",
+        database.start_database,
+        "",
+        database.running_database,
+        prints="export PGPASSFILE=.*pgpass.*; .*psql.* postgresql://hudilab@{host}/lab",
+        put=put_rows,
+        kept=has_rows,
+        java=False,
+    ),
+    "connect": Kind(
+        "connect",
+        connect.start_connect,
+        "connect",
+        connect.running_connect,
+        prints="next, in Python: .*",
+        needs=kafka.running_broker,
+    ),
 }
 # One runs every day; the others are as long as the daily tests.
 DAILY = "s3"
@@ -135,8 +165,9 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 def home(kind: Kind, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """One home a kind, and in it one server for as many tests as it lives."""
     settings = replace(load_settings(env={}), home=tmp_path_factory.mktemp(kind.name) / HOME)
-    yield settings
-    servers.service(kind.name).stop(settings)
+    with kind.needs(settings) if kind.needs else nullcontext():
+        yield settings
+        servers.service(kind.name).stop(settings)
 
 
 def find(kind: Kind, settings: Settings) -> Any:
@@ -175,9 +206,10 @@ def test_all_servers_are_held_to_the_contract() -> None:
 
 
 def test_two_starts_at_once_are_one_server(kind: Kind, home: Settings) -> None:
-    home.home.mkdir()
-    nothing = "".join(f"{name} is not running\n" for name in servers.NAMES)
-    assert run(home, "status") == (1, nothing)
+    home.home.mkdir(exist_ok=True)
+    if kind.needs is None:
+        nothing = "".join(f"{name} is not running\n" for name in servers.NAMES)
+        assert run(home, "status") == (1, nothing)
     with process.starting(home, kind.name) as folder:
         words = ("start", kind.name, *kind.options.split())
         both = [command(home, *words) for _ in range(2)]
@@ -302,14 +334,17 @@ def test_a_full_disk_is_named(kind: Kind, home: Settings, monkeypatch: pytest.Mo
         kind.start(home)
 
 
-def test_a_missing_jar_is_named(kind: Kind, home: Settings, tmp_path: Path) -> None:
+def test_a_missing_jar_is_named(
+    kind: Kind, home: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not kind.jars:
         pytest.skip("its jars are pyspark's")
     stop(kind, home)
     (tmp_path / "jars").mkdir()
     shutil.copy(home.project / "jars" / "jars.lock", tmp_path / "jars")
     shutil.copytree(home.project / "conf", tmp_path / "conf")
-    with pytest.raises(JarError, match=f"; run: hudilab jars {kind.jars}$"):
+    monkeypatch.setenv("HUDILAB_JARS_URL", "file:///nowhere")  # Connect's would be fetched
+    with pytest.raises(JarError, match=f"; (then )?run: hudilab jars {kind.jars}$"):
         kind.start(replace(home, project=tmp_path))
     assert find(kind, home) is None
 
@@ -317,6 +352,8 @@ def test_a_missing_jar_is_named(kind: Kind, home: Settings, tmp_path: Path) -> N
 def test_a_server_that_ends_says_why(
     kind: Kind, home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if not kind.java:
+        pytest.skip("it is no JVM")
     stop(kind, home)
     monkeypatch.setattr(process, "JVM", ("-XX:+NoSuchFlag",))
     log = home.home / "services" / kind.name

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 if TYPE_CHECKING:
     from hudilab_cli.servers.process import Service
 
-Name = Literal["kafka", "s3", "cluster", "history", "metastore"]
+Name = Literal["kafka", "s3", "cluster", "history", "metastore", "database", "connect"]
 
 
 class Spec(NamedTuple):
@@ -33,6 +33,9 @@ SPECS: dict[Name, Spec] = {
     "metastore": Spec(
         9083, "the metastore", "the metastore's port", "the metastore's database", 50_000_000
     ),
+    # Of which 200 MB are its log at rest.
+    "database": Spec(5432, "PostgreSQL", "PostgreSQL's port", "the database", 300_000_000),
+    "connect": Spec(8083, "Kafka Connect", "Kafka Connect's port"),
 }
 NAMES = tuple(SPECS)
 

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -211,16 +212,16 @@ def find(settings: Settings, kind: type[S]) -> S | None:
     return kind(about["address"], about["pid"], Path(about["log"]), about)
 
 
-def stop(settings: Settings, name: Name) -> int | None:
+def stop(settings: Settings, name: Name, how: int = signal.SIGTERM) -> int | None:
     """Stop the home's server, keeping its data; return its process id, or None if none ran."""
-    return end(running_process(read_record(settings.home, name)))
+    return end(running_process(read_record(settings.home, name)), how)
 
 
-def end(process: psutil.Process | None) -> int | None:
-    """Terminate a process, or kill it after 20 s; return its id."""
+def end(process: psutil.Process | None, how: int = signal.SIGTERM) -> int | None:
+    """End a process with a signal, or kill it after 20 s; return its id."""
     if process is None:
         return None
-    process.terminate()
+    process.send_signal(how)
     try:
         process.wait(20)
     except psutil.TimeoutExpired:

@@ -43,6 +43,7 @@ def test_the_lock_of_the_lab() -> None:
     assert sorted(lock) == [
         "avro",
         "broker",
+        "connect",
         "core",
         "delta",
         "flink",

