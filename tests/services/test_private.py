@@ -21,6 +21,8 @@ from others import why_not
 from hudi_sink.metastore import trouble
 from hudilab.generate import price_messages
 from hudilab.settings import Settings, load_settings
+from hudilab_cli.servers.connect import running_connect
+from hudilab_cli.servers.database import login, running_database
 from hudilab_cli.servers.kafka import Broker, running_broker
 from hudilab_cli.servers.metastore import start_metastore, stop_metastore
 from hudilab_cli.servers.s3 import S3Server, running_s3
@@ -31,7 +33,7 @@ pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
 # Loaded as root, whose Python nobody else may be able to read; then it is nobody.
 NOBODY = """
-import json, os, socket, struct, sys
+import json, os, psycopg, socket, struct, sys
 from http.client import HTTPConnection
 from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -75,7 +77,7 @@ def ask(port):
         return one.recv(100)[4:8] == struct.pack(">i", 1)
 
 def http(method, path):
-    client = HTTPConnection("127.0.0.1", given["s3"], timeout=60)
+    client = HTTPConnection("127.0.0.1", given["port"], timeout=60)
     client.request(method, path, b"x" if method == "PUT" else None)
     return client.getresponse().status
 
@@ -88,6 +90,8 @@ for port in given["ports"]:
     attempt(f"asks {port}", lambda: ask(port))
 for method, path in given["requests"]:
     attempt(f"{method} {path}", lambda: http(method, path))
+for name, options in given["logins"].items():
+    attempt(name, lambda: psycopg.connect(**options).close() is None)
 for uri in given["metastores"]:
     attempt(uri, lambda: trouble(uri))
 for file in given["files"]:
@@ -125,7 +129,7 @@ def s3(home: Settings) -> Iterator[S3Server]:
 
 def as_nobody(**given: Any) -> dict[str, Any]:
     empty: dict[str, Any] = {"clients": {}, "ports": [], "requests": [], "files": []}
-    empty |= {"secrets": [], "metastores": []}
+    empty |= {"secrets": [], "metastores": [], "logins": {}}
     done = subprocess.run(
         [sys.executable, "-c", NOBODY],
         input=json.dumps(empty | given),
@@ -177,7 +181,7 @@ def test_s3_gives_nothing_without_keys(s3: S3Server) -> None:
     plain += [("PUT", "/hudilab/private"), ("DELETE", "/hudilab/private"), ("PUT", "/another")]
     port = int(s3.endpoint.rpartition(":")[2])
     secret = keys["aws_secret_access_key"]
-    found = as_nobody(s3=port, requests=[*plain, ("GET", with_keys)], secrets=[secret])
+    found = as_nobody(port=port, requests=[*plain, ("GET", with_keys)], secrets=[secret])
     assert found[f"GET {with_keys}"] == 200
     assert {found[f"{method} {path}"] for method, path in plain} == {403}
     assert found["sees"] == []
@@ -213,3 +217,38 @@ def test_files_are_for_their_user_only(home: Settings, broker: Broker, s3: S3Ser
     assert len(found) > 10
     del found["sees"]
     assert set(found.values()) == {"PermissionError"}
+
+
+@pytest.mark.deep
+def test_the_database_lets_nobody_in_without_the_password(home: Settings) -> None:
+    with running_database(home) as database:
+        secret = str(database.about["password"])
+        words = {"lab": secret, "guess": "guess", "none": ""}
+        logins = {name: login(database.port, word) for name, word in words.items()}
+        logins["trust"] = login(database.port, "") | {"require_auth": "none"}
+        found = as_nobody(logins=logins, secrets=[secret])
+        assert found.pop("lab") is True
+        assert found == dict.fromkeys(("guess", "none", "trust"), "OperationalError") | {"sees": []}
+
+
+@pytest.mark.deep
+def test_connect_takes_no_connector_from_others(home: Settings, broker: Broker) -> None:
+    with running_connect(home) as connect:
+        port, secret = int(connect.address.rpartition(":")[2]), str(connect.about["password"])
+        paths = [("GET", "/"), ("GET", "/connectors"), ("POST", "/connectors"), ("GET", "/health")]
+        paths += [("PUT", "/connectors/a/config"), ("PUT", "/admin/loggers/root")]
+        # These are for other workers, which sign them.
+        inner = [("POST", "/connectors/a/tasks"), ("PUT", "/connectors/a/fence")]
+        secrets = [secret, str(broker.access().password)]
+        found = as_nobody(port=port, requests=[*paths, *inner], secrets=secrets)
+        assert {found[f"{method} {path}"] for method, path in paths} == {401}
+        assert {found[f"{method} {path}"] for method, path in inner} == {400}
+        assert found["sees"] == []
+        assert connect.request("GET", "/connectors") == []
+        holding = {
+            file.name: file.stat().st_mode & 0o777
+            for file in connect.folder.iterdir()
+            if file.is_file() and any(word.encode() in file.read_bytes() for word in secrets)
+        }
+        names = ("worker.properties", "users.properties", "netrc")
+        assert holding == dict.fromkeys(names, 0o600)

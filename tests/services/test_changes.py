@@ -1,0 +1,360 @@
+"""Changes of the lab's database in Kafka: all of them, whichever of the servers is killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import psutil
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from refusals import assert_refusal, refused
+
+from hudilab.errors import ServiceError
+from hudilab.settings import Settings, load_settings
+from hudilab_cli.servers import connect, database, process
+from hudilab_cli.servers.connect import Connect, start_connect, stop_connect
+from hudilab_cli.servers.connectors import connector_problem, register
+from hudilab_cli.servers.database import Database, start_database, stop_database
+from hudilab_cli.servers.kafka import Broker, running_broker
+from hudilab_spark.waiting import wait_for
+
+pytestmark = [pytest.mark.deep, pytest.mark.kills]
+
+Message = tuple[dict[str, Any], dict[str, Any] | None]
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    yield (here := replace(load_settings(env={}), home=tmp_path_factory.mktemp("it") / "o'x, jü"))
+    stop_database(here)
+
+
+@pytest.fixture(scope="module")
+def broker(settings: Settings) -> Iterator[Broker]:
+    with running_broker(settings) as running:
+        yield running
+        stop_connect(settings)
+
+
+@pytest.fixture
+def db(settings: Settings) -> Database:
+    return start_database(settings)
+
+
+@pytest.fixture
+def worker(settings: Settings, broker: Broker) -> Connect:
+    return start_connect(settings)
+
+
+def run(db: Database, *statements: str) -> None:
+    with db.connect() as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def insert(db: Database, table: str, first: int, rows: int) -> None:
+    last = first + rows - 1
+    run(db, f"INSERT INTO {table} SELECT g, g * 1.25, now() FROM generate_series({first},{last}) g")
+
+
+def make(db: Database, table: str, rows: int) -> None:
+    columns = "id int PRIMARY KEY, amount numeric(10, 2), at timestamptz"
+    run(db, f"CREATE TABLE {table} ({columns})")
+    insert(db, table, 1, rows)
+
+
+@contextmanager
+def changed(**options: str) -> Iterator[None]:
+    """A database that starts in the block has other options."""
+    render = process.render
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "render", lambda *given, **v: render(*given, **v) | options)
+        yield
+
+
+def messages(broker: Broker, topic: str) -> list[Message]:
+    options = {"group.id": "reader", "log_level": 0}
+    consumer = Consumer(broker.access().client_options() | options)
+    try:
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        read: list[Message] = []
+        while len(read) < end and (message := consumer.poll(10)):
+            value = message.value()
+            read.append((json.loads(message.key()), value and json.loads(value)))
+        return read
+    except KafkaException:  # the topic does not exist yet
+        return []
+    finally:
+        consumer.close()
+
+
+def wait_for_ids(broker: Broker, topic: str, ids: set[int]) -> list[Message]:
+    def arrived() -> bool:
+        return ids <= {key["id"] for key, _ in messages(broker, topic)}
+
+    wait_for(arrived, 120, f"{len(ids)} rows in {topic}")
+    return messages(broker, topic)
+
+
+def test_a_snapshot_and_each_kind_of_change_arrive(
+    settings: Settings, broker: Broker, db: Database, worker: Connect
+) -> None:
+    make(db, "orders", 1000)
+    assert register(settings, {"table.include.list": "public.orders"}) == ["lab.public.orders"]
+    snapshot = wait_for_ids(broker, "lab.public.orders", set(range(1, 1001)))
+    assert [(key["id"], value and value["op"]) for key, value in snapshot] == [
+        (number, "r") for number in range(1, 1001)
+    ]
+    insert(db, "orders", 1001, 1)
+    run(db, "UPDATE orders SET amount = 9.99 WHERE id = 1", "DELETE FROM orders WHERE id = 2")
+    wait_for(lambda: len(messages(broker, "lab.public.orders")) == 1004, 60, "four messages")
+    inserted, updated, deleted, tombstone = messages(broker, "lab.public.orders")[1000:]
+    changes = [value for _, value in (inserted, updated, deleted) if value]
+    assert [change["op"] for change in changes] == ["c", "u", "d"]
+    assert [inserted[0], updated[0], deleted[0]] == [{"id": 1001}, {"id": 1}, {"id": 2}]
+    assert tombstone == ({"id": 2}, None)
+    # A string keeps each digit; the whole row before the change is there.
+    assert (changes[1]["before"]["amount"], changes[1]["after"]["amount"]) == ("1.25", "9.99")
+    assert (changes[2]["before"]["amount"], changes[2]["after"]) == ("2.50", None)
+    positions = [change["source"]["lsn"] for change in changes]
+    assert positions == sorted(set(positions))
+    assert all(change["source"]["txId"] and change["source"]["ts_ms"] for change in changes)
+
+
+def test_nothing_is_lost_when_connect_is_killed(
+    settings: Settings, broker: Broker, db: Database, worker: Connect
+) -> None:
+    make(db, "killed", 10)
+    (topic,) = register(settings, {"name": "killed", "table.include.list": "public.killed"})
+    wait_for_ids(broker, topic, set(range(1, 11)))
+    insert(db, "killed", 11, 500)
+    psutil.Process(worker.pid).kill()  # while it sends them
+    wait_for(lambda: connect.find_connect(settings) is None, 10, "its end")
+    insert(db, "killed", 511, 90)
+    again = start_connect(settings)
+    assert (again.address, again.pid == worker.pid) == (worker.address, False)
+    read = wait_for_ids(broker, topic, set(range(1, 601)))
+    # At least once: a message may be there twice, with the position that it had.
+    positions = {(key["id"], value["source"]["lsn"]) for key, value in read if value}
+    assert len(positions) == 600
+
+
+def test_nothing_is_lost_when_the_database_is_killed(
+    settings: Settings, broker: Broker, db: Database, worker: Connect
+) -> None:
+    make(db, "crashed", 10)
+    (topic,) = register(settings, {"name": "crashed", "table.include.list": "public.crashed"})
+    wait_for_ids(broker, topic, set(range(1, 11)))
+    insert(db, "crashed", 11, 500)
+    psutil.Process(db.pid).kill()
+    wait_for(lambda: database.find_database(settings) is None, 10, "its end")
+    again = start_database(settings)
+    assert again.address == db.address
+    insert(again, "crashed", 511, 90)
+    # The connector connects again by itself.
+    wait_for_ids(broker, topic, set(range(1, 601)))
+    assert connector_problem(worker, "crashed") is None
+
+
+def test_the_password_is_in_no_topic_and_no_answer(
+    settings: Settings, broker: Broker, db: Database, worker: Connect
+) -> None:
+    make(db, "hidden", 1)
+    register(settings, {"name": "hidden", "table.include.list": "public.hidden"})
+    secret = str(db.about["password"])
+    assert worker.request("GET", "/connectors/hidden/config")["database.password"].startswith("${")
+    assert secret not in json.dumps(worker.request("GET", "/connectors?expand=info&expand=status"))
+    assert secret not in worker.log.read_text()
+    for file in (broker.folder / "data").rglob("*.log"):
+        assert secret.encode() not in file.read_bytes(), file
+
+
+def test_a_slot_that_is_gone_is_named(
+    settings: Settings, broker: Broker, db: Database, worker: Connect
+) -> None:
+    make(db, "dropped", 10)
+    (topic,) = register(settings, {"name": "dropped", "table.include.list": "public.dropped"})
+    wait_for_ids(broker, topic, set(range(1, 11)))
+    worker.request("PUT", "/connectors/dropped/stop")
+    with db.connect() as connection:
+
+        def idle() -> bool:
+            query = "SELECT NOT active FROM pg_replication_slots WHERE slot_name = 'dropped'"
+            return connection.execute(query).fetchone() == (True,)
+
+        wait_for(idle, 30, "an idle slot")
+        connection.execute("SELECT pg_drop_replication_slot('dropped')")
+    insert(db, "dropped", 11, 10)
+    worker.request("PUT", "/connectors/dropped/resume")
+    wait_for(lambda: connector_problem(worker, "dropped") is not None, 60, "it")
+    error = connector_problem(worker, "dropped")
+    assert str(error) == (
+        "connector 'dropped' failed: the database has given up its slot, and with it changes that "
+        "were not read; register it with another name, which begins with a new snapshot of its "
+        "tables"
+    )
+    (anew,) = register(settings, {"name": "anew", "table.include.list": "public.dropped"})
+    wait_for_ids(broker, anew, set(range(1, 21)))
+
+
+@pytest.mark.parametrize(
+    ("connector", "failed", "remedy"),
+    [
+        ({}, ("table.include.list",), 'set it, such as to "public.orders"'),
+        ({"name": "my orders"}, ("'my orders'",), "use letters, digits, '.', '-' and '_'"),
+        (
+            {"table.include.list": "public.none"},
+            ("table.include.list", "'public.none'"),
+            "use one of its tables: public.keyless",
+        ),
+        (
+            {"table.include.list": "public.keyless"},
+            ("table public.keyless", "no primary key"),
+            "ALTER TABLE public.keyless ADD PRIMARY KEY (...), or set message.key.columns",
+        ),
+        (
+            {"table.include.list": "public.keyless", "database.password": "guess"},
+            ("rejects the password", "'hudilab'"),
+            "correct database.password",
+        ),
+        (
+            {"table.include.list": "public.keyless", "database.port": "1"},
+            ("cannot log in at PostgreSQL 127.0.0.1:1",),
+            "or start it",
+        ),
+        (
+            {"table.include.list": "public.(", "name": "bad"},
+            ("table.include.list", "'public.('"),
+            "correct it",
+        ),
+        (
+            {
+                "table.include.list": "public.keyless",
+                "message.key.columns": "public.keyless:a",
+                "snapshot.mode": "sometimes",
+            },
+            ("Connect refuses connector 'lab'", "snapshot.mode"),
+            "then register it again",
+        ),
+    ],
+    ids=["nothing", "name", "table", "key", "password", "port", "pattern", "setting"],
+)
+def test_a_connector_that_cannot_work_is_refused(
+    settings: Settings,
+    worker: Connect,
+    connector: dict[str, str],
+    failed: tuple[str, ...],
+    remedy: str,
+) -> None:
+    db = start_database(settings)
+    if not _has(db, "bad"):
+        run(db, "CREATE DATABASE bad")
+    with db.connect("bad") as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS keyless (a int)")
+    own = {
+        "database.hostname": "127.0.0.1",
+        "database.port": str(db.port),
+        "database.user": "hudilab",
+        "database.password": str(db.about["password"]),
+        "database.dbname": "bad",
+    }
+    with refused(ServiceError, *failed, remedy=remedy):
+        register(settings, own | connector)
+
+
+def _has(db: Database, name: str) -> bool:
+    with db.connect() as connection:
+        rows = connection.execute("SELECT datname FROM pg_database").fetchall()
+    return (name,) in rows
+
+
+def test_a_database_that_cannot_decode_is_refused(
+    settings: Settings, worker: Connect, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = replace(settings, home=tmp_path_factory.mktemp("other"))
+    with changed(wal_level="replica"):
+        db = start_database(other)
+    try:
+        run(db, "CREATE TABLE t (a int PRIMARY KEY)")
+        source = {"database.hostname": "127.0.0.1", "database.port": str(db.port)}
+        source |= {"database.user": "hudilab", "database.password": str(db.about["password"])}
+        source |= {"database.dbname": "lab", "table.include.list": "public.t"}
+        remedy = "set wal_level = logical in its postgresql.conf, and restart it"
+        with refused(ServiceError, f"127.0.0.1:{db.port}", "'replica'", remedy=remedy):
+            register(settings, source)
+    finally:
+        stop_database(other)
+
+
+def test_an_unknown_connector_is_named(worker: Connect) -> None:
+    with pytest.raises(ServiceError, match="no connector 'nope'; register it, or use one of: "):
+        connector_problem(worker, "nope")
+
+
+def test_connect_without_a_broker_or_a_database_is_refused(
+    settings: Settings, worker: Connect, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = replace(settings, home=tmp_path_factory.mktemp("empty"))
+    start = "hudilab services start"
+    with refused(ServiceError, "Kafka is not running", remedy=f"start it with: {start} kafka"):
+        start_connect(other)
+    with refused(ServiceError, "Connect is not running", remedy=f"start it with: {start} connect"):
+        register(other, {"table.include.list": "public.orders"})
+    stop_database(settings)
+    remedy = f"start it with: {start} database"
+    with refused(ServiceError, "the lab's database is not running", remedy=remedy):
+        register(settings, {"table.include.list": "public.orders"})
+
+
+def test_a_quiet_table_does_not_hold_back_the_log(
+    settings: Settings, broker: Broker, db: Database, worker: Connect
+) -> None:
+    make(db, "quiet", 1)
+    own = {"name": "quiet", "table.include.list": "public.quiet", "heartbeat.interval.ms": "1000"}
+    register(settings, own)
+    run(db, "CREATE TABLE busy AS SELECT repeat('x', 1000) FROM generate_series(1, 20000)")
+    with db.connect() as connection:
+
+        def advanced() -> bool:
+            behind = "pg_current_wal_lsn() - confirmed_flush_lsn < 1000000"
+            query = f"SELECT {behind} FROM pg_replication_slots WHERE slot_name = 'quiet'"
+            return connection.execute(query).fetchone() == (True,)
+
+        wait_for(advanced, 30, "the slot")
+
+
+def test_a_slot_that_was_given_up_is_named(
+    settings: Settings, broker: Broker, db: Database, worker: Connect
+) -> None:
+    """The last test: the slots of the others are given up, too."""
+    make(db, "behind", 10)
+    own = {"name": "behind", "table.include.list": "public.behind"}
+    (topic,) = register(settings, own)
+    wait_for_ids(broker, topic, set(range(1, 11)))
+    worker.request("PUT", "/connectors/behind/stop")
+    stop_database(settings)
+    remedy = "with another name, which begins with a new snapshot of its tables"
+    with changed(max_slot_wal_keep_size="1MB", max_wal_size="32MB"):
+        db = start_database(settings)
+    fill = "INSERT INTO filler SELECT repeat('x', 1000) FROM generate_series(1, 20000)"
+    run(db, "CREATE TABLE filler (text text)")
+    for _ in range(3):
+        run(db, fill, "SELECT pg_switch_wal()", "CHECKPOINT")
+    worker.request("PUT", "/connectors/behind/resume")
+    problem = connector_problem(worker, "behind")
+    assert_refusal(str(problem), "'behind'", "given up its slot", remedy=remedy)
+    with refused(ServiceError, "given up its slot", remedy=remedy):
+        register(settings, own)
+    # It goes on trying, so that nothing else shows.
+    status = worker.status("behind")
+    assert status is not None
+    assert status["connector"]["state"] == "RUNNING"
+    run(db, "ALTER ROLE hudilab PASSWORD 'another'")
+    problem = connector_problem(worker, "killed")
+    remedy = "correct database.password"
+    assert_refusal(str(problem), "'killed'", "'hudilab'", remedy=remedy)
