@@ -91,6 +91,19 @@ def test_what_a_killed_server_leaves_does_not_hinder_the_next(settings: Settings
         assert connection.execute("SELECT count(*) FROM sums").fetchone() == (1000,)
 
 
+def test_a_killed_server_that_nobody_waited_for_does_not_count(settings: Settings) -> None:
+    start_database(settings)
+    stop_database(settings)
+    zombie = subprocess.Popen(["true"])  # of this account, as PostgreSQL's own would be
+    wait_for(lambda: psutil.Process(zombie.pid).status() == psutil.STATUS_ZOMBIE, 10, "its end")
+    data = settings.home / "services" / "database" / "data"
+    lines = (zombie.pid, data, int(time.time()), 5432, "", "127.0.0.1", "0 0", "ready")
+    (data / "postmaster.pid").write_text("".join(f"{line}\n" for line in lines))
+    with start_database(settings).connect() as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    zombie.wait()
+
+
 def test_a_lost_password_is_set_anew_and_a_wrong_one_is_named(settings: Settings) -> None:
     record = settings.home / "services" / "database.json"
     with start_database(settings).connect() as connection:

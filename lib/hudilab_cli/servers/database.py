@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from secrets import token_hex
@@ -206,6 +206,11 @@ def end_orphans(folder: Path) -> None:
     for each in psutil.process_iter(["name", "cwd"]):
         if each.info["name"] == "postgres" and each.info["cwd"] == data:
             process.end(each, signal.SIGQUIT)
+    # One that was killed, and that its parent has not waited for, counts as running for PostgreSQL.
+    file = folder / "data" / "postmaster.pid"
+    with suppress(OSError, ValueError, IndexError, psutil.Error):
+        if psutil.Process(int(file.read_text().split()[0])).status() == psutil.STATUS_ZOMBIE:
+            file.unlink()
 
 
 def _set_up(folder: Path, secret: str) -> None:
