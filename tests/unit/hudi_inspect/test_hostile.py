@@ -254,7 +254,7 @@ def spoil_avro(data: bytes, rng: random.Random) -> bytes:
 COUNTS = ("numWrites", "numUpdateWrites", "numDeletes", "numInserts", "totalWriteBytes")
 
 
-def spoil_file(root: Path, rng: random.Random) -> tuple[str, Callable[[], None], bool]:
+def spoil_file(root: Path, rng: random.Random) -> tuple[str, Callable[[], object], bool]:
     """Change a file; return the kind of change, what undoes it, and whether content is lost."""
     within = (Path(folder, name) for folder, _, names in os.walk(root) for name in names)
     files = sorted(file for file in within if file.is_file() and not file.is_symlink())
@@ -283,10 +283,10 @@ def spoil_file(root: Path, rng: random.Random) -> tuple[str, Callable[[], None],
     os.utime(file, (NOW.timestamp(),) * 2)
     begin = changed.rstrip()[:-1]  # the last byte may also be another
     is_lost = not changed.strip(b"\0") or (len(changed) <= len(data) and data.startswith(begin))
-    return kind, lambda: file.write_bytes(data) and None, is_lost
+    return kind, lambda: file.write_bytes(data), is_lost
 
 
-def spoil_tree(root: Path, rng: random.Random) -> tuple[str, Callable[[], None], bool]:
+def spoil_tree(root: Path, rng: random.Random) -> tuple[str, Callable[[], object], bool]:
     """Put a thing into the table that is no regular file, or has an odd name."""
     folders = sorted(folder for folder, _, _ in os.walk(root))  # which enters no link
     name = os.fsdecode(rng.choice(ODD_NAMES))
@@ -314,7 +314,7 @@ def spoil_tree(root: Path, rng: random.Random) -> tuple[str, Callable[[], None],
     return kind, thing.unlink, False
 
 
-def spoil(root: Path, rng: random.Random) -> tuple[str, Callable[[], None], bool]:
+def spoil(root: Path, rng: random.Random) -> tuple[str, Callable[[], object], bool]:
     return (spoil_file if rng.random() < 0.75 else spoil_tree)(root, rng)
 
 
@@ -324,7 +324,7 @@ def fuzz(tables: list[Path], seeds: range) -> Counter[str]:
     for seed in seeds:
         rng = random.Random(seed)
         root = rng.choice(tables)
-        undo: list[Callable[[], None]] = []
+        undo: list[Callable[[], object]] = []
         kinds, lost = [], False
         try:
             for _ in range(rng.choice((1, 1, 1, 2))):
