@@ -379,7 +379,7 @@ class TopicPipeline(Pipeline, Client):
     value_schema_id: _SchemaIds | None = Field(None, alias="value.schema.id")
     schema_registry_url: _Http | None = Field(None, alias="schema.registry.url")
     source_schema: Text | None = Field(None, alias="source.schema")
-    timestamp_unit: Literal["s", "ms", "us"] | None = Field(None, alias="timestamp.unit")
+    timestamp_unit: TimeUnit | None = Field(None, alias="timestamp.unit")
     tombstones: Literal["refuse", "delete"] = "refuse"
     startup_mode: Literal["earliest-offset", "latest-offset"] = Field(
         "earliest-offset", alias="startup.mode"
