@@ -30,6 +30,7 @@ from hudilab_spark.streams import batches_done, until_end
 from hudilab_spark.warehouse import catalog_of, prepare
 
 SHOWN = 5  # rows of a preview
+BATCH = "hudilab_batch"  # the name of what Spark counts in a batch
 
 
 class Running(NamedTuple):
@@ -73,6 +74,8 @@ class Running(NamedTuple):
         reports = Reports(self.source, sink, self.location, as_json=as_json, loads=loads)
         show("starting the stream")
         rows = self.source.stream(whole=initial_load)
+        if isinstance(self.source, Folder):  # a line may be a header, or hold several rows
+            rows = rows.observe(BATCH, F.count("*").alias("rows"))
         stream = rows.writeStream.foreachBatch(self.catalog.after(reports.write_batch))
         stream = stream.option("checkpointLocation", self.location.checkpoint)
         with stop_on_signal(signals) as received:
@@ -163,7 +166,8 @@ class Reports:
 
     def _line(self, number: int, progress: Mapping[str, Any]) -> str:
         quarantined, unit = self._quarantined.pop(number, 0), self._source.unit
-        rows = int(progress["numInputRows"]) // self._source.scans
+        observed = progress.get("observedMetrics", {}).get(BATCH)
+        rows = observed["rows"] if observed else progress["numInputRows"] // self._source.scans
         if self._loads is not None:
             rows = quarantined + next((commit.inserted for commit in self._loads.newest_first()), 0)
         speed = 1000 * rows / max(progress["durationMs"]["triggerExecution"], 1)

@@ -119,6 +119,14 @@ def test_a_load_counts_each_row_once(spark: SparkSession, tmp_path: Path, quaran
     assert (told["rows"], told["set_aside"]) == ((4, 1) if quarantine == "true" else (3, 0))
 
 
+def test_a_batch_counts_the_rows_of_the_query(spark: SparkSession, tmp_path: Path) -> None:
+    twice = SELECT.replace("SELECT Station", "SELECT explode(array(Station, 'all'))")
+    own = Own(spark, tmp_path, select=f"{twice} WHERE Station = 'EWR'")
+    own.put("a.csv", ROWS)
+    (told,) = own.run()
+    assert told["rows"] == len(own.rows()) == 4
+
+
 @pytest.mark.deep
 def test_the_stream_continues_from_a_first_load(spark: SparkSession, tmp_path: Path) -> None:
     own = Own(spark, tmp_path)
