@@ -26,6 +26,7 @@ INDEX = "hoodie.index.type"
 INLINE = "hoodie.compact.inline"
 MERGER = "hoodie.write.record.merge.custom.implementation.classes"
 METADATA = "hoodie.metadata.enable"
+DELETED = "_hoodie_is_deleted"  # the column of a batch that deletes rows
 STREAMED = "hoodie.metadata.streaming.write.enabled"
 ROW_WRITER = f"{WRITE}row.writer.enable"
 VALIDATORS = "hoodie.precommit.validators"
@@ -185,6 +186,7 @@ class TableSpec:
             for name in names
             if (column := _instead(role, name, kinds.get(name, "")))
         ]
+        problems += self._uncompared(kinds)
         if problems:
             raise TableError("; ".join(problems))
         lost = [name for name, kind in kinds.items() if "decimal" in kind] if self.cdc else []
@@ -195,6 +197,28 @@ class TableSpec:
                 "store DOUBLE instead: "
                 f'.withColumn("{lost[0]}", F.col("{lost[0]}").cast("double"))',
             )
+
+    def _uncompared(self, kinds: Mapping[str, str]) -> list[str]:
+        """Return why Hudi 1.2 cannot compare the DATE or DECIMAL of the ordering; empty if it can.
+
+        Of stored Avro records it compares a DATE as a number and a DECIMAL as bytes, with a date or
+        a decimal of the batch, and it cannot log a delete with a DATE.
+        """
+        name, kind = self.ordering, kinds.get(self.ordering, "").partition("(")[0]
+        options = self.write_options() | self.options_for(kinds)
+        if self.operation != "upsert" or options.get(MERGER, AVRO) != AVRO:
+            return []
+        fails = kind in ("date", "decimal") and not self.logs()
+        fails |= kind == "date" and DELETED in kinds
+        if not fails:
+            return []
+        wider = {"date": "TIMESTAMP", "decimal": "DOUBLE"}[kind]
+        where = f"a delete ({DELETED}) in MERGE_ON_READ" if self.logs() else "this index or key"
+        return [
+            f"ordering names {name} ({kinds[name]}), which Hudi 1.2 cannot compare with {where}; "
+            f"make a column of it, such as CAST({name} AS {wider}) AS {name}_order, and name that "
+            "instead"
+        ]
 
     def _index_problems(self) -> list[str]:
         if self.index is None:

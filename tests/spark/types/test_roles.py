@@ -74,21 +74,25 @@ TIMES = [
 ]
 
 
-def misfit(kind: str, role: str) -> str:
+GENERIC = TableSpec("t", ("k",), ("p",), "o", operation="upsert")
+
+
+def misfit(kind: str, role: str, spec: TableSpec = GENERIC) -> str:
     """The refusal of a type in a role; empty if it is taken."""
-    names: dict[str, Any] = {"record_key": ("k",), "partition": ("p",), "ordering": "o"}
-    column = names[role][0]
-    types = {"k": "int", "p": "int", "o": "int"} | {column: kind}
+    names = dict(zip(ROLES, "kpo", strict=True))
+    types = {names[other]: PLAIN[other] for other in ROLES} | {"_hoodie_is_deleted": "boolean"}
     try:
-        TableSpec("t", **names, operation="upsert").check_columns(types.items())
+        spec.check_columns((types | {names[role]: kind}).items())
     except TableError as error:
         return str(error)
     return ""
 
 
-def rows(spark: SparkSession, kind: str, step: int, numbers: Sequence[int]) -> DataFrame:
+def rows(
+    spark: SparkSession, spec: TableSpec, kind: str, step: int, numbers: Sequence[int]
+) -> DataFrame:
     """The rows of these numbers as they are after a step; a negative one is deleted."""
-    kinds = {role: PLAIN[role] if misfit(kind, role) else kind for role in ROLES}
+    kinds = {role: PLAIN[role] if misfit(kind, role, spec) else kind for role in ROLES}
     made = []
     for number in numbers:
         values = [TYPES[kinds[role]][number if number >= 0 else ~number] for role in ROLES[:2]]
@@ -141,7 +145,7 @@ def test_one_row_a_key_at_each_step(
     assert folder is not None
 
     def batch(step: int, *numbers: int) -> DataFrame:
-        return rows(spark, kind, step, numbers)
+        return rows(spark, spec, kind, step, numbers)
 
     write(spark, spec, location, [batch(0, 0, 1)], load=load)
     check(spark, spec, folder, batch(0, 0, 1))

@@ -223,6 +223,37 @@ def test_a_type_that_is_no_key_partition_or_ordering(role: str, kind: str, inste
         table.check_columns([(name, "string"), ("note", kind)])
 
 
+@pytest.mark.parametrize(
+    ("fields", "kind", "fits"),
+    [
+        # Spark's rows are compared as they are.
+        ({"operation": "upsert"}, "date", True),
+        ({"operation": "upsert"}, "decimal(20,10)", True),
+        ({"operation": "upsert", "index": "GLOBAL_SIMPLE"}, "date", False),
+        ({"operation": "upsert", "index": "RECORD_LEVEL_INDEX"}, "decimal(20,10)", False),
+        ({"operation": "upsert", "index": "GLOBAL_SIMPLE"}, "timestamp", True),
+        ({"operation": "upsert", "table_type": "MERGE_ON_READ"}, "decimal(20,10)", True),
+        ({"operation": "upsert", "table_type": "MERGE_ON_READ"}, "date", False),
+        ({"operation": "bulk_insert"}, "date", True),
+    ],
+)
+def test_an_ordering_that_hudi_cannot_compare(
+    fields: dict[str, Any], kind: str, fits: bool
+) -> None:
+    table = spec(record_key=("reading_id",), partition=(), **fields)
+    types = [("reading_id", "bigint"), ("measurement_time", kind)]
+    deletes = [*types, ("_hoodie_is_deleted", "boolean")]
+    if fits:
+        table.check_columns(deletes)
+        return
+    wider = "TIMESTAMP" if kind == "date" else "DOUBLE"
+    remedy = f"CAST(measurement_time AS {wider}) AS measurement_time_order, and name that instead"
+    with refused(TableError, f"ordering names measurement_time ({kind}), ", remedy=remedy):
+        table.check_columns(deletes)
+    if table.logs():
+        table.check_columns(types)
+
+
 def test_keys_of_times_are_written_as_avro_writes_them() -> None:
     """Hudi's other writer cuts them to milliseconds, and no upsert or SQL finds them."""
     avro = {
