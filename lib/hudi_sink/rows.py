@@ -155,7 +155,7 @@ def _row_rules(
         yield from _value_rules(name, kind)
     yield from _confused_keys(spec, kinds)
     for name in spec.partition:
-        yield from _partition_rules(name, encoded)
+        yield from _partition_rules(spec, name, encoded)
 
 
 def _value_rules(name: str, kind: str) -> Iterator[tuple[Column, str, str]]:
@@ -202,7 +202,9 @@ def _confused_keys(spec: TableSpec, kinds: Mapping[str, str]) -> Iterator[tuple[
         )
 
 
-def _partition_rules(name: str, encoded: bool) -> Iterator[tuple[Column, str, str]]:
+def _partition_rules(
+    spec: TableSpec, name: str, encoded: bool
+) -> Iterator[tuple[Column, str, str]]:
     """Yield texts that would not be a folder, or would be read back changed."""
     value = F.col(name).cast("string")
     yield (
@@ -221,6 +223,12 @@ def _partition_rules(name: str, encoded: bool) -> Iterator[tuple[Column, str, st
         f"the partition column {name} makes a folder's name of more than {LONGEST_NAME} bytes",
         f"shorten it, or use a column of its own: sha2({name}, 256)",
     )
+    if spec.index == "RECORD_LEVEL_INDEX":
+        yield (
+            value.contains("."),
+            f"the partition column {name} contains a dot, on which RECORD_LEVEL_INDEX fails",
+            f"make a column without it, translate({name}, '.', '_'), or use another index",
+        )
     if not encoded:
         yield (
             value.rlike(UNSAFE),

@@ -93,6 +93,8 @@ def rows(
 ) -> DataFrame:
     """The rows of these numbers as they are after a step; a negative one is deleted."""
     kinds = {role: PLAIN[role] if misfit(kind, role, spec) else kind for role in ROLES}
+    if spec.index == "RECORD_LEVEL_INDEX" and kind in ("float", "double", "decimal(20,10)"):
+        kinds["partition"] = PLAIN["partition"]  # their texts have a dot
     made = []
     for number in numbers:
         values = [TYPES[kinds[role]][number if number >= 0 else ~number] for role in ROLES[:2]]
@@ -225,6 +227,18 @@ def test_a_table_whose_keys_hold_times_as_texts(
     assert rewrite_table(spark, spec, location) == 1
     write(spark, spec, location, [batch(2)])  # and first the one that was refused, as this
     check(spark, spec, folder, batch(2))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("value", ["0.5D", "'a.b'", "0.5BD"])
+def test_a_dot_in_a_partition_and_a_record_index(
+    spark: SparkSession, location: TableLocation, value: str
+) -> None:
+    """Hudi ends with a NullPointerException."""
+    spec = TableSpec("roles", ("k",), ("p",), "o", COW, "upsert", index="RECORD_LEVEL_INDEX")
+    batch = spark.sql(f"SELECT 1 AS k, {value} AS p, 1 AS o")
+    with pytest.raises(StreamError, match="the partition column p contains a dot, on which RECORD"):
+        write(spark, spec, location, [batch], load=True)
 
 
 def test_the_page_shows_each_type_in_each_role(request: pytest.FixtureRequest) -> None:
