@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
@@ -358,8 +358,11 @@ class Folder(Source[FilePipeline]):
             rows = rows.where(f"{JSON_ROW} IS NOT NULL OR {JSON_PROBLEM} IS NOT NULL")
             return self._columns_of(rows, JSON_ROW, JSON_PROBLEM, "value")
         rows = reader.format(self.group.source_format).schema(schema).load(path)
+        if not self._folder_columns:
+            return cast(DataFrame, rows)
         rows = rows.select(F.struct(*(F.col(quoted(name)) for name in schema.names)).alias("row"))
-        return self._columns_of(rows.withColumn("problem", F.lit(None)), "row", "problem", "''")
+        rows = rows.withColumn("problem", F.lit(None).cast("string"))
+        return self._columns_of(rows, "row", "problem", "''")
 
     def _columns_of(self, rows: DataFrame, row: str, problem: str, text: str) -> DataFrame:
         """Return the group's columns; a row with a problem is an error, unless the mode says so."""
@@ -383,15 +386,15 @@ class Folder(Source[FilePipeline]):
         if self._mode == "PERMISSIVE" and self._corrupt in self._schema.names:
             parts[self._corrupt] = f"if({problem} IS NULL, NULL, {text})"
         columns = [F.expr(parts[name]).alias(name) for name in self._schema.names]
-        found = f"coalesce({', '.join(problems)})"
+        first = f"coalesce({', '.join(problems)})"
         if self._mode == "PERMISSIVE":
             return rows.select(*columns)
         # The name of the file is what keeps Spark from moving later filters below this one, where
         # they would read each line once more.
-        message = (
-            f"if({found} IS NULL, NULL, concat({literal(REFUSED_ROW)}, {FILE}, ': ', {found}))"
+        message = f"concat({literal(REFUSED_ROW)}, {FILE}, ': ', {first})"
+        rows = rows.select(
+            *columns, F.expr(f"if({first} IS NULL, NULL, {message})").alias("_refused")
         )
-        rows = rows.select(*columns, F.expr(message).alias("_refused"))
         refused = F.col("_refused")
         if self._mode == "DROPMALFORMED":
             return rows.where(refused.isNull()).drop("_refused")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -198,7 +199,7 @@ PARQUET = {
         parquet(seen=pa.array([datetime(2026, 1, 1)], pa.timestamp("ns", "UTC"))),
         "cannot be read as parquet",
     ),
-    "half": (parquet(id=pa.array([1.0], pa.float16())), "cannot be read as parquet"),
+    "half": (parquet(id=pa.array([np.float16(1)])), "cannot be read as parquet"),
     "text": (parquet(id=["1"]), "its column id is STRING, and source.schema has BIGINT"),
 }
 
