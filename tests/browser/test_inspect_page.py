@@ -6,6 +6,7 @@ JupyterLab go.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -87,3 +88,26 @@ def test_without_colour_each_kind_has_its_letter(browser: Browser, page_file: Pa
     letters = page.locator("#line text.in").all_text_contents()
     assert sorted(set(letters)) == ["D", "M", "X"]
     assert "pending" in page.locator("#legend").inner_text()
+
+
+def test_odd_operations_and_many_instants(browser: Browser, tmp_path: Path) -> None:
+    """Names of JavaScript's own properties are names like any other; lists have pages."""
+    table = HandMade(tmp_path / "t")
+    names = ("constructor", "__proto__", "toString", "<img src=x onerror=alert(1)>", "\u202ex")
+    for i in range(2500):
+        content = {"operationType": names[i % len(names)], "extraMetadata": {names[i % 5]: "x"}}
+        data = json.dumps(content).encode()
+        table.instant(2 * i, 2 * i + 1, "commit", data, inflight=False)
+    file = tmp_path / "page.html"
+    file.write_text(inspect(str(table.root)).to_html(), encoding="utf-8")
+    page, wrong = opened(browser, file.as_uri(), 1400, "light")
+    page.get_by_role("button", name="Fit").click()
+    assert 0 < page.locator("#line rect[data-i]").count() < 2500
+    page.locator("#all > summary").click()
+    assert page.locator("details.one").count() == 200
+    page.get_by_label("Next page").click()
+    assert "201 to 400 of 2,500" in page.locator("#instants .soft").first.inner_text()
+    page.locator("details.one > summary").first.click()
+    for name in ("constructor", "__proto__", r"\u202ex"):
+        assert page.locator("details.one > summary", has_text=name).count() == 40
+    assert wrong == []
