@@ -83,7 +83,8 @@ def messages(broker: Broker, topic: str) -> list[Message]:
         _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)
         consumer.assign([TopicPartition(topic, 0, 0)])
         read: list[Message] = []
-        while len(read) < end and (message := consumer.poll(10)):
+        # A tombstone has no length, and counts as false.
+        while len(read) < end and (message := consumer.poll(10)) is not None:
             value = message.value()
             read.append((json.loads(message.key()), value and json.loads(value)))
         return read
@@ -139,9 +140,10 @@ def test_nothing_is_lost_when_connect_is_killed(
     again = start_connect(settings)
     assert (again.address, again.pid == worker.pid) == (worker.address, False)
     read = wait_for_ids(broker, topic, set(range(1, 601)))
-    # At least once: a message may be there twice, with the position that it had.
-    positions = {(key["id"], value["source"]["lsn"]) for key, value in read if value}
-    assert len(positions) == 600
+    # At least once: a change may be there twice, with the position that it had.
+    changes = [(key["id"], value) for key, value in read if value and value["op"] == "c"]
+    positions = {(number, value["source"]["lsn"]) for number, value in changes}
+    assert len(positions) == len({number for number, _ in changes})
 
 
 def test_nothing_is_lost_when_the_database_is_killed(
@@ -315,8 +317,7 @@ def test_a_quiet_table_does_not_hold_back_the_log(
     settings: Settings, broker: Broker, db: Database, worker: Connect
 ) -> None:
     make(db, "quiet", 1)
-    own = {"name": "quiet", "table.include.list": "public.quiet", "heartbeat.interval.ms": "1000"}
-    register(settings, own)
+    (topic,) = register(settings, {"name": "quiet", "table.include.list": "public.quiet"})
     run(db, "CREATE TABLE busy AS SELECT repeat('x', 1000) FROM generate_series(1, 20000)")
     with db.connect() as connection:
 
@@ -325,7 +326,13 @@ def test_a_quiet_table_does_not_hold_back_the_log(
             query = f"SELECT {behind} FROM pg_replication_slots WHERE slot_name = 'quiet'"
             return connection.execute(query).fetchone() == (True,)
 
-        wait_for(advanced, 30, "the slot")
+        wait_for(advanced, 40, "the slot")
+    # The slot is ahead of the connector's offset now, which must not cost a change.
+    psutil.Process(worker.pid).kill()
+    wait_for(lambda: connect.find_connect(settings) is None, 10, "its end")
+    insert(db, "quiet", 2, 50)
+    start_connect(settings)
+    wait_for_ids(broker, topic, set(range(1, 52)))
 
 
 def test_a_slot_that_was_given_up_is_named(
