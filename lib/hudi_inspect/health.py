@@ -23,6 +23,7 @@ MERGEABLE = 100  # files that merging would save
 DELTAS = 10  # delta commits without a compaction
 VERSIONS = 40  # commits for which superseded files may stay
 ACTIVE = 100  # completed instants on the active timeline
+AHEAD = 10  # seconds that clocks of two machines may differ
 RECENT = 50  # newest batches, searched for two writers
 
 
@@ -60,6 +61,7 @@ def check_health(snapshot: TableSnapshot) -> list[HealthCheck]:
         _cleaner(snapshot),
         _archive(snapshot),
         _two_writers(snapshot),
+        _clock(snapshot),
     ]
 
 
@@ -241,3 +243,41 @@ def _two_writers(snapshot: TableSnapshot) -> HealthCheck:
         "set hoodie.write.concurrency.mode=optimistic_concurrency_control and a "
         "hoodie.write.lock.provider in each writer; in the lab: ExactlyOnceSink(..., shared=True)",
     )
+
+
+def _clock(snapshot: TableSnapshot) -> HealthCheck:
+    """Check that no instant is in the future, and that a stream's later batch has a later instant.
+
+    Readers take the newest slice by its instant. What is written after the clock was set back is
+    older than what it replaces, and no reader sees it.
+    """
+    times = [
+        moment
+        for instant in snapshot.timeline
+        for moment in (instant.requested, instant.completed)
+        if moment is not None
+    ]
+    newest = max(times, default=snapshot.options.now)
+    ahead = (newest - snapshot.options.now).total_seconds()
+    if ahead > AHEAD:
+        return _check(
+            "clock",
+            False,
+            f"the newest instant is {iso(newest)}, {ahead:,.0f} s ahead of this machine's clock",
+            "set the clock if it is wrong; else write nothing before that time, because no reader "
+            "would see the rows",
+        )
+    newest_of: dict[str, Batch] = {}
+    for batch in sorted(snapshot.batches, key=lambda batch: batch.number):
+        before = newest_of.setdefault(batch.query, batch)
+        if batch.instant.time < before.instant.time:
+            return _check(
+                "clock",
+                False,
+                f"batch {batch.number} ({batch.instant.time}) is older than batch {before.number} "
+                f"({before.instant.time}) of its stream, so readers may miss its rows",
+                "the clock was set back between the two: write the rows of that batch again, and "
+                "of later ones until this check is ok for their instants",
+            )
+        newest_of[batch.query] = batch
+    return _check("clock", True, "no instant is in the future, or older than an earlier batch")

@@ -29,7 +29,7 @@ def test_check_is_an_exit_code(
 ) -> None:
     write(table, "a", "b")
     assert hudilab(monkeypatch, str(table.root), "--check") == 0
-    assert [text[:4] for text in capsys.readouterr().out.splitlines()] == ["ok  "] * 7
+    assert [text[:4] for text in capsys.readouterr().out.splitlines()] == ["ok  "] * 8
     write(table, "a", "b", "a")
     assert hudilab(monkeypatch, str(table.root), "--check") == 1
     assert capsys.readouterr().out.count("FAIL two writers") == 1

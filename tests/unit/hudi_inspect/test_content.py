@@ -146,7 +146,7 @@ def test_one_instant_that_cannot_be_read_leaves_the_rest(tmp_path: Path, version
             (at(10), 5),
         ]
         assert found.table.rows == 5
-        assert len(found.health) == 7
+        assert len(found.health) == 8
     text = problem(table)
     assert text.startswith(f"instant {at(20)} can't be read: file://{file.parent}/{at(20)}")
     assert " holds operationType=5, which is no text; look at it first (ls -l " in text

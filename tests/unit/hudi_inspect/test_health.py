@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from unit.handmade import HandMade, at
 from unit.hudi_inspect.tables import NOW, A, B, line, look, mor, write
 
 from hudi_inspect import TableSnapshot
+from hudi_inspect.units import iso
 
 
 def test_small_files(table: HandMade) -> None:
@@ -21,6 +23,35 @@ def test_small_files(table: HandMade) -> None:
     assert line(look(table), "small files") == (
         "FAIL small files    101 base files under 100 MiB, 100 fewer if merged (fails at 100); "
         "CALL run_clustering(table => 'readings')"
+    )
+
+
+def test_instants_in_the_future(table: HandMade) -> None:
+    table.commit(10, 12, {A: 5})
+    assert line(look(table), "clock") == (
+        "ok   clock          no instant is in the future, or older than an earlier batch"
+    )
+    found = look(table)
+    newest = max(instant.completed for instant in found.timeline if instant.completed)
+    for seconds, ok in ((10, True), (11, False)):
+        options = replace(found.options, now=newest - timedelta(seconds=seconds))
+        shown = line(replace(found, options=options), "clock")
+        assert shown.startswith("ok " if ok else "FAIL")
+    assert f"the newest instant is {iso(newest)}, 11 s ahead of this machine's clock; set" in shown
+
+
+def test_batches_that_were_written_after_the_clock_was_set_back(table: HandMade) -> None:
+    def stamp(query: str, batch: int) -> dict[str, object]:
+        return {"hudilab.query_id": query, "hudilab.batch_id": str(batch)}
+
+    table.commit(50, 52, {A: 5}, extra=stamp("a", 0))
+    table.commit(10, 12, {A: 5}, extra=stamp("b", 7))  # another stream
+    assert line(look(table), "clock").startswith("ok ")
+    table.commit(20, 22, {A: 5}, extra=stamp("a", 1))
+    table.commit(30, 32, {A: 5}, extra=stamp("a", 2))
+    assert line(look(table), "clock").startswith(
+        f"FAIL clock          batch 1 ({at(20)}) is older than batch 0 ({at(50)}) of its stream, "
+        "so readers may miss its rows; the clock was set back between the two: write"
     )
 
 

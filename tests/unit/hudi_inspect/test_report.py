@@ -12,6 +12,8 @@ from unit.hudi_inspect.tables import NOW, A, B, look, refusal
 from hudi_inspect import inspect
 from hudi_inspect.errors import InspectError
 
+CLOCK = "no instant is in the future, or older than an earlier batch"
+
 
 def test_the_whole_report(table: HandMade) -> None:
     table.commit(10, 12, {A: 5, B: 7}, extra={"hudilab.query_id": "q", "hudilab.batch_id": "0"})
@@ -89,6 +91,7 @@ def test_the_whole_report(table: HandMade) -> None:
                 **healthy,
             },
             {"check": "two writers", "detail": "only one stream wrote to the table", **healthy},
+            {"check": "clock", "detail": CLOCK, **healthy},
         ],
         "notes": [],
     }
