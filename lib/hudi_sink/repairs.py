@@ -37,9 +37,6 @@ def rewrite_table(spark: SparkSession, spec: TableSpec, location: TableLocation)
     return spark.read.format("hudi").load(location.table).count()
 
 
-rewrite_buckets = rewrite_table  # its name when buckets were all that it repaired
-
-
 def check_can_index(spark: SparkSession, table: str) -> None:
     """Raise TableError if a CREATE INDEX would make an index that gives wrong answers now.
 

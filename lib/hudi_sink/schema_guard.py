@@ -72,7 +72,7 @@ class SchemaGuard:
                 "bucket: SQL or clustering wrote them without the table's bucket index, and "
                 "every later upsert would fail",
                 "rewrite the table's files, then start again: from hudi_sink.repairs import "
-                "rewrite_buckets; rewrite_buckets(spark, spec, location)",
+                "rewrite_table; rewrite_table(spark, spec, location)",
             )
 
     def layout(self) -> Layout:

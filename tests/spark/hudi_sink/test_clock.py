@@ -17,7 +17,7 @@ from running import readings_at
 
 from hudi_sink import commits
 from hudi_sink.commits import Commits
-from hudi_sink.repairs import check_can_index, rewrite_buckets
+from hudi_sink.repairs import check_can_index, rewrite_table
 from hudi_sink.rewind import Rewind
 from hudi_sink.services import TableServices
 from hudi_sink.sink import ExactlyOnceSink
@@ -126,7 +126,7 @@ def test_every_write_is_refused_before_it_changes_anything(
         "archive": tidy.archive,
         "tidy --dry-run": lambda: tidy.check_safe("clean"),
         "rewind": rewind.run,
-        "rewrite": lambda: rewrite_buckets(spark, spec, location),
+        "rewrite": lambda: rewrite_table(spark, spec, location),
         "index": lambda: check_can_index(spark, location.table),
     }
     if spec.logs():

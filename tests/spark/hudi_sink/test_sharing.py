@@ -22,7 +22,7 @@ from spark.programs.merge import merge
 from hudi_sink import commits
 from hudi_sink.commits import SERVICES, Commits
 from hudi_sink.locks import lock_name
-from hudi_sink.repairs import rewrite_buckets
+from hudi_sink.repairs import rewrite_table
 from hudi_sink.services import TableServices
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError, TableError
@@ -486,11 +486,11 @@ def test_file_groups_that_are_not_the_tables_own_are_refused_and_rewritten(
     )
     remedy = said.rpartition("start again: ")[2]
     assert remedy == (
-        "from hudi_sink.repairs import rewrite_buckets; rewrite_buckets(spark, spec, location)"
+        "from hudi_sink.repairs import rewrite_table; rewrite_table(spark, spec, location)"
     )
     spec = UPSERTS
     exec(remedy, {"spark": spark, "spec": spec, "location": location})
-    assert rewrite_buckets(spark, spec, location) == PER_BATCH + 1
+    assert rewrite_table(spark, spec, location) == PER_BATCH + 1
     drain(start(spark, UPSERTS, location, 1), batches=1, deadline=300)
     table = spark.read.format("hudi").load(location.table)
     assert table.count() == PER_BATCH + 1
