@@ -41,7 +41,7 @@ def test_instants_in_the_future(table: HandMade) -> None:
 
 
 def test_batches_that_were_written_after_the_clock_was_set_back(table: HandMade) -> None:
-    def stamp(query: str, batch: int) -> dict[str, object]:
+    def stamp(query: str, batch: int) -> dict[str, str]:
         return {"hudilab.query_id": query, "hudilab.batch_id": str(batch)}
 
     table.commit(50, 52, {A: 5}, extra=stamp("a", 0))
