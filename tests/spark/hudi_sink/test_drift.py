@@ -130,7 +130,7 @@ def test_policies(
     text: Change = lambda batch, n: batch.withColumn("level", F.col("level").cast("string"))  # noqa: E731
     before = len(reads)
     stream(spark, readings_table(schema="any"), location, text, 4)
-    assert len(reads) == before
+    assert len(reads) == before + 1  # no type of a key or a partition may change
     assert dict(read(spark, location).dtypes)["level"] == "string"  # also of the old rows
 
 

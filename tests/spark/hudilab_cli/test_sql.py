@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ OPTIONS = {"hoodie.datasource.write.recordkey.field": "id"}
 
 
 @pytest.fixture(scope="module")
-def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A warehouse with a table in each of two databases, and one in a run."""
     home = tmp_path_factory.mktemp("sql's home")
     write(home / "conf", [group()])
@@ -28,12 +29,19 @@ def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer = rows.withColumn("x", rows.x.cast("string")).write.format("hudi")
         writer = writer.options(**OPTIONS, **{"hoodie.table.name": name})
         writer.save(f"file://{home}/warehouse/{place}")
-    return home
+    yield home
+    forget_names(spark)
+
+
+def forget_names(spark: SparkSession) -> None:
+    """Other tests share the session."""
+    spark.sql("USE default")
+    for database in ("lab", "shop"):
+        spark.sql(f"DROP DATABASE IF EXISTS {database} CASCADE")
 
 
 def tables(spark: SparkSession, home: Path, run_id: str = "") -> Tables:
-    for database in ("lab", "shop"):
-        spark.sql(f"DROP DATABASE IF EXISTS {database} CASCADE")
+    forget_names(spark)
     return Tables(spark, load(home / "conf", HUDILAB_HOME=str(home)), run_id)
 
 

@@ -70,5 +70,5 @@ def test_a_java_that_cannot_start_says_why(tmp_path: Path) -> None:
         f"(log: {tmp_path}/java.log); fix the option in HUDILAB_JAVA_OPTIONS and conf/"
     )
     assert line.endswith("hudilab doctor")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["java.log", "logs"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["java.log", "logs", "tmp"]
     assert list((tmp_path / "logs").iterdir()) == []

@@ -202,7 +202,7 @@ def test_opening_and_stopping_prints_nothing(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert [path.name for path in tmp_path.iterdir()] == ["logs"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "tmp"]
 
 
 def test_checkpoint_files_start_no_processes(spark: SparkSession, tmp_path: Path) -> None:
