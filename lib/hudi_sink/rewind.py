@@ -144,7 +144,8 @@ class Rewind:
                 raise TableError(
                     f"the checkpoints {other.uri} and {files.uri} both have the query {query}: "
                     "one is a copy of the other, and the stream uses only one",
-                    f"give that one: hudilab rewind {self._table} --to {self._to} --checkpoint URI",
+                    "pass the checkpoint that it uses: "
+                    f"hudilab rewind {self._table} --to {self._to} --checkpoint URI",
                 )
         return by_query
 
@@ -178,8 +179,8 @@ class Rewind:
             raise TableError(
                 f"the commit {self._to} of {self._table} has no savepoint, so cleaning may have "
                 f"deleted its files ({known})",
-                f"make one while they are there: CALL create_savepoint(path => {table}, "
-                f"commit_time => '{self._to}')",
+                "create the savepoint before a clean deletes them: "
+                f"CALL create_savepoint(path => {table}, commit_time => '{self._to}')",
             )
         raise TableError(
             f"{self._table} has no commit {self._to!r}, and only a savepoint can be returned to: "
@@ -192,8 +193,8 @@ class Rewind:
             other = savepoint_of_restore(self._spark, self._commits.meta(), instant)
             if other not in ("", self._to):
                 raise TableError(
-                    f"a rewind of {self._table} to {other} was cut off",
-                    f"complete that one first: hudilab rewind {self._table} --to {other} --stopped",
+                    f"a rewind of {self._table} to {other} was interrupted",
+                    f"complete it first: hudilab rewind {self._table} --to {other} --stopped",
                 )
 
     def _batches_kept(self) -> dict[str, int]:
@@ -249,8 +250,8 @@ class Rewind:
             if (batch := self._kept[query]) >= 0 and not files.is_planned(batch):
                 oldest = min(files.batches("offsets"), default=None)
                 raise TableError(
-                    f"the checkpoint {files.uri} does not know batch {batch}, the newest one at "
-                    f"{self._to}: Spark keeps the last 100 "
+                    f"the checkpoint {files.uri} no longer contains batch {batch}, the newest "
+                    f"at {self._to}: Spark keeps the last 100 "
                     f"(spark.sql.streaming.minBatchesToRetain), and the oldest there is {oldest}",
                     f"choose a later savepoint: hudilab inspect {self._table}",
                 )

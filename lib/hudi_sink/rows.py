@@ -82,10 +82,10 @@ def check_files(session: SparkSession, query: str, batch: int, entries: Iterable
     if gone := [path for path in named if not exists(session, path)]:
         others = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
         raise StreamError(
-            f"batch {batch} is to read {gone[0]}{others}, which the source has noted and which "
+            f"batch {batch} is to read {gone[0]}{others}, which the source has listed, and which "
             "is gone, so its rows would be lost",
-            "put each file back under its name, an empty one if its rows are lost for good, and "
-            "start again",
+            "restore each file under its name, or create an empty file if its rows can't be "
+            "recovered, and start again",
         )
 
 
@@ -148,7 +148,7 @@ def _row_rules(
     if spec.operation == "upsert" and not by_arrival:
         yield (
             F.col(order).isNull(),
-            f"the ordering column {order} is null, so later rows of the key would fail for good",
+            f"the ordering column {order} is null, so every later write of its key would fail",
             f'fix the row, or leave it out: .where("{order} IS NOT NULL")',
         )
     for name, kind in kinds.items():
@@ -171,7 +171,7 @@ def _value_rules(name: str, kind: str) -> Iterator[tuple[Column, str, str]]:
         yield (
             F.encode(column, "UTF-8") != column.cast("binary"),
             f"{name} is not UTF-8, so that it could get the key or partition of another text",
-            f"make a text of its bytes in a column of its own: hex({name})",
+            f"store its bytes as text in a separate column: hex({name})",
         )
 
 
@@ -221,7 +221,7 @@ def _partition_rules(
     yield (
         F.octet_length(written) > LONGEST_NAME - len(f"{name}="),
         f"the partition column {name} makes a folder's name of more than {LONGEST_NAME} bytes",
-        f"shorten it, or use a column of its own: sha2({name}, 256)",
+        f"shorten it, or use a separate column: sha2({name}, 256)",
     )
     if spec.index == "RECORD_LEVEL_INDEX":
         yield (

@@ -15,7 +15,7 @@ def replaced(checkpoint: str) -> StreamError:
     """Return the error of a driver that no longer owns its checkpoint."""
     return StreamError(
         f"another driver has taken over the checkpoint {checkpoint}",
-        "let that one write, and stop this one",
+        "stop this driver, and let the other driver write",
     )
 
 
@@ -180,8 +180,8 @@ class Rules:
                     f"two writers of {self._table} take different locks, so neither waits for "
                     f"the other: commit {commit.instant} took {commit.lock}, this stream takes "
                     f"{lock}",
-                    "give both the same lock: leave out lock= on a disk, and elsewhere name a "
-                    "provider that both processes reach",
+                    "use the same lock for both: omit lock= for a table on a disk, or name a "
+                    "provider that both processes can reach",
                 )
 
     def _refuse_gap(self, checkpoint: Checkpoint, newest: BatchMetadata, source: str) -> None:
@@ -221,7 +221,8 @@ class Rules:
         strangers = sorted({commit.metadata.query for commit in newer if commit.metadata})
         if strangers and not self._shared:
             raise StreamError(
-                f"another stream ({strangers[0]}) has written to {self._table} since this one did",
+                f"another stream ({strangers[0]}) has written to {self._table} since this stream's "
+                "last batch",
                 "stop one of them, or pass shared=True to the ExactlyOnceSink of both",
             )
 

@@ -51,8 +51,8 @@ def check_storable(
     problems = [text for field in fields for text in _unstorable("", field["name"], field["type"])]
     problems += [
         f"column {field['name']} is of type {sql_type(field['type'])}, and Hudi 1.2 cannot read a "
-        "decimal of an array within an array of structs back as Avro, so later batches would fail "
-        "for good; make the decimal a double or a string, or use MERGE_ON_READ with buckets"
+        "decimal of an array within an array of structs back as Avro, so every later batch would "
+        "fail; make the decimal a double or a string, or use MERGE_ON_READ with buckets"
         for field in fields
         if merges_avro and _is_redefined(field["name"], field["type"])
     ]
@@ -86,7 +86,7 @@ def _unstorable(above: str, name: str, kind: Any) -> Iterator[str]:
     if name in _PRIMITIVES and sql_type(kind).startswith(("struct<", "decimal(")):
         yield (
             f"column {path} is of type {sql_type(kind)} and has the name of a type of Avro, so "
-            f"later batches would fail for good; rename it to {name}_"
+            f"every later batch would fail; rename it to {name}_"
         )
     if path.startswith(OWN):
         yield f"column {path} begins with {OWN}, which the writer uses itself; rename it"

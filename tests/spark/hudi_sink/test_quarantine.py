@@ -27,7 +27,7 @@ from hudilab_spark.streams import drain
 SCHEMA = "id BIGINT, city STRING, moment BIGINT, note STRUCT<a: ARRAY<INT>, b: STRING>"
 SPEC = TableSpec("own", ("id",), ("city",), "moment", "MERGE_ON_READ", "upsert", 1)
 NO_KEY = "the record key (id) is null"
-NO_ORDER = "the ordering column moment is null, so later rows of the key would fail for good"
+NO_ORDER = "the ordering column moment is null, so every later write of its key would fail"
 NO_CITY = "the partition column city is empty, which would be stored as NULL"
 Row = tuple[int | None, str | None, int | None, Any]
 GOOD: Row = (1, "Oslo", 1, ([1, None], "x"))

@@ -191,10 +191,10 @@ def test_what_cannot_be_returned_to(
     assert said == (
         f"the commit {other} of {location.table} has no savepoint, so cleaning may have deleted "
         "its "
-        f"files (its savepoints are {to}); make one while they are there: CALL "
+        f"files (its savepoints are {to}); create the savepoint before a clean deletes them: CALL "
         f"create_savepoint(path => '{location.table}', commit_time => '{other}')"
     )
-    spark.sql(said.rpartition("; make one while they are there: ")[2]).collect()
+    spark.sql(said.rpartition("; create the savepoint before a clean deletes them: ")[2]).collect()
     assert "1 commit after" in Rewind(spark, location.table, other).preview()[0]
     assert refused(lambda: Rewind(spark, f"file://{tmp_path}/none", to)) == (
         f"no Hudi table at file://{tmp_path}/none: .hoodie/hoodie.properties is missing or empty; "
@@ -233,8 +233,8 @@ def test_a_checkpoint_and_its_copy(spark: SparkSession, location: TableLocation,
     assert refused(lambda: Rewind(spark, location.table, to, checkpoints=both)) == (
         f"the checkpoints {location.checkpoint} and {copy} both have the query {query}: one is a "
         "copy "
-        "of the other, and the stream uses only one; give that one: hudilab rewind "
-        f"{location.table} --to {to} --checkpoint URI"
+        "of the other, and the stream uses only one; pass the checkpoint that it uses: "
+        f"hudilab rewind {location.table} --to {to} --checkpoint URI"
     )
     Rewind(spark, location.table, to, checkpoints=[location.checkpoint] * 2)
 
@@ -272,7 +272,7 @@ def test_a_batch_that_spark_has_forgotten(
     for number in (0, 1):
         (folder(location.checkpoint) / "offsets" / str(number)).unlink()
     assert refused(lambda: Rewind(spark, location.table, to)) == (
-        f"the checkpoint {location.checkpoint} does not know batch 1, the newest one at {to}: "
+        f"the checkpoint {location.checkpoint} no longer contains batch 1, the newest at {to}: "
         "Spark "
         "keeps the last 100 (spark.sql.streaming.minBatchesToRetain), and the oldest there is 2; "
         f"choose a later savepoint: hudilab inspect {location.table}"
@@ -352,7 +352,7 @@ def test_a_rewind_to_another_savepoint_was_cut_off(
     (done,) = timeline.glob("*_*.restore")
     done.unlink()
     assert refused(lambda: Rewind(spark, location.table, to)) == (
-        f"a rewind of {location.table} to {later} was cut off; complete that one first: hudilab "
+        f"a rewind of {location.table} to {later} was interrupted; complete it first: hudilab "
         f"rewind {location.table} --to {later} --stopped"
     )
 

@@ -231,7 +231,8 @@ def test_a_second_stream_is_refused_unless_it_says_so(
         start(spark, APPENDS, location, 1)
     assert "another stream (" in str(caught.value)
     assert str(caught.value).endswith(
-        "since this one did; stop one of them, or pass shared=True to the ExactlyOnceSink of both"
+        "since this stream's last batch; stop one of them, or pass shared=True to the "
+        "ExactlyOnceSink of both"
     )
 
 

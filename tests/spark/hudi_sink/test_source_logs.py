@@ -196,7 +196,7 @@ def test_a_file_is_gone_before_its_batch_is_written(spark: SparkSession, tmp_pat
     _planned_not_done(inbox)
     there = (inbox.folder / "001.json").rename(tmp_path / "elsewhere")
     inbox.arrive()
-    with pytest.raises(StreamError, match="put each file back under its name") as caught:
+    with pytest.raises(StreamError, match="restore each file under its name") as caught:
         inbox.run()
     assert f"batch 1 is to read file://{inbox.folder}/001.json, which" in str(caught.value)
     assert inbox.ids() == list(range(ROWS))
@@ -249,7 +249,7 @@ def test_a_rewind_names_the_files_that_the_source_has_deleted(
         shutil.copy2(inbox.folder / f"{inbox.arrived - 1:03}.json", tmp_path)
         inbox.run()
     Rewind(spark, table, second, stopped=True).run()
-    refused = r"batch 2 is to read .*/00[23]\.json(| and \d more), which the source has noted"
+    refused = r"batch 2 is to read .*/00[23]\.json(| and \d more), which the source has listed"
     with pytest.raises(StreamError, match=refused):
         inbox.run()
     assert inbox.ids() == list(range(2 * ROWS))

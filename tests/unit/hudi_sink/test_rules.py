@@ -71,7 +71,7 @@ def test_a_batch_is_skipped_only_if_it_is_the_same() -> None:
             "^the table was restored to an earlier state while the stream was running: <table> "
             "has batches up",
         ),
-        (3, "d3", "^another driver has taken over the checkpoint <checkpoint>; let that one write"),
+        (3, "d3", "^another driver has taken over the checkpoint <checkpoint>; stop this driver"),
     ):
         with pytest.raises(StreamError, match=said):
             RULES.is_written(batch, digest, "{}", stamp(4))
