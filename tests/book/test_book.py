@@ -263,6 +263,7 @@ def test_the_dark_theme(browser: Browser, site: Path) -> None:
     assert wrong == []
 
 
+@pytest.mark.deep
 def test_no_text_of_a_diagram_covers_another(browser: Browser) -> None:
     boxes = """[...document.querySelectorAll("text")].map(it => {
         const box = it.getBBox();
