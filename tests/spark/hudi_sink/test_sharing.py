@@ -289,8 +289,9 @@ def different_locks(location: TableLocation, instant: str, theirs: str, mine: st
     return (
         f"StreamError: two writers of {location.table} take different locks, so neither waits "
         "for the "
-        f"other: commit {instant} took {theirs}, this stream takes {mine}; give both the same "
-        "lock: leave out lock= on a disk, and elsewhere name a provider that both processes reach; "
+        f"other: commit {instant} took {theirs}, this stream takes {mine}; use the same lock "
+        "for both: omit lock= for a table on a disk, or name a provider that both processes can "
+        "reach; "
     )
 
 
