@@ -153,7 +153,7 @@ def check(kind: str, source: DataFrame, stored: DataFrame) -> int:
 def pipeline(kind: str, folder: Path, *, initial_load: bool) -> dict[str, Any]:
     """`hudilab load` or `hudilab stream --available-now`, without the start of its session."""
     found: dict[str, Any] = {}
-    with opened(NAME, "") as running:
+    with opened(load_settings(), NAME, "") as running:
         with timed(found):
             lines = running.write(None, as_json=True, initial_load=initial_load)
             found["batches"] = [json.loads(line) for line in lines]

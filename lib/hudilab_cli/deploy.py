@@ -27,12 +27,11 @@ from hudilab.groups import (
     TopicPipeline,
 )
 from hudilab.paths import rewrite_scheme
-from hudilab.settings import Settings, run_options
+from hudilab.settings import Settings, find_group, run_options
 from hudilab.settings_file import read_options
 from hudilab_cli.submit import jar_groups
 from hudilab_jobs import ENDLESS_WITHOUT, JOBS, PIPELINE_JOBS
 from hudilab_jobs.kafka.connection import Access
-from hudilab_jobs.pipelines.runner import find_group
 from hudilab_spark.jars import read_lock
 
 IMAGE_ROOT = "/opt/hudilab"  # the lab's folder in its image

@@ -24,7 +24,7 @@ def check(name: str, run_id: str) -> None:
         status.show("starting Spark")
         from hudilab_jobs.pipelines.runner import opened, preview
 
-        with opened(name, run_id) as pipeline:
+        with opened(settings, own, run_id) as pipeline:
             status.show("reading a sample")
             for line in preview(pipeline):
                 status.print(line)
@@ -64,7 +64,10 @@ def write(
             from hudilab_jobs.pipelines.runner import opened
 
             # Spark has a handler of its own for Ctrl-C.
-            with opened(name, run_id) as pipeline, stop_on_signal(signals, at_once=True):
+            with (
+                opened(settings, own, run_id) as pipeline,
+                stop_on_signal(signals, at_once=True),
+            ):
                 for line in pipeline.write(
                     trigger,
                     as_json,

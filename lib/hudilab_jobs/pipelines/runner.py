@@ -19,8 +19,7 @@ from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import many
 from hudilab.groups import FilePipeline, Pipeline, TablePipeline, TopicPipeline
 from hudilab.paths import TableLocation
-from hudilab.settings import Settings, load_pipeline
-from hudilab.settings import find_group as find_group
+from hudilab.settings import Settings, find_group
 from hudilab.table import TableSpec
 from hudilab_jobs.pipelines.repeatable import check_repeatable
 from hudilab_jobs.pipelines.sources import Changes, Folder, Source
@@ -229,15 +228,12 @@ def _layout(rows: DataFrame, count: int, spec: TableSpec) -> Iterator[str]:
 
 
 @contextmanager
-def opened(name: str, run_id: str) -> Iterator[Running]:
-    """Open a session for a pipeline, and check its source; stop the session at the end.
-
-    `name` is a name or a file, see `load_pipeline`.
+def opened(settings: Settings, name: str, run_id: str) -> Iterator[Running]:
+    """Open a session for the pipeline NAME, and check its source; stop the session at the end.
 
     Raises:
         LabError: The group, the source, the schema or the query is wrong.
     """
-    settings, name = load_pipeline(name)
     group = find_group(settings, name)
     table = table_of(settings, group, run_id)
     spark = open_session(settings, app=name, groups=jars_of(group), names=False)

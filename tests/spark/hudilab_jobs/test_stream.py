@@ -21,8 +21,8 @@ from unit.hudilab.settings_files import group, load, write
 from hudi_sink.files import exists
 from hudi_sink.services import TableServices
 from hudilab.errors import ConfigError, StreamError, TableError
-from hudilab.settings import load_settings
-from hudilab_jobs.pipelines.runner import Running, checked, find_group, preview, table_of
+from hudilab.settings import find_group, load_settings
+from hudilab_jobs.pipelines.runner import Running, checked, preview, table_of
 
 SCHEMA = "Station STRING, Day DATE, `Temp C` DOUBLE, seen TIMESTAMP"
 SELECT = "SELECT Station AS station, Day AS day, `Temp C` AS celsius, seen FROM source"
