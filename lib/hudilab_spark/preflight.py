@@ -14,6 +14,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from hudilab.errors import LabError, PathError, SessionError
@@ -78,6 +79,7 @@ def java_flags(home: Path) -> list[str]:
     return flags
 
 
+@cache  # the same answer, also if the disk fills up meanwhile
 def temporary_folder(home: Path) -> Path:
     """Return where the JVM of this process puts temporary files: shuffled rows, and what it spills.
 
