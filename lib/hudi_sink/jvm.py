@@ -52,6 +52,27 @@ def read_utf8(spark: SparkSession, uri: str) -> str:
         return str(utils.toString(stream, "UTF-8"))
 
 
+def items(sequence: Any) -> list[Any]:
+    """Return the elements of a sequence of Scala's."""
+    return [sequence.apply(number) for number in range(sequence.size())]
+
+
+def file_indexes(query: Any) -> list[Any]:
+    """Return Spark's `FileIndex` of each folder that a running batch reads as a stream.
+
+    Args:
+        query: As `running_query` returns it.
+    """
+    indexes: list[Any] = []
+    for leaf in items(query.lastExecution().logical().collectLeaves()):
+        if leaf.isStreaming() and leaf.nodeName().startswith("LogicalRelation"):
+            index = leaf.relation().location()
+            # A stream is in its plan twice, if it is joined with itself.
+            if not any(index.equals(other) for other in indexes):
+                indexes.append(index)
+    return indexes
+
+
 def running_query(session: SparkSession, query: str) -> Any:
     """Return the running query of an id; None if another session has started it."""
     manager: Any = session._jsparkSession

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hudilab.errors import TableError
-from hudilab.table import ANY, EVOLVE, FREEZE
+from hudilab.table import ANY, DELETED, EVOLVE, FREEZE
 
 OWN = "_hudilab_"  # begins the columns that the writer adds to a batch and drops again
 _SHORT = re.compile(r"\b(?:tinyint|smallint)\b(?!:)")  # a type, not the name of a field
@@ -237,9 +237,7 @@ def _columns(schema: str) -> dict[str, Mapping[str, Any]]:
 
 def without_meta(names: Iterable[str]) -> list[str]:
     """Return the names of columns without those that Hudi adds to each row."""
-    return [
-        name for name in names if not name.startswith("_hoodie_") or name == "_hoodie_is_deleted"
-    ]
+    return [name for name in names if not name.startswith("_hoodie_") or name == DELETED]
 
 
 def _compare(

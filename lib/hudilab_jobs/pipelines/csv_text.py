@@ -17,8 +17,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from hudilab_jobs.pipelines.json_text import decoded, encoding_problem, first_problem
-from hudilab_jobs.pipelines.text_values import SHOWN, Texts, literal, quoted, remedy
+from hudilab_jobs.pipelines.text_values import (
+    SHOWN,
+    Texts,
+    decoded,
+    encoding_problem,
+    literal,
+    problem_of,
+    quoted,
+    remedy,
+    shown,
+)
 
 ROW, PROBLEM, TEXT = "csv_row", "csv_problem", "csv_text"
 _LINE, _FIELDS, _WRONG = "_csv_line", "_csv_fields", "_csv_wrong"
@@ -98,7 +107,7 @@ class Dialect:
         ]
         rows = rows.withColumn(ROW, F.expr(f"named_struct({', '.join(values)})"))
         cases = [(check, encoding_problem(self.texts.charset)), *self._cases(schema)]
-        checked: DataFrame = rows.withColumn(PROBLEM, F.expr(first_problem(cases)))
+        checked: DataFrame = rows.withColumn(PROBLEM, F.expr(problem_of(cases)))
         return checked
 
     def _value(self, text: str, field: T.StructField) -> str:
@@ -117,26 +126,23 @@ class Dialect:
 
     def _cases(self, schema: T.StructType) -> Iterator[tuple[str, str]]:
         """Yield conditions that a line must not meet, each with the problem and its remedy."""
-        start = f"translate(left({TEXT}, {SHOWN}), '\\n\\r', '  ')"
-
-        def said(problem: str, remedy: str) -> str:
-            return f"concat({literal(problem)}, {start}, {literal(f'; {remedy}')})"
-
         if not self.whole and (quote := self.option("quote", '"')):
             yield (
                 f"contains({TEXT}, {literal(quote)}) AND "
                 f"NOT {TEXT} RLIKE {literal(self._grammar(quote))}",
-                said(
+                shown(
                     "a quoted field does not end where its line or the field does: ",
+                    TEXT,
                     "fields that contain line breaks need multiLine=true in source.options, and "
                     "quotes with a backslash 'escape=\\'; else correct the quotes",
                 ),
             )
         yield (
             f"{_FIELDS}.{_WRONG} IS NOT NULL",
-            said(
+            shown(
                 f"the line does not have the {len(schema)} fields of source.schema, separated by "
                 f"{self.sep!r}: ",
+                TEXT,
                 "complete the line, or correct source.schema or sep=... in source.options",
             ),
         )
@@ -148,8 +154,7 @@ class Dialect:
             yield (
                 f"{text} <> '' AND {ROW}.{name} IS NULL",
                 f"concat({literal(f'column {field.name} has ')}, left({text}, {SHOWN}), "
-                f"{literal(f', which is not {kind}, in the line ')}, {start}, "
-                f"{literal(f'; {remedy(field.dataType)}')})",
+                f"{shown(f', which is not {kind}, in the line ', TEXT, remedy(field.dataType))})",
             )
 
     def _grammar(self, quote: str) -> str:

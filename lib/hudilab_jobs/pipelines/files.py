@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from hudi_sink.jvm import file_system, running_query
+from hudi_sink.jvm import file_indexes, file_system, running_query
 from hudilab.errors import root_cause
 from hudilab.paths import local_path
 
@@ -33,13 +34,11 @@ def batch_files(spark: SparkSession, batch: DataFrame) -> list[str]:
     query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
     if (running := running_query(spark, str(query))) is None:
         return []
-    leaves = running.lastExecution().logical().collectLeaves()
     files: list[str] = []
-    for leaf in map(leaves.apply, range(leaves.size())):
-        if leaf.isStreaming() and leaf.nodeName().startswith("LogicalRelation"):
-            # As one text: each element would be a call into the JVM.
-            paths = str(leaf.relation().location().rootPaths().mkString("\n"))
-            files += [re.sub(r"^file:/+", "file:///", path) for path in paths.split("\n")]
+    for index in file_indexes(running):
+        # As one text: each element would be a call into the JVM.
+        paths = str(index.rootPaths().mkString("\n"))
+        files += [re.sub(r"^file:/+", "file:///", path) for path in paths.split("\n")]
     return files
 
 
@@ -124,8 +123,6 @@ class Columns:
         return str(converter.convert(columns).json())
 
     def _differences(self, text: str, may_lack: bool) -> Problem | None:
-        import json
-
         columns = T.StructType.fromJson(json.loads(text))
         by_name = {field.name.lower(): field.dataType for field in columns}
         for field in self._schema:

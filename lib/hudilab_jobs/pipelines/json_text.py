@@ -6,7 +6,7 @@ keys that differ by case, and makes `?` of half a surrogate pair; none of these 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -14,12 +14,17 @@ from pyspark.sql import types as T
 
 from hudilab_jobs.pipelines.text_values import (
     EXTRA,
+    RECODE,
     SHOWN,
     TIMES,
     Texts,
+    decoded,
+    encoding_problem,
     literal,
+    problem_of,
     quoted,
     remedy,
+    shown,
     widened,
 )
 
@@ -36,7 +41,13 @@ _INFINITE = r'(?i)[:,\[]\s*"?[+-]?inf(inity)?"?\s*[,\]}]'
 
 
 def with_json(
-    rows: DataFrame, column: str, schema: T.StructType, texts: Texts, *, arrays: bool
+    rows: DataFrame,
+    column: str,
+    schema: T.StructType,
+    texts: Texts,
+    *,
+    arrays: bool,
+    recode: str = RECODE,
 ) -> DataFrame:
     """Add what the JSON texts of a column hold: `json_row` and `json_problem`.
 
@@ -46,6 +57,7 @@ def with_json(
     Args:
         column: STRING or BINARY, in UTF-8 or the option `encoding`.
         arrays: Whether an array of objects becomes a row for each; else it is a problem.
+        recode: What to do about a text in another encoding.
     """
     charset = texts.charset
     text, check = decoded(quoted(column), charset)
@@ -61,38 +73,15 @@ def with_json(
     options = {"locale": "de-CH"} | dict(texts.options)
     options |= {"mode": "PERMISSIVE", "columnnameofcorruptrecord": _WRONG}
     rows = rows.withColumn(_PARSED, F.from_json(F.expr(wrapped), wrapper, options))
-    cases = [(check, encoding_problem(charset)), *_text_cases(schema, arrays)]
-    rows = rows.withColumn(_WHOLE, F.expr(first_problem(cases)))
+    cases = [(check, encoding_problem(charset, recode)), *_text_cases(schema, arrays)]
+    rows = rows.withColumn(_WHOLE, F.expr(problem_of(cases)))
     # Not `explode`: for it, Spark would parse each text a second time, to skip empty arrays.
     parsed = F.explode_outer(f"{_PARSED}.rows") if arrays else F.expr(f"{_PARSED}.rows[0]")
     rows = rows.withColumn(_PARSED, parsed)
-    problem = f"coalesce({_WHOLE}, {first_problem(_value_cases(schema, texts))})"
+    problem = f"coalesce({_WHOLE}, {problem_of(_value_cases(schema, texts))})"
     converted = _converted(_PARSED, schema, texts) or _PARSED
     rows = rows.withColumns({ROW: F.expr(converted), PROBLEM: F.expr(problem)})
     return rows.drop(_TEXT, _PARSED, _WHOLE)
-
-
-def decoded(raw: str, charset: str) -> tuple[str, str]:
-    """Return bytes as a text, and a condition: whether some are not of the encoding."""
-    text, raw = f"decode(CAST({raw} AS BINARY), {literal(charset)})", f"CAST({raw} AS BINARY)"
-    if charset.upper() in ("UTF-8", "UTF8"):
-        return f"CAST({raw} AS STRING)", f"{text} <> CAST({raw} AS STRING)"
-    if charset.upper().startswith(("UTF-16", "UTF-32")):  # a byte-order mark comes and goes
-        return text, f"contains({text}, '\\ufffd')"
-    return text, f"encode({text}, {literal(charset)}) <> {raw}"
-
-
-def first_problem(cases: Iterable[tuple[str, str]]) -> str:
-    """Return the text of the first condition that is true, as SQL; both parts are SQL."""
-    return f"CASE {' '.join(f'WHEN {when} THEN {then}' for when, then in cases)} END"
-
-
-def encoding_problem(charset: str) -> str:
-    """Return what is wrong with a text that `undecodable` is true for, as SQL."""
-    return literal(
-        f"it has a byte that is not {charset}; write the file's encoding into source.options, such "
-        "as encoding=ISO-8859-1"
-    )
 
 
 def _parsed_as(kind: T.DataType) -> T.DataType:
@@ -152,12 +141,6 @@ def _lost(value: str, kind: T.DataType, texts: Texts, depth: int = 0) -> str | N
     return converted and f"({value} IS NOT NULL AND {converted} IS NULL)"
 
 
-def _said(problem: str, remedy: str) -> str:
-    """Return the SQL of a problem that shows the text, with its remedy."""
-    start = f"translate(left({_TEXT}, {SHOWN}), '\\n\\r', '  ')"
-    return f"concat({literal(problem)}, {start}, {literal(f'; {remedy}')})"
-
-
 def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[tuple[str, str]]:
     """Yield conditions that a text must not meet, each with the problem and its remedy."""
     rows = f"{_PARSED}.rows"
@@ -166,28 +149,30 @@ def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[tuple[str, str]]
         misshapen = f"if({_IS_ARRAY}, exists({rows}, x -> x IS NULL), {misshapen})"
     yield (
         f"{rows} IS NULL OR {_PARSED}.end IS NULL OR {misshapen}",
-        _said(
+        shown(
             "it is not one JSON object, or it does not fit source.schema: ",
+            _TEXT,
             "write one object a line, with nothing after it, and correct values or source.schema; "
             "an object or array of several lines needs multiLine=true in source.options",
         ),
     )
     yield (
         f"{_PARSED}.{_WRONG} IS NOT NULL",
-        _said("a value does not fit source.schema: ", "correct it, or source.schema"),
+        shown("a value does not fit source.schema: ", _TEXT, "correct it, or source.schema"),
     )
     yield (
         f"(contains({_TEXT}, '\\\\ud') OR contains({_TEXT}, '\\\\uD')) "
         f"AND {_TEXT} RLIKE {literal(_LONE)}",
-        _said("it has half a surrogate pair: ", "correct the program that wrote it"),
+        shown("it has half a surrogate pair: ", _TEXT, "correct the program that wrote it"),
     )
     doubtful = _doubtful(_TEXT, schema)
     if arrays:
         doubtful = f"if({_IS_ARRAY}, {_doubtful(_TEXT, T.ArrayType(schema))}, {doubtful})"
     yield (
         doubtful or "false",
-        _said(
+        shown(
             "it has a key twice, or spelled with other capitals than in source.schema: ",
+            _TEXT,
             "write each key once, as source.schema has it",
         ),
     )

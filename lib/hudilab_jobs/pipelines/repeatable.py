@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from hudi_sink.jvm import items
 from hudilab_jobs.pipelines.sources import Source
 
 # Spark calls these nondeterministic, but a row keeps its file.
@@ -36,16 +37,16 @@ def _changing(plan: Any) -> Iterator[str]:
     """Yield the functions above the view `source` whose values change."""
     if plan.deterministic() or plan.nodeName() == "View":
         return
-    for expression in _items(plan.expressions()):
+    for expression in items(plan.expressions()):
         yield from _in_expression(expression)
-    for child in _items(plan.children()):
+    for child in items(plan.children()):
         yield from _changing(child)
 
 
 def _in_expression(expression: Any) -> Iterator[str]:
     if expression.deterministic():
         return
-    children = [child for child in _items(expression.children()) if not child.deterministic()]
+    children = [child for child in items(expression.children()) if not child.deterministic()]
     for child in children:
         yield from _in_expression(child)
     name = str(expression.prettyName()).lower()
@@ -53,7 +54,3 @@ def _in_expression(expression: Any) -> Iterator[str]:
         yield from _changing(expression.plan())
     elif not children and name not in _OF_THE_FILE:
         yield name
-
-
-def _items(sequence: Any) -> list[Any]:
-    return [sequence.apply(number) for number in range(sequence.size())]

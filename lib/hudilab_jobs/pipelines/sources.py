@@ -23,7 +23,7 @@ from pyspark.sql import types as T
 from hudi_sink.commits import Commits
 from hudi_sink.files import FileInfo, exists, list_files
 from hudi_sink.jvm import completed
-from hudi_sink.rows import REFUSED_ROW
+from hudi_sink.rows import REFUSED_ROW, refused_row
 from hudilab.errors import ConfigError, many, root_cause
 from hudilab.groups import PREFIX, FilePipeline, Pipeline, TablePipeline
 from hudilab.paths import TableLocation
@@ -307,6 +307,8 @@ class Folder(Source[FilePipeline]):
                     f"{path} does not lie in folders {expected or 'without ='}, as others do",
                     "move the file, or start again if all files have been moved",
                 )
+        if self.group.source_format == "json":
+            return  # each line is checked by itself
         problem = first_problem(self._problem, uris)
         if problem is not None:
             uri, (what, remedy) = problem
@@ -314,8 +316,6 @@ class Folder(Source[FilePipeline]):
 
     def _problem(self, uri: str) -> Problem | None:
         """Return what is wrong with a file before its rows are read, and the remedy."""
-        if self.group.source_format == "json":
-            return None
         if self.group.source_format == "csv":
             try:
                 start = first_bytes(self._spark, uri)
@@ -423,7 +423,7 @@ class Folder(Source[FilePipeline]):
         )
 
     def _unreadable(self, file: str, error: Exception) -> ConfigError:
-        refused = str(error).partition(REFUSED_ROW)[2].partition("\n")[0].strip()
+        refused = refused_row("", str(error))
         return self.error(
             "source.format",
             f"{file} cannot be read as {self.group.source_format} with this schema: "

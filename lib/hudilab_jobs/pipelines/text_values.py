@@ -7,7 +7,7 @@ return SQL.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import types as T
@@ -20,6 +20,7 @@ _INFINITE = "'nan', '+nan', '-nan', 'inf', '+inf', '-inf', 'infinity', '+infinit
 SPECIAL = {"nanvalue": "NaN", "positiveinf": "inf", "negativeinf": "-inf"}
 _MIDNIGHT = r"^([T ]00:00(:00(\\.0+)?)?(Z|[+]00:00)?)?$"
 SHOWN = 100  # characters of a value in a message
+RECODE = "write the file's encoding into source.options"
 
 
 def literal(text: str) -> str:
@@ -30,6 +31,32 @@ def literal(text: str) -> str:
 def quoted(name: str) -> str:
     """Return a column's name as SQL quotes it."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def decoded(raw: str, charset: str) -> tuple[str, str]:
+    """Return bytes as a text, and a condition: whether some are not of the encoding."""
+    text, raw = f"decode(CAST({raw} AS BINARY), {literal(charset)})", f"CAST({raw} AS BINARY)"
+    if charset.upper() in ("UTF-8", "UTF8"):
+        return f"CAST({raw} AS STRING)", f"{text} <> CAST({raw} AS STRING)"
+    if charset.upper().startswith(("UTF-16", "UTF-32")):  # a byte-order mark comes and goes
+        return text, f"contains({text}, '\\ufffd')"
+    return text, f"encode({text}, {literal(charset)}) <> {raw}"
+
+
+def problem_of(cases: Iterable[tuple[str, str]]) -> str:
+    """Return the text of the first condition that is true; NULL if none is."""
+    return f"CASE {' '.join(f'WHEN {when} THEN {then}' for when, then in cases)} END"
+
+
+def shown(problem: str, text: str, remedy: str) -> str:
+    """Return a problem with the start of a text, on one line, and the remedy."""
+    start = f"translate(left({text}, {SHOWN}), '\\n\\r', '  ')"
+    return f"concat({literal(problem)}, {start}, {literal(f'; {remedy}')})"
+
+
+def encoding_problem(charset: str, recode: str = RECODE) -> str:
+    """Return what is wrong with bytes that `decoded` finds, and the remedy."""
+    return literal(f"it has a byte that is not {charset}; {recode}, such as encoding=ISO-8859-1")
 
 
 @dataclass(frozen=True)

@@ -18,21 +18,22 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import StructType
 
+from hudi_sink.jvm import items
 from hudi_sink.rows import REFUSED, REFUSED_ROW, refused_row
 from hudilab.errors import ConfigError, root_cause
 from hudilab.groups import TopicPipeline
 from hudilab.paths import TableLocation
 from hudilab.settings import Settings
+from hudilab.table import DELETED
 from hudilab_jobs.kafka.connection import access
 from hudilab_jobs.kafka.registry import read_schema
 from hudilab_jobs.kafka.topics import TopicIdentity, check_topics
-from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, decoded, with_json
+from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, with_json
 from hudilab_jobs.pipelines.sources import FAILED, SAMPLE, Sample, Source
-from hudilab_jobs.pipelines.text_values import Texts
+from hudilab_jobs.pipelines.text_values import Texts, decoded
 
 KEY, PARTITION, OFFSET, TIME = ("kafka_key", "kafka_partition", "kafka_offset", "kafka_timestamp")
 TEXT = "kafka_value"  # with quarantine: the text of a refused message
-DELETED = "_hoodie_is_deleted"  # Hudi deletes the key of a row in which it is true
 READ = "_hudilab_read"  # a field with a default: NULL if Avro could not read the message
 HEADER = 5  # bytes: a zero, and the id of the schema in the registry
 IS_CONFLUENT = f"length(value) >= {HEADER} AND substring(value, 1, 1) = X'00'"
@@ -374,16 +375,11 @@ class Topic(Source[TopicPipeline]):
         if self.group.value_format != "json":
             row, names, cases = self._avro(ids)
             return messages.withColumn("row", row), names, cases
-        messages = with_json(messages, "value", self._columns, self._texts, arrays=False)
-        charset = self._texts.charset
+        recode = "correct the program that wrote it, or write its encoding into source.options"
+        messages = with_json(
+            messages, "value", self._columns, self._texts, arrays=False, recode=recode
+        )
         cases = [
-            (
-                F.expr(decoded("value", charset)[1]),
-                F.lit(
-                    f"it has a byte that is not {charset}; correct the program that wrote it, or "
-                    "write its encoding into source.options, such as encoding=ISO-8859-1"
-                ),
-            ),
             (F.col(PROBLEM).isNotNull(), F.col(PROBLEM)),
             (F.col("row").isNull(), F.lit("it is empty; correct the program that wrote it")),
         ]
@@ -490,6 +486,5 @@ class Topic(Source[TopicPipeline]):
 
 def _ids_of(rows: DataFrame) -> dict[str, int]:
     """Return Spark's ids of the columns: a column that a query changes gets another."""
-    output = rows._jdf.queryExecution().analyzed().output()
-    columns = (output.apply(number) for number in range(output.size()))
+    columns = items(rows._jdf.queryExecution().analyzed().output())
     return {str(column.name()): int(column.exprId().id()) for column in columns}
