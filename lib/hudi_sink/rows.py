@@ -8,14 +8,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import reduce
 from itertools import pairwise
 from operator import and_, or_
-from typing import Any
 from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from hudi_sink.files import exists
-from hudi_sink.jvm import running_query
+from hudi_sink.jvm import file_indexes, items, running_query
 from hudilab.errors import StreamError, TableError, root_cause
 from hudilab.table import MERGER, TableSpec
 
@@ -56,9 +55,8 @@ def check_sources(session: SparkSession, query: str) -> None:
     """
     if (running := running_query(session, query)) is None:
         return  # another session of this program has started it
-    sources = running.sources()
-    for number in range(sources.size()):
-        if (name := str(sources.apply(number).toString())).startswith(FORGETFUL):
+    for source in items(running.sources()):
+        if (name := str(source.toString())).startswith(FORGETFUL):
             raise StreamError(
                 f"the source {name} cannot read a batch again, so a restart would lose rows",
                 "write what it sends to files or to Kafka, and read the stream from there",
@@ -93,15 +91,7 @@ def _files_listed(session: SparkSession, query: str) -> int:
     """Return how many files the running batch of a query reads, as Spark has listed them."""
     if (running := running_query(session, query)) is None:
         return -1
-    leaves = running.lastExecution().logical().collectLeaves()
-    places: list[Any] = []
-    for leaf in map(leaves.apply, range(leaves.size())):
-        if leaf.isStreaming() and leaf.nodeName().startswith("LogicalRelation"):
-            location = leaf.relation().location()
-            # A stream is in its plan twice, if it is joined with itself.
-            if not any(location.equals(other) for other in places):
-                places.append(location)
-    return sum(len(location.inputFiles()) for location in places)
+    return sum(len(index.inputFiles()) for index in file_indexes(running))
 
 
 def storable(spec: TableSpec, table: str, encoded: bool, by_arrival: bool, types: Types) -> Column:
@@ -178,7 +168,7 @@ def _value_rules(name: str, kind: str) -> Iterator[tuple[Column, str, str]]:
 def _confused_keys(spec: TableSpec, kinds: Mapping[str, str]) -> Iterator[tuple[Column, str, str]]:
     """Yield texts that Hudi 1.2 takes for other parts of a key: it writes `a:1,b:2`."""
     key = spec.record_key
-    remedy = "replace such texts, or make a key column of its own, such as sha2({}, 256)"
+    remedy = "replace such texts, or make a separate key column, such as sha2({}, 256)"
     for name, following in pairwise(key):
         if kinds[name] == "string":
             yield (
