@@ -121,8 +121,8 @@ class SchemaGuard:
     def _check_keys(self) -> None:
         """Raise TableError if an upsert would not find the stored keys of a TIMESTAMP.
 
-        A table that takes no upserts keeps the texts that it has. All keys are read, unless the
-        newest batch says that a stream has done so.
+        A table without upserts keeps its texts. All keys are read once: the commits after that
+        record that the keys are checked.
         """
         spec, self._has_texts = self._spec, False
         if not (spec.options_for(dict(self._types)) and self._commits.is_there()):

@@ -31,7 +31,7 @@ STREAMED = "hoodie.metadata.streaming.write.enabled"
 ROW_WRITER = f"{WRITE}row.writer.enable"
 VALIDATORS = "hoodie.precommit.validators"
 AVRO = "org.apache.hudi.common.model.HoodieAvroRecordMerger"
-# Types whose values have no text of their own in Hudi's keys -> such a text, in SQL.
+# Types that Hudi doesn't write into keys as distinct text -> SQL that makes such text.
 _AS_TEXT = {"binary": "hex({0})", **dict.fromkeys(("array", "map", "struct"), "to_json({0})")}
 _UNFIT = {
     "record_key": "writes another key for the same value in each batch",
@@ -172,8 +172,8 @@ class TableSpec:
     def check_columns(self, types: Iterable[tuple[str, str]]) -> None:
         """Raise TableError for columns of `DataFrame.dtypes` that cannot be what they are for.
 
-        Hudi 1.2 has no text of its own for each value of a BINARY, STRUCT, ARRAY or MAP in a key,
-        and cannot read a partition of times. It writes a DECIMAL into stored changes as
+        Hudi 1.2 writes no distinct text for the values of a BINARY, STRUCT, ARRAY or MAP in a
+        key, and cannot read a partition of times. It writes a DECIMAL into stored changes as
         `{"zero":false}` or as bytes.
         """
         kinds = dict(types)
