@@ -3,7 +3,7 @@
 Two gates run at a time, and each prints its output when it ends. Gates that need no Java come
 first; the book, made of what most others ran, is last. The last lines give the time to run the
 notebooks, the ten slowest tests and cells, and the tests that were skipped, with the reason. The
-longest notebooks are left to `make test-deep`. `--quick` runs the first stage only. `--gate NAME`
+longest notebooks are left to `make test-deep`. `--quick` runs what needs no Java. `--gate NAME`
 runs one gate and passes it all further arguments. `--lesson 03` runs one notebook and compares its
 results with those in git.
 """
@@ -18,12 +18,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from threading import Lock
+from threading import Condition, Lock
 from typing import BinaryIO
 from xml.etree import ElementTree
 
@@ -74,13 +73,18 @@ GATES: dict[str, tuple[str, ...]] = {
     },
     "book": (*PYTEST, "-rs", "tests/book"),
 }
-# Each stage has two lanes, which run in parallel; the gates of a lane run one after the other.
-QUICK = (("lint", "format", "types", "notebook contract"), ("unit tests",))
-# Gates that start servers on their usual ports share a lane: two brokers cannot have one port.
-SLOW = (("services", WITH_SERVERS), ("Spark tests",))
-# The lane that ends first takes these, one by one. `make test-deep` runs the long lessons.
-SPARE = (CURRICULUM, LATER, "notebooks")
-LAST = (("book",), ("crashes",))
+# Two gates run at a time: whichever ends takes the next one that may begin.
+QUICK = ("unit tests", "lint", "format", "types", "notebook contract")
+SLOW = ("services", "Spark tests", CURRICULUM, LATER, WITH_SERVERS, "notebooks", "crashes", "book")
+# `make test-deep` runs the long lessons.
+COMPARED = (CURRICULUM, LATER, WITH_SERVERS)
+# A gate begins after these: what needs Java after what doesn't, the book after its lessons. Gates
+# that start servers on their usual ports follow each other, as two brokers cannot have one port.
+AFTER: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(SLOW, QUICK[1:]),
+    WITH_SERVERS: ("services",),
+    "book": COMPARED,
+}
 
 
 def parts(report: Path) -> list[tuple[float, str]]:
@@ -132,20 +136,33 @@ class Run:
         self._arguments, self._at_once = arguments, at_once
         self._lock, self._running = Lock(), set[subprocess.Popen[bytes]]()
 
-    def stage(self, lanes: tuple[tuple[str, ...], ...], spare: tuple[str, ...] = ()) -> None:
-        """Run the lanes in parallel until a gate fails; one that has ended takes spare gates."""
-        left = deque(spare)
-        with ThreadPoolExecutor(len(lanes)) as threads:
-            for done in [threads.submit(self._gates, deque(lane), left) for lane in lanes]:
-                done.result()
+    def gates(self, names: Sequence[str]) -> None:
+        """Run the gates, two at a time and in this order, until one fails."""
+        left, done = list(names), set[str]()
+        changed = Condition()
 
-    def _gates(self, own: deque[str], spare: deque[str]) -> None:
-        while self.code == 0 and (own or spare):
-            try:
-                name = (own or spare).popleft()
-            except IndexError:  # the other lane took the last one
-                return
-            self._gate(name)
+        def work() -> None:
+            while True:
+                with changed:
+                    while self.code == 0 and left and not (name := ready()):
+                        changed.wait()
+                    if self.code or not left:
+                        return
+                    left.remove(name)
+                try:
+                    self._gate(name)
+                finally:
+                    with changed:
+                        done.add(name)
+                        changed.notify_all()
+
+        def ready() -> str:
+            wanted = {*names} - done
+            return next((name for name in left if not wanted & {*AFTER.get(name, ())}), "")
+
+        with ThreadPoolExecutor(2) as threads:
+            for worker in [threads.submit(work) for _ in range(2)]:
+                worker.result()
 
     def _gate(self, name: str) -> None:
         command, number = (*GATES[name], *self._arguments), [*GATES].index(name) + 1
@@ -216,19 +233,15 @@ def main(*given: str) -> int:
         asked.gate = CURRICULUM
     if asked.gate:
         run = Run(arguments, at_once=True)
-        run.stage(((asked.gate,),))
+        run.gates([asked.gate])
         return run.code
     run = Run()
-    run.stage(QUICK)
-    if not asked.quick:
-        run.stage(SLOW, SPARE)
-        run.stage(LAST)
+    run.gates(QUICK if asked.quick else (*QUICK, *SLOW))
     if run.code:
         return run.code
     if not asked.quick:
-        compared = (CURRICULUM, LATER, WITH_SERVERS)
-        seconds = sum(seconds for name in compared for seconds, _ in run.found[name])
-        notebooks = sum(len(lessons(name)) for name in compared)
+        seconds = sum(seconds for name in COMPARED for seconds, _ in run.found[name])
+        notebooks = sum(len(lessons(name)) for name in COMPARED)
         print(f"\ngolden cells: {notebooks} notebooks run in {seconds:.0f} s")
     print("\nslowest tests and cells:")
     print("\n".join(slowest([part for found in run.found.values() for part in found])))

@@ -31,9 +31,7 @@ def tool(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_each_gate_is_run_once() -> None:
-    lanes = (*gates.QUICK, *gates.SLOW, gates.SPARE, *gates.LAST)
-    run = [name for lane in lanes for name in lane]
-    assert sorted([*run, gates.LONG]) == sorted(gates.GATES)
+    assert sorted([*gates.QUICK, *gates.SLOW, gates.LONG]) == sorted(gates.GATES)
     deep = (ROOT / "Makefile").read_text().partition("\ntest-deep:")[2].partition("\n\n")[0]
     assert f'--gate "{gates.LONG}"' in deep
 
@@ -60,7 +58,7 @@ def test_a_gate_that_fails_stops_the_other_lane(
     plain = ("--rootdir", str(tmp_path), "-c", os.devnull, "-p", "no:cacheprovider")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # those of Jupyter take seconds
-    monkeypatch.setattr(gates, "QUICK", (("slow", "later"), ("bad",)))
+    monkeypatch.setattr(gates, "QUICK", ("slow", "bad", "later"))
     later = tmp_path / "later"
     touches = ("timeit", "-n1", "-r1", f"open({str(later)!r}, 'w')")
     slow = ("pytest", "-q", *plain, str(tmp_path))
@@ -72,6 +70,22 @@ def test_a_gate_that_fails_stops_the_other_lane(
     printed = capfd.readouterr().out
     assert "this gate fails\n== bad FAILED after " in printed
     assert "== slow" not in printed
+
+
+def test_a_gate_waits_for_those_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log"
+    command = f"import time; open({str(log)!r}, 'a').write('%s\\n'); time.sleep(0.3)"
+    for name in ("first", "other", "second"):
+        (tmp_path / f"gate_{name}.py").write_text(f"{command % name}\n{command % name}")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    names = ("second", "first", "other")
+    monkeypatch.setattr(gates, "QUICK", names)
+    monkeypatch.setattr(gates, "GATES", {name: (f"gate_{name}",) for name in names})
+    monkeypatch.setattr(gates, "AFTER", {"second": ("first", "other")})
+    assert gates.main("--quick") == 0
+    lines = log.read_text().split()
+    assert lines[-2:] == ["second", "second"]
+    assert lines[:4] != ["first", "first", "other", "other"], "one after the other"
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "lib" / "hudi_sink" / "README.md").read_text("utf-8")
 (JAR,) = (ROOT / "jars" / "core").glob("hudi-spark*-bundle*.jar")
@@ -20,6 +22,7 @@ HERE = {
 }
 
 
+@pytest.mark.deep
 def test_the_program_of_the_readme_writes_each_row_once(tmp_path: Path) -> None:
     (program,) = re.findall(r"(?ms)^```python\n(.*?)^```$", PAGE)
     for old, new in HERE.items():
