@@ -1,8 +1,9 @@
 """Try a fresh clone in each place where a checkout can be: set-up, `make run` and `make test`.
 
 `python3 tools/places.py` tries all places, `python3 tools/places.py odd-path user` these two, and
-`--target run` only set-up and `make run`. It needs no set-up itself. A place that this machine
-cannot provide is skipped with the reason. The logs of places that fail are kept; all else goes.
+`--target run` only set-up and `make run`. `together` is most of the others at once, for a machine
+that has no hours to spare. It needs no set-up itself. A place that this machine cannot provide is
+skipped with the reason. The logs of places that fail are kept; all else goes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ USER = "hudilab-places"
 TARGETS = ("setup-dev", "run", "test")
 
 
-class TableLocation(NamedTuple):
+class Place(NamedTuple):
     """What differs from a clone in a folder of its own, in this environment."""
 
     folder: str = "lab"
@@ -38,14 +39,20 @@ class TableLocation(NamedTuple):
 
 
 PLACES = {
-    "closed-home": TableLocation(closed=True),
-    "user": TableLocation(other=True),
-    "odd-path": TableLocation(folder="o'brien jürgen/my lab"),
-    "lang-c": TableLocation(env={"LANG": "C", "LC_ALL": "C", "LANGUAGE": None}),
-    "time-zone": TableLocation(env={"TZ": "Asia/Kathmandu"}),
-    "no-home": TableLocation(env={"HOME": None}),
-    "umask-077": TableLocation(umask=0o077),
-    "busy": TableLocation(busy=True),
+    "closed-home": Place(closed=True),
+    "user": Place(other=True),
+    "odd-path": Place(folder="o'brien jürgen/my lab"),
+    "lang-c": Place(env={"LANG": "C", "LC_ALL": "C", "LANGUAGE": None}),
+    "time-zone": Place(env={"TZ": "Asia/Kathmandu"}),
+    "no-home": Place(env={"HOME": None}),
+    "umask-077": Place(umask=0o077),
+    "busy": Place(busy=True),
+    "together": Place(
+        folder="o'brien jürgen/my lab",
+        env={"LANG": "C", "LC_ALL": "C", "LANGUAGE": None, "TZ": "Asia/Kathmandu"},
+        umask=0o077,
+        other=True,
+    ),
 }
 
 
@@ -54,9 +61,9 @@ class Skip(Exception):
 
 
 @contextmanager
-def account(location: TableLocation) -> Iterator[tuple[int, int] | None]:
+def account(place: Place) -> Iterator[tuple[int, int] | None]:
     """The user and group that everything runs as; None: the caller's own."""
-    if not location.other or os.geteuid() != 0:
+    if not place.other or os.geteuid() != 0:
         yield None  # whoever is not root is an ordinary user already
         return
     if shutil.which("useradd") is None or shutil.which("userdel") is None:
@@ -104,9 +111,9 @@ def _starts(python: Path, owner: tuple[int, int]) -> bool:
     return done.returncode == 0
 
 
-def clone(location: TableLocation, base: Path, jars: bool) -> Path:
+def clone(place: Place, base: Path, jars: bool) -> Path:
     """A fresh clone of what is committed here, in a folder as the place has it."""
-    checkout = base / location.folder
+    checkout = base / place.folder
     checkout.parent.mkdir(parents=True, exist_ok=True)
     quiet = ("-c", "advice.detachedHead=false", "clone", "--quiet")
     subprocess.run(["git", *quiet, f"file://{ROOT}", str(checkout)], check=True)
@@ -121,20 +128,20 @@ def attempt(name: str, targets: list[str], jars: bool, patience: float) -> str:
     Raises:
         Skip: this machine cannot provide the place.
     """
-    location, failed = PLACES[name], ""
+    place, failed = PLACES[name], ""
     base = Path(tempfile.mkdtemp(prefix=f"hudilab-{name}-"))
     try:
-        with account(location) as owner, load(location.busy):
+        with account(place) as owner, load(place.busy):
             python = python_for(owner)
-            checkout = clone(location, base, jars)
+            checkout = clone(place, base, jars)
             (home := base / "home").mkdir()
-            base.chmod(0o700 if location.closed else 0o755)
+            base.chmod(0o700 if place.closed else 0o755)
             env = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "PYTHONPATH")}
             env |= {"HOME": str(home)}
-            for variable, value in location.env.items():
+            for variable, value in place.env.items():
                 env.pop(variable, None)
                 env |= {} if value is None else {variable: value}
-            how: dict[str, Any] = {"cwd": checkout, "env": env, "umask": location.umask}
+            how: dict[str, Any] = {"cwd": checkout, "env": env, "umask": place.umask}
             if owner:
                 how |= {"user": owner[0], "group": owner[1], "extra_groups": []}
                 for path in (base, *base.rglob("*")):
