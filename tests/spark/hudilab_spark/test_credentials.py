@@ -12,6 +12,7 @@ import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
+from hudilab.environment import file_names
 from hudilab.errors import S3Error
 from hudilab.settings import load_settings
 from hudilab_spark.jars import verify
@@ -79,7 +80,7 @@ def case(
 
 def java_finds_keys(home: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether the chain that conf/spark-defaults.conf names finds keys, in a JVM of its own."""
-    for name, value in older_names().items():
+    for name, value in (older_names() | file_names()).items():
         monkeypatch.setenv(name, value)
     jars = verify(load_settings(env={}).project / "jars", ["s3"])
     port, process = launch_gateway(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.java_gateway import JavaGateway
 
 from hudilab.files import properties, read_properties, write_private
-from hudilab_spark.java import find_java
 
 LINES = {
     "plain": "value",
@@ -27,15 +25,6 @@ LINES = {
     "ends in a backslash": "x\\",
     "ends in two": "x\\\\",
 }
-
-
-@pytest.fixture(scope="module")
-def gateway() -> Iterator[JavaGateway]:
-    java = find_java().home / "bin" / "java"
-    port = launch_gateway(java_path=str(java), die_on_exit=True)
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
-    yield gateway
-    gateway.shutdown()
 
 
 def test_java_reads_what_was_meant(gateway: JavaGateway, tmp_path: Path) -> None:
