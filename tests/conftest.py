@@ -6,10 +6,14 @@ import os
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 from kills import lines
 
 os.environ["PATH"] = os.pathsep.join((str(Path(sys.prefix, "bin")), os.environ.get("PATH", "")))
+# A busy machine is no fault of what is tested.
+hypothesis.settings.register_profile("lab", deadline=None)
+hypothesis.settings.load_profile("lab")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
