@@ -12,7 +12,7 @@ from hudilab.environment import JAVA_OPTIONS
 from hudilab.errors import SessionError
 from hudilab.groups import Hive
 from hudilab.settings import Settings, load_settings
-from hudilab_spark.class_archive import ARCHIVE, class_path
+from hudilab_spark.class_archive import ARCHIVE, class_path, with_archive
 from hudilab_spark.conf import SECRET, catalog_settings, needed, overlay, session_settings
 from hudilab_spark.java import FAST_START, spark_home
 from hudilab_spark.preflight import temporary_folder
@@ -92,9 +92,9 @@ def test_executors_are_told_where_credentials_are_and_never_one(
     assert asked["spark.master"] == "spark://127.0.0.1:7"
     assert asked["spark.executor.extraClassPath"] == f"{spark_home()}/jars/*:/a.jar:/b.jar"
     assert asked["spark.executor.extraJavaOptions"].startswith("-Duser.timezone=UTC ")
-    archive = settings.project / "jars" / ARCHIVE
+    archive = with_archive("", settings.project / "jars" / ARCHIVE)  # none in an odd path
     temporary = f"-Djava.io.tmpdir={temporary_folder(settings.home)}"
-    ends = f' "-XX:SharedArchiveFile={archive}" "{temporary}"'
+    ends = f'{archive} "{temporary}"'
     assert asked["spark.executor.extraJavaOptions"].endswith(ends)
     assert asked["spark.executorEnv.PYTHONPATH"] == str(settings.project / "lib")
     assert asked["spark.executorEnv.AWS_PROFILE"] == "lab"
