@@ -7,12 +7,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from spark.types.tables import FOREIGN, READERS, SPECS, Cell, state
+from spark.types.tables import DUCKDB, FOREIGN, HUDI_RS, INCREMENTAL, SNAPSHOT, SPECS, Cell, state
 from spark.types.values import COLUMNS, LATE
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "types.md"
 FEW = 3  # values that a cell of the page names
-HEADS = ("Spark, snapshot", "Spark, incremental", "hudi-rs", "DuckDB, base files")
+# The page's columns, and the readers whose cells each of them counts.
+HEADS = {
+    "Spark": (SNAPSHOT, INCREMENTAL),
+    "hudi-rs": (HUDI_RS,),
+    "DuckDB, base files": (DUCKDB,),
+}
 # Type, what its refusal says, in how many tables it was refused.
 Refused = tuple[str, str, int]
 
@@ -61,17 +66,19 @@ def _stored(cells: Sequence[Cell]) -> Iterator[str]:
     of: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         of.setdefault((cell.row, cell.reader), []).append(cell)
-    assert len(HEADS) == len(READERS)
     for row in dict.fromkeys(column.row for column in COLUMNS):
-        read = " | ".join(_verdicts(of[row, reader]) for reader in READERS)
+        heads = [[cell for one in readers for cell in of[row, one]] for readers in HEADS.values()]
+        read = " | ".join(map(_verdicts, heads))
         yield f"| `{row}` | {_values(row)} | {read} |"
 
 
 def _verdicts(cells: Sequence[Cell]) -> str:
-    """How many are right; what is read instead of the others, and of which values, if few."""
+    """How many there are if all are right; else of each verdict, and which values, if few."""
     found: dict[str, Counter[str]] = {}
     for cell in cells:
         found.setdefault(cell.verdict, Counter())[cell.label] += 1
+    if list(found) == ["right"]:
+        return f"{len(cells):,}"
     shown = []
     for verdict, labels in found.items():
         text = f"{sum(labels.values()):,} {verdict}"
