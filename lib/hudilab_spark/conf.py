@@ -22,6 +22,9 @@ from hudilab_spark.java import COMPILER
 from hudilab_spark.preflight import heap_that_fits, temporary_folder
 from hudilab_spark.s3 import older_names, spark_settings
 
+# PySpark takes the times of a pandas or Python object without a zone for times of this zone, in the
+# driver and in its workers, whatever the session's zone is.
+ZONE = "UTC"
 MEMORY = "spark.driver.memory"
 # Settings with a matching name never go on a command line.
 SECRET = re.compile(r"(?i)secret|password|token|access[.]?key")
@@ -109,6 +112,7 @@ def _cluster(settings: Settings, session: Mapping[str, str]) -> dict[str, str]:
             settings.project / "jars" / ARCHIVE,
         ),
         "spark.executorEnv.HUDI_CONF_DIR": str(settings.conf_file("hudi-defaults.conf").parent),
+        "spark.executorEnv.TZ": ZONE,
         "spark.executorEnv.PYTHONPATH": str(Path(__file__).resolve().parents[1]),
     }
     if "spark.eventLog.dir" not in session:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,15 @@ from hudilab.groups import CATALOG
 from hudilab.settings import Settings
 from hudilab.settings_file import read_options
 from hudilab_spark.cluster import authentication, check_cluster
-from hudilab_spark.conf import MEMORY, SECRET, catalog_settings, needed, overlay, session_settings
+from hudilab_spark.conf import (
+    MEMORY,
+    SECRET,
+    ZONE,
+    catalog_settings,
+    needed,
+    overlay,
+    session_settings,
+)
 from hudilab_spark.jars import verify
 from hudilab_spark.java import complaint
 from hudilab_spark.jvm import environment, java_end, log_file, note_end, output_to
@@ -54,6 +63,8 @@ def open_session(
             has no room.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
+        os.environ["TZ"] = ZONE
+        time.tzset()
         return _submitted_session(settings, app, names=names)
     jars = verify(settings.project / "jars", needed(settings, groups))
     options = session_settings(settings, jars) | (catalog_settings(settings) if names else {})
@@ -73,6 +84,7 @@ def open_session(
             print(f"hudilab: {what} is {limit} MB, so {MEMORY} is {heap} here", file=sys.stderr)
         (settings.home / "logs").mkdir(parents=True, exist_ok=True)
         os.environ |= environment(settings, app, options)
+        time.tzset()  # to TZ
     if settings.on_cluster:
         check_cluster(settings, options)
     with output_to(log_file()), _explained_end():

@@ -9,11 +9,16 @@ from running import start_program
 
 PROGRAM = """
 import json, os
+import pandas as pd
 from hudilab import load_settings
 from hudilab_spark import open_session
 spark = open_session(load_settings())
 java = spark._jvm.java
+times = spark.createDataFrame(pd.DataFrame({"at": [pd.Timestamp("2026-01-01 10:00")]}))
+hour = spark.udf.register("hour_of", lambda at: at.hour, "int")
 print(json.dumps({
+    "pandas": times.selectExpr("string(at)").first()[0],
+    "worker": times.selectExpr("hour_of(at)").first()[0],
     "zone": spark.conf.get("spark.sql.session.timeZone"),
     "master": spark.sparkContext.master,
     "memory": spark.conf.get("spark.driver.memory"),
@@ -25,6 +30,7 @@ print(json.dumps({
 # A session of this process has marked the environment: its programs would print no notice.
 UNMARKED = "import json, os\nos.environ.pop('HUDILAB_JAVA')"
 SHELL = {
+    "TZ": "Asia/Kathmandu",
     "PYSPARK_SUBMIT_ARGS": "--master local[1] --driver-memory 600m --conf "
     "spark.sql.session.timeZone=Asia/Tokyo pyspark-shell",
     "JAVA_TOOL_OPTIONS": "-Duser.language=ar -Duser.country=EG",
@@ -44,6 +50,8 @@ def test_a_session_is_the_same_in_every_shell(tmp_path: Path) -> None:
     out, err = program.communicate(timeout=120)
     assert program.returncode == 0, err[-2000:]
     assert json.loads(out) == {
+        "pandas": "2026-01-01 10:00:00",
+        "worker": 10,
         "zone": "UTC",
         "master": "local[*]",
         "memory": "2g",
@@ -52,7 +60,7 @@ def test_a_session_is_the_same_in_every_shell(tmp_path: Path) -> None:
         "left": [],
     }
     [line] = err.splitlines()
-    assert all(name in line for name in SHELL if name != "HUDILAB_JAVA")
+    assert all(name in line for name in SHELL if name not in ("HUDILAB_JAVA", "TZ"))
 
 
 def test_a_java_that_cannot_start_says_why(tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ def test_executors_are_told_where_credentials_are_and_never_one(
     temporary = f"-Djava.io.tmpdir={temporary_folder(settings.home)}"
     ends = f'{archive} "{temporary}"'
     assert asked["spark.executor.extraJavaOptions"].endswith(ends)
+    assert asked["spark.executorEnv.TZ"] == "UTC"
     assert asked["spark.executorEnv.PYTHONPATH"] == str(settings.project / "lib")
     assert asked["spark.executorEnv.AWS_PROFILE"] == "lab"
     assert asked["spark.executorEnv.AWS_SHARED_CREDENTIALS_FILE"] == "/a/file"
