@@ -44,7 +44,7 @@ def run(
     parser = _parser(program)
     if place_of:
         parser.add_argument(
-            "--run-id", metavar="ID", default="", help="Of a pipeline's table: the one in run-ID."
+            "--run-id", metavar="ID", default="", help="For a pipeline: its table in run-ID."
         )
     options = parser.parse_args(words)
     # The report is one large tree that lives until the end: looking for garbage only takes time.

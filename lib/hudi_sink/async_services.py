@@ -149,7 +149,7 @@ class StreamServices:
         if (failed := self._failed) is not None:
             self._failed = None
             raise StreamError(
-                f"the table services beside the stream into {self._table} failed "
+                f"the table services of the stream into {self._table} failed "
                 f"({root_cause(str(failed))}); no batch is lost",
                 "fix the cause and start the stream again",
             ) from failed

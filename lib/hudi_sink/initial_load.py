@@ -35,7 +35,7 @@ class InitialLoad:
         """Raise StreamError if the stream has had its initial load; `done` is -1 if no batch is."""
         if done >= 0 or (newest is not None and newest.batch > 0):
             raise StreamError(
-                f"{self._table} has had its initial load",
+                f"{self._table} already has its initial load",
                 f"start the stream itself, which continues from there: {STREAM}",
             )
 

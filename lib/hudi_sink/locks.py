@@ -45,14 +45,14 @@ def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[s
     remote = not table.startswith("file:")
     if lock is not None and not lock.get(_PROVIDER):
         raise TableError(
-            "lock= does not name a lock provider, so Hudi would look for a ZooKeeper",
+            "lock= does not name a lock provider, so Hudi would use ZooKeeper",
             f"add {_PROVIDER!r}, for example {_PROCESS_LOCK!r} for streams of one driver"
             + ("" if remote else ", or leave out lock= to use the table's own lock file"),
         )
     if remote and (lock is None or lock[_PROVIDER] == _FILE_LOCK):
         raise TableError(
             f"{table} is on an object store, where Hudi's lock file is not safe",
-            "pass lock= with the options of a lock provider, which are lock.options of a pipeline, "
+            "pass the options of a lock provider as lock=, or in a pipeline as lock.options, "
             "for example {'hoodie.write.lock.provider': "
             "'org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider', ...}, or, for "
             f"streams of one driver, {{'hoodie.write.lock.provider': {_PROCESS_LOCK!r}}}",

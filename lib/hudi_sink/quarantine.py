@@ -56,8 +56,8 @@ class Quarantine:
             return
         if differences := self._spec.conflicts(table_properties(spark, self.table)):
             raise TableError(
-                f"{self.table} is where the quarantine of {location.table} has to be, but is "
-                f"another table: {'; '.join(differences)}",
+                f"the quarantine of {location.table} belongs at {self.table}, where another table "
+                f"is: {'; '.join(differences)}",
                 "move that table, or give the stream's table another name",
             )
 

@@ -139,12 +139,12 @@ class Rewind:
         for files in self._checkpoints:
             query = files.query()
             if query is None:
-                raise TableError(f"there is no checkpoint at {files.uri}", self._give_its_own())
+                raise TableError(f"no checkpoint exists at {files.uri}", self._give_its_own())
             if (other := by_query.setdefault(query, files)) is not files:
                 raise TableError(
-                    f"the checkpoints {other.uri} and {files.uri} both have the query {query}: "
-                    "one is a copy of the other, and the stream uses only one",
-                    "pass the checkpoint that it uses: "
+                    f"the checkpoints {other.uri} and {files.uri} belong to the same query "
+                    f"{query}, so one of them is a copy",
+                    "pass the checkpoint that the stream uses: "
                     f"hudilab rewind {self._table} --to {self._to} --checkpoint URI",
                 )
         return by_query
@@ -183,9 +183,8 @@ class Rewind:
                 f"CALL create_savepoint(path => {table}, commit_time => '{self._to}')",
             )
         raise TableError(
-            f"{self._table} has no commit {self._to!r}, and only a savepoint can be returned to: "
-            f"{known}",
-            f"take one of them, or look at the timeline: hudilab inspect {self._table}",
+            f"{self._table} has no commit {self._to!r}, and a rewind needs a savepoint: {known}",
+            f"choose a savepoint, or look at the timeline: hudilab inspect {self._table}",
         )
 
     def _refuse_other_restore(self) -> None:
@@ -221,9 +220,9 @@ class Rewind:
             given = ", ".join(files.uri for files in self._checkpoints)
             raise TableError(
                 f"{many(later[query], 'commit')} after {self._to} "
-                f"{'is' if later[query] == 1 else 'are'} of the stream {query}, whose checkpoint "
-                f"is not {given}",
-                f"give the checkpoints of all streams: {self._again} --checkpoint URI",
+                f"{'comes' if later[query] == 1 else 'come'} from the stream {query}, whose "
+                f"checkpoint is not {given}",
+                f"pass the checkpoints of all streams: {self._again} --checkpoint URI",
             )
         return kept
 
@@ -241,7 +240,7 @@ class Rewind:
 
     def _give_its_own(self) -> str:
         return (
-            "give the one of the table's stream: "
+            "pass the checkpoint of the table's stream: "
             f"hudilab rewind {self._table} --to {self._to} --checkpoint URI"
         )
 
@@ -263,8 +262,8 @@ class Rewind:
         for instant in self._open_writes():
             if (age := ages.get(instant)) is not None and age < ALIVE:
                 raise TableError(
-                    f"a writer is alive: its write {instant} to {self._table} had a heartbeat "
-                    f"less than {ALIVE:.0f} s ago",
+                    f"a writer is still running: its write {instant} to {self._table} had a "
+                    f"heartbeat less than {ALIVE:.0f} s ago",
                     f"stop it, wait for a minute, then: {self._again}",
                 )
 
@@ -279,9 +278,9 @@ class Rewind:
             )
         if owner.process != Owner.here("").process and _is_running(owner.process):
             raise TableError(
-                f"process {owner.process} on this machine, which has written with {files.uri}, "
-                "is alive",
-                f"end it, or only its stream and add --stopped: {self._again} --stopped",
+                f"process {owner.process} on this machine has written with {files.uri} and is "
+                "still running",
+                f"end it, or only its stream, and add --stopped: {self._again} --stopped",
             )
 
 

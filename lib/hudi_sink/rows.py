@@ -20,7 +20,7 @@ from hudilab.table import MERGER, TableSpec
 
 COMBINE = "hoodie.combine.before.upsert"  # Hudi's own way, which costs more
 REFUSED_ROW = "hudilab: refused row: "  # begins the error of a row that cannot be stored
-SET_ASIDE = "or pass quarantine=True to ExactlyOnceSink, to set such rows aside"
+SET_ASIDE = "or pass quarantine=True to ExactlyOnceSink, which quarantines such rows"
 SHOWN = 100  # characters of a value in a message
 # Sources that cannot read a batch again after a restart, by the names that Spark gives them.
 FORGETFUL = ("TextSocket", "MemoryStream")
@@ -80,8 +80,8 @@ def check_files(session: SparkSession, query: str, batch: int, entries: Iterable
     if gone := [path for path in named if not exists(session, path)]:
         others = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
         raise StreamError(
-            f"batch {batch} is to read {gone[0]}{others}, which the source has listed, and which "
-            "is gone, so its rows would be lost",
+            f"batch {batch} reads {gone[0]}{others}, but the file no longer exists, so its rows "
+            "would be lost",
             "restore each file under its name, or create an empty file if its rows can't be "
             "recovered, and start again",
         )
@@ -154,13 +154,13 @@ def _value_rules(name: str, kind: str) -> Iterator[tuple[Column, str, str]]:
     if kind in ("float", "double"):
         yield (
             (column == 0) & column.cast("string").startswith("-"),
-            f"{name} is -0.0, which equals 0.0 and has another key or partition",
+            f"{name} is -0.0, which equals 0.0 but gets another key or partition",
             f'make it 0.0: .withColumn("{name}", F.col("{name}") + F.lit(0.0))',
         )
     elif kind == "string":
         yield (
             F.encode(column, "UTF-8") != column.cast("binary"),
-            f"{name} is not UTF-8, so that it could get the key or partition of another text",
+            f"{name} is not UTF-8, so it could get the key or partition of another text",
             f"store its bytes as text in a separate column: hex({name})",
         )
 
@@ -173,21 +173,21 @@ def _confused_keys(spec: TableSpec, kinds: Mapping[str, str]) -> Iterator[tuple[
         if kinds[name] == "string":
             yield (
                 F.col(name).contains(f",{following}:"),
-                f"{name} contains ',{following}:', with which the next column of the record key "
-                "begins, so that two rows could have one key",
+                f"{name} contains ',{following}:', which begins the next column of the record key, "
+                "so two rows could get the same key",
                 remedy.format(name),
             )
     for name in (name for name in key if len(key) > 1 and kinds[name] == "string"):
         yield (
             F.col(name).isin(*MISSING),
-            f"{name} is one of {', '.join(MISSING)}, as Hudi writes a missing part of a key",
+            f"{name} is one of {', '.join(MISSING)}, which Hudi writes for a missing part",
             remedy.format(name),
         )
     if spec.buckets and kinds[name := key[-1]] == "string":
         pattern = ENDLESS_LAST if len(key) > 1 else ENDLESS
         yield (
             F.col(name).contains(",") & F.col(name).rlike(pattern),
-            f"{name} has a comma and colons in an order on which Hudi's bucket index never ends",
+            f"{name} has a comma and colons in an order that Hudi's bucket index parses forever",
             remedy.format(name) + ", or use another index than BUCKET",
         )
 
@@ -210,13 +210,13 @@ def _partition_rules(
     written = F.regexp_replace(value, ESCAPED, "%00") if encoded else value
     yield (
         F.octet_length(written) > LONGEST_NAME - len(f"{name}="),
-        f"the partition column {name} makes a folder's name of more than {LONGEST_NAME} bytes",
+        f"the partition column {name} gives its folder a name of more than {LONGEST_NAME} bytes",
         f"shorten it, or use a separate column: sha2({name}, 256)",
     )
     if spec.index == "RECORD_LEVEL_INDEX":
         yield (
             value.contains("."),
-            f"the partition column {name} contains a dot, on which RECORD_LEVEL_INDEX fails",
+            f"the partition column {name} contains a dot, which RECORD_LEVEL_INDEX can't store",
             f"make a column without it, translate({name}, '.', '_'), or use another index",
         )
     if not encoded:

@@ -177,8 +177,8 @@ class Rules:
                 "true",
             ):  # the lab's first locks had no name
                 raise StreamError(
-                    f"two writers of {self._table} take different locks, so neither waits for "
-                    f"the other: commit {commit.instant} took {commit.lock}, this stream takes "
+                    f"two writers of {self._table} use different locks, so neither waits for "
+                    f"the other: commit {commit.instant} used {commit.lock}, this stream uses "
                     f"{lock}",
                     "use the same lock for both: omit lock= for a table on a disk, or name a "
                     "provider that both processes can reach",

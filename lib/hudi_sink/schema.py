@@ -80,12 +80,12 @@ def _unstorable(above: str, name: str, kind: Any) -> Iterator[str]:
     path = f"{above}{name}"
     if not avro_takes(name):
         yield (
-            f"column {path!r} has a name that Avro does not take (letters, digits and _, not "
+            f"column {path!r} has a name that Avro does not allow (letters, digits and _, not "
             f"starting with a digit); rename it to {renamed(name)}"
         )
     if name in _PRIMITIVES and sql_type(kind).startswith(("struct<", "decimal(")):
         yield (
-            f"column {path} is of type {sql_type(kind)} and has the name of a type of Avro, so "
+            f"column {path} is of type {sql_type(kind)} and has the name of an Avro type, so "
             f"every later batch would fail; rename it to {name}_"
         )
     if path.startswith(OWN):
@@ -121,7 +121,7 @@ def _unstorable_type(path: str, kind: Any) -> Iterator[str]:
     elif text == "map":
         if kind["keyType"] != "string":
             cast = f"map<string,{sql_type(kind['valueType'])}>"
-            yield f"column {path} is a map whose keys are no strings; cast it to {cast}"
+            yield f"column {path} is a map whose keys are not strings; cast it to {cast}"
         yield from _unstorable_type(path, kind["valueType"])
 
 

@@ -135,9 +135,8 @@ class SchemaGuard:
         self._has_texts = text is not None
         if text is not None and spec.operation == "upsert":
             raise TableError(
-                f"{self._table} has the record key {text[0]}, in which a time is a text, as Hudi "
-                "1.2 writes it from Spark's rows; an upsert or SQL writes microseconds there, and "
-                "would add the row once more",
+                f"{self._table} has the record key {text[0]}, which contains a time as text. An "
+                "upsert or SQL would write microseconds there, and duplicate the row",
                 "rewrite the table's keys, then start again: from hudi_sink.repairs import "
                 "rewrite_table; rewrite_table(spark, spec, location)",
             )

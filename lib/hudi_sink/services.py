@@ -74,7 +74,7 @@ class TableServices:
             raise TableError(
                 f"{self._table} has a bucket index: clustering gives files names that belong to "
                 "no bucket, and every later upsert fails",
-                "its number of files is fixed, and logs are merged by compaction: hudilab tidy "
+                "its number of files is fixed; to merge its logs, compact it: hudilab tidy "
                 f"{self._table}",
             )
 

@@ -202,7 +202,8 @@ def place_of(settings: Settings, table: str, command: str, run_id: str = "") -> 
     if group is not None and (folder / ".hoodie").is_dir():
         raise ConfigError(
             f"{table!r} is a pipeline, and also a table's folder in {Path.cwd()}",
-            f"name the folder as ./{table}, or go elsewhere: hudilab {command} {table}",
+            f"name the folder as ./{table}, or run this in another folder: "
+            f"hudilab {command} {table}",
         )
     if group is not None:
         return settings.locate(group.table_name, run_id=run_id).table

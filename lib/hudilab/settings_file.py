@@ -62,7 +62,9 @@ def read_options(file: Path) -> dict[str, str]:
             f"cannot read {file} ({error.strerror})", "restore it, or make it readable"
         ) from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{file} is not valid UTF-8 (byte {error.start})", "save it so") from None
+        raise ConfigError(
+            f"{file} is not valid UTF-8 (byte {error.start})", "save it as UTF-8"
+        ) from None
     return {key: value.strip() for key, value in read_properties(text).items()}
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 deploy = typer.Typer(
-    help="Print JSON: for the AWS CLI an EMR Serverless job run and its role; for Kubernetes.",
+    help="Print JSON for an EMR Serverless job run and its role, or for Kubernetes.",
     no_args_is_help=True,
 )
 To = Annotated[str, typer.Option(help="Location of the bundle: s3://bucket/prefix.")]
@@ -65,12 +65,14 @@ def trust(account: Account) -> None:
 @deploy.command()
 def kubernetes(
     image: Annotated[str, typer.Option(help="The lab's image, as the cluster pulls it.")],
-    namespace: Annotated[str, typer.Option(help="Where the application runs.")] = "default",
+    namespace: Annotated[
+        str, typer.Option(help="Namespace in which the application runs.")
+    ] = "default",
     service_account: Annotated[
-        str, typer.Option(help="Of the driver and the executors: may start pods, has the role.")
+        str, typer.Option(help="Account of driver and executors; must be allowed to start pods.")
     ] = "spark-operator-spark",
-    executors: Annotated[int, typer.Option(help="How many, of two cores each.")] = 2,
-    runtime: Annotated[str, typer.Option(help="Whose settings the job gets.")] = "AWS",
+    executors: Annotated[int, typer.Option(help="Number of executors, with two cores each.")] = 2,
+    runtime: Annotated[str, typer.Option(help="Runtime whose settings the job uses.")] = "AWS",
 ) -> None:
     """Print a SparkApplication for the Spark Operator, for: kubectl apply -f FILE."""
     from hudilab.settings import load_settings

@@ -15,7 +15,9 @@ from hudilab_lessons.progress import FILE, read, topic
 
 
 def command(
-    reset: Annotated[bool, typer.Option("--reset", help="Forget what was solved.")] = False,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="Delete the record of solved exercises.")
+    ] = False,
 ) -> None:
     """Show which exercises of the lessons you have solved, and which are open."""
     from hudilab.settings import load_settings
@@ -39,7 +41,7 @@ def table(folder: Path, file: Path) -> Iterator[str]:
     if not any(lessons.values()):
         raise PathError(
             f"{folder} has no lessons with exercises",
-            "run the command of a checkout of the lab, in its folder: .venv/bin/hudilab progress",
+            "run the command in a checkout of the lab: .venv/bin/hudilab progress",
         )
     width = max(map(len, lessons))
     yield f"{'lesson':<{width}}  solved    open"

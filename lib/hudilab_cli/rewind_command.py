@@ -22,14 +22,17 @@ from hudilab_jobs import (
 @short_errors()
 def command(
     table: TableOrName,
-    to: Annotated[str, typer.Option(metavar="SAVEPOINT", help="Its instant, or its name.")],
+    to: Annotated[str, typer.Option(metavar="SAVEPOINT", help="The savepoint's instant or name.")],
     checkpoint: Annotated[
         list[str] | None,
-        typer.Option(metavar="URI", help="A stream's checkpoint, if not at the usual place."),
+        typer.Option(metavar="URI", help="A stream's checkpoint, if not at its default location."),
     ] = None,
     dry_run: DryRun = False,
     stopped: Annotated[
-        bool, typer.Option("--stopped", help="No writer is running; needed if that cannot be seen.")
+        bool,
+        typer.Option(
+            "--stopped", help="Confirm that no writer is running, if rewind can't detect it."
+        ),
     ] = False,
     run_id: TableRunId = "",
 ) -> None:
@@ -53,7 +56,7 @@ def _checkpoint(text: str) -> str:
         return rewrite_scheme(text, Path.cwd())
     except PathError:
         raise TableError(
-            f"--checkpoint {text!r} is not the place of a checkpoint",
+            f"--checkpoint {text!r} is not the location of a checkpoint",
             "give a path, or a file:// or s3:// URI: hudilab rewind TABLE --to INSTANT "
             "--checkpoint URI",
         ) from None

@@ -43,7 +43,7 @@ def command(
         Path | None, typer.Option("-f", "--file", help="Run the statements of a file, and exit.")
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print all rows as CSV.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a row.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per row.")] = False,
     run_id: Annotated[str, typer.Option(help="Read the tables in run-RUN_ID.")] = "",
 ) -> None:
     """Query the warehouse's tables by name with SQL; without -e and -f, at a prompt."""
@@ -148,9 +148,9 @@ class Tables:
 
 def _writes(statement: str) -> ParameterError:
     return ParameterError(
-        f"{' '.join(statement.split())[:60]!r} is not a query, and a table is written by its "
-        "stream alone",
-        "change rows through the stream's source, and the table with: hudilab tidy, hudilab "
+        f"{' '.join(statement.split())[:60]!r} is not a query, and only a table's stream "
+        "writes to it",
+        "change rows in the stream's source, and the table with: hudilab tidy, hudilab "
         "rewind or hudilab savepoint",
     )
 

@@ -34,7 +34,7 @@ def command(
         int, typer.Option(min=0, metavar="N", help="Show the last N messages of one topic.")
     ] = 0,
     servers: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Instead of the settings' bootstrap.servers.")
+        str, typer.Option(metavar="HOST:PORT", help="Kafka servers; overrides bootstrap.servers.")
     ] = "",
     every: Annotated[bool, typer.Option("--all", help="Include Kafka's own topics.")] = False,
     run_id: Annotated[

@@ -32,7 +32,7 @@ AsyncServices = Annotated[
     bool,
     typer.Option(
         "--async-services/--inline-services",
-        help="Run table services beside the stream's batches, or in them.",
+        help="Run table services in parallel with batches, or inside them.",
     ),
 ]
 DryRun = Annotated[
@@ -45,15 +45,15 @@ TableOrName = Annotated[
     ),
 ]
 TableRunId = Annotated[
-    str, typer.Option(help="Of a pipeline's table: the one in run-RUN_ID of the warehouse.")
+    str, typer.Option(help="For a pipeline: its table in run-RUN_ID of the warehouse.")
 ]
 PipelineName = Annotated[
     str,
     typer.Argument(
-        help="Of conf/pipelines/NAME.json or the group pipeline.NAME, or a file's path."
+        help="NAME of conf/pipelines/NAME.json or group pipeline.NAME, or a file's path."
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object a batch.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON object per batch.")]
 
 
 @contextmanager

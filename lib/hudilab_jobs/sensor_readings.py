@@ -34,8 +34,12 @@ from hudilab_spark.warehouse import catalog_of, prepare
 @short_errors()
 def command(  # noqa: PLR0913 - Typer makes an option of each
     rows: Annotated[int, typer.Option(help="Total number of readings.")] = 5_000,
-    batches: Annotated[int, typer.Option(help="Number of micro-batches, and so of commits.")] = 5,
-    sensors: Annotated[int, typer.Option(help="Number of sensors, and so of partitions.")] = 11,
+    batches: Annotated[
+        int, typer.Option(help="Number of micro-batches, and therefore of commits.")
+    ] = 5,
+    sensors: Annotated[
+        int, typer.Option(help="Number of sensors, and therefore of partitions.")
+    ] = 11,
     seed: Annotated[int, typer.Option(help="The same seed gives the same rows.")] = 42,
     table_type: TableType = "COPY_ON_WRITE",
     trigger_seconds: Annotated[

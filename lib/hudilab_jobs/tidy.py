@@ -45,7 +45,9 @@ def command(  # noqa: PLR0913 - Typer makes an option of each
     dry_run: DryRun = False,
     stopped: Annotated[
         bool,
-        typer.Option("--stopped", help="No writer is running; needed if writers take no locks."),
+        typer.Option(
+            "--stopped", help="Confirm that no writer is running; needed if writers use no locks."
+        ),
     ] = False,
     # By default as many commits as Hudi keeps.
     retain: Annotated[int, typer.Option(help="Commits that --clean keeps for time travel.")] = 10,

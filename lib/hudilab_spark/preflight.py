@@ -45,7 +45,7 @@ def check_machine(settings: Settings) -> None:
     if settings.on_cluster and not has_name():
         raise SessionError(
             f"the user id {os.getuid()} has no name on this machine, and Hadoop's login on a "
-            "cluster asks for one",
+            "cluster needs one",
             "add a line for it to /etc/passwd, or use RUNTIME_ENV=LOCAL",
         )
 

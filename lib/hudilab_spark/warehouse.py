@@ -74,14 +74,14 @@ def table_uri(table: str, settings: Settings, command: str) -> str:
     """Return the URI of the table that a command was given as a path or URI.
 
     Raises:
-        TableError: It is not the place of a table, or it is on S3 without its settings.
+        TableError: It is not the location of a table, or it is on S3 without its settings.
         S3Error: The warehouse on S3 is not writable.
     """
     try:
         uri = rewrite_scheme(table, Path.cwd())
     except PathError:
         raise TableError(
-            f"{table!r} is not the place of a table",
+            f"{table!r} is not the location of a table",
             f"give a path, or a file:// or s3:// URI: hudilab {command} TABLE",
         ) from None
     if local_path(uri) is None:

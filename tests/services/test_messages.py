@@ -248,8 +248,8 @@ def test_keys_of_each_format(
 def test_a_key_that_is_no_text_is_refused_if_the_table_has_it(make: Make) -> None:
     own = make()
     own.send(*as_json({"id": 1}), key=LONG(200))
-    place = ", offset 0, key 00000000000000C8: its key is not UTF-8; say what it is"
-    remedy = '"hex", or set such messages aside: "quarantine": "true"'
+    place = ", offset 0, key 00000000000000C8: its key is not UTF-8; set its type"
+    remedy = '"hex", or quarantine such messages: "quarantine": "true"'
     with refused(ConfigError, f"topic {own.topic}, partition ", place, remedy=remedy):
         own.check()
     assert "sample: 1 row of" in make(select="SELECT id, kafka_offset FROM source").check()
@@ -342,7 +342,7 @@ def test_without_a_registry_the_ids_are_given(make: Make) -> None:
         ({"schema_registry_url": "http://127.0.0.1:9"}, "http://127.0.0.1:9/schemas/ids/1 ("),
         (
             {"schema_registry_url": "http://127.0.0.1:9", "value_schema_id": "1"},
-            "key 'value.schema.id': is of no use with schema.registry.url",
+            "key 'value.schema.id': is not needed with schema.registry.url",
         ),
         (
             {"value_schema_id": "1", "source_schema": '"long"'},
@@ -407,7 +407,7 @@ def test_the_latest_offset_is_that_of_the_first_start(make: Make) -> None:
     own = make(startup_mode="latest-offset")
     own.send(*as_json({"id": 1}))
     remedy = '"startup.mode": "earliest-offset"'
-    with refused(ConfigError, "key 'startup.mode': is latest-offset, with which", remedy=remedy):
+    with refused(ConfigError, "key 'startup.mode': is latest-offset, so", remedy=remedy):
         own.run(initial_load=True)
     own.run()
     own.send(*as_json({"id": 2}))

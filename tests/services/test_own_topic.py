@@ -79,7 +79,7 @@ def test_a_message_that_does_not_fit(make: Make) -> None:
     own = make()
     own.send(*as_json(GOOD[0]), b'{"id": "seven"}')
     where = (str(own.file), "group 'pipeline.own'", "key 'value.format'", f"topic {own.topic}, ")
-    remedy = '; correct it, or source.schema, or set such messages aside: "quarantine": "true"'
+    remedy = '; correct it, or source.schema, or quarantine such messages: "quarantine": "true"'
     with refused(ConfigError, *where, "offset 1, key one partition: a value", remedy=remedy):
         own.check()
     with pytest.raises(StreamError, match=f"topic {own.topic}, .*resumes from its checkpoint"):

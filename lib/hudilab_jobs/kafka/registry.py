@@ -47,8 +47,8 @@ def read_schema(url: str, number: int, env: Mapping[str, str] | None = None) -> 
     if kind != "AVRO" or answer.get("references"):
         what = f"of type {kind}" if kind != "AVRO" else "one that refers to other schemas"
         raise KafkaError(
-            f"the schema of {place} is {what}, which cannot be read here",
-            "write the topic with one Avro schema that holds all of its types",
+            f"the schema of {place} is {what}, which the lab cannot read",
+            "write the topic with a single Avro schema that contains all its types",
         )
     return schema
 

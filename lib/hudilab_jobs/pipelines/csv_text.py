@@ -197,7 +197,7 @@ class Dialect:
         remedy = "rewrite the file, or correct source.schema; header=false for files without one"
         if not set(actual) & set(expected):
             return (
-                f"its first line is no header of {', '.join(columns)}: {lines[0][:SHOWN]}",
+                f"its first line is not the header {', '.join(columns)}: {lines[0][:SHOWN]}",
                 remedy,
             )
         if missing := [name for name in columns if name.lower() not in actual]:

@@ -167,7 +167,7 @@ def fits(stored: T.DataType, declared: T.DataType) -> bool:
 def _plain(error: Exception) -> str:
     """Return the cause of an error of Java's without the name of its class."""
     cause = re.sub(r"^[\w.$]+(?:Exception|Error)\b[: ]*", "", root_cause(str(error)))
-    return cause.partition(", in ")[0] or "it has a type that Spark does not know"
+    return cause.partition(", in ")[0] or "it has a type that Spark does not support"
 
 
 def folder_columns(paths: Iterable[str]) -> Iterator[tuple[str, frozenset[str]]]:

@@ -175,13 +175,13 @@ class Folder(Source[FilePipeline]):
         if marks := sorted(set(uri) & PATTERN):
             raise self.error(
                 "source.path",
-                f"{uri} contains {' '.join(marks)}, which Spark takes for a pattern",
+                f"{uri} contains {' '.join(marks)}, which Spark reads as a pattern",
                 "rename the folder; pathGlobFilter=... in source.options chooses files in it",
             )
         if self._options.get("recursivefilelookup", "true") != "true":
             raise self.error(
                 "source.options",
-                "recursiveFileLookup=false would leave out files in folders of the folder",
+                "recursiveFileLookup=false would ignore files in subfolders",
                 "remove it; name the folder itself in source.path",
             )
 
@@ -304,7 +304,7 @@ class Folder(Source[FilePipeline]):
                 expected = ", ".join(f"{name}=..." for name in sorted(self._folder_columns))
                 raise self.error(
                     "source.path",
-                    f"{path} does not lie in folders {expected or 'without ='}, as others do",
+                    f"{path} is not in folders {expected or 'without ='}, as others do",
                     "move the file, or start again if all files have been moved",
                 )
         if self.group.source_format == "json":

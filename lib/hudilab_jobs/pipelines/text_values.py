@@ -147,7 +147,7 @@ def remedy(kind: T.DataType) -> str:
     """Return what to do about a text that is no value of this type."""
     if isinstance(kind, TIMES):
         return (
-            "correct it, or say how times are written: timestampFormat=... or dateFormat=... in "
+            "correct it, or set how times are written: timestampFormat=... or dateFormat=... in "
             "source.options, or timestamp.unit (s, ms or us) for whole numbers"
         )
     if isinstance(kind, (T.DecimalType, T.FloatType, T.DoubleType, *_INTEGERS)):

@@ -45,7 +45,7 @@ TOMBSTONE = "it has no value (a tombstone)"
 BAD_KEY = "its key is not "
 DELETE = '"tombstones": "delete"'
 STREAM = "run hudilab stream, which deletes the rows of such keys"
-ASIDE = ', or set such messages aside: "quarantine": "true"'
+ASIDE = ', or quarantine such messages: "quarantine": "true"'
 
 
 class Topic(Source[TopicPipeline]):
@@ -104,7 +104,7 @@ class Topic(Source[TopicPipeline]):
         if whole and self.group.startup_mode == "latest-offset":
             raise self.error(
                 "startup.mode",
-                "is latest-offset, with which an initial load has nothing to read",
+                "is latest-offset, so an initial load would read nothing",
                 'start with hudilab stream, or write "startup.mode": "earliest-offset"',
             )
         self._loads = whole
@@ -193,7 +193,7 @@ class Topic(Source[TopicPipeline]):
         elif len(keys) == 2:
             raise self.error(
                 "value.schema.id",
-                "is of no use with schema.registry.url, which has the schema of each id",
+                "is not needed with schema.registry.url, which has the schema of each id",
                 "leave out one of the two keys",
             )
         elif not keys:
@@ -362,7 +362,7 @@ class Topic(Source[TopicPipeline]):
         if not self._has_key:
             return
         what = "UTF-8" if kind == "string" else f"the {BYTES.get(kind)} bytes of {kind}"
-        remedy = 'say what it is: "key.format": "int", "long" (of Kafka\'s serializers) or "hex"'
+        remedy = 'set its type: "key.format": "int", "long" (of Kafka\'s serializers) or "hex"'
         yield ~valid, F.lit(f"{BAD_KEY}{what}; {remedy}")
 
     def _parsed(

@@ -161,7 +161,7 @@ def test_a_service_that_fails_stops_the_stream(
     services.start(services.options(EVERY - 1), LOGS.write_options())
     with pytest.raises(StreamError) as caught:
         services.close()
-    what = f"the table services beside the stream into {location.table} failed"
+    what = f"the table services of the stream into {location.table} failed"
     remedy = "no batch is lost; fix the cause and start the stream again"
     assert_refusal(str(caught.value), what, "FileNotFoundException", remedy=remedy)
     services.close()  # it is said once

@@ -180,10 +180,10 @@ def test_keys_that_lack_a_column(
         assert "is null or empty; fix the row, or leave it out" in text
 
 
-LONG = "the partition column p makes a folder's name of more than"
+LONG = "the partition column p gives its folder a name of more than"
 # Key columns a and b, partitions p and x, and why such a row is set aside.
 CONFUSED = [
-    ("'x,b:y'", "'z'", "'ok'", "0", "a contains ',b:', with which the next column"),
+    ("'x,b:y'", "'z'", "'ok'", "0", "a contains ',b:', which begins the next column"),
     ("'__null__'", "'z'", "'ok'", "0", "a is one of __null__, __empty__"),
     ("'a'", "'__empty__'", "'ok'", "0", "b is one of __null__, __empty__"),
     ("'a'", "'Meeting, 10:30:00'", "'ok'", "0", "b has a comma and colons in an order"),

@@ -182,8 +182,8 @@ def test_what_cannot_be_returned_to(
     spark: SparkSession, location: TableLocation, to: str, tmp_path: Path
 ) -> None:
     assert refused(lambda: Rewind(spark, location.table, NONE)) == (
-        f"{location.table} has no commit {NONE!r}, and only a savepoint can be returned to: its "
-        f"savepoints are {to}; take one of them, or look at the timeline: hudilab inspect "
+        f"{location.table} has no commit {NONE!r}, and a rewind needs a savepoint: its "
+        f"savepoints are {to}; choose a savepoint, or look at the timeline: hudilab inspect "
         f"{location.table}"
     )
     other = commits(spark, location)[2]
@@ -205,11 +205,11 @@ def test_what_cannot_be_returned_to(
 def test_checkpoints_that_are_not_the_tables(
     spark: SparkSession, spec: TableSpec, location: TableLocation, to: str, tmp_path: Path
 ) -> None:
-    give = f"give the one of the table's stream: hudilab rewind {location.table} --to {to}"
+    give = f"pass the checkpoint of the table's stream: hudilab rewind {location.table} --to {to}"
     elsewhere = f"file://{tmp_path}/elsewhere"
     none = [elsewhere]
     assert refused(lambda: Rewind(spark, location.table, to, checkpoints=none)) == (
-        f"there is no checkpoint at {elsewhere}; {give} --checkpoint URI"
+        f"no checkpoint exists at {elsewhere}; {give} --checkpoint URI"
     )
     stranger = locate("other", "lab", "readings", is_local=True, home=tmp_path)
     write(spark, spec, stranger, 1)
@@ -231,9 +231,8 @@ def test_a_checkpoint_and_its_copy(spark: SparkSession, location: TableLocation,
     shutil.copytree(folder(location.checkpoint), folder(copy))
     both = [location.checkpoint, copy]
     assert refused(lambda: Rewind(spark, location.table, to, checkpoints=both)) == (
-        f"the checkpoints {location.checkpoint} and {copy} both have the query {query}: one is a "
-        "copy "
-        "of the other, and the stream uses only one; pass the checkpoint that it uses: "
+        f"the checkpoints {location.checkpoint} and {copy} belong to the same query {query}, so "
+        "one of them is a copy; pass the checkpoint that the stream uses: "
         f"hudilab rewind {location.table} --to {to} --checkpoint URI"
     )
     Rewind(spark, location.table, to, checkpoints=[location.checkpoint] * 2)
@@ -249,8 +248,8 @@ def test_all_streams_of_a_shared_table_go_back(spark: SparkSession, tmp_path: Pa
     write(spark, APPENDS, location, 1, shared=True)
     query = CheckpointFiles(spark, second.checkpoint).query()
     assert refused(lambda: Rewind(spark, location.table, to)) == (
-        f"1 commit after {to} is of the stream {query}, whose checkpoint is not "
-        f"{location.checkpoint}; give the checkpoints of all streams: hudilab rewind "
+        f"1 commit after {to} comes from the stream {query}, whose checkpoint is not "
+        f"{location.checkpoint}; pass the checkpoints of all streams: hudilab rewind "
         f"{location.table} "
         f"--to {to} --checkpoint URI"
     )
@@ -297,8 +296,8 @@ def test_a_writer_is_alive(
     alive = os.getppid()
     checkpoint.take(Owner("run", alive, socket.gethostname()))
     assert refused(rewind.check_safe) == (
-        f"process {alive} on this machine, which has written with {location.checkpoint}, is alive; "
-        f"end it, or only its stream and add --stopped: {again} --stopped"
+        f"process {alive} on this machine has written with {location.checkpoint} and is still "
+        f"running; end it, or only its stream, and add --stopped: {again} --stopped"
     )
     maybe = f"make sure that it is not, and add --stopped: {again} --stopped"
     checkpoint.take(Owner("run", 1, "elsewhere"))
@@ -320,9 +319,9 @@ def test_a_writer_with_a_heartbeat(spark: SparkSession, location: TableLocation,
     (hoodie / ".heartbeat" / instant).touch()
     rewind = Rewind(spark, location.table, to, stopped=True)
     assert refused(rewind.check_safe) == (
-        f"a writer is alive: its write {instant} to {location.table} had a heartbeat less than "
-        "60 s "
-        f"ago; stop it, wait for a minute, then: hudilab rewind {location.table} --to {to}"
+        f"a writer is still running: its write {instant} to {location.table} had a heartbeat less "
+        "than 60 s ago; stop it, wait for a minute, then: "
+        f"hudilab rewind {location.table} --to {to}"
     )
     os.utime(hoodie / ".heartbeat" / instant, (time.time() - 61,) * 2)
     rewind.check_safe()
@@ -372,10 +371,9 @@ def test_the_command(spark: SparkSession, location: TableLocation, to: str, tmp_
     assert re.sub(r"process \d+", "process N", shown[1]) == (
         f"table: 2 commits after {to}, with batches 2 to 3\n"
         f"checkpoint {location.checkpoint}: 4 files of later batches; the next batch is 2\n"
-        f"refused now: process N on this machine, which has written with {location.checkpoint}, is "
-        f"alive; end it, or only its stream and add --stopped: hudilab rewind {location.table} "
-        "--to "
-        f"{to} --stopped\n"
+        f"refused now: process N on this machine has written with {location.checkpoint} and is "
+        f"still running; end it, or only its stream, and add --stopped: "
+        f"hudilab rewind {location.table} --to {to} --stopped\n"
     )
     where = (location.table, "--to", to, "--checkpoint", location.checkpoint, "--stopped")
     assert hudilab(*where, home=tmp_path) == (

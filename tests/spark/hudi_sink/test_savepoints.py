@@ -58,6 +58,6 @@ def test_savepoints(spark: SparkSession, tmp_path: Path, table_type: str) -> Non
     assert savepoints.all() == [made]
     rows = spark.read.format("hudi").load(table)
     assert rows.count() == 2
-    remedy = "take one of them, or look at the timeline: hudilab inspect "
+    remedy = "choose a savepoint, or look at the timeline: hudilab inspect "
     with refused(TableError, "'none'", "its savepoints are", remedy=f"{remedy}{table}"):
         Rewind(spark, table, "none", stopped=True)

@@ -268,7 +268,7 @@ def test_a_table_on_an_object_store_is_shared_with_a_lock_of_the_callers_only(
         ExactlyOnceSink(spark, APPENDS, location, {}, shared=True)
     assert str(caught.value).startswith(
         "s3a://bucket/w/lab/t is on an object store, where Hudi's lock file is not safe; "
-        "pass lock= with the options of a lock provider"
+        "pass the options of a lock provider as lock=, or in a pipeline as lock.options"
     )
 
 
@@ -287,9 +287,9 @@ IMPATIENT = {
 
 def different_locks(location: TableLocation, instant: str, theirs: str, mine: str) -> str:
     return (
-        f"StreamError: two writers of {location.table} take different locks, so neither waits "
+        f"StreamError: two writers of {location.table} use different locks, so neither waits "
         "for the "
-        f"other: commit {instant} took {theirs}, this stream takes {mine}; use the same lock "
+        f"other: commit {instant} used {theirs}, this stream uses {mine}; use the same lock "
         "for both: omit lock= for a table on a disk, or name a provider that both processes can "
         "reach; "
     )

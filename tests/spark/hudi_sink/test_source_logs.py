@@ -198,7 +198,7 @@ def test_a_file_is_gone_before_its_batch_is_written(spark: SparkSession, tmp_pat
     inbox.arrive()
     with pytest.raises(StreamError, match="restore each file under its name") as caught:
         inbox.run()
-    assert f"batch 1 is to read file://{inbox.folder}/001.json, which" in str(caught.value)
+    assert f"batch 1 reads file://{inbox.folder}/001.json, but the file" in str(caught.value)
     assert inbox.ids() == list(range(ROWS))
     there.rename(inbox.folder / "001.json")
     inbox.run()
@@ -216,7 +216,7 @@ def test_one_of_two_files_is_gone_from_a_stream_that_is_read_twice(
     with pytest.raises(StreamError, match="no power"):
         inbox.run(fails=True)
     (inbox.folder / "000.json").rename(tmp_path / "000.json")
-    with pytest.raises(StreamError, match=r"batch 0 is to read .*/000.json, which"):
+    with pytest.raises(StreamError, match=r"batch 0 reads .*/000.json, but the file"):
         inbox.run()
 
 
@@ -249,7 +249,7 @@ def test_a_rewind_names_the_files_that_the_source_has_deleted(
         shutil.copy2(inbox.folder / f"{inbox.arrived - 1:03}.json", tmp_path)
         inbox.run()
     Rewind(spark, table, second, stopped=True).run()
-    refused = r"batch 2 is to read .*/00[23]\.json(| and \d more), which the source has listed"
+    refused = r"batch 2 reads .*/00[23]\.json(| and \d more), but the file no longer exists"
     with pytest.raises(StreamError, match=refused):
         inbox.run()
     assert inbox.ids() == list(range(2 * ROWS))

@@ -151,8 +151,8 @@ def test_each_service_of_a_merge_on_read_table(
     assert refusal(tidy.cluster) == (
         f"{location.table} has a bucket index: clustering gives files names that belong to no "
         "bucket, "
-        "and every later upsert fails; its number of files is fixed, and logs are merged by "
-        f"compaction: hudilab tidy {location.table}"
+        "and every later upsert fails; its number of files is fixed; to merge its logs, "
+        f"compact it: hudilab tidy {location.table}"
     )
     write(spark, LOGS, location, 140, 160)
     assert spark.read.format("hudi").load(location.table).count() == keys + 40

@@ -97,9 +97,7 @@ def test_each_file_is_read_once_whatever_its_name(spark: SparkSession, tmp_path:
     assert inbox.stored("id", "shop") == sorted(expected, key=repr)
     assert next(iter(preview(inbox.pipeline()))).startswith(f"source: {len(expected)} files")
     inbox.put("loose.csv", f"id,seen,name\n99,{TIME},n\n")
-    with pytest.raises(
-        LabError, match=r"loose\.csv does not lie in folders shop=\.\.\., as others do"
-    ):
+    with pytest.raises(LabError, match=r"loose\.csv is not in folders shop=\.\.\., as others do"):
         inbox.write()
     assert len(inbox.stored("id")) == len(expected)
 
@@ -108,8 +106,8 @@ HEADERS = {
     "id,name,seen": "its columns are in another order than source.schema's: id, name, seen, not id",
     "id,seen,name,more": "its header also has more",
     "id,seen": "its header lacks name",
-    f"1,{TIME},x": "its first line is no header of id, seen, name",
-    "id;seen;name": "its first line is no header",
+    f"1,{TIME},x": "its first line is not the header id, seen, name",
+    "id;seen;name": "its first line is not the header",
 }
 ROWS = {
     f"1,{TIME}": "does not have the 3 fields",
@@ -164,7 +162,7 @@ def test_whole_numbers_count_the_unit(spark: SparkSession, tmp_path: Path) -> No
 
 PATHS = {
     "file": ("in/a.csv", "is a file", "name its folder"),
-    "pattern": ("in [1]", "contains [ ], which Spark takes for a pattern", "rename the folder"),
+    "pattern": ("in [1]", "contains [ ], which Spark reads as a pattern", "rename the folder"),
 }
 
 

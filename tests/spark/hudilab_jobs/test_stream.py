@@ -146,7 +146,7 @@ def test_the_stream_continues_from_a_first_load(spark: SparkSession, tmp_path: P
     first = [("EWR", "2013-01-01", -4.0), ("EWR", "2013-01-02", 0.25)]
     assert own.rows() == [*first, ("JFK, New York", "2013-01-01", None)]
     remedy = "; start the stream itself, which continues from there: hudilab stream NAME, or "
-    with refused(StreamError, table, "has had its initial load", remedy=f"{remedy}{LEDGER}"):
+    with refused(StreamError, table, "already has its initial load", remedy=f"{remedy}{LEDGER}"):
         own.run(initial_load=True)
 
 

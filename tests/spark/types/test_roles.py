@@ -237,7 +237,7 @@ def test_a_dot_in_a_partition_and_a_record_index(
     """Hudi ends with a NullPointerException."""
     spec = TableSpec("roles", ("k",), ("p",), "o", COW, "upsert", index="RECORD_LEVEL_INDEX")
     batch = spark.sql(f"SELECT 1 AS k, {value} AS p, 1 AS o")
-    with pytest.raises(StreamError, match="the partition column p contains a dot, on which RECORD"):
+    with pytest.raises(StreamError, match="the partition column p contains a dot, which RECORD"):
         write(spark, spec, location, [batch], load=True)
 
 

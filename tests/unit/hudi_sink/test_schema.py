@@ -265,7 +265,7 @@ def test_names_that_avro_takes(name: str) -> None:
     ],
 )
 def test_names_that_avro_does_not_take(name: str, renamed: str) -> None:
-    rule = "has a name that Avro does not take (letters, digits and _, not starting with a digit)"
+    rule = "has a name that Avro does not allow (letters, digits and _, not starting with a digit)"
     told = unstorable(schema(**GOOD, **{name: "integer"}))
     assert told == f"column {name!r} {rule}; rename it to {renamed}"
     inner = array(struct(x=struct(**{name: "integer"})))
@@ -277,7 +277,7 @@ def test_names_that_avro_does_not_take(name: str, renamed: str) -> None:
 def test_a_struct_or_a_decimal_may_not_be_named_as_a_type_of_avro(kind: Any) -> None:
     told = unstorable(schema(**GOOD, null=kind))
     assert told.startswith("column null is of type ")
-    assert "has the name of a type of Avro, so every later batch would fail" in told
+    assert "has the name of an Avro type, so every later batch would fail" in told
     assert told.endswith("rename it to null_")
     assert unstorable(schema(**GOOD, s=struct(string=kind))).endswith("rename it to string_")
     for name in ("boolean", "int", "long", "float", "double", "bytes"):
@@ -295,7 +295,7 @@ def test_a_struct_or_a_decimal_may_not_be_named_as_a_type_of_avro(kind: Any) -> 
         (struct(), "column v is a struct without fields, which Hudi cannot store; drop it"),
         (
             {"type": "map", "keyType": "integer", "valueType": "long", "valueContainsNull": True},
-            "column v is a map whose keys are no strings; cast it to map<string,bigint>",
+            "column v is a map whose keys are not strings; cast it to map<string,bigint>",
         ),
         (
             "short",

@@ -120,6 +120,6 @@ def test_a_table_by_the_name_of_its_pipeline(
     with refused(ConfigError, "'/data/orders'", "--run-id", known, remedy=remedy):
         place_of(settings, "/data/orders", "tidy", "a")
     (tmp_path / "orders" / ".hoodie").mkdir(parents=True)
-    remedy = "; name the folder as ./orders, or go elsewhere: hudilab tidy orders"
+    remedy = "; name the folder as ./orders, or run this in another folder: hudilab tidy orders"
     with refused(ConfigError, "'orders'", str(tmp_path), remedy=remedy):
         place_of(settings, "orders", "tidy")

@@ -138,7 +138,7 @@ def test_options_that_cannot_be_read(tmp_path: Path) -> None:
     with refused(ConfigError, f"{file} (No such file", remedy="; restore it, or make it readable"):
         read_options(file)
     file.write_bytes(b"a \xff")
-    with refused(ConfigError, f"{file} is not valid UTF-8 (byte 2)", remedy="; save it so"):
+    with refused(ConfigError, f"{file} is not valid UTF-8 (byte 2)", remedy="; save it as UTF-8"):
         read_options(file)
 
 

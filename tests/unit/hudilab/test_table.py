@@ -722,7 +722,7 @@ def test_a_lock_that_protects_nothing() -> None:
     file = f"{locks}.FileSystemBasedLockProvider"
     for lock in (None, {"hoodie.write.lock.provider": file}):
         remedy = f"or, for streams of one driver, {{{name}: {in_jvm}}}"
-        offered = ("pass lock=", f"{{{name}: {dynamo}, ...}}")
+        offered = ("as lock=", f"{{{name}: {dynamo}, ...}}")
         with refused(TableError, "s3a://b/t", "lock file", *offered, remedy=remedy):
             sharing_options("s3a://b/t", lock)
 

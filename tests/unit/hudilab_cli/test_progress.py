@@ -64,7 +64,7 @@ def test_a_lesson_without_an_open_exercise(folder: Path, tmp_path: Path) -> None
 
 
 def test_an_installation_without_lessons(tmp_path: Path) -> None:
-    remedy = "in its folder: .venv/bin/hudilab progress"
+    remedy = "in a checkout of the lab: .venv/bin/hudilab progress"
     with refused(PathError, str(tmp_path / "notebooks"), remedy=remedy):
         list(table(tmp_path / "notebooks", tmp_path / "progress.json"))
 

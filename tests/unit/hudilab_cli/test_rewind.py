@@ -24,8 +24,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (
             "ftp://host/t",
             [],
-            "'ftp://host/t' is not the place of a table; give a path, or a file:// or s3:// URI: "
-            "hudilab rewind TABLE",
+            "'ftp://host/t' is not the location of a table; give a path, or a file:// or s3:// "
+            "URI: hudilab rewind TABLE",
         ),
         (
             "s3://bucket/w/lab/t",
@@ -36,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (
             "t",
             ["ftp://host/c"],
-            "--checkpoint 'ftp://host/c' is not the place of a checkpoint; give a path, or a "
+            "--checkpoint 'ftp://host/c' is not the location of a checkpoint; give a path, or a "
             "file:// or s3:// URI: hudilab rewind TABLE --to INSTANT --checkpoint URI",
         ),
     ],

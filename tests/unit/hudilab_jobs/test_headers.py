@@ -31,8 +31,8 @@ OTHER = [
     ({}, "id,seen", "its header lacks Größe"),
     ({}, "id,Größe,seen,x", "its header also has x"),
     ({}, "id,Größe,seen,seen", "its columns are in another order"),
-    ({}, "1,x,2026-01-01", "its first line is no header of id, Größe, seen"),
-    ({}, "id;Größe;seen", "its first line is no header"),
+    ({}, "1,x,2026-01-01", "its first line is not the header id, Größe, seen"),
+    ({}, "id;Größe;seen", "its first line is not the header"),
 ]
 
 
