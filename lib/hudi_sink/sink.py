@@ -71,9 +71,8 @@ class ExactlyOnceSink:
             that returns it; it is called, and the result compared, for every batch.
         batches: The length of a bounded stream.
         shared: Other streams or jobs may write to the table at the same time; set it in all of
-            them. Streams do not tidy a shared table, because Hudi 1.2 loses rows when two
-            writers merge files at the same time: run one separate job for it
-            (`CALL run_clustering`).
+            them. Streams never merge the files of a shared table, because Hudi 1.2 loses rows
+            when two writers do so at the same time: run a separate job (`CALL run_clustering`).
         lock: Options of a Hudi lock provider, for shared tables; the default on a local disk is
             the table's own lock file.
         tidy_every: See `service_schedule.tidy_options`; not allowed for shared tables.
