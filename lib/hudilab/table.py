@@ -202,18 +202,19 @@ class TableSpec:
         """Return why Hudi 1.2 cannot compare the DATE or DECIMAL of the ordering; empty if it can.
 
         Of stored Avro records it compares a DATE as a number and a DECIMAL as bytes, with a date or
-        a decimal of the batch, and it cannot log a delete with a DATE.
+        a decimal of the batch. In MERGE_ON_READ only a global index does, which looks for the row
+        in other partitions; but there it cannot log a delete with a DATE.
         """
         name, kind = self.ordering, kinds.get(self.ordering, "").partition("(")[0]
         options = self.write_options() | self.options_for(kinds)
         if self.operation != "upsert" or options.get(MERGER, AVRO) != AVRO:
             return []
-        fails = kind in ("date", "decimal") and not self.logs()
-        fails |= kind == "date" and DELETED in kinds
-        if not fails:
+        compares = not self.logs() or self.is_global()
+        deletes = kind == "date" and DELETED in kinds
+        if kind not in ("date", "decimal") or not (compares or deletes):
             return []
         wider = {"date": "TIMESTAMP", "decimal": "DOUBLE"}[kind]
-        where = f"a delete ({DELETED}) in MERGE_ON_READ" if self.logs() else "this index or key"
+        where = "this index or key" if compares else f"a delete ({DELETED}) in MERGE_ON_READ"
         return [
             f"ordering names {name} ({kinds[name]}), which Hudi 1.2 cannot compare with {where}; "
             f"make a column of it, such as CAST({name} AS {wider}) AS {name}_order, and name that "

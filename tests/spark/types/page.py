@@ -36,10 +36,21 @@ def page(cells: Sequence[Cell], refusals: Sequence[Refused]) -> str:
     return text
 
 
-def with_table(text: str, name: str, rows: Iterable[str]) -> str:
-    """The page's text with other rows in the table of this mark."""
+def _table(text: str, name: str) -> re.Match[str]:
     found = re.search(rf"<!-- {name} -->\n\|.*\n\|[-|]+\n((?:.+\n)*)", text)
     assert found is not None, f"docs/types.md has no table marked {name}"
+    return found
+
+
+def rows_of(name: str) -> list[list[str]]:
+    """The cells of each row that the page has in the table of this mark."""
+    rows = _table(PAGE.read_text("utf-8"), name)[1].splitlines()
+    return [row.strip("| ").split(" | ") for row in rows]
+
+
+def with_table(text: str, name: str, rows: Iterable[str]) -> str:
+    """The page's text with other rows in the table of this mark."""
+    found = _table(text, name)
     return text[: found.start(1)] + "".join(f"{row}\n" for row in rows) + text[found.end(1) :]
 
 
