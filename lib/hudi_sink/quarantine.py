@@ -130,7 +130,9 @@ class Quarantine:
             tidy = {} if self._sharing else tidy_options(self._spec, metadata.batch, TIDY_EVERY)
             self._write(fenced(rows), metadata, tidy)
             self._newest = metadata
-            _log.warning(f"batch {metadata.batch}: {many(count, 'row')} set aside in {self.table}")
+            _log.warning(
+                f"batch {metadata.batch}: {many(count, 'row')} quarantined in {self.table}"
+            )
         self._known = True
 
     def _write(self, rows: DataFrame, metadata: BatchMetadata, options: Mapping[str, str]) -> None:

@@ -77,7 +77,7 @@ class ExactlyOnceSink:
             the table's own lock file.
         tidy_every: See `service_schedule.tidy_options`; not allowed for shared tables.
         async_services: Execute table services in a thread beside the stream; `close` waits for it.
-        quarantine: Set rows aside that the table cannot store (a null key or ordering value, a key
+        quarantine: Quarantine rows that the table cannot store (a null key or ordering value, a key
             that could be another row's, a partition that would be read back changed), in the table
             `location.quarantine`, each once, see `Quarantine`; without it, such a row is an error.
         initial_load: Write everything in the source as batch 0, see `InitialLoad`; later runs of

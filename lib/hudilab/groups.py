@@ -263,7 +263,7 @@ class Pipeline(BaseModel):
     Attributes:
         select: A query of the view `source`, for casts, filters and further columns.
         async_services: Whether table services run beside the stream's batches, or in them.
-        quarantine: Whether rows that the table cannot store are set aside; else they are an error.
+        quarantine: Whether rows that the table cannot store are quarantined, and no error.
         shared: Whether other streams or jobs may write to the table at the same time.
         lock_options: Options of Hudi's lock provider for a shared table, `name=value` each.
     """

@@ -60,7 +60,7 @@ def test_json(make: Make) -> None:
     own.send(*as_json(*GOOD), b"{", b'{"id": "seven"}', None)
     shown = own.check()
     for problem in ("it is not one JSON object", "a value does not fit", "it has no value (a tom"):
-        assert f"1 row of the sample would be set aside: {problem}" in shown
+        assert f"1 row of the sample would be quarantined: {problem}" in shown
     (told,) = own.run(initial_load=True)
     assert told.pop("rows_per_second") > 0
     assert told == {"batch": 0, "rows": 5, "set_aside": 3, "messages_behind": 0}

@@ -136,7 +136,7 @@ class Reports:
         self._quarantined: dict[int, int] = {}  # rows, by batch
 
     def write_batch(self, batch: DataFrame, batch_id: int) -> None:
-        """Write the batch, and keep how many rows were set aside."""
+        """Write the batch, and keep how many rows were quarantined."""
         with self._source.batch(batch) as rows:
             self._sink.write_batch(rows, batch_id)
         self._quarantined[batch_id] = self._sink.set_aside
@@ -175,8 +175,8 @@ class Reports:
             report = {"batch": number, "rows": rows, "rows_per_second": round(speed, 1)}
             return json.dumps(report | {"set_aside": quarantined, f"{unit}s_behind": behind})
         return (
-            f"batch {number}: {many(rows, 'row')} ({speed:,.0f} a second), {quarantined:,} set "
-            f"aside, {many(behind, unit)} behind"
+            f"batch {number}: {many(rows, 'row')} ({speed:,.0f} a second), "
+            f"{quarantined:,} quarantined, {many(behind, unit)} behind"
         )
 
 
@@ -202,7 +202,7 @@ def preview(pipeline: Running) -> Iterator[str]:
     yield f"sample: {many(count, 'row')} of {sample.origin}, stored as"
     yield sample.rows._jdf.showString(SHOWN, 40, False).rstrip("\n")
     by_problem = sample.rows.groupBy(guard.problem(guard.layout()).alias("problem")).count()
-    fate = "set aside" if source.group.quarantine else "refused"
+    fate = "quarantined" if source.group.quarantine else "refused"
     problems = [*sample.refused, *(tuple(row) for row in by_problem.dropna().collect())]
     for problem, rows in sorted(problems):
         yield f"{many(rows, 'row')} of the sample would be {fate}: {problem}"

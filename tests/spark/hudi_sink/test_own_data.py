@@ -181,7 +181,7 @@ def test_keys_that_lack_a_column(
 
 
 LONG = "the partition column p gives its folder a name of more than"
-# Key columns a and b, partitions p and x, and why such a row is set aside.
+# Key columns a and b, partitions p and x, and why such a row is quarantined.
 CONFUSED = [
     ("'x,b:y'", "'z'", "'ok'", "0", "a contains ',b:', which begins the next column"),
     ("'__null__'", "'z'", "'ok'", "0", "a is one of __null__, __empty__"),

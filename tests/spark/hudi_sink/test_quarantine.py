@@ -69,7 +69,7 @@ class Stream:
         return sorted((row.batch, row.reason, row.row) for row in rows.collect())
 
     def counts(self) -> list[str | None]:
-        """How many rows each batch has set aside, as the table's commits say."""
+        """How many rows each batch has quarantined, as the table's commits say."""
         meta = Commits(self.spark, self.location.table).meta()
         timeline = meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
         instants = sorted(timeline.getInstants().toArray(), key=lambda one: one.requestedTime())
@@ -99,7 +99,7 @@ def test_each_bad_row_is_set_aside_once_with_its_reason(
     assert sorted(found, key=repr) == sorted(expected, key=repr)
     assert stream.counts() == ["3", "0", "1"]
     assert (
-        f"hudilab: batch 2: 1 row set aside in {stream.location.quarantine}"
+        f"hudilab: batch 2: 1 row quarantined in {stream.location.quarantine}"
         in capsys.readouterr()[1]
     )
     # The last batch comes again, because nothing says that it is done.
@@ -203,7 +203,7 @@ def test_the_clock_is_behind_the_quarantine(spark: SparkSession, tmp_path: Path)
     stream = Stream(spark, tmp_path)
     stream.run([GOOD, BAD[NO_KEY]])
     set_ahead(stream.location.quarantine, 3600)
-    stream.run([(4, "Oslo", 1, None)])  # nothing is set aside
+    stream.run([(4, "Oslo", 1, None)])  # nothing is quarantined
     stored, set_aside = stream.stored(), stream.set_aside()
     behind = f"the clock is behind the table {stream.location.quarantine}: the newest instant is "
     with pytest.raises(StreamError, match=re.escape(behind)):

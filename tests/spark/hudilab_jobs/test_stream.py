@@ -107,7 +107,7 @@ def test_files_become_a_table_and_later_ones_update_it(
     assert (told["batch"], told["rows"], told["set_aside"], told["files_behind"]) == (1, 2, 1, 0)
     assert ("EWR", "2013-01-01", -4.0) in own.rows()
     assert len(own.rows()) == 3  # of a key without a station there is no row
-    assert "batch 1: 1 row set aside in" in capsys.readouterr().err
+    assert "batch 1: 1 row quarantined in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("quarantine", ["false", "true"])
