@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import reduce
 from itertools import pairwise
-from operator import and_, or_
+from operator import add, and_, or_
 from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -20,7 +20,7 @@ from hudilab.table import MERGER, TableSpec
 
 COMBINE = "hoodie.combine.before.upsert"  # Hudi's own way, which costs more
 REFUSED_ROW = "hudilab: refused row: "  # begins the error of a row that cannot be stored
-SET_ASIDE = "or pass quarantine=True to ExactlyOnceSink, which quarantines such rows"
+QUARANTINE = "or pass quarantine=True to ExactlyOnceSink, which quarantines such rows"
 SHOWN = 100  # characters of a value in a message
 # Sources that cannot read a batch again after a restart, by the names that Spark gives them.
 FORGETFUL = ("TextSocket", "MemoryStream")
@@ -31,6 +31,8 @@ UNWRITTEN = re.compile(
 MISSING = ("__null__", "__empty__")
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 LONGEST_NAME = 255  # bytes, on the disks of Linux and macOS
+LONGEST_KEY = 1_024  # bytes, of an object on S3
+FILE_NAME = 200  # bytes, of a base file or a log file, with the marker that Hudi writes for it
 # Hudi writes each of these as % and two digits.
 ESCAPED = r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]"""
 # Hudi's bucket index splits a key that has a comma and a colon: at a colon, and at the last comma
@@ -115,22 +117,25 @@ def storable(spec: TableSpec, table: str, encoded: bool, by_arrival: bool, types
         F.lit(f"{REFUSED_ROW}{table} cannot store the row with "), F.concat_ws(", ", *values)
     )
     stored = F.lit(True)
-    for condition, problem, remedy in reversed([*_row_rules(spec, encoded, by_arrival, types)]):
-        message = F.concat(row, F.lit(f": {problem}; {remedy}; {SET_ASIDE}"))
+    rules = [*_row_rules(spec, table, encoded, by_arrival, types)]
+    for condition, problem, remedy in reversed(rules):
+        message = F.concat(row, F.lit(f": {problem}; {remedy}; {QUARANTINE}"))
         stored = F.when(condition, F.raise_error(message)).otherwise(stored)
     return stored
 
 
-def row_problem(spec: TableSpec, encoded: bool, by_arrival: bool, types: Types) -> Column:
+def row_problem(
+    spec: TableSpec, table: str, encoded: bool, by_arrival: bool, types: Types
+) -> Column:
     """Return a text for each row: why `storable` refuses it; NULL for a row that can be stored."""
     problem = F.lit(None).cast("string")
-    for condition, text, _ in reversed([*_row_rules(spec, encoded, by_arrival, types)]):
+    for condition, text, _ in reversed([*_row_rules(spec, table, encoded, by_arrival, types)]):
         problem = F.when(condition, F.lit(text)).otherwise(problem)
     return problem
 
 
 def _row_rules(
-    spec: TableSpec, encoded: bool, by_arrival: bool, types: Types
+    spec: TableSpec, table: str, encoded: bool, by_arrival: bool, types: Types
 ) -> Iterator[tuple[Column, str, str]]:
     """Yield what a row must not have, with the problem and its remedy."""
     order, kinds = spec.ordering, dict(types)
@@ -146,6 +151,8 @@ def _row_rules(
     yield from _confused_keys(spec, kinds)
     for name in spec.partition:
         yield from _partition_rules(spec, name, encoded)
+    if table.startswith("s3a://") and spec.partition:
+        yield _key_length_rule(spec, table, encoded)
 
 
 def _value_rules(name: str, kind: str) -> Iterator[tuple[Column, str, str]]:
@@ -207,9 +214,8 @@ def _partition_rules(
         f"the partition column {name} is {NULL_PARTITION}, which would be read back as NULL",
         f"""replace it: .withColumn("{name}", F.expr("nullif({name}, '{NULL_PARTITION}')"))""",
     )
-    written = F.regexp_replace(value, ESCAPED, "%00") if encoded else value
     yield (
-        F.octet_length(written) > LONGEST_NAME - len(f"{name}="),
+        _octets(name, encoded) > LONGEST_NAME - len(f"{name}="),
         f"the partition column {name} gives its folder a name of more than {LONGEST_NAME} bytes",
         f"shorten it, or use a separate column: sha2({name}, 256)",
     )
@@ -226,6 +232,26 @@ def _partition_rules(
             "so it would be read back changed",
             "replace these characters, or write to a new table",
         )
+
+
+def _octets(name: str, encoded: bool) -> Column:
+    """Return the bytes of a partition's value in its folder's name."""
+    value = F.coalesce(F.col(name).cast("string"), F.lit(NULL_PARTITION))
+    return F.octet_length(F.regexp_replace(value, ESCAPED, "%00") if encoded else value)
+
+
+def _key_length_rule(spec: TableSpec, table: str, encoded: bool) -> tuple[Column, str, str]:
+    """Return the rule for partitions whose files would get longer keys than S3 permits."""
+    prefix = table.partition("://")[2].partition("/")[2]
+    fixed = [prefix, *(f"/{name}=" for name in spec.partition), "/"]
+    room = LONGEST_KEY - FILE_NAME - len("".join(fixed).encode())
+    octets: Column = reduce(add, (_octets(name, encoded) for name in spec.partition))
+    names = ", ".join(spec.partition)
+    return (
+        octets > room,
+        f"the partition ({names}) makes keys of more than {LONGEST_KEY:,} bytes, S3's limit",
+        f"shorten it, or use a separate column: sha2(concat_ws('/', {names}), 256)",
+    )
 
 
 def _key_rule(spec: TableSpec, texts: Collection[str]) -> tuple[Column, str, str]:

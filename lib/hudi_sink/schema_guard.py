@@ -45,7 +45,7 @@ class SchemaGuard:
         self._columns = ""  # of the newest batch that the table takes
         # Each takes dozens of calls to the JVM: made once, not for each batch.
         self._storable = cache(partial(storable, spec, table))
-        self._problem = cache(partial(row_problem, spec))
+        self._problem = cache(partial(row_problem, spec, table))
         self._types: tuple[tuple[str, str], ...] = ()  # of the columns of key and partition
         self._has_texts = False  # whether stored keys hold times as texts
 

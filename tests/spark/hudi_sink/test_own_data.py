@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from hudi_sink.commits import Commits
 from hudi_sink.files import exists, table_properties
-from hudi_sink.rows import ESCAPED
+from hudi_sink.rows import ESCAPED, row_problem
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError
 from hudilab.paths import TableLocation, local_path, locate
@@ -250,6 +250,27 @@ def test_texts_that_would_be_another_key_or_partition(
     assert len(reasons) == len(CONFUSED)
     for n, (*_, reason) in enumerate(CONFUSED, len(DISTINCT)):
         assert reasons[n].startswith(reason)
+
+
+PARTS = ("p", "x", "y", "z")
+
+
+@pytest.mark.parametrize(
+    ("table", "last", "is_too_long"),
+    [("s3a://b/lab/own", 202, False), ("s3a://b/lab/own", 203, True), ("file:///b", 250, False)],
+)
+def test_a_partition_that_makes_a_key_too_long_for_s3(
+    spark: SparkSession, table: str, last: int, is_too_long: bool
+) -> None:
+    spec = replace(KEYS, partition=PARTS)
+    types = tuple((name, "string") for name in (*spec.record_key, *PARTS))
+    # 20 bytes of names and 602 of values, and 200 for the name of a file.
+    texts = {"p": "repeat('%', 66)", "x": "repeat('L', 202)", "y": "repeat('\u00e9', 101)"}
+    texts |= {"z": f"repeat('L', {last})", "a": "'a'", "b": "'b'", "moment": "1"}
+    row = spark.sql(f"SELECT {', '.join(f'{sql} AS {name}' for name, sql in texts.items())}")
+    [(problem,)] = row.select(row_problem(spec, table, True, False, types)).collect()
+    expected = "the partition (p, x, y, z) makes keys of more than 1,024 bytes, S3's limit"
+    assert problem == (expected if is_too_long else None)
 
 
 def test_hudi_encodes_in_a_folders_name_what_the_lab_counts(spark: SparkSession) -> None:
