@@ -80,6 +80,19 @@ def running_query(session: SparkSession, query: str) -> Any:
     return None if running is None else running.streamingQuery()
 
 
+def as_batch(session: SparkSession, execution: Any) -> DataFrame:
+    """Return what a query of a session reads, as Spark gives a stream's batch to `foreachBatch`.
+
+    The query is planned once, so its current_timestamp() is the same each time it is read.
+
+    Args:
+        execution: Spark's `QueryExecution`.
+    """
+    java: Any = session._jsparkSession
+    rows, schema = execution.toRdd(), execution.analyzed().schema()
+    return DataFrame(java.internalCreateDataFrame(rows, schema, False), session)
+
+
 def columns_json(rows: DataFrame) -> str:
     """Return the schema as Spark's JSON."""
     return str(rows._jdf.schema().json())

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -34,6 +34,18 @@ _LINE, _FIELDS, _WRONG = "_csv_line", "_csv_fields", "_csv_wrong"
 NOTHING = "\0"  # what no file holds: an empty field is NULL, and "" is an empty text
 _MARKS = {r"\t": "\t", r"\\": "\\", r"\'": "'", r"\"": '"', r"\u0000": "\0"}
 BYTE_ORDER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+
+
+class Form(NamedTuple):
+    """What the first line of a file says of the others.
+
+    Attributes:
+        order: The place of each column of the schema in a line; empty if it is the schema's own.
+        line_end: What ends a row, if rows may contain line breaks; else Spark finds each.
+    """
+
+    order: tuple[int, ...] = ()
+    line_end: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,7 +75,16 @@ class Dialect:
         wide = self.texts.charset.upper().startswith(("UTF-16", "UTF-32"))
         return wide or self.option("multiline", "false").lower() == "true"
 
-    def rows(self, reader: Any, path: str, schema: T.StructType) -> DataFrame:
+    def rows(
+        self,
+        reader: Any,
+        path: str | list[str],
+        schema: T.StructType,
+        *,
+        line_end: str = "",
+        orders: Mapping[tuple[int, ...], Collection[str]] | None = None,
+        file: str = "",
+    ) -> DataFrame:
         """Return the files' lines: `csv_row STRUCT` of the schema, `csv_problem`, `csv_text`.
 
         csv_row has NULL for what does not fit. csv_problem: STRING, `problem; remedy`, or NULL.
@@ -71,6 +92,9 @@ class Dialect:
 
         Args:
             reader: Of a DataFrame or a stream, with the group's options.
+            line_end: See `Form`; empty: a line break.
+            orders: `Form.order` -> files, for those whose columns have another order.
+            file: The SQL of a row's file.
         """
         reader = reader.format("csv").option("header", str(self.has_header).lower())
         reader = reader.option("mode", "PERMISSIVE").option("columnPruning", "false")
@@ -79,7 +103,10 @@ class Dialect:
         fields = fields.add(_WRONG, "string")
         if self.whole:
             rows = reader.options(**self._parser()).option("encoding", self.texts.charset)
-            rows = rows.option("multiLine", "true").schema(fields).load(path)
+            rows = rows.option("multiLine", "true")
+            # Without a line end, Spark would turn those in fields into line breaks.
+            rows = rows.option("lineSep", self.option("linesep", line_end or "\n"))
+            rows = rows.schema(fields).load(path)
             named = ", ".join(quoted(field.name) for field in fields)
             rows = rows.select(F.expr(f"struct({named})").alias(_FIELDS))
             each = (f"coalesce({_FIELDS}.{quoted(field.name)}, '')" for field in fields)
@@ -101,6 +128,14 @@ class Dialect:
             parser = self._parser() | {"columnNameOfCorruptRecord": _WRONG}
             ddl = ", ".join(f"{quoted(field.name)} STRING" for field in fields)
             rows = rows.withColumn(_FIELDS, F.from_csv(F.col(TEXT), ddl, parser))
+        for order, files in (orders or {}).items():
+            moves = (
+                f"{literal(schema[n].name)}, {_FIELDS}.{quoted(schema[place].name)}"
+                for n, place in enumerate(order)
+            )
+            moved = f"named_struct({', '.join(moves)}, '{_WRONG}', {_FIELDS}.{_WRONG})"
+            those = f"{file} IN ({', '.join(map(literal, files))})"
+            rows = rows.withColumn(_FIELDS, F.expr(f"if({those}, {moved}, {_FIELDS})"))
         values = [
             f"{literal(field.name)}, {self._value(f'{_FIELDS}.{quoted(field.name)}', field)}"
             for field in schema
@@ -135,6 +170,15 @@ class Dialect:
                     TEXT,
                     "fields that contain line breaks need multiLine=true in source.options, and "
                     "quotes with a backslash 'escape=\\'; else correct the quotes",
+                ),
+            )
+        if self.whole:
+            yield (
+                f"endswith({TEXT}, '\\r')",
+                shown(
+                    "its last field ends with a carriage return, so not all lines end alike: ",
+                    TEXT,
+                    "rewrite the file with the same end of each line",
                 ),
             )
         yield (
@@ -177,27 +221,22 @@ class Dialect:
         Args:
             start: More than the first line; empty for an empty file.
         """
-        charset = self.texts.charset
         mark = BYTE_ORDER_MARKS.get(start[:2])
-        if mark and not charset.upper().startswith(("UTF-16", "UTF-32")):
+        if mark and not self.texts.charset.upper().startswith(("UTF-16", "UTF-32")):
             return f"it is {mark}", f"write encoding={mark} into source.options"
-        text = start.decode(charset, "replace").removeprefix("\ufeff")
-        comment = self.option("comment", "")
-        lines = [line for line in re.split(r"\r\n|\r|\n", text) if line.strip()]
-        lines = [line for line in lines if not (comment and line.startswith(comment))]
-        if not lines:
+        if not (line := self._first_line(start)):
             return None
-        names = self._split(lines[0])
+        names = self._split(line)
         expected = [name.lower() for name in columns]
         actual = [name.lower() for name in names]
-        if self.has_header == (actual == expected):
+        if self.has_header == (sorted(actual) == sorted(expected)):
             return None
         if not self.has_header:
             return "its first line is a header", "write header=true into source.options"
         remedy = "rewrite the file, or correct source.schema; header=false for files without one"
         if not set(actual) & set(expected):
             return (
-                f"its first line is not the header {', '.join(columns)}: {lines[0][:SHOWN]}",
+                f"its first line is not the header {', '.join(columns)}: {line[:SHOWN]}",
                 remedy,
             )
         if missing := [name for name in columns if name.lower() not in actual]:
@@ -205,8 +244,31 @@ class Dialect:
         elif more := [name for name in names if name.lower() not in expected]:
             problem = f"its header also has {', '.join(more)}"
         else:
-            problem = "its columns are in another order than source.schema's"
+            problem = "its header has a column twice"
         return f"{problem}: {', '.join(names)[: 2 * SHOWN]}, not {', '.join(columns)}", remedy
+
+    def form(self, start: bytes, columns: Sequence[str]) -> Form:
+        """Return the form of a file in which `header_problem` finds nothing wrong."""
+        order: tuple[int, ...] = ()
+        if self.has_header and (line := self._first_line(start)):
+            actual = [name.lower() for name in self._split(line)]
+            order = tuple(actual.index(name.lower()) for name in columns)
+        line_end = ""
+        if self.whole and "linesep" not in self.texts.options:
+            text = start.decode(self.texts.charset, "replace")
+            if quote := re.escape(self.option("quote", '"')):
+                escape = re.escape(self.option("escape", "")) or quote
+                text = re.sub(f"(?s){quote}(?:{escape}{quote}|[^{quote}])*{quote}", "", text)
+            ends = re.search(r"\r\n|\r|\n", text)
+            line_end = ends[0] if ends else ""
+        return Form(() if order == tuple(range(len(columns))) else order, line_end)
+
+    def _first_line(self, start: bytes) -> str:
+        """Return the first line that is neither blank nor a comment; empty without one."""
+        text = start.decode(self.texts.charset, "replace").removeprefix("\ufeff")
+        comment = self.option("comment", "")
+        lines = (line for line in re.split(r"\r\n|\r|\n", text) if line.strip())
+        return next((line for line in lines if not (comment and line.startswith(comment))), "")
 
     def _split(self, line: str) -> list[str]:
         quote = self.option("quote", '"')

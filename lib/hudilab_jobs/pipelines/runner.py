@@ -22,14 +22,13 @@ from hudilab.paths import TableLocation
 from hudilab.settings import Settings, find_group
 from hudilab.table import TableSpec
 from hudilab_jobs.pipelines.repeatable import check_repeatable
-from hudilab_jobs.pipelines.sources import Changes, Folder, Source
+from hudilab_jobs.pipelines.sources import ROWS, Changes, Folder, Source
 from hudilab_spark.session import close_session, open_session
 from hudilab_spark.signals import stop_on_signal
 from hudilab_spark.streams import batches_done, until_end
 from hudilab_spark.warehouse import catalog_of, prepare
 
 SHOWN = 5  # rows of a preview
-BATCH = "hudilab_batch"  # the name of what Spark counts in a batch
 
 
 class Running(NamedTuple):
@@ -73,8 +72,6 @@ class Running(NamedTuple):
         reports = Reports(self.source, sink, self.location, as_json=as_json, loads=loads)
         show("starting the stream")
         rows = self.source.stream(whole=initial_load)
-        if isinstance(self.source, Folder):  # a line may be a header, or hold several rows
-            rows = rows.observe(BATCH, F.count("*").alias("rows"))
         stream = rows.writeStream.foreachBatch(self.catalog.after(reports.write_batch))
         stream = stream.option("checkpointLocation", self.location.checkpoint)
         with stop_on_signal(signals) as received:
@@ -134,12 +131,14 @@ class Reports:
         self._as_json, self._loads = as_json, loads
         self.reported = -1  # the newest batch
         self._quarantined: dict[int, int] = {}  # rows, by batch
+        self._read: dict[int, int | None] = {}
 
     def write_batch(self, batch: DataFrame, batch_id: int) -> None:
         """Write the batch, and keep how many rows were quarantined."""
         with self._source.batch(batch) as rows:
             self._sink.write_batch(rows, batch_id)
         self._quarantined[batch_id] = self._sink.set_aside
+        self._read[batch_id] = self._source.rows_read()
 
     def activity(self, query: StreamingQuery) -> str:
         """Return what the query is doing."""
@@ -165,8 +164,10 @@ class Reports:
 
     def _line(self, number: int, progress: Mapping[str, Any]) -> str:
         quarantined, unit = self._quarantined.pop(number, 0), self._source.unit
-        observed = progress.get("observedMetrics", {}).get(BATCH)
+        observed = progress.get("observedMetrics", {}).get(ROWS)
         rows = observed["rows"] if observed else progress["numInputRows"] // self._source.scans
+        if (read := self._read.pop(number, None)) is not None:
+            rows = read
         if self._loads is not None:
             rows = quarantined + next((commit.inserted for commit in self._loads.newest_first()), 0)
         speed = 1000 * rows / max(progress["durationMs"]["triggerExecution"], 1)

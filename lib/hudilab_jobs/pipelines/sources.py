@@ -10,7 +10,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 from urllib.parse import unquote
 
@@ -22,7 +22,7 @@ from pyspark.sql import types as T
 
 from hudi_sink.commits import Commits
 from hudi_sink.files import FileInfo, exists, list_files
-from hudi_sink.jvm import completed
+from hudi_sink.jvm import as_batch, completed
 from hudi_sink.rows import REFUSED_ROW, refused_row
 from hudilab.errors import ConfigError, many, root_cause
 from hudilab.groups import PREFIX, FilePipeline, Pipeline, TablePipeline
@@ -31,7 +31,7 @@ from hudilab.settings import Settings
 from hudilab_jobs.pipelines.csv_text import PROBLEM as CSV_PROBLEM
 from hudilab_jobs.pipelines.csv_text import ROW as CSV_ROW
 from hudilab_jobs.pipelines.csv_text import TEXT as CSV_TEXT
-from hudilab_jobs.pipelines.csv_text import Dialect
+from hudilab_jobs.pipelines.csv_text import Dialect, Form
 from hudilab_jobs.pipelines.files import (
     Columns,
     Problem,
@@ -46,6 +46,7 @@ from hudilab_jobs.pipelines.json_text import ROW as JSON_ROW
 from hudilab_jobs.pipelines.json_text import with_json
 from hudilab_jobs.pipelines.text_values import Numbers, Texts, literal, quoted
 
+ROWS = "hudilab_rows"  # the name of what Spark counts in a batch
 SAMPLE = 1_000  # rows that a check reads
 FILES = 20  # the newest, of which columns are read
 PATTERN = frozenset("[]{}*?\\")  # characters of a path that make it a pattern
@@ -100,6 +101,10 @@ class Source(ABC, Generic[Group]):
         """Give a batch of the stream as the rows to write; raise LabError if it cannot be read."""
         yield rows
 
+    def rows_read(self) -> int | None:
+        """Return how many rows the newest batch has, if the stream's own plan did not read it."""
+        return None
+
     @abstractmethod
     def sample(self) -> Sample | None:
         """Return the first rows, or None if the source is empty; rows that are wrong raise."""
@@ -137,7 +142,8 @@ class Folder(Source[FilePipeline]):
 
     unit = "file"
 
-    _read: set[str] | None = None  # files of finished batches
+    _done: set[str] | None = None  # files of finished batches
+    _reads: Any = None  # how the newest batch is read, if not by the stream's plan
 
     def identity(self) -> Mapping[str, Any]:
         """Return the files' format and the folder."""
@@ -190,26 +196,47 @@ class Folder(Source[FilePipeline]):
         reader = self._spark.readStream
         if not whole:
             reader = reader.option("maxFilesPerTrigger", self.group.files_per_batch)
-        return self.selected(self._rows(reader, self.group.uri))
+        # Spark's own count is of lines, and a line may be a header, or hold several rows.
+        rows = self.selected(self._rows(reader, self.group.uri))
+        return rows.observe(ROWS, F.count("*").alias("rows"))
 
     def sample(self) -> Sample | None:
         """Read the newest file, after a look at the header or the columns of each."""
         files = self._files()
         if not files:
             return None
-        self._check_files([f"{self.group.uri}/{file.path}" for file in files])
+        forms = self._check_files([f"{self.group.uri}/{file.path}" for file in files])
         file = files[-1].path
+        newest = f"{self.group.uri}/{file}"
         try:
-            rows = self.first(self._rows(self._spark.read, f"{self.group.uri}/{file}"))
+            rows = self.first(self._read(self._spark, {newest: forms.get(newest, Form())}))
         except FAILED as error:
             raise self._unreadable(file, error) from error
         return Sample(file, rows)
 
     @contextmanager
     def batch(self, rows: DataFrame) -> Iterator[DataFrame]:
-        """Give the batch; raise LabError if a file of it has another header, or other columns."""
-        self._check_files(batch_files(self._spark, rows))
+        """Give the batch; raise LabError if a file of it has another header, or other columns.
+
+        The stream's own plan reads each file in the same way. A batch with files whose columns have
+        another order, or whose lines end in another way, is read with a plan of its own.
+        """
+        self._reads = None
+        forms = self._check_files(batch_files(self._spark, rows))
+        if any(form.order or form.line_end.strip("\n") for form in forms.values()):
+            session = rows.sparkSession
+            own = self.selected(self._read(session, forms))
+            own = own.observe(ROWS, F.count("*").alias("rows"))
+            self._reads = own._jdf.queryExecution()
+            rows = as_batch(session, self._reads)
         yield rows
+
+    def rows_read(self) -> int | None:
+        """Return how many rows the newest batch has, if it was read with a plan of its own."""
+        if self._reads is None:
+            return None
+        counted = self._reads.observedMetrics().get(ROWS)
+        return int(counted.get().getLong(0)) if counted.isDefined() else 0
 
     def behind(self, progress: Mapping[str, Any], location: TableLocation) -> int:
         """Return how many files no batch has read, by the source's own log."""
@@ -218,12 +245,12 @@ class Folder(Source[FilePipeline]):
         log = streaming.FileStreamSourceLog(
             1, self._spark._jsparkSession, f"{location.checkpoint}/sources/0"
         )
-        if self._read is None:
+        if self._done is None:
             entries = log.allFiles()
         else:
             entries = log.get(progress["sources"][0]["endOffset"]["logOffset"]).get()
-        self._read = (self._read or set()) | {unquote(str(entry.path())) for entry in entries}
-        return sum(f"{self.group.uri}/{file.path}" not in self._read for file in self._files())
+        self._done = (self._done or set()) | {unquote(str(entry.path())) for entry in entries}
+        return sum(f"{self.group.uri}/{file.path}" not in self._done for file in self._files())
 
     @cached_property
     def _options(self) -> dict[str, str]:
@@ -296,8 +323,11 @@ class Folder(Source[FilePipeline]):
             visible = [file for file in visible if chosen.fullmatch(file.path.rpartition("/")[2])]
         return sorted(visible, key=lambda file: (file.modified_ms, file.path))
 
-    def _check_files(self, uris: Sequence[str]) -> None:
-        """Raise LabError if files have another header, other columns, or other folders."""
+    def _check_files(self, uris: Sequence[str]) -> dict[str, Form]:
+        """Raise LabError if files have another header, other columns, or other folders.
+
+        Return the form of each CSV file.
+        """
         base = f"{self.group.uri}/"
         for path, names in folder_columns(uri.removeprefix(base) for uri in uris):
             if names != self._folder_columns:
@@ -307,21 +337,29 @@ class Folder(Source[FilePipeline]):
                     f"{path} is not in folders {expected or 'without ='}, as others do",
                     "move the file, or start again if all files have been moved",
                 )
+        forms: dict[str, Form] = {}
         if self.group.source_format == "json":
-            return  # each line is checked by itself
-        problem = first_problem(self._problem, uris)
+            return forms  # each line is checked by itself
+        problem = first_problem(lambda uri: self._problem(uri, forms), uris)
         if problem is not None:
             uri, (what, remedy) = problem
             raise self.error("source.schema", f"{uri.removeprefix(base)}: {what}", remedy)
+        return {uri: forms[uri] for uri in uris if uri in forms}  # no matter which was read first
 
-    def _problem(self, uri: str) -> Problem | None:
-        """Return what is wrong with a file before its rows are read, and the remedy."""
+    def _problem(self, uri: str, forms: dict[str, Form]) -> Problem | None:
+        """Return what is wrong with a file before its rows are read, and the remedy.
+
+        Add the form of a CSV file that is right, and not empty or gone, to `forms`.
+        """
         if self.group.source_format == "csv":
             try:
                 start = first_bytes(self._spark, uri)
             except (OSError, EOFError, zlib.error, *FAILED) as error:
                 return f"it cannot be unpacked: {error}", "replace the file"
-            return Dialect(self._texts).header_problem(start, self._file_schema.names)
+            dialect, names = Dialect(self._texts), self._file_schema.names
+            if (problem := dialect.header_problem(start, names)) is None and start:
+                forms[uri] = dialect.form(start, names)
+            return problem
         if "avroschema" in self._options:
             return None
         return self._columns.problem(uri, may_lack=self._options.get("mergeschema") == "true")
@@ -330,10 +368,24 @@ class Folder(Source[FilePipeline]):
     def _columns(self) -> Columns:
         return Columns(self._spark, self.group.source_format, self._file_schema)
 
-    def _rows(self, reader: Any, path: str) -> DataFrame:
+    def _read(self, session: SparkSession, forms: Mapping[str, Form]) -> DataFrame:
+        """Read files, each in its form."""
+        line_ends = sorted({form.line_end for form in forms.values()})
+        parts = []
+        for line_end in line_ends:
+            alike = {uri: form for uri, form in forms.items() if form.line_end == line_end}
+            parts.append(self._rows(session.read, [*alike], alike))
+        return reduce(DataFrame.union, parts)
+
+    def _rows(
+        self, reader: Any, path: str | list[str], forms: Mapping[str, Form] | None = None
+    ) -> DataFrame:
         """Read a path with a reader or a stream reader.
 
         A line that does not fit the schema is an error, unless the group's options say otherwise.
+
+        Args:
+            forms: Those of CSV files, all with the same line end.
         """
         # Spark takes each file's path for a pattern once more, unless it is told not to.
         reader = reader.options(**self._options)
@@ -349,7 +401,15 @@ class Folder(Source[FilePipeline]):
                     f"{nested[0].name} is {kind}, which a CSV file cannot hold",
                     f"write {nested[0].name} STRING, and take it apart in select",
                 )
-            rows = Dialect(self._texts).rows(reader, path, schema)
+            orders: dict[tuple[int, ...], list[str]] = {}
+            line_end = ""
+            for uri, form in (forms or {}).items():
+                line_end = form.line_end
+                if form.order:
+                    orders.setdefault(form.order, []).append(uri)
+            rows = Dialect(self._texts).rows(
+                reader, path, schema, line_end=line_end, orders=orders, file=FILE
+            )
             return self._columns_of(rows, CSV_ROW, CSV_PROBLEM, CSV_TEXT)
         if self.group.source_format == "json":
             whole = self._options.get("multiline", "false")
@@ -404,6 +464,11 @@ class Folder(Source[FilePipeline]):
     def _without_schema(self) -> ConfigError:
         """Return the error about the missing schema, with the columns of the newest files."""
         newest = [file.path for file in self._files()[-FILES:]]
+        if self.group.source_format == "csv" and Dialect(self._texts).has_header:
+            # Spark would take the header of one file for those of all.
+            starts = [first_bytes(self._spark, f"{self.group.uri}/{file}") for file in newest]
+            heads = [re.split(rb"[\r\n]", start, maxsplit=1)[0] for start in starts]
+            newest = [name for name, head in zip(newest, heads, strict=True) if head == heads[-1]]
         if not newest:
             return self.error(
                 "source.schema",

@@ -103,7 +103,7 @@ def test_each_file_is_read_once_whatever_its_name(spark: SparkSession, tmp_path:
 
 
 HEADERS = {
-    "id,name,seen": "its columns are in another order than source.schema's: id, name, seen, not id",
+    "id,seen,name,id": "its header has a column twice: id, seen, name, id, not id",
     "id,seen,name,more": "its header also has more",
     "id,seen": "its header lacks name",
     f"1,{TIME},x": "its first line is not the header id, seen, name",
@@ -126,6 +126,54 @@ def test_another_header_is_refused(spark: SparkSession, tmp_path: Path, header: 
     inbox.put("bad.csv", f"{header}\n")
     with refused(inbox, "bad.csv", HEADERS[header]):
         pass
+
+
+def line(names: str, row: dict[str, str], end: str) -> str:
+    return ",".join(row[name.lower()] for name in names.split(",")) + end
+
+
+@pytest.mark.parametrize(
+    ("options", "end", "text"),
+    [
+        ("", "\n", "x, y"),
+        pytest.param("", "\r\n", "x", marks=pytest.mark.deep),
+        pytest.param("multiLine=true", "\r\n", "x\r\ny\nz", marks=pytest.mark.deep),
+        pytest.param("multiLine=true", "\n", "x\r\ny\rz\n", marks=pytest.mark.deep),
+        pytest.param("multiLine=true", "\r", "x\r\ny\rz", marks=pytest.mark.deep),
+        pytest.param("multiLine=true encoding=UTF-16", "\r\n", "x\r\n", marks=pytest.mark.deep),
+    ],
+)
+def test_each_header_names_its_columns(
+    spark: SparkSession, tmp_path: Path, options: str, end: str, text: str
+) -> None:
+    """In any order, in one batch, with the texts of the file as they are."""
+    schema = f"{SCHEMA}, city STRING"
+    keys = {"source_schema": schema, "source_options": options} if options else {}
+    keys |= {"select": "SELECT *, current_timestamp() AS written FROM source"}
+    inbox = Inbox(spark, tmp_path, **{"source_schema": schema, "quarantine": "true"} | keys)
+    encoding = "utf-16" if "UTF-16" in options else "utf-8"
+    expected = []
+    headers = ("id,seen,name,city", "city,NAME,seen,id", "name,city,id,seen", "city,name,seen,id")
+
+    def put(number: int, header: str) -> None:
+        row = {"id": str(number), "seen": TIME, "name": f'"{text}"', "city": f"Rom {number}"}
+        lines = [header + end, line(header, row, end), line(header, row | {"id": ""}, end)]
+        inbox.put(f"{number}.csv", "".join(lines).encode(encoding))
+        expected.append((number, text, f"Rom {number}"))
+
+    for number, header in enumerate(headers):
+        put(number, header)
+    lines = inbox.pipeline().write(None, as_json=True, initial_load=end == "\r\n")
+    report = json.loads(next(lines))
+    list(lines)
+    assert (report["rows"], report["set_aside"]) == (8, 4)
+    assert inbox.stored("id", "name", "city") == expected
+    assert len({written for (written,) in inbox.stored("written")}) == 1
+    (shown,) = (text for text in preview(inbox.pipeline()) if "Rom 3" in text)
+    assert "|   3|" in shown
+    put(4, headers[2])
+    inbox.write()
+    assert inbox.stored("id", "name", "city") == expected
 
 
 @pytest.mark.parametrize("row", ROWS)

@@ -201,9 +201,13 @@ def test_a_folder_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None
 
 
 def test_a_schema_that_is_missing_is_read_and_shown(spark: SparkSession, tmp_path: Path) -> None:
-    own = Own(spark, tmp_path, source_schema=None)
+    options = "header=true nullValue=NA inferSchema=true"
+    own = Own(spark, tmp_path, source_schema=None, source_options=options)
     refusal(own, "has no file", remedy='"source.schema": "id BIGINT, ..."', key="source.schema")
     own.put("a.csv", ROWS)
+    # Its columns are in another order, so its values would make each column a STRING.
+    (own.folder / "old.csv").write_text("Day,Station,seen,Temp C\n2013-01-01,EWR,,1\n")
+    os.utime(own.folder / "old.csv", (1, 1))
     schema = "Station STRING,Day DATE,`Temp C` DOUBLE,seen TIMESTAMP"
     refusal(own, "(a.csv)", remedy=f'; add "source.schema": "{schema}"', key="source.schema")
 

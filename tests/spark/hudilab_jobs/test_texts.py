@@ -179,8 +179,8 @@ FORMS: dict[str, tuple[dict[str, str], bytes, list[tuple[Any, ...]]]] = {
     ),
     "line breaks": (
         {"multiline": "true"},
-        b'\xef\xbb\xbfid,a\r\n1,"x\ny"\r\n2,"a ""b"""\r\n',
-        [(1, "x\ny"), (2, 'a "b"')],
+        b'\xef\xbb\xbfid,a\r\n1,"x\ny\r\nz\rq"\r\n2,"a ""b"""\r\n',
+        [(1, "x\ny\r\nz\rq"), (2, 'a "b"')],
     ),
     "UTF-16": ({"encoding": "UTF-16"}, "id,a\n1,Größe\n".encode("utf-16"), [(1, "Größe")]),
     "backslashes": ({"escape": "\\"}, b'id,a\n1,"say \\"hi\\""\n', [(1, 'say "hi"')]),
@@ -198,7 +198,8 @@ def test_options_describe_other_forms(spark: SparkSession, tmp_path: Path, form:
     dialect = Dialect(Texts(options))
     assert dialect.header_problem(content, schema.names) is None
     reader = spark.read.options(**options)
-    rows = dialect.rows(reader, f"file://{tmp_path}", schema).collect()
+    line_end = dialect.form(content, schema.names).line_end
+    rows = dialect.rows(reader, f"file://{tmp_path}", schema, line_end=line_end).collect()
     assert [(tuple(row.csv_row), row.csv_problem) for row in rows] == [(r, None) for r in expected]
 
 
