@@ -57,3 +57,16 @@ def test_a_version_that_the_lock_does_not_have_is_replaced() -> None:
     assert new != old
     assert new.endswith(",org.demo:other:1.0")
     assert ":0.9.0" not in new
+
+
+def test_each_promise_of_security_names_tests_that_exist() -> None:
+    table = (
+        (ROOT / "SECURITY.md").read_text("utf-8").partition("| promise | tests |\n|---|---|\n")[2]
+    )
+    promises = table.partition("\n\n")[0].splitlines()
+    assert len(promises) >= 9
+    for promise in promises:
+        named = re.findall(r"`(tests/[^`]+)::(\w+)`", promise)
+        assert named, promise
+        for file, test in named:
+            assert f"\ndef {test}(" in (ROOT / file).read_text("utf-8"), f"{file}::{test}"

@@ -201,6 +201,14 @@ def test_warehouse_not_writable(monkeypatch: Patch) -> None:
     assert one.remedy == "make it writable, or set HUDILAB_HOME to a writable folder"
 
 
+def test_a_home_that_others_can_read(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    home.chmod(0o755)
+    found = f"other accounts can look into the lab's home {home}"
+    assert failed() == Check("home", False, False, found, f"chmod 700 {home}")
+
+
 def test_broken_configuration_ends_the_checks(tmp_path: Path, monkeypatch: Patch) -> None:
     (tmp_path / "application_properties.json").write_text("{")
     monkeypatch.setenv("HUDILAB_CONF", str(tmp_path))

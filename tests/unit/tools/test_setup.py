@@ -120,6 +120,25 @@ def test_the_database_is_locked_to_the_same_versions_as_the_rest() -> None:
     assert not re.search(r"://|find-links|index-url|@ file|^-", DATABASE, re.MULTILINE)
 
 
+@pytest.mark.parametrize("dev", [False, True])
+def test_packages_are_verified_against_their_hashes(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, dev: bool
+) -> None:
+    """But the checkout itself, which has none, and then comes without its dependencies."""
+    setup, runs = bootstrap.Setup(checkout, checkout / "log", dev), []
+    setup.begin_log()
+    setup.temporary.mkdir(exist_ok=True)
+    monkeypatch.setattr(setup, "sources", dict)
+    monkeypatch.setattr(setup, "call", lambda command, remedy: None)
+    monkeypatch.setattr(setup, "pip", lambda *given, remedy: runs.extend(given))
+    setup.install()
+    assert len(runs) > 3
+    for run in runs[:-1]:
+        assert "--require-hashes" in run
+        assert all(hashes for _, hashes in entries(Path(run[-1]).read_text("utf-8")).values())
+    assert runs[-1] == ["--no-deps", "--no-build-isolation", "-e", str(checkout)]
+
+
 def test_a_lock_that_is_added_leaves_the_environment_as_it_is(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
