@@ -257,27 +257,36 @@ def _clock(snapshot: TableSnapshot) -> HealthCheck:
         for moment in (instant.requested, instant.completed)
         if moment is not None
     ]
-    newest = max(times, default=snapshot.options.now)
-    ahead = (newest - snapshot.options.now).total_seconds()
+    latest = max(times, default=snapshot.options.now)
+    ahead = (latest - snapshot.options.now).total_seconds()
     if ahead > AHEAD:
         return _check(
             "clock",
             False,
-            f"the newest instant is {iso(newest)}, {ahead:,.0f} s ahead of this machine's clock",
+            f"the newest instant is {iso(latest)}, {ahead:,.0f} s ahead of this machine's clock",
             "set the clock if it is wrong; else write nothing before that time, because no reader "
             "would see the rows",
         )
-    newest_of: dict[str, Batch] = {}
-    for batch in sorted(snapshot.batches, key=lambda batch: batch.number):
-        before = newest_of.setdefault(batch.query, batch)
-        if batch.instant.time < before.instant.time:
-            return _check(
-                "clock",
-                False,
-                f"batch {batch.number} ({batch.instant.time}) is older than batch {before.number} "
-                f"({before.instant.time}) of its stream, so readers may miss its rows",
-                "the clock was set back between the two: write the rows of that batch again, and "
-                "of later ones until this check is ok for their instants",
-            )
-        newest_of[batch.query] = batch
+    in_time = sorted(snapshot.batches, key=lambda batch: batch.instant.time, reverse=True)
+    first = {(batch.query, batch.number): batch.instant.time for batch in in_time}
+    # A batch that was written again counts with its last instant.
+    last = {(batch.query, batch.number): batch for batch in reversed(in_time)}
+    newest: dict[str, str] = {}
+    late, after = [], ""
+    for batch in sorted(last.values(), key=lambda batch: batch.number):
+        before = newest.get(batch.query, "")
+        if batch.instant.time < before:
+            late.append(batch)
+            after = max(after, before)
+        newest[batch.query] = max(before, first[batch.query, batch.number])
+    if late:
+        names = ", ".join(f"batch {batch.number} ({batch.instant.time})" for batch in late)
+        return _check(
+            "clock",
+            False,
+            f"readers may miss rows of {names}: older than an earlier batch of the stream "
+            f"({after})",
+            "the clock was set back: once it has passed that batch, upsert these rows again, the "
+            "oldest first (in the lab: hudi_sink.repairs.write_again)",
+        )
     return _check("clock", True, "no instant is in the future, or older than an earlier batch")

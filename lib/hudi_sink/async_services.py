@@ -125,7 +125,7 @@ class StreamServices:
         self._written, self._due = SMALL_LOG, None
         if not self._every:
             return
-        meta = Commits(self._spark, self._table).meta()
+        meta = Commits(self._spark, self._table).await_clock()
         if meta is None or not (plans := _plans(meta)):
             return
         with jvm.write_client(self._spark, self._table, dict(options) | NEVER) as client:
@@ -161,7 +161,7 @@ class StreamServices:
         try:
             with jvm.write_client(self._spark, self._table, options) as client:
                 execute = {jvm.COMPACTIONS: client.compact, jvm.CLUSTERINGS: client.cluster}
-                for kind, instant in _plans(Commits(self._spark, self._table).meta()):
+                for kind, instant in _plans(Commits(self._spark, self._table).await_clock()):
                     if self._is_mine():
                         execute[kind](instant, True)
                 client.clean()

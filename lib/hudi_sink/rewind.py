@@ -120,6 +120,7 @@ class Rewind:
 
         Half of a rewind: its streams are refused until `run` completes.
         """
+        self._commits.await_clock()
         for files in self._checkpoints:
             files.take(Owner.here(f"{RUN}-{self._to}"))
         options = table_index_options(

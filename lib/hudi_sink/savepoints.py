@@ -65,10 +65,12 @@ class Savepoints:
         """Make a savepoint of the newest commit.
 
         Raises:
-            TableError: There is no commit, or it or the name has a savepoint.
+            TableError: There is no commit, or it or the name has a savepoint; or account or clock
+                do not allow a write.
         """
         self._commits.check_access(write=True)
-        newest = next((commit.instant for commit in self._commits.newest_first()), "")
+        commits = self._commits.newest_first(to_write=True)
+        newest = next((commit.instant for commit in commits), "")
         if not newest:
             raise TableError(
                 f"{self._table} has no commit yet", "write to it first, then make a savepoint"
@@ -88,6 +90,7 @@ class Savepoints:
         """Delete the savepoint of an instant or a name; its files are cleaned as all others."""
         savepoint = self.find(text)
         self._commits.check_access(write=True)
+        self._commits.await_clock()
         with self._client() as client:
             client.deleteSavepoint(savepoint.instant)
         return savepoint

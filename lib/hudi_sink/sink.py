@@ -245,6 +245,8 @@ class ExactlyOnceSink:
         rows = self._guard.rows(rows, batch.layout, combine=self._combines)
         if self._first:
             rows = self._first.rows(rows, batch.metadata.batch)
+        if self._quarantine is not None or self._first:
+            self._commits.await_clock()  # again: all rows have been read since
         return replace(batch, rows=rows, options=options)
 
     def _explain(self, error: Exception) -> None:

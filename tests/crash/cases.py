@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from crash.harness import Case
 
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
@@ -117,5 +119,18 @@ CASES = {
     "two streams append": Case(COW, "bulk_insert", shared=True, must=COMMIT),
     "two streams upsert, copy on write": Case(COW, "upsert", shared=True, must=COMMIT),
     "two streams upsert, merge on read": Case(MOR, "upsert", shared=True, must=LOGGED),
+}
+CASES |= {
+    f"{name}, the clock set back": replace(CASES[name], clock=True)
+    for name in (
+        "append, first batch",
+        "append, copy on write",
+        "upsert, merge on read",
+        "initial load, copy on write",
+        "append + merge + clean, copy on write",
+        "upsert + compaction",
+        "a resumed append, copy on write",
+        "upsert with a quarantine",
+    )
 }
 KILLED = Case(COW, "bulk_insert", 10)  # long enough for each kill to meet a batch

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, cast
 
 import boto3
 import pyarrow as pa
+from clocks import instants, set_ahead, set_newest_ahead
 from crash.proxy import Change, Proxy
 from kills import read_batches
 from pyspark.sql import DataFrame, SparkSession
@@ -58,8 +59,8 @@ class Case:
     quarantine. `files`: the stream reads a folder of JSON files, one each batch, which its source
     notes in a log in the checkpoint. `first`: the first batch is an initial load; what resumes it
     is another `load`, or the `stream` itself. `beside`: each third batch plans table services,
-    which a thread executes while the next batches are written. `must` names the kinds that have to
-    be among the changes.
+    which a thread executes while the next batches are written. `clock`: it was ahead, and is set
+    right before the resume. `must` names the kinds that have to be among the changes.
     """
 
     table_type: str
@@ -73,6 +74,7 @@ class Case:
     files: bool = False
     first: str = ""
     beside: bool = False
+    clock: bool = False
     must: tuple[str, ...] = ()
 
     @property
@@ -549,6 +551,29 @@ class Tried(NamedTuple):
     why: str = ""
 
 
+def set_clock_back(lab: Lab, location: TableLocation, store: Path) -> None:
+    """By an hour: a resume is refused and changes nothing. Then by two seconds: it will wait."""
+    tables = [uri for uri in (location.table, location.quarantine) if instants(uri)]
+    for uri in tables:
+        set_ahead(uri, 3600)
+    if location.table in tables:
+        before = contents(store)
+        try:
+            write(lab.spark, lab.case, location, lab.writer, lab.case.batches)
+        except LabError as error:
+            if not str(error).startswith(f"the clock is behind the table {location.table}"):
+                raise
+        else:
+            raise AssertionError("it was not refused while the clock was an hour behind")
+        assert contents(store) == before, "what was refused has changed something"
+    for uri in tables:
+        set_newest_ahead(uri, 2)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
 def try_state(
     lab: Lab, state: State, origin: TableLocation, location: TableLocation, store: Path
 ) -> Tried:
@@ -558,6 +583,8 @@ def try_state(
     try:
         seen = lab.batches_in(rows_of_hudi_rs(table))
         before = history_of(lab.spark, location.table)
+        if lab.case.clock:
+            set_clock_back(lab, location, store)
         write(lab.spark, lab.case, location, lab.writer, lab.case.batches)
         after = history_of(lab.spark, location.table)
         problems = lab.problems(location, table, after)

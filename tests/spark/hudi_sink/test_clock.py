@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import pytest
-from clocks import instants, set_ahead
+from clocks import Clock, instants, set_ahead, set_newest_ahead
+from kills import read_batches
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from refusals import assert_refusal
-from running import readings_at
+from refusals import assert_refusal, refused
+from running import folder, kill, readings_at, start_program, wait_while_running
 
+from hudi_inspect import inspect
 from hudi_sink import commits
+from hudi_sink.async_services import StreamServices
 from hudi_sink.commits import Commits
-from hudi_sink.repairs import check_can_index, rewrite_table
+from hudi_sink.repairs import check_can_index, rewrite_table, write_again
 from hudi_sink.rewind import Rewind
+from hudi_sink.savepoints import Savepoints
 from hudi_sink.services import TableServices
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError, TableError
@@ -36,6 +41,7 @@ SPECS = {
     for kind in ("COPY_ON_WRITE", "MERGE_ON_READ")
 }
 HOUR = 3600.0
+APART = str(Path(__file__).parents[1] / "programs" / "apart.py")
 Write = Callable[[DataFrame, int], None]
 
 
@@ -68,13 +74,6 @@ def finish(spark: SparkSession, spec: TableSpec, location: TableLocation) -> Non
     drain(start(spark, location, write), batches=BATCHES, deadline=120)
     exact = {"rows": ROWS, "lost": 0, "twice": 0}
     assert compare(sensor_readings(spark, ROWS, **SIZES), location.table) == exact
-
-
-def clock_ahead(table: str, seconds: float) -> None:
-    """Rename all instants, so that the newest is `seconds` later than now."""
-    newest = datetime.strptime(max(instants(table)), "%Y%m%d%H%M%S%f")
-    now = datetime.now(UTC).replace(tzinfo=None)
-    set_ahead(table, seconds + (now - newest).total_seconds())
 
 
 def files(home: Path) -> dict[str, bytes]:
@@ -118,6 +117,10 @@ def test_every_write_is_refused_before_it_changes_anything(
     before, first = files(tmp_path), min(instants(location.table))
     tidy = TableServices(spark, location.table, stopped=True)
     rewind = Rewind(spark, location.table, first, stopped=True)
+    savepoints = Savepoints(spark, location.table)
+    services = StreamServices(
+        *(spark, spec, location.table), every=None, beside=True, is_mine=lambda: True
+    )
     writes: dict[str, Callable[[], object]] = {
         "stream": lambda: sink_of(spark, spec, location),
         "shared stream": lambda: sink_of(spark, spec, location, shared=True),
@@ -126,8 +129,13 @@ def test_every_write_is_refused_before_it_changes_anything(
         "archive": tidy.archive,
         "tidy --dry-run": lambda: tidy.check_safe("clean"),
         "rewind": rewind.run,
+        "restore": rewind.restore_table,
+        "savepoint": lambda: savepoints.create("late"),
+        "savepoint --delete": lambda: savepoints.delete(first),
         "rewrite": lambda: rewrite_table(spark, spec, location),
+        "write again": lambda: write_again(spark, spec, location, first),
         "index": lambda: check_can_index(spark, location.table),
+        "plans of a dead driver": lambda: services.take_over(spec.write_options()),
     }
     if spec.logs():
         writes["compact"] = tidy.compact
@@ -136,6 +144,11 @@ def test_every_write_is_refused_before_it_changes_anything(
             write()
         assert_behind(str(caught.value), location.table)
         assert files(tmp_path) == before, name
+    planned = {"hoodie.compact.inline": "false", "hoodie.compact.schedule.inline": "true"}
+    services.start(planned, spec.write_options())
+    with pytest.raises(StreamError, match=r"beside the stream .* failed .*the clock is behind"):
+        services.close()
+    assert files(tmp_path) == before
     set_ahead(location.table, -HOUR)
     finish(spark, spec, location)
 
@@ -158,8 +171,39 @@ def test_the_clock_is_set_back_while_a_stream_runs(
     finish(spark, spec, location)
 
 
+def test_rows_that_no_reader_sees_are_found_and_repaired(
+    spark: SparkSession,
+    spec: TableSpec,
+    location: TableLocation,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As an older version of the lab wrote them, or a writer without a check."""
+    rows = sensor_readings(spark, (WRITTEN + 1) * PER_BATCH, **SIZES)
+    set_ahead(location.table, HOUR)
+    with monkeypatch.context() as patch:
+        patch.setattr(Commits, "await_clock", Commits.meta)
+        write = sink_of(spark, spec, location).write_batch
+        drain(start(spark, location, write, once=True), deadline=120)
+    lost = {"rows": WRITTEN * PER_BATCH, "lost": PER_BATCH, "twice": 0}
+    assert compare(rows, location.table) == lost
+    set_ahead(location.table, -HOUR)  # an hour later
+    assert compare(rows, location.table) == lost
+    check = next(check for check in inspect(location.table).health if not check.ok)
+    assert check.check == "clock"
+    ((batch, instant),) = re.findall(r"batch (\d) \((\d+)\)", check.detail)
+    assert int(batch) == WRITTEN
+    assert write_again(spark, spec, location, instant) == PER_BATCH
+    assert inspect(location.table).is_healthy
+    exact = {"rows": (WRITTEN + 1) * PER_BATCH, "lost": 0, "twice": 0}
+    assert compare(rows, location.table) == exact
+    nothing = "0" * 17
+    with refused(TableError, f"has no rows of the commit {nothing}", remedy="from their source"):
+        write_again(spark, spec, location, nothing)
+    finish(spark, spec, location)
+
+
 def test_a_load_that_died_while_the_clock_was_ahead(spark: SparkSession, tmp_path: Path) -> None:
-    """Its instant is only requested and in flight."""
+    """Its instant is only requested and in flight; in the end, the stream waits for the clock."""
     spec, location = SPECS["MERGE_ON_READ"], readings_at(tmp_path)
     write = sink_of(spark, spec, location, load=True).write_batch
 
@@ -176,7 +220,7 @@ def test_a_load_that_died_while_the_clock_was_ahead(spark: SparkSession, tmp_pat
         sink_of(spark, spec, location, load=True)
     assert_behind(str(caught.value), location.table)
     assert files(tmp_path) == before
-    set_ahead(location.table, -HOUR)
+    set_newest_ahead(location.table, 2)
     finish(spark, spec, location)
 
 
@@ -188,7 +232,7 @@ def test_a_write_waits_for_seconds(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(commits, "NOTICE", 0.0)
-    clock_ahead(location.table, 4)
+    set_newest_ahead(location.table, 4)
     newest = max(instants(location.table))
     write = sink_of(spark, spec, location).write_batch
     assert re.search(
@@ -226,3 +270,61 @@ def test_instants_in_local_time(spark: SparkSession, tmp_path: Path) -> None:
     assert tables["UTC"].await_clock()
     with pytest.raises(TableError, match=r"\(LOCAL time\)"):
         tables["LOCAL"].await_clock()
+
+
+def reading_ids(table: str) -> list[int]:
+    batches = read_batches(folder(table))
+    return sorted(n for batch in batches for n in batch.column("reading_id").to_pylist())
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("ahead", [0.2, 30])
+def test_two_writers_whose_clocks_differ(tmp_path: Path, ahead: float) -> None:
+    """Within Hudi's limit, both write everything; far apart, the one behind is refused."""
+    clock, env = Clock(tmp_path / "clock"), {"HUDILAB_HOME": str(tmp_path / "home")}
+    clock.set(ahead)
+    firsts = {0: env, 1000: env | clock.env}
+    writers = [
+        start_program(APART, str(tmp_path), str(first), env=own) for first, own in firsts.items()
+    ]
+    try:
+        for first, writer in zip(firsts, writers, strict=True):
+            wait_while_running(writer, (tmp_path / f"ready{first}").exists, 180, "a session")
+        for name in ("go", "on"):
+            (tmp_path / name).touch()
+        slow, fast = (json.loads(writer.communicate(timeout=400)[0]) for writer in writers)
+    finally:
+        for writer in writers:
+            kill(writer)
+    whole = {"table": slow["table"], "batches": 6, "problem": ""}
+    stored = reading_ids(slow["table"])
+    ahead_rows, behind_rows = range(1000, 1000 + 6 * PER_BATCH), range(6 * PER_BATCH)
+    assert fast == whole
+    if ahead == 30:
+        assert f"the clock is behind the table {slow['table']}" in slow["problem"]
+        assert [n for n in stored if n >= 1000] == [*ahead_rows]
+    else:
+        assert slow == whole
+        assert stored == [*behind_rows, *ahead_rows]
+
+
+@pytest.mark.deep
+def test_the_clock_of_a_living_program_is_set_back(tmp_path: Path) -> None:
+    """Its JVM has made instants with the clock that was ahead."""
+    clock = Clock(tmp_path / "clock")
+    clock.set(HOUR)
+    env = clock.env | {"HUDILAB_HOME": str(tmp_path / "home")}
+    writer = start_program(APART, str(tmp_path), "0", env=env)
+    try:
+        wait_while_running(writer, (tmp_path / "ready0").exists, 180, "a session")
+        (tmp_path / "go").touch()
+        done = tmp_path / "warehouse" / "_checkpoints" / "lab" / "readings_0" / "commits" / "1"
+        wait_while_running(writer, done.exists, 180, "two batches")
+        clock.set(0)
+        (tmp_path / "on").touch()
+        ended = json.loads(writer.communicate(timeout=300)[0])
+    finally:
+        kill(writer)
+    assert f"the clock is behind the table {ended['table']}" in ended["problem"]
+    assert ended["batches"] == 2
+    assert reading_ids(ended["table"]) == [*range(2 * PER_BATCH)]

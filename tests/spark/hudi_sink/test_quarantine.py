@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from hudi_sink.commits import Commits
 from hudi_sink.files import delete_file
 from hudi_sink.metadata import QUARANTINED
+from hudi_sink.quarantine import Quarantine
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError
 from hudilab.paths import TableLocation, local_path, locate
@@ -213,3 +214,28 @@ def test_the_clock_is_behind_the_quarantine(spark: SparkSession, tmp_path: Path)
     stream.run()
     assert [row[0] for row in stream.stored()] == [1, 4, 5]
     assert [row[1] for row in stream.set_aside()] == [NO_KEY, NO_ORDER]
+
+
+def test_the_clock_is_set_back_while_rows_are_set_aside(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The quarantine reads the whole batch, which may take minutes, before the table is written."""
+    stream = Stream(spark, tmp_path)
+    stream.run([GOOD])
+    put = Quarantine.put
+
+    def put_slowly(*arguments: Any) -> tuple[DataFrame, int]:
+        result = put(*arguments)
+        set_ahead(stream.location.table, 3600)
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Quarantine, "put", put_slowly)
+        behind = f"the clock is behind the table {stream.location.table}: the newest instant is "
+        with pytest.raises(StreamError, match=re.escape(behind)):
+            stream.run([(4, "Oslo", 1, None), BAD[NO_KEY]])
+    assert stream.stored() == [GOOD[:3]]
+    set_ahead(stream.location.table, -3600)
+    stream.run()
+    assert [row[0] for row in stream.stored()] == [1, 4]
+    assert [row[1] for row in stream.set_aside()] == [NO_KEY]
