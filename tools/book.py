@@ -59,14 +59,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--from", dest="folder", type=Path, default=EXECUTED, help="executed lessons"
     )
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     started = time.monotonic()
     try:
         lessons = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
-        if not asked.as_committed:
-            run_stale(lessons, asked.folder)
+        if not options.as_committed:
+            run_stale(lessons, options.folder)
         source = WORK / "source"
-        collect(source, [results(path, asked.folder) for path in lessons])
+        collect(source, [results(path, options.folder) for path in lessons])
         build(source, OUT)
     except LabError as error:
         print(f"book: {error}", file=sys.stderr)
@@ -146,10 +146,10 @@ def shown(nb: NotebookNode) -> NotebookNode:
                 "code_prompt_hide": "Hide it",
             }
     ran = nb.metadata.get(VERSIONS)
-    told = "Not run for this edition: it shows only the results that git keeps."
+    versions_text = "Not run for this edition: it shows only the results that git keeps."
     if ran:
-        told = f"Run with {', '.join(f'{name} {ran[name]}' for name in RAN)}."
-    facts = nbformat.v4.new_markdown_cell(f"{{.ran}}\n{told}", id="ran")
+        versions_text = f"Run with {', '.join(f'{name} {ran[name]}' for name in RAN)}."
+    facts = nbformat.v4.new_markdown_cell(f"{{.ran}}\n{versions_text}", id="ran")
     nb.cells.insert(1, facts)
     return nb
 
@@ -169,9 +169,9 @@ def reference() -> Iterator[tuple[str, str]]:
         files = sorted(Path(face.__path__[0]).glob("[a-z]*.py"))
         modules += [f"{package}.{file.stem}" for file in files]
         for name in face.__all__:
-            found = getattr(face, name)
-            what = (found.__doc__ or "").partition("\n")[0]
-            named = f"{{py:obj}}`{name} <{found.__module__}.{name}>`"
+            public = getattr(face, name)
+            what = (public.__doc__ or "").partition("\n")[0]
+            named = f"{{py:obj}}`{name} <{public.__module__}.{name}>`"
             rows.append(f"| `from {package} import` {named} | {what} |")
     names = "\n".join(["| name | what it is |", "|---|---|", *rows])
     contents = "\n".join(modules)
@@ -210,14 +210,14 @@ class Page(HTMLParser):
         self.feed(file.read_text("utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = {name: value or "" for name, value in attrs}
-        self.anchors |= {found.get("id", "")}
-        if tag == "a" and "href" in found:
-            self.links.add(found["href"])
-        elif tag == "link" and found.get("rel") in ("stylesheet", "icon"):
-            self.loads.add(found["href"])
-        elif "src" in found:
-            self.loads.add(found["src"])
+        attributes = {name: value or "" for name, value in attrs}
+        self.anchors |= {attributes.get("id", "")}
+        if tag == "a" and "href" in attributes:
+            self.links.add(attributes["href"])
+        elif tag == "link" and attributes.get("rel") in ("stylesheet", "icon"):
+            self.loads.add(attributes["href"])
+        elif "src" in attributes:
+            self.loads.add(attributes["src"])
 
 
 def broken_links(out: Path) -> Iterator[str]:

@@ -127,9 +127,9 @@ def check_python(find: bool = False, python: str = sys.executable) -> None:
 
     Errors: SetupError if no other takes over.
     """
-    found, _ = about(python)
-    if found not in SUPPORTED:
-        hand_over(f"{python} is Python {found}, but the lab needs {NEEDED}", find)
+    version, _ = about(python)
+    if version not in SUPPORTED:
+        hand_over(f"{python} is Python {version}, but the lab needs {NEEDED}", find)
 
 
 def use(name: str) -> None:
@@ -155,8 +155,8 @@ def about(python: str) -> "tuple[str, bool]":
         done = subprocess.check_output(command, stderr=subprocess.DEVNULL, timeout=20)
     except (OSError, subprocess.SubprocessError):
         return "", False
-    found, _, able = done.decode("ascii", "replace").strip().partition(" ")
-    return found, able == "True"
+    version, _, able = done.decode("ascii", "replace").strip().partition(" ")
+    return version, able == "True"
 
 
 def hand_over(problem: str, find: bool) -> None:
@@ -178,7 +178,7 @@ def hand_over(problem: str, find: bool) -> None:
             f"{problem}, and there is none on the PATH or in ~/.pyenv; install Python "
             f"{SUPPORTED[-1]}, or uv, which brings one, then run: make run"
         )
-    named = ", ".join(f"{found} ({path})" for found, path in others.items())
+    named = ", ".join(f"{version} ({path})" for version, path in others.items())
     python = next(iter(others.values()))
     name = Path(python).name
     short = name != "python3" and shutil.which(name) == python
@@ -189,19 +189,21 @@ def hand_over(problem: str, find: bool) -> None:
 def pythons() -> "dict[str, str]":
     """Version -> path of the Pythons here that the lab supports and that can make .venv."""
     names = [*(f"python{number}" for number in SUPPORTED), "python3"]
-    folders = [Path(one) for one in os.environ.get("PATH", "").split(os.pathsep) if one]
+    folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
     paths = [folder / name for name in names for folder in folders]
     # With no home there is none to expand.
     pyenv = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")  # noqa: PTH111
     if os.access(pyenv, os.R_OK | os.X_OK):  # another account's may be closed
         for number in SUPPORTED:
             paths += sorted(Path(pyenv, "versions").glob(f"{number}.*/bin/python"))
-    found = {}  # type: dict[str, str]
+    python_by_version = {}  # type: dict[str, str]
     for path in map(str, paths):
         number, able = about(path) if os.access(path, os.X_OK) else ("", False)
         if able and number in SUPPORTED:
-            found.setdefault(number, path)
-    return {number: found[number] for number in SUPPORTED if number in found}
+            python_by_version.setdefault(number, path)
+    return {
+        number: python_by_version[number] for number in SUPPORTED if number in python_by_version
+    }
 
 
 def from_uv() -> "dict[str, str]":
@@ -216,8 +218,8 @@ def from_uv() -> "dict[str, str]":
                 ["uv", "python", *action, number], stderr=subprocess.STDOUT
             )
     except (OSError, subprocess.CalledProcessError) as error:
-        said = getattr(error, "output", b"").decode("utf-8", "replace").strip().split("\n")
-        reason = (said[-1] or str(error)).strip()
+        output = getattr(error, "output", b"").decode("utf-8", "replace").strip().split("\n")
+        reason = (output[-1] or str(error)).strip()
         raise SetupError(
             f"uv cannot install Python {number} ({reason}); check the network, or install {NEEDED} "
             "another way, then run: make run"
@@ -326,8 +328,8 @@ class Setup:
             here = stamp["root"] == str(self.root)
         except (OSError, ValueError, TypeError, KeyError):
             return {}
-        there = all((self.venv / "bin" / name).exists() for name in ("python", "hudilab"))
-        return stamp if here and fits and there else {}
+        is_complete = all((self.venv / "bin" / name).exists() for name in ("python", "hudilab"))
+        return stamp if here and fits and is_complete else {}
 
     @contextmanager
     def alone(self) -> "Iterator[None]":
@@ -439,8 +441,8 @@ class Setup:
                 f"pip cannot read its settings ({problem}); correct or remove that file, then run: "
                 "make setup"
             )
-        found = dict(ast.literal_eval(line) for line in output.splitlines())
-        return {f"PIP_{name.upper().replace('-', '_')}": value for name, value in found.items()}
+        options = dict(ast.literal_eval(line) for line in output.splitlines())
+        return {f"PIP_{name.upper().replace('-', '_')}": value for name, value in options.items()}
 
     def pip(self, *runs: "list[str]", remedy: str) -> None:
         """Run pip with each of the argument lists, all at once."""
@@ -460,11 +462,11 @@ class Setup:
                 subprocess.Popen(command, stdin=null, stdout=output, stderr=stderr, env=self.env)
                 for command, output in zip(commands, outputs)  # noqa: B905 (from Python 3.10)
             ]
-            codes = [one.wait() for one in running]
+            codes = [process.wait() for process in running]
             log = stack.enter_context(self.log.open("ab"))
             ended = zip(codes, commands, outputs)  # noqa: B905
             # What failed comes last.
-            for _, command, output in sorted(ended, key=lambda one: one[0] != 0):
+            for _, command, output in sorted(ended, key=lambda result: result[0] != 0):
                 output.seek(0)
                 log.write(f"$ {' '.join(command)}\n".encode() + output.read())
         if any(codes):
@@ -487,8 +489,8 @@ class Setup:
 
     def downloaded(self) -> float:
         """Megabytes that pip says it has downloaded."""
-        found = re.findall(r"Downloading \S+ \(([\d.]+) ([kM]?)B", self.told())
-        return sum(float(size) * {"": 1e-6, "k": 1e-3, "M": 1}[unit] for size, unit in found)
+        sizes = re.findall(r"Downloading \S+ \(([\d.]+) ([kM]?)B", self.told())
+        return sum(float(size) * {"": 1e-6, "k": 1e-3, "M": 1}[unit] for size, unit in sizes)
 
     @contextmanager
     def step(self, name: str) -> "Iterator[None]":

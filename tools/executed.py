@@ -39,7 +39,7 @@ def save(nb: NotebookNode, path: Path, home: Path) -> None:
 
 def shortened(text: str, home: Path) -> str:
     """A text with `/...` for the folders of one machine."""
-    folders = {str(one) for path in (home, ROOT) for one in (path, path.resolve())}
+    folders = {str(path_text) for path in (home, ROOT) for path_text in (path, path.resolve())}
     for folder in sorted(folders, key=len, reverse=True):
         text = text.replace(folder, "/...")
     text = text.replace(f"{Path.home()}/", "~/")  # before the folder that it may be in
@@ -57,19 +57,19 @@ def versions() -> dict[str, str]:
     java = find_java()
     release = java.home / "release"
     text = release.read_text("utf-8") if release.is_file() else ""
-    told = re.search(r'JAVA_VERSION="(.+?)"', text)
+    java_version = re.search(r'JAVA_VERSION="(.+?)"', text)
     return {
         "Python": platform.python_version(),
         "Spark": version("pyspark"),
         "Hudi": hudi,
-        "Java": told[1] if told else str(java.version),
+        "Java": java_version[1] if java_version else str(java.version),
     }
 
 
-def same(one: NotebookNode, other: NotebookNode) -> bool:
+def same(first: NotebookNode, other: NotebookNode) -> bool:
     """Whether two notebooks have the same cells, whatever their outputs."""
     parts = [
         [(cell.cell_type, cell.source, cell.metadata.get("tags", [])) for cell in nb.cells]
-        for nb in (one, other)
+        for nb in (first, other)
     ]
     return parts[0] == parts[1]

@@ -44,8 +44,8 @@ WITH_SERVERS, LONG = "golden cells with servers", "golden cells of long lessons"
 
 def lessons(gate: str) -> list[str]:
     """The notebooks whose golden cells a gate compares."""
-    found = sorted((ROOT / "notebooks").glob("*.ipynb"))
-    return [str(path.relative_to(ROOT)) for path in found if gate_of(path) == gate]
+    notebooks = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    return [str(path.relative_to(ROOT)) for path in notebooks if gate_of(path) == gate]
 
 
 @cache
@@ -110,20 +110,20 @@ def skips(report: Path) -> list[tuple[str, str]]:
     ]
 
 
-def skip_lines(found: list[tuple[str, str]]) -> list[str]:
+def skip_lines(skipped: list[tuple[str, str]]) -> list[str]:
     """A line with the count, and one for each reason, with the tests."""
     reasons: dict[str, list[str]] = {}
-    for reason, name in found:
+    for reason, name in skipped:
         reasons.setdefault(reason, []).append(name)
     return [
-        f"skipped tests: {len(found)}",
+        f"skipped tests: {len(skipped)}",
         *(f"{len(names):8}  {reason}: {', '.join(names)}" for reason, names in reasons.items()),
     ]
 
 
-def slowest(found: list[tuple[float, str]], count: int = 10) -> list[str]:
+def slowest(timed: list[tuple[float, str]], count: int = 10) -> list[str]:
     """A line for each of the slowest, the slowest first."""
-    return [f"{seconds:8.1f} s  {name}" for seconds, name in sorted(found, reverse=True)[:count]]
+    return [f"{seconds:8.1f} s  {name}" for seconds, name in sorted(timed, reverse=True)[:count]]
 
 
 class Run:
@@ -131,7 +131,7 @@ class Run:
 
     def __init__(self, arguments: Sequence[str] = (), *, at_once: bool = False) -> None:
         """arguments: passed to each gate; at_once: show its output while it runs."""
-        self.code, self.found = 0, dict[str, list[tuple[float, str]]]()
+        self.code, self.timed = 0, dict[str, list[tuple[float, str]]]()
         self.skipped: list[tuple[str, str]] = []
         self._arguments, self._at_once = arguments, at_once
         self._lock, self._running = Lock(), set[subprocess.Popen[bytes]]()
@@ -180,7 +180,7 @@ class Run:
                 # As in an activated environment: remedies name `hudilab` without its path.
                 env["PATH"] = os.pathsep.join((f"{sys.prefix}/bin", os.environ.get("PATH", "")))
                 code = self._wait([sys.executable, "-m", *command, *reported], env, to)
-            self.found[name] = parts(report)
+            self.timed[name] = parts(report)
             self.skipped += skips(report)
             printed = log.read_text(encoding="utf-8", errors="replace")
         seconds = time.monotonic() - started
@@ -191,8 +191,8 @@ class Run:
                 print(f"\n{head}\n{printed.rstrip()}", flush=True)
             if code:
                 print(f"== {name} FAILED after {seconds:.1f} s (exit code {code})", flush=True)
-                for one in self._running:
-                    one.send_signal(signal.SIGINT)  # so that it stops its servers
+                for process in self._running:
+                    process.send_signal(signal.SIGINT)  # so that it stops its servers
             else:
                 print(f"== {name} passed in {seconds:.1f} s", flush=True)
             self.code = code
@@ -215,38 +215,38 @@ def main(*given: str) -> int:
     parser.add_argument("--quick", action="store_true", help="run only the gates that need no Java")
     parser.add_argument("--gate", choices=[*GATES], help="run only this gate")
     parser.add_argument("--lesson", help="run only the notebook whose name starts with this")
-    asked, arguments = parser.parse_known_args(given)
-    if arguments and not asked.gate:
+    options, arguments = parser.parse_known_args(given)
+    if arguments and not options.gate:
         parser.error(f"{' '.join(arguments)} applies to one gate; choose it with --gate NAME")
     # A shell starts background jobs with SIGINT ignored; the gates would inherit that and run on.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     begun = time.monotonic()
-    if asked.lesson:
+    if options.lesson:
         numbered = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
-        found = [path for path in numbered if path.name.startswith(asked.lesson)]
-        if len(found) != 1:
+        chosen = [path for path in numbered if path.name.startswith(options.lesson)]
+        if len(chosen) != 1:
             names = ", ".join(path.stem for path in numbered)
             parser.error(
-                f"{len(found)} notebooks start with {asked.lesson!r}; choose one of: {names}"
+                f"{len(chosen)} notebooks start with {options.lesson!r}; choose one of: {names}"
             )
-        GATES[CURRICULUM] = (*PYTEST, *GOLDEN, *KEPT, str(found[0].relative_to(ROOT)))
-        asked.gate = CURRICULUM
-    if asked.gate:
+        GATES[CURRICULUM] = (*PYTEST, *GOLDEN, *KEPT, str(chosen[0].relative_to(ROOT)))
+        options.gate = CURRICULUM
+    if options.gate:
         run = Run(arguments, at_once=True)
-        run.gates([asked.gate])
+        run.gates([options.gate])
         return run.code
     run = Run()
-    run.gates(QUICK if asked.quick else (*QUICK, *SLOW))
+    run.gates(QUICK if options.quick else (*QUICK, *SLOW))
     if run.code:
         return run.code
-    if not asked.quick:
-        seconds = sum(seconds for name in COMPARED for seconds, _ in run.found[name])
+    if not options.quick:
+        seconds = sum(seconds for name in COMPARED for seconds, _ in run.timed[name])
         notebooks = sum(len(lessons(name)) for name in COMPARED)
         print(f"\ngolden cells: {notebooks} notebooks run in {seconds:.0f} s")
     print("\nslowest tests and cells:")
-    print("\n".join(slowest([part for found in run.found.values() for part in found])))
+    print("\n".join(slowest([part for timed in run.timed.values() for part in timed])))
     print("", *skip_lines(run.skipped), sep="\n")
-    print(f"\nhudilab: {len(run.found)} gates passed in {time.monotonic() - begun:.0f} s")
+    print(f"\nhudilab: {len(run.timed)} gates passed in {time.monotonic() - begun:.0f} s")
     return 0
 
 

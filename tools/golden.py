@@ -102,7 +102,7 @@ def with_locked_versions(text: str) -> str:
     jars = [*(jar for group in lock.values() for jar in group), *lock["core"]]
     locked = {tuple(jar.coordinate.split(":")[:2]): jar.coordinate.split(":")[2] for jar in jars}
     return COORDINATE.sub(
-        lambda found: f"{found[1]}:{locked.get(tuple(found[1].split(':')), found[2])}", text
+        lambda match: f"{match[1]}:{locked.get(tuple(match[1].split(':')), match[2])}", text
     )
 
 

@@ -88,11 +88,11 @@ def update(lessons: Path, folder: Path) -> Iterator[str]:
         for lesson in sorted(lessons.glob("[0-9]*.ipynb")):
             edition = _edition(lesson.read_bytes())
             copy, now = folder / lesson.name, _digest(edition)
-            there = _digest(copy.read_bytes()) if copy.exists() else ""
-            if there in ("", now, made.get(lesson.name)):
-                if there != now:
+            current = _digest(copy.read_bytes()) if copy.exists() else ""
+            if current in ("", now, made.get(lesson.name)):
+                if current != now:
                     _replace(copy, edition)
-                    yield f"{copy}: {'updated to the new lesson' if there else 'copied'}"
+                    yield f"{copy}: {'updated to the new lesson' if current else 'copied'}"
                 made[lesson.name] = now
             elif made.get(lesson.name) != now:
                 yield f"{copy}: your changed copy is kept; to get the new lesson: rm '{copy}'"

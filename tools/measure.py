@@ -90,7 +90,7 @@ def measure(nb: NotebookNode) -> Measure:
         if before and now
     ]
     text = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
-    asked = [MINUTES[grade] for grade, _ in GRADE.findall(text)]
+    graded = [MINUTES[grade] for grade, _ in GRADE.findall(text)]
     predictions = sum("prediction" in tags(cell) for cell in nb.cells) // 2
     lines = sum(sizes) + sum(lines_of(cell) for cell in taught if cell not in steps)
     return Measure(
@@ -100,7 +100,7 @@ def measure(nb: NotebookNode) -> Measure:
         sum(size > 8 for size in sizes) / max(len(sizes), 1),
         again,
         math.ceil(words / WORDS_A_MINUTE + sum(sizes) / LINES_A_MINUTE),
-        sum(asked) + PREDICTION * predictions,
+        sum(graded) + PREDICTION * predictions,
     )
 
 

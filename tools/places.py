@@ -187,13 +187,13 @@ def main(*given: str) -> int:
     parser.add_argument("--target", action="append", help=f"default: {' '.join(TARGETS)}")
     parser.add_argument("--jars", action="store_true", help="copy this checkout's jars")
     parser.add_argument("--patience", type=float, default=7200, help="seconds for each target")
-    asked = parser.parse_args(given)
-    if unknown := {*asked.places} - {*PLACES}:
+    options = parser.parse_args(given)
+    if unknown := {*options.places} - {*PLACES}:
         parser.error(f"no place {', '.join(sorted(unknown))}; choose from: {', '.join(PLACES)}")
     failed, skipped = {}, {}
-    for name in asked.places or PLACES:
+    for name in options.places or PLACES:
         try:
-            if log := attempt(name, asked.target or [*TARGETS], asked.jars, asked.patience):
+            if log := attempt(name, options.target or [*TARGETS], options.jars, options.patience):
                 failed[name] = log
         except Skip as why:
             skipped[name] = str(why)
@@ -201,7 +201,7 @@ def main(*given: str) -> int:
         print(f"{name}: skipped, {why_not}")
     for name, log in failed.items():
         print(f"{name}: FAILED, see {log}")
-    count = len(asked.places or PLACES)
+    count = len(options.places or PLACES)
     print(f"places: {count - len(failed) - len(skipped)} of {count} green, {len(skipped)} skipped")
     return 1 if failed else 0
 

@@ -50,8 +50,8 @@ def markdown(notebook: str) -> str:
     """The Markdown of a notebook's text, each line where it is there; all other lines empty."""
     lines, kind, inside = list[str](), "", False
     for line in notebook.splitlines():
-        if found := _KIND.match(line):
-            kind = found[1]
+        if match := _KIND.match(line):
+            kind = match[1]
         if inside := inside and line != "   ]":
             lines.append(json.loads(line.rstrip(",")).rstrip("\n"))
         else:
@@ -86,10 +86,10 @@ def extract(folder: Path) -> list[Path]:
     return made
 
 
-def check(found: list[Path]) -> list[str]:
+def check(pages: list[Path]) -> list[str]:
     """What Vale finds on these pages, whatever its level; a line each: page, line, column, rule."""
     command = ["vale", "--no-global", "--config", str(ROOT / ".vale.ini"), "--output", "line"]
-    done = subprocess.run([*command, *map(str, found)], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, *map(str, pages)], capture_output=True, text=True, check=False)
     # Exit code 1: there are errors. Vale itself fails with 2.
     return done.stdout.splitlines() if done.returncode in (0, 1) else [done.stderr.strip()]
 

@@ -67,7 +67,7 @@ def _is_module(path: str) -> bool:
 
 def _made(tree: ast.AST, makers: set[str]) -> set[str]:
     """The names that a cell assigns to the result of a call of one of the makers."""
-    found = set()
+    names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             called: ast.expr = node.value.func
@@ -75,8 +75,8 @@ def _made(tree: ast.AST, makers: set[str]) -> set[str]:
                 called = called.value
             if isinstance(called, ast.Name) and called.id in makers:
                 targets = [name for target in node.targets for name in ast.walk(target)]
-                found |= {name.id for name in targets if isinstance(name, ast.Name)}
-    return found
+                names |= {name.id for name in targets if isinstance(name, ast.Name)}
+    return names
 
 
 def main(*given: str) -> None:
@@ -85,10 +85,10 @@ def main(*given: str) -> None:
     heads = f"{'without the lab':>17}{'strictly':>10}{'names':>7}{'rooms':>7}"
     print(f"{'lesson':28}{'cells':>6}{heads}")
     for path in [Path(name) for name in given] or lessons:
-        found = share(path)
-        shares = [f"{count / found.cells:.2f}" for count in (found.without, found.strictly)]
+        counted = share(path)
+        shares = [f"{count / counted.cells:.2f}" for count in (counted.without, counted.strictly)]
         print(
-            f"{path.stem:28}{found.cells:>6}{shares[0]:>17}{shares[1]:>10}{found.names:>7}{found.rooms:>7}"
+            f"{path.stem:28}{counted.cells:>6}{shares[0]:>17}{shares[1]:>10}{counted.names:>7}{counted.rooms:>7}"
         )
 
 

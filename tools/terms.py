@@ -35,15 +35,15 @@ class Entry(NamedTuple):
 def entries(glossary: str) -> list[Entry]:
     """The entries of the page's glossary directive."""
     [block] = re.findall(r"^```\{glossary\}\n(.*?)^```", glossary, re.MULTILINE | re.DOTALL)
-    found = []
+    glossary_entries = []
     for part in re.split(r"\n\s*\n", block.strip()):
         lines = [line for line in part.splitlines() if not line.startswith(":")]
         names = tuple(line for line in lines if line == line.lstrip())
         text = " ".join(line.strip() for line in lines if line != line.lstrip())
         text = PICTURE.sub("", text).strip()
         if names:
-            found.append(Entry(names, text))
-    return found
+            glossary_entries.append(Entry(names, text))
+    return glossary_entries
 
 
 class Finder(NamedTuple):
@@ -62,12 +62,12 @@ class Finder(NamedTuple):
         return [self.name(match) for match in self.pattern.finditer(text)]
 
 
-def finder(found: list[Entry]) -> Finder:
+def finder(glossary_entries: list[Entry]) -> Finder:
     """What finds the entries' names in a text.
 
     The longest name comes first, so that `record key index` is not a `record key`.
     """
-    names = [(name, entry.names[0]) for entry in found for name in entry.names]
+    names = [(name, entry.names[0]) for entry in glossary_entries for name in entry.names]
     names.sort(key=lambda pair: len(pair[0]), reverse=True)
     forms = "|".join(_forms(name) for name, _ in names)
     pattern = re.compile(rf"(?<![\w-])(?:{forms})(?![\w-])")
@@ -161,10 +161,10 @@ def _numbered(folder: Path, numbers: list[str]) -> Iterator[Path]:
 
 
 def _skipped(
-    app: Sphinx, what: str, name: str, found: Any, skip: bool, options: Any
+    app: Sphinx, what: str, name: str, member: Any, skip: bool, options: Any
 ) -> bool | None:
     """Fields of a named tuple whose text Python made up; their class describes them."""
-    return (getattr(found, "__doc__", None) or "").startswith("Alias for field number") or None
+    return (getattr(member, "__doc__", None) or "").startswith("Alias for field number") or None
 
 
 def _levels(

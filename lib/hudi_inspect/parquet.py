@@ -71,7 +71,7 @@ def read_rows(
     rows, size = _totals(data, [STEPS])
     if is_bounded and (rows > MOST_ROWS or size > MOST_BYTES):
         raise Damaged(f"it has {rows:,} rows of {size:,} bytes, more than inspect reads")
-    found: list[dict[str, Any]] = []
+    rows_read: list[dict[str, Any]] = []
     try:
         with _quiet():
             for batch in read_parquet(data, batch_size=BATCH if is_bounded else None):
@@ -84,12 +84,12 @@ def read_rows(
                 if chosen:
                     part = batch.select(list(columns)).take(array("q", chosen))
                     rows_of = zip(*(column.to_pylist() for column in part.columns), strict=True)
-                    found += (dict(zip(part.column_names, row, strict=True)) for row in rows_of)
+                    rows_read += (dict(zip(part.column_names, row, strict=True)) for row in rows_of)
     except (KeyboardInterrupt, SystemExit, MemoryError, Damaged):
         raise
     except BaseException as error:  # a panic of arro3 is no Exception
         raise Damaged(" ".join(str(error).split())[:200]) from error
-    return found
+    return rows_read
 
 
 @contextmanager

@@ -52,12 +52,12 @@ def value(record: Any, name: str, kind: type[T]) -> T:
     """
     if type(record) is not dict:
         raise Unreadable(f"holds {_short(record)} in place of a record with {name}")
-    found = record.get(name)
-    if found is None:
+    stored = record.get(name)
+    if stored is None:
         return kind()
-    if type(found) is not kind or (isinstance(found, int) and not -_LONG <= found < _LONG):
-        raise Unreadable(f"holds {name}={_short(found)}, which is no {_KINDS[kind]}")
-    return found
+    if type(stored) is not kind or (isinstance(stored, int) and not -_LONG <= stored < _LONG):
+        raise Unreadable(f"holds {name}={_short(stored)}, which is no {_KINDS[kind]}")
+    return stored
 
 
 def _texts(record: Any, name: str) -> list[str]:
@@ -68,11 +68,11 @@ def _texts(record: Any, name: str) -> list[str]:
     return texts
 
 
-def _short(found: Any) -> str:
+def _short(stored: Any) -> str:
     """Return a value as JSON; its begin if it is long, its kind if it is nested."""
-    if isinstance(found, dict | list | bytes):
-        return f"a {type(found).__name__}"
-    text = json.dumps(found) if isinstance(found, str | bool | None) else str(found)
+    if isinstance(stored, dict | list | bytes):
+        return f"a {type(stored).__name__}"
+    text = json.dumps(stored) if isinstance(stored, str | bool | None) else str(stored)
     return text if len(text) <= 50 else f"{text[:50]}…"
 
 
@@ -131,7 +131,7 @@ def parse_clean(content: dict[str, Any]) -> Clean:
 def parse_map(text: str) -> dict[str, Any]:
     """Return the JSON object in an entry of a commit's extra metadata; empty if it is none."""
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}

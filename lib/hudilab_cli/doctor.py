@@ -36,14 +36,14 @@ class Check(NamedTuple):
     name: str
     ok: bool
     required: bool
-    found: str
+    result: str
     remedy: str
 
     def line(self) -> str:
         """Return the check as one line for the console."""
         mark = "ok  " if self.ok else "FAIL" if self.required else "note"
         remedy = f"; {self.remedy}" if self.remedy and not self.ok else ""
-        return f"{mark} {self.name:<14} {self.found}{remedy}"
+        return f"{mark} {self.name:<14} {self.result}{remedy}"
 
 
 @cache
@@ -111,8 +111,8 @@ def run_checks(with_spark: bool = True, runtime: str = "") -> list[Check]:
     return checks
 
 
-def _check(name: str, ok: bool, found: str, remedy: str) -> Check:
-    return Check(name, ok, True, found, "" if ok else remedy)
+def _check(name: str, ok: bool, result: str, remedy: str) -> Check:
+    return Check(name, ok, True, result, "" if ok else remedy)
 
 
 def _failed(name: str, error: LabError) -> Check:

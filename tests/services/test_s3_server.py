@@ -450,4 +450,4 @@ def test_the_doctor_says_the_same(
         "create it, or fix warehouse.path"
     )
     (jars,) = [one for one in run_checks(with_spark=False) if one.name == "jars"]
-    assert "hadoop-aws-3.3.4.jar" in jars.found
+    assert "hadoop-aws-3.3.4.jar" in jars.result

