@@ -11,8 +11,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from contextlib import redirect_stderr
-from io import StringIO
 from threading import Event, Thread
 from typing import Any
 
@@ -20,7 +18,6 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.query import StreamingQuery
 
 from hudi_sink.checkpoints import CheckpointFiles
 from hudi_sink.files import delete_tree, write_text
@@ -28,7 +25,6 @@ from hudi_sink.jvm import file_system
 from hudilab.errors import LabError, WaitError, root_cause
 from hudilab.paths import TableLocation
 from hudilab_lessons.timeline import INSTANT, instants
-from hudilab_spark.streams import drain
 
 # What a session leaves in the environment and a program of its own must not take over.
 SESSION = ("PYSPARK_", "HUDILAB_LOG_FILE")
@@ -79,12 +75,6 @@ def counts(spark: SparkSession, location: TableLocation) -> dict[str, int]:
         "newest batch planned": newest["offsets"],
         "newest batch recorded as done": newest["commits"],
     }
-
-
-def drain_quietly(query: StreamingQuery, deadline: float = 300) -> None:
-    """Wait until a query ends, without a progress bar, and stop it; raises what `drain` raises."""
-    with redirect_stderr(StringIO()):
-        drain(query, deadline=deadline)
 
 
 def raised(

@@ -31,8 +31,8 @@ def drain(
     """Wait until micro-batch number `batches` (from 1) is committed, then stop the query.
 
     Without `batches`, wait until the query ends by itself, as it does with the trigger
-    `availableNow`. Shows a progress bar; outside a terminal, only after ten seconds. An interrupt
-    stops the query too. The next start resumes from the checkpoint.
+    `availableNow`. On a terminal, shows a progress bar. An interrupt stops the query too. The next
+    start resumes from the checkpoint.
 
     Args:
         deadline: In seconds.
@@ -56,14 +56,14 @@ def _await_batch(
     query: StreamingQuery, batches: int | None, deadline: float, signals: Sequence[int]
 ) -> None:
     ends = time.monotonic() + deadline
-    # A notebook shows stderr in red, and a log each step: there, only long streams get a bar.
-    patience = 0 if sys.stderr.isatty() else 10
-    with tqdm(total=batches, unit="batch", desc="stream", delay=patience) as bar:
+    shown = 0
+    # On a terminal only: a notebook shows stderr in red, and a log keeps each step.
+    with tqdm(total=batches, unit="batch", desc="stream", disable=None) as bar:
         while True:
             done = batches_done(query)
             done = done if batches is None else min(done, batches)
-            if done > bar.n:  # each refresh adds to the cell's output
-                bar.update(done - bar.n)
+            bar.update(done - shown)
+            shown = done
             if batches is not None and done >= batches:
                 return
             if signals:

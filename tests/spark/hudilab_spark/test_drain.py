@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from tqdm import tqdm
 
 from hudilab.errors import StreamError
 from hudilab_jobs.pipelines.runner import Reports
+from hudilab_spark import streams
 from hudilab_spark.streams import batches_done, drain
 from hudilab_spark.waiting import wait_for
 
@@ -71,6 +73,19 @@ def test_the_batch_to_come_is_waited_for(
     ]
     # Started again it has nothing to do, and both batches are done.
     drain(start(spark, folder, tmp_path), batches=2, deadline=60)
+
+
+def test_a_log_and_a_notebook_get_no_bar(
+    query: StreamingQuery,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A bar that appears late is no better: it's red in a notebook, and stays in a log."""
+    monkeypatch.setattr(streams, "tqdm", lambda **options: tqdm(**options | {"delay": 0}))
+    arrive(folder, "first")
+    drain(query, batches=1, deadline=60)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_quiet_stream_is_not_asked_for_all_its_progress(
