@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hudi_inspect.properties import READERS
 from hudi_inspect.units import brief, iso, many, plain, size
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def about(snapshot: TableSnapshot) -> Iterator[tuple[str, str]]:
 def _facts(snapshot: TableSnapshot) -> Iterator[tuple[str, str]]:
     table, properties, window = snapshot.table, snapshot.properties, snapshot.window
     yield "table", f"{table.name}, {table.type}, version {table.version}"
+    yield "read by", f"Hudi {READERS[table.version]} and later, hudi-rs 0.5"
     yield "location", table.uri
     key = ", ".join(table.record_key) or "none"
     ordering = properties.get("hoodie.table.ordering.fields") or properties.get(

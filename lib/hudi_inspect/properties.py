@@ -9,6 +9,8 @@ from hudi_inspect.store import PROPERTIES, Store, Vanished, typed
 from hudi_inspect.units import quoted
 
 OLDEST, NEWEST = 6, 9  # table versions
+# Which releases read a version; each has been tried with Hudi 0.15, 1.0, 1.2 and hudi-rs 0.5.
+READERS = {6: "0.14", 7: "1.0", 8: "1.0", 9: "1.1"}
 MOST = 1048576  # bytes of the file
 _PAIR = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)

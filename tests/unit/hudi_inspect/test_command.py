@@ -110,8 +110,9 @@ def test_the_text(
     table.base(10, A)
     assert hudilab(monkeypatch, str(table.root)) == 0
     lines = [text.rstrip() for text in capsys.readouterr().out.splitlines()]
-    assert lines[:12] == [
+    assert lines[:13] == [
         "table           readings, COPY_ON_WRITE, version 9",
+        "read by         Hudi 1.1 and later, hudi-rs 0.5",
         f"location        file://{table.root}",
         "key             sensor_id, reading_id; for duplicate keys, the last write wins",
         "partitioned by  sensor_id",

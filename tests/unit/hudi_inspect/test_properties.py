@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from unit.handmade import HandMade
-from unit.hudi_inspect.tables import refusal
+from unit.hudi_inspect.tables import A, look, refusal
 
 from hudi_inspect import health, snapshot, store
+from hudi_inspect.about import about
 from hudi_inspect.properties import parse_properties
 from hudi_sink import metadata
 from hudilab.files import read_properties
@@ -86,3 +87,18 @@ def test_another_version(tmp_path: Path) -> None:
         f"file://{older.root} has table version 5, but inspect supports no version older than 6; "
         "upgrade the table: CALL upgrade_table(table => 'NAME', to_version => 'SIX')"
     )
+
+
+@pytest.mark.parametrize(
+    ("version", "readers"),
+    [
+        (6, "Hudi 0.14 and later, hudi-rs 0.5"),
+        (7, "Hudi 1.0 and later, hudi-rs 0.5"),
+        (8, "Hudi 1.0 and later, hudi-rs 0.5"),
+        (9, "Hudi 1.1 and later, hudi-rs 0.5"),
+    ],
+)
+def test_the_releases_that_read_a_version(tmp_path: Path, version: int, readers: str) -> None:
+    table = HandMade(tmp_path / "t", version=version)
+    table.commit(10, 12, {A: 5})
+    assert dict(about(look(table)))["read by"] == readers
