@@ -13,11 +13,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "lib" / "hudi_sink" / "README.md").read_text("utf-8")
 (JAR,) = (ROOT / "jars" / "core").glob("hudi-spark*-bundle*.jar")
-# Here the jar is on the disk, and the lake is the test's.
+(PACKAGE,) = re.findall(r'"spark\.jars\.packages", "[^"]+"', PAGE)
+# Here the jar is on the disk, of the lock's release, and the lake is the test's.
 HERE = {
-    '"spark.jars.packages", "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"': (
-        f'"spark.jars", "{JAR}"'
-    ),
+    PACKAGE: f'"spark.jars", "{JAR}"',
     "file:///tmp/lake": "file://{lake}",
 }
 
