@@ -1,0 +1,45 @@
+"""A stream goes on through an upgrade of its table: each row once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from hudi_inspect import inspect
+from hudi_sink.sink import ExactlyOnceSink
+from hudilab.generate import readings_table, sensor_stream
+from hudilab.paths import locate
+from hudilab_spark.streams import drain
+
+pytestmark = pytest.mark.deep
+SIZES = {"sensors": 2, "seed": 1}
+UPSERTS = {"record_key": ("reading_id",), "operation": "upsert"}
+
+
+@pytest.mark.parametrize("version", ["6", "8"])
+@pytest.mark.parametrize("fields", [{}, UPSERTS, UPSERTS | {"table_type": "MERGE_ON_READ"}])
+def test_a_stream_through_an_upgrade(
+    spark: SparkSession, tmp_path: Path, version: str, fields: dict[str, str]
+) -> None:
+    location = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    spec = readings_table(**fields)
+    older = {"hoodie.write.table.version": version, "hoodie.write.auto.upgrade": "false"}
+
+    def run(batches: int, extra: dict[str, str]) -> int:
+        """The version of the table after so many batches."""
+        source = {"rows": 60, "batches": 3, **SIZES}
+        sink = ExactlyOnceSink(spark, spec, location, source, 3, extra=extra)
+        readings = sensor_stream(spark, rows_per_batch=20, rows=60, **SIZES)
+        writer = readings.writeStream.foreachBatch(sink.write_batch)
+        query = writer.option("checkpointLocation", location.checkpoint).start()
+        drain(query, batches=batches, deadline=120)
+        return inspect(location.table).table.version
+
+    assert run(2, older) == int(version)
+    # As a driver that dies between Hudi's commit and Spark's record of it.
+    (tmp_path / location.checkpoint.removeprefix("file://") / "commits" / "1").unlink()
+    assert run(3, {}) == 9
+    stored = spark.read.format("hudi").load(location.table)
+    assert (stored.count(), stored.select("reading_id").distinct().count()) == (60, 60)
