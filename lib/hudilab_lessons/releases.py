@@ -1,0 +1,152 @@
+"""Run functions with an older release of Hudi: its jar, in a Python and a Java of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from inspect import getsource
+from textwrap import dedent
+from typing import IO, Any, cast
+
+from hudilab.environment import for_java
+from hudilab.errors import SessionError, root_cause
+from hudilab.settings import Settings
+from hudilab.settings_file import read_options
+from hudilab_lessons.faults import SESSION
+from hudilab_spark.class_archive import quoted
+from hudilab_spark.conf import MEMORY, overlay
+from hudilab_spark.fetch import fetch
+from hudilab_spark.jars import problem, wanted
+from hudilab_spark.java import FAST_START, find_java, spark_home
+from hudilab_spark.preflight import java_flags
+
+GROUPS = {"0.15": "hudi_0_15", "1.0": "hudi_1_0"}
+JAVA = "spark.driver.extraJavaOptions"
+# Runs a function for each line of JSON that comes in, and answers it with another. It ends when the
+# notebook's process does. Java, too, writes to what was the standard output.
+_PROGRAM = """\
+import json, os, sys
+from pyspark.sql import SparkSession
+
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+builder = SparkSession.builder.appName("another_release")
+for name, value in json.loads(sys.argv[1]).items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+for line in sys.stdin:
+    name, source, values = json.loads(line)
+    result, error, names = None, "", {}
+    try:
+        exec(source, names)
+        result = names[name](spark, **values)
+    except Exception as raised:
+        error = f"{type(raised).__name__}: {raised}"
+        if str(raised) == "None":  # Java's message is empty
+            error = getattr(raised, "_stackTrace", error)
+    print(json.dumps([result, error]), file=answers, flush=True)
+spark.stop()
+"""
+
+
+class Release:
+    """A Spark session with an older release of Hudi, in a process of its own until `close`."""
+
+    def __init__(self, settings: Settings, release: str) -> None:
+        """Fetch the release's jar if it is missing (110 MB), and start the session.
+
+        Args:
+            release: A key of `GROUPS`.
+
+        Raises:
+            SessionError: The warehouse is not on this machine's disk.
+            JarError, JavaError: The jar cannot be fetched, or there is no Java.
+        """
+        if not settings.is_local:
+            raise SessionError(
+                f"Hudi {release} runs in a Spark of its own, which reaches only this disk",
+                "run the lesson with the local warehouse: -p runtime LOCAL",
+            )
+        self.release = release
+        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - see close
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, json.dumps(_session(settings, GROUPS[release]))],
+            env=_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            encoding="utf-8",
+            start_new_session=True,  # an interrupted cell ends neither Python nor Java
+        )
+        self._to, self._from = (
+            cast(IO[str], self._process.stdin),
+            cast(IO[str], self._process.stdout),
+        )
+
+    def run(self, function: Callable[..., Any], **values: Any) -> Any:
+        """Call a function there, with that session and the values; return what it returns.
+
+        Args:
+            function: Its source is sent, so it uses nothing but its parameters. What it gets and
+                returns are values of JSON.
+
+        Raises:
+            SessionError: The function raised, or the process has ended; with the cause.
+        """
+        job = json.dumps([function.__name__, dedent(getsource(function)), values])
+        reply = ""
+        with suppress(OSError):  # the process has ended
+            self._to.write(f"{job}\n")
+            self._to.flush()
+            reply = self._from.readline()
+        if not reply:
+            self._errors.seek(0)
+            raise SessionError(
+                f"the session of Hudi {self.release} has ended: {root_cause(self._errors.read())}",
+                "restart the kernel, and run the lesson again",
+            )
+        result, error = json.loads(reply)
+        if error:
+            raise SessionError(f"Hudi {self.release}: {root_cause(error)}")
+        return result
+
+    def close(self) -> None:
+        """End the session and its process."""
+        with suppress(OSError):  # the process has ended
+            self._to.close()
+        self._process.wait()
+        self._from.close()
+        self._errors.close()
+
+
+def _session(settings: Settings, group: str) -> dict[str, str]:
+    """Return the Spark settings of a lesson's session, with another release's jar."""
+    folder = settings.project / "jars"
+    if any(problem(folder, jar) for jar in wanted(folder, [group])):
+        print(f"an older release of Hudi is missing: {wanted(folder, [group])[0].file}, 110 MB")
+    jars = fetch(folder, [group], say=lambda _: None)
+    # The second jar of the lab's own group is the file system of its settings.
+    jars += fetch(folder, ["core"], say=lambda _: None)[1:]
+    chosen = read_options(settings.project / "conf" / "spark-defaults.conf") | overlay(settings)
+    return chosen | {
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+        JAVA: f"{chosen[JAVA]} {FAST_START} {quoted(java_flags(settings.home))}",
+        MEMORY: "1g",
+        "spark.ui.enabled": "false",
+    }
+
+
+def _environment() -> dict[str, str]:
+    env = {name: text for name, text in for_java().items() if not name.startswith(SESSION)}
+    return env | {
+        "JAVA_HOME": str(find_java().home),
+        "SPARK_HOME": str(spark_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
