@@ -22,6 +22,7 @@ from hudilab.paths import TableLocation
 from hudilab.settings import Settings, find_group
 from hudilab.table import TableSpec
 from hudilab_jobs.pipelines.repeatable import check_repeatable
+from hudilab_jobs.pipelines.restart import changes, keep, last_start, note_of, refuse
 from hudilab_jobs.pipelines.sources import ROWS, Changes, Folder, Source
 from hudilab_spark.session import close_session, open_session
 from hudilab_spark.signals import stop_on_signal
@@ -57,6 +58,11 @@ class Running(NamedTuple):
         Raises:
             LabError: Source, checkpoint and table do not belong together, or the stream failed.
         """
+        note, last = (
+            note_of(self.spark, self.source, self.spec),
+            last_start(self.spark, self.location),
+        )
+        refuse(self.source, self.location, changes(last, note) if last else [])
         sink = ExactlyOnceSink(
             self.spark,
             self.spec,
@@ -71,6 +77,7 @@ class Running(NamedTuple):
         loads = Commits(self.spark, self.location.table) if initial_load else None
         reports = Reports(self.source, sink, self.location, as_json=as_json, loads=loads)
         show("starting the stream")
+        keep(self.spark, self.location, note)
         rows = self.source.stream(whole=initial_load)
         stream = rows.writeStream.foreachBatch(self.catalog.after(reports.write_batch))
         stream = stream.option("checkpointLocation", self.location.checkpoint)
@@ -182,7 +189,7 @@ class Reports:
 
 
 def preview(pipeline: Running) -> Iterator[str]:
-    """Yield what the source holds, its first rows as stored, and which rows could not be stored.
+    """Yield what has changed, the source's first rows as stored, and which could not be stored.
 
     Writes nothing.
 
@@ -190,6 +197,10 @@ def preview(pipeline: Running) -> Iterator[str]:
         LabError: The sample, the spec or the existing table does not fit.
     """
     spark, source, spec, location, _ = pipeline
+    if last := last_start(spark, location):
+        changed = changes(last, note_of(spark, source, spec))
+        yield from map(str, changed) if changed else ["changed: no key since the last start"]
+        refuse(source, location, changed)
     content, batch = source.describe()
     yield f"source: {content}"
     sample = source.sample()

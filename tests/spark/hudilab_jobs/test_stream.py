@@ -20,8 +20,10 @@ from unit.hudilab.settings_files import group, load, write
 
 from hudi_sink.files import exists
 from hudi_sink.services import TableServices
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import ConfigError, StreamError, TableError
 from hudilab.settings import find_group, load_settings
+from hudilab_jobs.pipelines.restart import made_of
 from hudilab_jobs.pipelines.runner import Running, checked, preview, table_of
 
 SCHEMA = "Station STRING, Day DATE, `Temp C` DOUBLE, seen TIMESTAMP"
@@ -41,8 +43,7 @@ class Own:
     def __init__(self, spark: SparkSession, home: Path, **changes: str | None) -> None:
         self.spark, self.home, self.folder = spark, home, home / "my data"
         self.folder.mkdir()
-        named = {name.replace("_", "."): value for name, value in changes.items()}
-        properties = {
+        self.properties: dict[str, str | None] = {
             "source.format": "csv",
             "source.path": str(self.folder),
             "source.options": "header=true nullValue=NA",
@@ -51,11 +52,15 @@ class Own:
             "table.name": "weather",
             "record.key": "station, day",
             "ordering": "seen",
-        } | named
-        self.file = write(
-            home / "conf",
-            [group(), group("pipeline.own", {key: one for key, one in properties.items() if one})],
-        )
+        }
+        self.describe(**changes)
+        self.first = dict(self.properties)
+
+    def describe(self, **changes: str | None) -> None:
+        """Write the group with keys that differ from those before."""
+        self.properties |= {name.replace("_", "."): value for name, value in changes.items()}
+        given = {key: value for key, value in self.properties.items() if value}
+        self.file = write(self.home / "conf", [group(), group("pipeline.own", given)])
 
     def put(self, name: str, rows: Sequence[Sequence[str]]) -> None:
         with (self.folder / name).open("w", newline="") as file:
@@ -184,6 +189,163 @@ def test_the_changes_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     (told,) = own.run()
     assert (told["batch"], told["rows"], told["commits_behind"]) == (1, 1, 0)
     assert own.rows() == [("Bergen", "2013-01-01", 8.0), ("Oslo", "2013-01-01", 1.5)]
+
+
+NEW_KEY = SELECT.replace("Station AS", "upper(Station) AS")
+
+
+def changed(own: Own, key: str, meaning: str, **changes: str | None) -> None:
+    """A check shows the change, a start refuses it, and neither touches the table."""
+    own.put("a.csv", ROWS)
+    own.run()
+    assert "changed: no key since the last start" in own.check()
+    stored = own.rows()
+    own.put("b.csv", LATER[:1])
+    own.describe(**changes)
+    lines, settings = preview(own.pipeline()), own.file
+    assert re.match(
+        rf"changed: {re.escape(key)}\b.*: (refused|needs a new checkpoint); ", next(lines)
+    )
+    named = f"{settings}: group 'pipeline.own', key '{key}': has changed"
+    for refuses in (lambda: list(lines), own.run):
+        with pytest.raises(ConfigError, match=re.escape(meaning)) as caught:
+            refuses()
+        assert str(caught.value).startswith(named)
+        assert "set it back, or change table.name" in caught.value.remedy
+    assert own.rows() == stored
+    own.describe(**{name: own.first.get(name.replace("_", ".")) for name in changes})
+    assert [batch["rows"] for batch in own.run()] == [1]
+
+
+def test_a_key_that_changes_between_two_starts(spark: SparkSession, tmp_path: Path) -> None:
+    meaning = "from upsert to insert since the last start; a new version of a row would be stored"
+    changed(Own(spark, tmp_path), "operation", meaning, operation="insert")
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("key", "meaning", "changes"),
+    [
+        ("operation", "a new version of a row", {"operation": "bulk_insert"}),
+        ("record.key", "the stored rows have the other key", {"record_key": "station"}),
+        ("partition", "the stored rows are in other folders", {"partition": "station"}),
+        ("ordering", "compared by the other column", {"ordering": "celsius"}),
+        ("table.type", "a table keeps its type", {"table_type": "MERGE_ON_READ"}),
+        ("buckets", "the stored rows are in other buckets", {"buckets": "2"}),
+        ("source.format", "offsets belong to the other source", {"source_format": "json"}),
+        ("select", "it makes station in another way", {"select": NEW_KEY}),
+        (
+            "select",
+            "it makes seen in another way",
+            {"select": SELECT.replace(", seen FROM", ", seen - INTERVAL 1 YEAR AS seen FROM")},
+        ),
+        ("select", "it makes station, day, seen in another way", {"select": f"{SELECT} LIMIT 9"}),
+    ],
+)
+def test_each_key_that_must_not_change(
+    spark: SparkSession, tmp_path: Path, key: str, meaning: str, changes: dict[str, str]
+) -> None:
+    changed(Own(spark, tmp_path), key, meaning, **changes)
+
+
+@pytest.mark.deep
+def test_changes_that_are_safe(spark: SparkSession, tmp_path: Path) -> None:
+    own = Own(spark, tmp_path)
+    own.put("a.csv", ROWS)
+    own.run()
+    own.put("b.csv", LATER[:1])
+    only = SELECT.replace("seen FROM", "seen, 'NJ' AS state FROM")
+    own.describe(select=f"{only} WHERE Station != ''", files_per_batch="1", quarantine="true")
+    lines = own.check()
+    assert lines[:3] == [
+        "changed: select: safe; rows that are in the table stay as they are",
+        "changed: quarantine from false to true: safe",
+        "changed: files.per.batch from 100 to 1: safe",
+    ]
+    assert [batch["rows"] for batch in own.run()] == [1]
+    assert "changed: no key since the last start" in own.check()
+    assert ("EWR", "2013-01-01", -4.0) in own.rows()
+
+
+@pytest.mark.deep
+def test_a_batch_that_was_planned_from_another_folder(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is committed, so the sink could not know: Spark would read the old folder's files."""
+    own, other = Own(spark, tmp_path), tmp_path / "other"
+    shutil.copytree(own.folder, other)
+    own.put("a.csv", ROWS)
+
+    def dies(*_: object) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ExactlyOnceSink, "write_batch", dies)
+        with pytest.raises(StreamError, match="killed"):
+            own.run()
+    own.describe(source_path=str(other))
+    with pytest.raises(ConfigError, match="offsets belong to the other source"):
+        own.run()
+    own.describe(source_path=str(own.folder))
+    assert [batch["rows"] for batch in own.run()] == [3]
+
+
+def test_a_start_without_a_planned_batch_ties_to_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    own, other = Own(spark, tmp_path), tmp_path / "other"
+    other.mkdir()
+    *_, last = own.pipeline().write(None, as_json=True)
+    assert json.loads(last)["commits"] == 0
+    own.describe(source_path=str(other), operation="insert")
+    assert not any(line.startswith("changed") for line in own.check())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "others"),
+    [
+        ("SELECT id, at FROM source", "SELECT id, at, n FROM source WHERE n > 1", []),
+        ("SELECT id, at FROM source", "SELECT * FROM source", []),
+        ("SELECT id, at FROM source", "WITH t AS (SELECT * FROM source) SELECT id, at FROM t", []),
+        (
+            "SELECT id, current_timestamp() AS at FROM source",
+            "SELECT id, current_timestamp() AS at FROM source WHERE n > 1",
+            [],
+        ),
+        ("SELECT id, at FROM source", "SELECT upper(id) AS id, at FROM source", ["id"]),
+        ("SELECT id, at FROM source", "SELECT id, n AS at FROM source", ["at"]),
+        (
+            "SELECT id, at FROM source",
+            "SELECT id, at FROM (SELECT trim(id) AS id, at FROM source) WHERE id > 'a'",
+            ["id"],
+        ),
+        (
+            "SELECT id, explode(array(at, n)) AS at FROM source",
+            "SELECT id, explode(array(at, n)) AS at FROM source WHERE n > 1",
+            [],
+        ),
+        (
+            "SELECT id, explode(array(at, n)) AS at FROM source",
+            "SELECT id, explode(array(n)) AS at FROM source",
+            ["at"],
+        ),
+        ("SELECT id, at FROM source", "SELECT DISTINCT id, at FROM source", ["id", "at"]),
+        (
+            "SELECT a.id, b.at FROM source a JOIN source b ON a.id = b.id",
+            "SELECT a.id, b.at FROM source a JOIN source b ON a.n = b.n",
+            ["id", "at"],
+        ),
+    ],
+)
+def test_which_columns_a_query_makes_in_another_way(
+    spark: SparkSession, old: str, new: str, others: list[str]
+) -> None:
+    texts = []
+    for query in (old, new):
+        rows = spark.createDataFrame(spark.sparkContext.emptyRDD(), "n INT, id STRING, at INT")
+        rows.createOrReplaceTempView("source")
+        texts.append(made_of(spark.sql(query).select("id", "at")))
+    assert [name for name in ("id", "at") if texts[0][name] != texts[1][name]] == others
 
 
 def refusal(own: Own, *failed: str, remedy: str, key: str) -> None:
