@@ -135,8 +135,8 @@ class SchemaGuard:
         self._has_texts = text is not None
         if text is not None and spec.operation == "upsert":
             raise TableError(
-                f"{self._table} has the record key {text[0]}, which contains a time as text. An "
-                "upsert or SQL would write microseconds there, and duplicate the row",
+                f"{self._table} has the record key {text[0]}, which contains a time as text, so "
+                "an upsert or SQL, which write microseconds, would duplicate the row",
                 "rewrite the table's keys, then start again: from hudi_sink.repairs import "
                 "rewrite_table; rewrite_table(spark, spec, location)",
             )
