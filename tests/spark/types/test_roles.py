@@ -246,7 +246,7 @@ def test_a_table_whose_keys_hold_times_as_texts(
     with pytest.raises(StreamError) as caught:
         write(spark, spec, location, [batch(1)])
     text = str(caught.value)
-    assert "the record key k:2026-01-01 10:00:00.123,n:a, in which a time is a text" in text
+    assert "the record key k:2026-01-01 10:00:00.123,n:a, which contains a time as text" in text
     assert "import rewrite_table; rewrite_table(spark, spec, location)" in text
     check(spark, spec, folder, batch(0))
     assert rewrite_table(spark, spec, location) == 1
