@@ -217,6 +217,12 @@ def _number(value: str) -> str:
     return value
 
 
+def _port(value: str) -> str:
+    if not re.fullmatch(r"[1-9][0-9]{3,4}", value) or int(value) > 65535:
+        raise PydanticCustomError("port", "is not a port from 1024 to 65535, as text")
+    return value
+
+
 def _folder(value: str) -> str:
     # The command and a kernel may have different working directories.
     if not value.startswith(("/", "~/")) and "://" not in value:
@@ -250,6 +256,7 @@ def _one_of(true: str, false: str) -> BeforeValidator:
 _Columns = Annotated[Text, AfterValidator(_columns)]
 _Options = Annotated[Words, AfterValidator(_options)]
 _Number = Annotated[Text, AfterValidator(_number)]
+_Port = Annotated[Text, AfterValidator(_port)]
 _Folder = Annotated[PathText, AfterValidator(_folder)]
 _SchemaIds = Annotated[Text, AfterValidator(_schema_ids)]
 _Http = Annotated[PathText, AfterValidator(_http)]
@@ -266,6 +273,7 @@ class Pipeline(BaseModel):
         quarantine: Whether rows that the table cannot store are quarantined, and no error.
         shared: Whether other streams or jobs may write to the table at the same time.
         lock_options: Options of Hudi's lock provider for a shared table, `name=value` each.
+        metrics_port: Where Spark's UI, and on it the page of metrics, is open while the job runs.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
@@ -289,6 +297,7 @@ class Pipeline(BaseModel):
     quarantine: Annotated[bool, _one_of("true", "false")] = False
     shared: Annotated[bool, _one_of("true", "false")] = False
     lock_options: _Options = Field("", alias="lock.options")
+    metrics_port: _Port | None = Field(None, alias="metrics.port")
 
     @property
     def source(self) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
+from types import MappingProxyType
 from typing import Any, cast
 
 from py4j.protocol import Py4JError
@@ -46,13 +47,14 @@ def open_session(
     groups: Sequence[str] = ("core",),
     *,
     names: bool = True,
+    extra: Mapping[str, str] = MappingProxyType({}),
 ) -> SparkSession:
     """Return a session with Hudi on its class path; reuse a live one if its settings match.
 
     Never downloads: jars come from `jars/`, verified against `jars.lock`. Leaves out what this
     shell sets for another Spark or Java, and prints nothing but one line that names it. Under
     spark-submit, its class path and settings are checked instead. With `names`, SQL uses the
-    settings' metastore, if any; a job must not depend on it.
+    settings' metastore, if any; a job must not depend on it. `extra` are more Spark settings.
 
     Raises:
         JavaError: no suitable Java was found, or it does not start.
@@ -65,9 +67,10 @@ def open_session(
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         os.environ["TZ"] = ZONE
         time.tzset()
-        return _submitted_session(settings, app, names=names)
+        return _submitted_session(settings, app, extra, names=names)
     jars = verify(settings.project / "jars", needed(settings, groups))
     options = session_settings(settings, jars) | (catalog_settings(settings) if names else {})
+    options |= extra
     if end := java_end():
         raise SessionError(f"this kernel has no Spark any more: {end.problem}", end.remedy)
     if SparkSession.getActiveSession() is not None:
@@ -259,12 +262,14 @@ _NEEDED = (
 )
 
 
-def _submitted_session(settings: Settings, app: str, *, names: bool) -> SparkSession:
+def _submitted_session(
+    settings: Settings, app: str, extra: Mapping[str, str], *, names: bool
+) -> SparkSession:
     """Return spark-submit's session: it has started the JVM and chosen class path and settings."""
     builder = SparkSession.builder.appName(app)
     options = {} if settings.is_local else spark_settings(settings)
     options["spark.sql.defaultCatalog"] = CATALOG
-    options |= catalog_settings(settings) if names else {}
+    options |= (catalog_settings(settings) if names else {}) | dict(extra)
     for key, value in options.items():
         builder = builder.config(key, value)
     spark = create_session(builder, settings)

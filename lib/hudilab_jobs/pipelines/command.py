@@ -65,7 +65,7 @@ def write(
 
             # Spark has a handler of its own for Ctrl-C.
             with (
-                opened(settings, own, run_id) as pipeline,
+                opened(settings, own, run_id, with_metrics=True) as pipeline,
                 stop_on_signal(signals, at_once=True),
             ):
                 for line in pipeline.write(

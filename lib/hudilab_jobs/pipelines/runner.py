@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from typing import Any, NamedTuple, cast
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +21,7 @@ from hudilab.groups import FilePipeline, Pipeline, TablePipeline, TopicPipeline
 from hudilab.paths import TableLocation
 from hudilab.settings import Settings, find_group
 from hudilab.table import TableSpec
+from hudilab_jobs.pipelines.metrics import Gauges, metrics_settings
 from hudilab_jobs.pipelines.repeatable import check_repeatable
 from hudilab_jobs.pipelines.restart import changes, keep, last_start, note_of, refuse
 from hudilab_jobs.pipelines.sources import ROWS, Changes, Folder, Source
@@ -80,8 +81,9 @@ class Running(NamedTuple):
         keep(self.spark, self.location, note)
         rows = self.source.stream(whole=initial_load)
         stream = rows.writeStream.foreachBatch(self.catalog.after(reports.write_batch))
+        stream = stream.queryName(self.location.name)  # part of the names of Spark's own metrics
         stream = stream.option("checkpointLocation", self.location.checkpoint)
-        with stop_on_signal(signals) as received:
+        with self._gauges() as reports.gauges, stop_on_signal(signals) as received:
             query = stream.trigger(**(trigger or {"availableNow": True})).start()
             with closing(until_end([query], received)) as turns:
                 for _ in turns:
@@ -95,6 +97,20 @@ class Running(NamedTuple):
             return
         show("counting the table's rows")
         yield self._summary(as_json)
+
+    def _gauges(self) -> AbstractContextManager[Gauges | None]:
+        port = self.source.group.metrics_port
+        if port is None:
+            return nullcontext()
+        # Spark takes the next free port instead, and Prometheus would read another job's page.
+        address = str(self.spark.sparkContext.uiWebUrl)
+        if not address.endswith(f":{port}"):
+            raise self.source.error(
+                "metrics.port",
+                f"Spark's UI is at {address}: port {port} is in use, or spark.ui.enabled is false",
+                "free the port, or name another",
+            )
+        return closing(Gauges(self.spark))
 
     def _stopped(self, batch: int, as_json: bool) -> str:
         """Return the last line after a signal: whoever waits for the end does not want a count."""
@@ -123,6 +139,7 @@ class Reports:
 
     Attributes:
         reported: The newest batch that was reported; -1 before the first.
+        gauges: Shows each report on the page of metrics, if the pipeline has a port for it.
     """
 
     def __init__(
@@ -137,6 +154,7 @@ class Reports:
         self._source, self._sink, self._location = source, sink, location
         self._as_json, self._loads = as_json, loads
         self.reported = -1  # the newest batch
+        self.gauges: Gauges | None = None
         self._quarantined: dict[int, int] = {}  # rows, by batch
         self._read: dict[int, int | None] = {}
 
@@ -179,9 +197,12 @@ class Reports:
             rows = quarantined + next((commit.inserted for commit in self._loads.newest_first()), 0)
         speed = 1000 * rows / max(progress["durationMs"]["triggerExecution"], 1)
         behind = self._source.behind(progress, self._location)
+        report = {"batch": number, "rows": rows, "rows_per_second": round(speed, 1)}
+        report |= {"set_aside": quarantined, f"{unit}s_behind": behind}
+        if self.gauges:
+            self.gauges.show(report)
         if self._as_json:
-            report = {"batch": number, "rows": rows, "rows_per_second": round(speed, 1)}
-            return json.dumps(report | {"set_aside": quarantined, f"{unit}s_behind": behind})
+            return json.dumps(report)
         return (
             f"batch {number}: {many(rows, 'row')} ({speed:,.0f} a second), "
             f"{quarantined:,} quarantined, {many(behind, unit)} behind"
@@ -240,15 +261,21 @@ def _layout(rows: DataFrame, count: int, spec: TableSpec) -> Iterator[str]:
 
 
 @contextmanager
-def opened(settings: Settings, name: str, run_id: str) -> Iterator[Running]:
+def opened(
+    settings: Settings, name: str, run_id: str, *, with_metrics: bool = False
+) -> Iterator[Running]:
     """Open a session for the pipeline NAME, and check its source; stop the session at the end.
+
+    `with_metrics` opens the group's `metrics.port`, if it has the key.
 
     Raises:
         LabError: The group, the source, the schema or the query is wrong.
     """
     group = find_group(settings, name)
     table = table_of(settings, group, run_id)
-    spark = open_session(settings, app=name, groups=jars_of(group), names=False)
+    port = group.metrics_port if with_metrics else None
+    extra = metrics_settings(port, name) if port else {}
+    spark = open_session(settings, app=name, groups=jars_of(group), names=False, extra=extra)
     try:
         yield checked(spark, settings, name, *table)
     finally:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.request import ProxyHandler, build_opener
 
 import pytest
 from pyspark.sql import SparkSession
@@ -113,6 +114,38 @@ def test_files_become_a_table_and_later_ones_update_it(
     assert ("EWR", "2013-01-01", -4.0) in own.rows()
     assert len(own.rows()) == 3  # of a key without a station there is no row
     assert "batch 1: 1 row quarantined in" in capsys.readouterr().err
+
+
+def test_the_numbers_of_a_batch_are_on_the_page_for_prometheus(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    address = str(spark.sparkContext.uiWebUrl)
+    own = Own(spark, tmp_path, quarantine="true", metrics_port=address.rpartition(":")[2])
+    for number, (file, rows) in enumerate({"a.csv": [*ROWS, LATER[1]], "b.csv": LATER}.items()):
+        own.put(file, rows)
+        lines = own.pipeline().write(None, as_json=True)
+        report, page = json.loads(next(lines)), metrics(address)
+        assert {name: page[f"hudilab_{name}"] for name in report} == report
+        assert (report["batch"], report["set_aside"]) == (number, 1)
+        assert len([*lines]) == 1
+        assert "hudilab_batch" not in metrics(address)
+
+
+def metrics(address: str) -> dict[str, float]:
+    """The page's numbers by their names after the driver's."""
+    with build_opener(ProxyHandler({})).open(f"{address}/metrics/prometheus/") as page:
+        lines = page.read().decode().splitlines()
+    values = (re.fullmatch(r'.*_driver_(.*)_Value{type="gauges"} (.*)', line) for line in lines)
+    return {value[1]: float(value[2]) for value in values if value}
+
+
+def test_a_port_that_is_in_use(spark: SparkSession, tmp_path: Path) -> None:
+    own = Own(spark, tmp_path, metrics_port="1024")
+    own.put("a.csv", ROWS)
+    where = (str(own.file), "key 'metrics.port'", "port 1024 is in use, or")
+    with refused(ConfigError, *where, remedy="; free the port, or name another"):
+        own.run()
+    assert not exists(spark, f"file://{tmp_path}/warehouse")
 
 
 @pytest.mark.parametrize("quarantine", ["false", "true"])

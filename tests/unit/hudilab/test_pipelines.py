@@ -130,6 +130,8 @@ def test_a_group_without_a_format(tmp_path: Path) -> None:
         ({"quarantine": "yes"}, "key 'quarantine' must be 'true' or 'false'"),
         ({"shared": "yes"}, "key 'shared' must be 'true' or 'false'"),
         ({"lock.options": "zookeeper"}, "key 'lock.options' has zookeeper without a value; write"),
+        ({"metrics.port": "80"}, "key 'metrics.port' is not a port from 1024 to 65535, as text"),
+        ({"metrics.port": "70000"}, "key 'metrics.port' is not a port from 1024 to 65535, as text"),
         ({"topic.name": "a"}, "has an unknown key 'topic.name'"),
         ({"recordkey": "a"}, "has an unknown key 'recordkey' (did you mean 'record.key'?)"),
     ],
