@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.request import ProxyHandler, build_opener
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from hudilab.errors import TableError
 from hudilab.generate import readings_table, sensor_readings
 from hudilab_lessons.probes import (
+    deliver,
     files_added,
     load,
     may_hold,
     outcome,
     over_days,
+    pushed,
     scanned,
     sql_with,
     upsert_cost,
@@ -90,3 +94,26 @@ def test_readings_lie_on_five_days_in_their_order(spark: SparkSession) -> None:
     assert [row.day.day for row in rows] == [day for day in range(1, 6) for _ in range(4)]
     assert len({row.reading_key for row in rows}) == 20
     assert all(row.measurement_time.date() == row.day for row in rows)
+
+
+def test_a_file_for_each_value_of_a_column(spark: SparkSession, tmp_path: Path) -> None:
+    rows = sensor_readings(spark, 40, sensors=2, seed=1).withColumn(
+        "file", F.expr("reading_id % 3")
+    )
+    for _ in range(2):  # the second time, it replaces them
+        deliver(rows.where("file <> 1"), f"file://{tmp_path}/inbox")
+    stored = spark.read.parquet(f"file://{tmp_path}/inbox/*")
+    assert stored.columns == rows.drop("file").columns
+    assert stored.exceptAll(rows.where("file <> 1").drop("file")).isEmpty()
+    assert len([*(tmp_path / "inbox").rglob("*.parquet")]) == 2
+
+
+def test_the_numbers_that_a_write_pushes() -> None:
+    page = '# HELP a text\n# TYPE a gauge\na 1.5\nb{quantile="0.5",} 2.0E-3\n'
+
+    def write(port: str) -> None:
+        address = f"http://127.0.0.1:{port}/metrics/job/readings"
+        for text in ("a 1.0\n", page):
+            build_opener(ProxyHandler({})).open(address, text.encode()).close()
+
+    assert pushed(write).to_dict() == {"a": 1.5, 'b{quantile="0.5",}': 0.002}
