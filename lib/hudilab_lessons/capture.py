@@ -1,0 +1,185 @@
+"""A database whose changes a lesson captures: empty it, wait for its changes, compare its rows."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+
+import pandas as pd
+import psutil
+
+from hudilab_lessons.faults import kill_when, states
+from hudilab_spark.waiting import wait_for
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from hudilab_cli.servers.connect import Connect
+    from hudilab_cli.servers.database import Database
+    from hudilab_lessons.lesson import Lab
+
+PATIENCE = 60.0  # seconds
+# Runs the functions of a lesson's stream in a program of its own. It stops by itself where a kill
+# is to hit it: after the first write to a table.
+VICTIM = """\
+import json, sys, time
+from pyspark.sql import functions as F
+from hudilab import load_settings
+from hudilab_cli.servers.kafka import find_broker
+from hudilab_spark import open_session
+
+job = json.loads(sys.argv[1])
+settings = load_settings(job["runtime"])
+spark = open_session(settings, app="faults_victim", groups=("core", "kafka"))
+globals().update(job["values"])
+source |= find_broker(settings).access().spark_options()
+exec(job["code"])
+finish = save
+
+def save(rows, table):
+    finish(rows, table)
+    if paths[table] == job["first"]:
+        time.sleep(600)
+
+run()
+"""
+
+
+def source_name(run_id: str) -> str:
+    """Return the name of the lesson's database, connector and slot in this run."""
+    # A slot's name has at most 63 letters, digits and underscores, which a run_id may exceed.
+    return f"shop_{hashlib.sha256(run_id.encode()).hexdigest()[:8]}" if run_id else "shop"
+
+
+def reset(database: Database, worker: Connect, name: str) -> psycopg.Connection[tuple[Any, ...]]:
+    """Return a connection to a new database; an earlier run's, with its connector, is deleted.
+
+    Raises:
+        WaitError: the earlier connector does not stop.
+    """
+    path = f"/connectors/{name}"
+    if worker.status(name):
+        worker.request("PUT", f"{path}/stop")
+        # Its position would lead into the earlier database.
+        wait_for(lambda: _is_done(worker, "DELETE", f"{path}/offsets"), PATIENCE, "its stop")
+        worker.request("DELETE", path)
+    with database.connect() as connection:
+        slot = f"FROM pg_replication_slots WHERE slot_name = '{name}'"
+        wait_for(
+            lambda: not connection.execute(f"SELECT active {slot} AND active").fetchall(),
+            PATIENCE,
+            f"the end of slot {name}",
+        )
+        connection.execute(f"SELECT pg_drop_replication_slot(slot_name) {slot}")
+        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        connection.execute(f"CREATE DATABASE {name}")
+    return database.connect(name)
+
+
+def _is_done(worker: Connect, method: str, path: str) -> bool:
+    """Send a request that the worker refuses until the connector has stopped."""
+    with suppress(HTTPError):
+        worker.request(method, path)
+        return True
+    return False
+
+
+def wait_until_sent(connection: psycopg.Connection[tuple[Any, ...]], name: str) -> None:
+    """Wait until Kafka has acknowledged each change that the database has committed by now.
+
+    Raises:
+        WaitError: the connector has not got there within a minute.
+    """
+    slot = f"FROM pg_replication_slots WHERE slot_name = '{name}'"
+    query = f"SELECT {slot} AND active"  # the snapshot is over
+    wait_for(lambda: connection.execute(query).fetchall(), PATIENCE, f"the slot of {name!r}")
+    (position,) = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone() or ("",)
+    what = f"connector {name!r} to send the database's changes"
+
+    def is_sent() -> bool:
+        # The slot gets to the end of a transaction when Kafka has the next: so one follows.
+        connection.execute("SELECT pg_logical_emit_message(true, 'hudilab', '')")
+        query = f"SELECT {slot} AND confirmed_flush_lsn >= '{position}'::pg_lsn"
+        return bool(connection.execute(query).fetchall())
+
+    wait_for(is_sent, PATIENCE, what)
+
+
+def compare(
+    connection: psycopg.Connection[tuple[Any, ...]],
+    tables: Mapping[str, str],
+    storage: Mapping[str, str],
+) -> pd.DataFrame:
+    """Return how many rows the database's tables have, and Hudi's, and which are not the same.
+
+    psycopg reads the database, and hudi-rs the Hudi tables. A column that a Hudi table lacks
+    counts as null in each of its rows.
+
+    Args:
+        tables: the path of each Hudi table; those that the database has are compared.
+
+    Returns:
+        One row a table: database, Hudi, missing (rows that only the database has), extra.
+    """
+    counts = {}
+    names = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    for name in sorted({name for (name,) in names} & tables.keys()):
+        cursor = connection.execute(f'SELECT * FROM "{name}"')
+        columns = [column.name for column in cursor.description or ()]
+        wanted, stored = Counter(cursor.fetchall()), Counter(_rows(tables[name], columns, storage))
+        counts[name] = {
+            "database": wanted.total(),
+            "Hudi": stored.total(),
+            "missing": (wanted - stored).total(),
+            "extra": (stored - wanted).total(),
+        }
+    return pd.DataFrame.from_dict(counts, orient="index")
+
+
+def _rows(path: str, columns: list[str], storage: Mapping[str, str]) -> list[tuple[Any, ...]]:
+    from hudi import HudiTableBuilder
+
+    reader = HudiTableBuilder.from_base_uri(path).with_storage_options(dict(storage)).build()
+    rows = [row for batch in reader.read() for row in batch.to_pylist()]
+    return [tuple(row.get(column) for column in columns) for row in rows]
+
+
+def kill(server: Connect) -> None:
+    """Kill a server with SIGKILL, and wait until it has ended."""
+    process = psutil.Process(server.pid)
+    process.kill()
+    process.wait()
+
+
+def kill_stream(lab: Lab, names: Mapping[str, Any], first: str) -> None:
+    """Run a lesson's stream in a program of its own, and kill it after its first write to a table.
+
+    Args:
+        names: what the stream consists of: its functions, `run` and `save` among them, and values.
+        first: the path of the table.
+
+    Raises:
+        WaitError: the program ends before that.
+    """
+    functions = [inspect.getsource(value) for value in names.values() if callable(value)]
+    values = {name: value for name, value in names.items() if not callable(value)}
+    # All accounts see a process's arguments, so the program looks up Kafka's login itself.
+    values["source"] = {
+        name: text for name, text in values["source"].items() if not name.startswith("kafka.")
+    }
+    job = {"runtime": lab.settings.runtime, "first": first}
+    before = _commits(lab, first)
+    kill_when(
+        lambda: _commits(lab, first) > before,
+        VICTIM,
+        job | {"values": values, "code": "\n".join(functions)},
+    )
+
+
+def _commits(lab: Lab, table: str) -> int:
+    return states(lab.spark, table).count("commit completed")
