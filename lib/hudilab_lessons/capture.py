@@ -78,7 +78,20 @@ def reset(database: Database, worker: Connect, name: str) -> psycopg.Connection[
         connection.execute(f"SELECT pg_drop_replication_slot(slot_name) {slot}")
         connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         connection.execute(f"CREATE DATABASE {name}")
-    return database.connect(name)
+    connection = database.connect(name)
+    connection.cursor_factory = _quiet()
+    return connection
+
+
+def _quiet() -> type[psycopg.Cursor[tuple[Any, ...]]]:
+    """Return a class of cursors that show nothing as the value of a cell."""
+    import psycopg
+
+    class Quiet(psycopg.Cursor[tuple[Any, ...]]):
+        def _ipython_display_(self) -> None:
+            pass
+
+    return Quiet
 
 
 def _is_done(worker: Connect, method: str, path: str) -> bool:
