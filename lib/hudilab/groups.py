@@ -383,7 +383,9 @@ class TopicPipeline(Pipeline, Client):
 
     formats = ("kafka",)
     source_format: Literal["kafka"] = Field(alias="source.format")
-    value_format: Literal["json", "avro", "avro-confluent"] = Field("json", alias="value.format")
+    value_format: Literal["json", "avro", "avro-confluent", "debezium"] = Field(
+        "json", alias="value.format"
+    )
     key_format: Literal["string", "int", "long", "hex"] = Field("string", alias="key.format")
     value_schema_id: _SchemaIds | None = Field(None, alias="value.schema.id")
     schema_registry_url: _Http | None = Field(None, alias="schema.registry.url")
@@ -403,7 +405,30 @@ class TopicPipeline(Pipeline, Client):
     @property
     @override
     def is_avro(self) -> bool:
-        return self.value_format != "json"
+        return self.value_format.startswith("avro")
+
+
+class ChangePipeline(TopicPipeline):
+    """A stream of Debezium's change events of one database table, as JSON.
+
+    Attributes:
+        source_table: The table in the database, `schema.table`; by default the end of the topic's
+            name, as Debezium chooses it.
+        ordering: Not the LSN: a transaction that was open when a snapshot began comes after the
+            snapshot, with smaller LSNs. The changes of a key are in the order of their offsets.
+    """
+
+    value_format: Literal["debezium"] = Field(alias="value.format")
+    source_table: Text | None = Field(None, alias="source.table")
+    operation: Literal["upsert"] = "upsert"
+    ordering: Literal["kafka_offset"] = "kafka_offset"
+    key_format: Literal["string"] = Field("string", alias="key.format")
+    tombstones: Literal["refuse"] = "refuse"
+
+    @property
+    def database_table(self) -> str:
+        """The table whose changes the topic has."""
+        return self.source_table or ".".join(self.topic_name.split(".")[-2:])
 
 
 class TablePipeline(_PathPipeline):
@@ -418,6 +443,18 @@ class TablePipeline(_PathPipeline):
         return f"the changes of {self.uri}"
 
 
+class Tables(BaseModel):
+    """Group pipeline.NAME: the pipelines that one query runs, each with its own table."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    tables: _Columns
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The pipelines' names."""
+        return _names(self.tables)
+
+
 class _UnknownFormat(Pipeline):
     """Reports that a group's `source.format` is missing or unknown."""
 
@@ -426,9 +463,11 @@ class _UnknownFormat(Pipeline):
 
 
 def shape_of(properties: Mapping[str, Any]) -> type[Pipeline]:
-    """Return the model of a group, which depends on its `source.format`."""
+    """Return the model of a group, which depends on its formats."""
     models = (FilePipeline, TopicPipeline, TablePipeline)
     source_format = properties.get("source.format")
+    if source_format == "kafka" and properties.get("value.format") == "debezium":
+        return ChangePipeline
     return next((model for model in models if source_format in model.formats), _UnknownFormat)
 
 

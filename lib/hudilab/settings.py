@@ -26,6 +26,8 @@ from hudilab.groups import (
     Producer,
     RunOptions,
     Table,
+    Tables,
+    TopicPipeline,
     no_credentials,
     servers,
 )
@@ -47,6 +49,7 @@ class Settings:
         consumer, producer: Groups of Kafka, if present; BOOTSTRAP_SERVERS overrides their servers.
         run, metastore: Groups spark.run.options and metastore, if present.
         pipelines: Groups pipeline.NAME and files pipelines/NAME.json, by NAME.
+        tables: Those of them that run others in one query, and the names of these.
         origins: The file that each (group, key) was read from; see `origin`.
         notice: One line on the groups and keys of the files that mean nothing here, or empty.
     """
@@ -66,6 +69,7 @@ class Settings:
     run: RunOptions | None = None
     metastore: Hive | None = None
     pipelines: Mapping[str, Pipeline] = field(default_factory=dict)
+    tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     origins: Mapping[tuple[str, str], Path] = field(default_factory=dict, compare=False, repr=False)
     notice: str = ""
 
@@ -156,7 +160,10 @@ def load_settings(
     table |= {"warehouse_path": warehouse} if warehouse else {}
     own = {name: models.pop(name) for name in groups.models if name.startswith(PREFIX)}
     others: dict[str, Any] = {"run": models.pop(RUN_GROUP, None)}
-    others["pipelines"] = {name.removeprefix(PREFIX): group for name, group in own.items()}
+    own = {name.removeprefix(PREFIX): group for name, group in own.items()}
+    tables = {name: group.names for name, group in own.items() if isinstance(group, Tables)}
+    others |= {"tables": tables}
+    others["pipelines"] = {name: group for name, group in own.items() if name not in tables}
     others |= {name.partition(".")[0]: group for name, group in models.items()}
     paths: dict[str, Any] = {"home": home, "conf_dir": conf, "project": project}
     paths |= {"source": files[-1], "origins": groups.origins}
@@ -188,6 +195,40 @@ def find_group(settings: Settings, name: str) -> Pipeline:
         "create that file with the keys source.format, source.path, table.name, record.key and "
         "ordering",
     )
+
+
+def find_groups(settings: Settings, name: str) -> dict[str, Pipeline]:
+    """Return the pipelines that NAME runs, by name: itself, or those that its key `tables` lists.
+
+    Raises:
+        ConfigError: There is no such pipeline, or one query cannot run them all.
+    """
+    if name not in settings.tables:
+        return {name: find_group(settings, name)}
+    groups = {own: find_group(settings, own) for own in settings.tables[name]}
+    file = settings.origin(PREFIX + name, "tables")
+    place = f"{file}: group {PREFIX + name!r}, key 'tables'"
+    writers: dict[str, str] = {}
+    for own, group in groups.items():
+        if not isinstance(group, TopicPipeline):
+            raise ConfigError(
+                f"{place}: {own} reads {group.source}, but one query for several tables reads "
+                "topics",
+                f"leave it out, and run it by itself: hudilab stream {own}",
+            )
+        if (first := writers.setdefault(group.table_name, own)) != own:
+            raise ConfigError(
+                f"{place}: {first} and {own} both write table {group.table_name}",
+                "give each of them a table.name of its own",
+            )
+    return groups
+
+
+def checkpoint_of(settings: Settings, name: str, run_id: str = "") -> str:
+    """Return the checkpoint of the query that runs a pipeline, or several."""
+    if name in settings.tables:  # a name that no table's checkpoint has
+        return settings.locate(name, run_id=run_id).checkpoint_of("tables")
+    return settings.locate(find_group(settings, name).table_name, run_id=run_id).checkpoint
 
 
 def place_of(settings: Settings, table: str, command: str, run_id: str = "") -> str:

@@ -26,6 +26,7 @@ from hudilab.groups import (
     TABLE_GROUP,
     Entry,
     Table,
+    Tables,
     keys_of,
     shape_of,
 )
@@ -240,7 +241,9 @@ class _Merged:
 
 def _shape(group: str, properties: Mapping[str, Any]) -> type[BaseModel] | None:
     """Return the keys that a group has; None if the lab does not read it."""
-    return shape_of(properties) if group.startswith(PREFIX) else KNOWN.get(group)
+    if not group.startswith(PREFIX):
+        return KNOWN.get(group)
+    return Tables if "tables" in properties else shape_of(properties)
 
 
 def _faults(file: _File, merged: _Faults) -> Iterable[str]:

@@ -27,7 +27,7 @@ from hudilab.groups import (
     TopicPipeline,
 )
 from hudilab.paths import rewrite_scheme
-from hudilab.settings import Settings, find_group, run_options
+from hudilab.settings import Settings, find_groups, run_options
 from hudilab.settings_file import read_options
 from hudilab_cli.submit import jar_groups
 from hudilab_jobs import ENDLESS_WITHOUT, JOBS, PIPELINE_JOBS
@@ -112,7 +112,7 @@ def chosen_job(settings: Settings) -> Job:
                 "file, which a deployed job would not find",
                 f"move it to {settings.conf_dir / PIPELINES}, and name it without .json",
             )
-        find_group(settings, name)
+        find_groups(settings, name)
     return Job(run, arguments, options)
 
 

@@ -170,6 +170,9 @@ class TopicIdentity:
     there. It uses the Spark session's Kafka client, which supports IAM too. Once it has had an
     answer, a call waits up to two minutes while brokers restart, as Spark's own source does.
 
+    Attributes:
+        partitions: How many the topic had at the last call.
+
     Raises:
         KafkaError: on a call, if the topic cannot be described.
     """
@@ -184,7 +187,7 @@ class TopicIdentity:
         self._kafka = jvm.org.apache.kafka.clients.admin
         self._admin = self._kafka.AdminClient.create(options)
         self._timeout_ms = 30_000
-        self._parts = 0
+        self.partitions = 0
 
     def __call__(self) -> dict[str, str]:
         """Return the topic's name, its id and the id of its cluster, as the brokers say now."""
@@ -202,7 +205,7 @@ class TopicIdentity:
                 "fix bootstrap.servers or the topic's name",
             ) from None
         self._timeout_ms = 120_000  # as long as a producer tries
-        self._parts = description.partitions().size()
+        self.partitions = description.partitions().size()
         topic_id = str(description.topicId().toString())
         return {"topic": self._topic, "cluster": cluster, "topic_id": topic_id}
 
@@ -214,7 +217,7 @@ class TopicIdentity:
                 self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
             ),
         )
-        parts = range(self._parts)
+        parts = range(self.partitions)
         topic_part = self._jvm.org.apache.kafka.common.TopicPartition
         for number in parts:
             latest.put(topic_part(self._topic, number), self._kafka.OffsetSpec.latest())

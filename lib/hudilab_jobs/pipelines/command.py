@@ -7,27 +7,33 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from hudilab.settings import find_group, load_pipeline
+from hudilab.errors import ConfigError
+from hudilab.settings import checkpoint_of, find_groups, load_pipeline
 from hudilab_jobs.pipelines.lock import stream_lock
 from hudilab_jobs.pipelines.status import Status
 from hudilab_spark.signals import stop_on_signal
+
+if TYPE_CHECKING:
+    from hudilab.groups import Pipeline
 
 
 def check(name: str, run_id: str) -> None:
     """Print what a pipeline would store."""
     settings, own = load_pipeline(name)
-    group = find_group(settings, own)
+    sources = _sources(find_groups(settings, own))
     with Status() as status:
-        status.print(f"{own} reads {group.source}", to_stderr=True)
+        status.print(f"{own} reads {sources}", to_stderr=True)
         status.show("starting Spark")
         from hudilab_jobs.pipelines.runner import opened, preview
 
         with opened(settings, own, run_id) as pipeline:
             status.show("reading a sample")
-            for line in preview(pipeline):
-                status.print(line)
+            for table in pipeline.tables:
+                for line in preview(table):
+                    status.print(line)
 
 
 def write(
@@ -46,18 +52,24 @@ def write(
         LabError: The pipeline is refused or fails, or another process runs it.
     """
     settings, own = load_pipeline(name)
-    group = find_group(settings, own)
-    location = settings.locate(group.table_name, run_id=run_id)
+    groups = find_groups(settings, own)
+    tables = [settings.locate(group.table_name, run_id=run_id) for group in groups.values()]
+    checkpoint = checkpoint_of(settings, own, run_id)
+    if own in settings.tables and initial_load:
+        raise ConfigError(
+            f"{own} runs several pipelines in one query, which an initial load cannot do",
+            f"run: hudilab stream {own}",
+        )
     signals: list[int] = []
     try:
         with (
             stop_on_signal(signals, at_once=True),
-            stream_lock(location),
+            stream_lock(replace(tables[0], checkpoint=checkpoint)),
             Status(is_shown=not as_json) as status,
         ):
             status.print(
-                f"{own} reads {group.source}, writes {location.table}, and its checkpoint is "
-                f"{location.checkpoint}",
+                f"{own} reads {_sources(groups)}, writes {', '.join(t.table for t in tables)}, "
+                f"and its checkpoint is {checkpoint}",
                 to_stderr=True,
             )
             status.show("starting Spark")
@@ -80,3 +92,7 @@ def write(
     except KeyboardInterrupt:
         print("hudilab: stopped; the stream resumes from its checkpoint", file=sys.stderr)
         sys.exit(128 + (signals or [2])[0])
+
+
+def _sources(groups: Mapping[str, Pipeline]) -> str:
+    return ", ".join(dict.fromkeys(group.source for group in groups.values()))

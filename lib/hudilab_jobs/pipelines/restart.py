@@ -18,7 +18,7 @@ from hudi_sink.checkpoints import CheckpointFiles
 from hudi_sink.files import read_text, write_text
 from hudi_sink.jvm import items
 from hudilab.groups import Pipeline
-from hudilab.paths import TableLocation, rewrite_scheme
+from hudilab.paths import TableLocation, checkpoint_of_table, rewrite_scheme
 from hudilab.table import TableSpec
 from hudilab_jobs.pipelines.sources import Source
 
@@ -31,6 +31,7 @@ RULES = {
     "source.format": _OTHER_SOURCE,
     "source.path": _OTHER_SOURCE,
     "topic.name": _OTHER_SOURCE,
+    "source.table": _OTHER_SOURCE,
     "bootstrap.servers": (SAFE, "if they belong to the same cluster, which the start checks"),
     "startup.mode": (SAFE, "without effect: the checkpoint knows where to continue"),
     "source.options": (SAFE, "they apply to what is read from now on"),
@@ -227,4 +228,6 @@ def refuse(source: Source[Any], location: TableLocation, changed: list[Change]) 
 
 
 def _file(location: TableLocation) -> str:
-    return f"{location.checkpoint}/{NOTE}"
+    # A query that writes several tables keeps a note for each.
+    is_own = location.checkpoint == checkpoint_of_table(location.table)
+    return f"{location.checkpoint}/{NOTE}" + ("" if is_own else f"-{location.name}")

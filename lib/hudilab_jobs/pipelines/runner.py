@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,9 +18,9 @@ from hudi_sink.hive_sync import Catalog
 from hudi_sink.schema_guard import SchemaGuard
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import many
-from hudilab.groups import FilePipeline, Pipeline, TablePipeline, TopicPipeline
+from hudilab.groups import ChangePipeline, FilePipeline, Pipeline, TablePipeline, TopicPipeline
 from hudilab.paths import TableLocation
-from hudilab.settings import Settings, find_group
+from hudilab.settings import Settings, checkpoint_of, find_group, find_groups
 from hudilab.table import TableSpec
 from hudilab_jobs.pipelines.metrics import Gauges, metrics_settings
 from hudilab_jobs.pipelines.repeatable import check_repeatable
@@ -34,13 +35,23 @@ SHOWN = 5  # rows of a preview
 
 
 class Running(NamedTuple):
-    """A pipeline's session, source and table, and the catalog that holds the table's name."""
+    """A pipeline's session, source and table, and the catalog that holds the table's name.
+
+    Attributes:
+        others: Further pipelines that the same query runs, with the same checkpoint.
+    """
 
     spark: SparkSession
     source: Source[Any]
     spec: TableSpec
     location: TableLocation
     catalog: Catalog
+    others: tuple[Running, ...] = ()
+
+    @property
+    def tables(self) -> tuple[Running, ...]:
+        """This pipeline, then the others of its query."""
+        return (self, *self.others)
 
     def write(
         self,
@@ -59,28 +70,22 @@ class Running(NamedTuple):
         Raises:
             LabError: Source, checkpoint and table do not belong together, or the stream failed.
         """
-        note, last = (
-            note_of(self.spark, self.source, self.spec),
-            last_start(self.spark, self.location),
-        )
-        refuse(self.source, self.location, changes(last, note) if last else [])
-        sink = ExactlyOnceSink(
-            self.spark,
-            self.spec,
-            self.location,
-            self.source.identity,
-            shared=self.source.group.shared,
-            lock=self.source.group.lock(),
-            quarantine=self.source.group.quarantine,
-            initial_load=initial_load,
-            async_services=self.source.group.async_services,
-        )
+        notes = [note_of(table.spark, table.source, table.spec) for table in self.tables]
+        for table, note in zip(self.tables, notes, strict=True):
+            last = last_start(table.spark, table.location)
+            refuse(table.source, table.location, changes(last, note) if last else [])
+        sinks = [table._sink(initial_load) for table in self.tables]
         loads = Commits(self.spark, self.location.table) if initial_load else None
-        reports = Reports(self.source, sink, self.location, as_json=as_json, loads=loads)
+        parts = [(table.source, sink) for table, sink in zip(self.tables, sinks, strict=True)]
+        reports = Reports(parts, self.location, as_json=as_json, loads=loads)
         show("starting the stream")
-        keep(self.spark, self.location, note)
+        for table, note in zip(self.tables, notes, strict=True):
+            keep(table.spark, table.location, note)
         rows = self.source.stream(whole=initial_load)
-        stream = rows.writeStream.foreachBatch(self.catalog.after(reports.write_batch))
+        write_batch: Callable[[DataFrame, int], None] = reports.write_batch
+        for table in self.tables:
+            write_batch = table.catalog.after(write_batch)
+        stream = rows.writeStream.foreachBatch(write_batch)
         stream = stream.queryName(self.location.name)  # part of the names of Spark's own metrics
         stream = stream.option("checkpointLocation", self.location.checkpoint)
         with self._gauges() as reports.gauges, stop_on_signal(signals) as received:
@@ -90,13 +95,28 @@ class Running(NamedTuple):
                     show(reports.activity(query))
                     yield from reports.new(query)
         show("waiting for table services")
-        sink.close()
-        self.catalog.register()
+        for table, sink in zip(self.tables, sinks, strict=True):
+            sink.close()
+            table.catalog.register()
         if received:
-            yield self._stopped(reports.reported, as_json)
+            yield from (table._stopped(reports.reported, as_json) for table in self.tables)
             return
         show("counting the table's rows")
-        yield self._summary(as_json)
+        yield from (table._summary(as_json) for table in self.tables)
+
+    def _sink(self, initial_load: bool) -> ExactlyOnceSink:
+        group = self.source.group
+        return ExactlyOnceSink(
+            self.spark,
+            self.spec,
+            self.location,
+            self.source.identity,
+            shared=group.shared,
+            lock=group.lock(),
+            quarantine=group.quarantine,
+            initial_load=initial_load,
+            async_services=group.async_services,
+        )
 
     def _gauges(self) -> AbstractContextManager[Gauges | None]:
         port = self.source.group.metrics_port
@@ -132,7 +152,10 @@ class Running(NamedTuple):
 
 
 class Reports:
-    """Writes batches with a sink and reports each one once, as text or as JSON.
+    """Writes batches to one or several tables and reports each once, as text or as JSON.
+
+    Each table's commit holds the batch's number. So after a crash between two of them, the next run
+    writes the batch to those that lack it.
 
     `loads` are the table's commits, for an initial load: Spark counts each reading of the source,
     and a load reads it up to three times. A stream reads each batch once.
@@ -144,14 +167,15 @@ class Reports:
 
     def __init__(
         self,
-        source: Source[Any],
-        sink: ExactlyOnceSink,
+        parts: Sequence[tuple[Source[Any], ExactlyOnceSink]],
         location: TableLocation,
         *,
         as_json: bool,
         loads: Commits | None = None,
     ) -> None:
-        self._source, self._sink, self._location = source, sink, location
+        self._parts, self._location = parts, location
+        self._sources = {source.group.source: source for source, _ in parts}
+        self._source = parts[0][0]
         self._as_json, self._loads = as_json, loads
         self.reported = -1  # the newest batch
         self.gauges: Gauges | None = None
@@ -160,9 +184,16 @@ class Reports:
 
     def write_batch(self, batch: DataFrame, batch_id: int) -> None:
         """Write the batch, and keep how many rows were quarantined."""
-        with self._source.batch(batch) as rows:
-            self._sink.write_batch(rows, batch_id)
-        self._quarantined[batch_id] = self._sink.set_aside
+        if is_split := len(self._parts) > 1:  # each table reads it
+            batch.persist()
+        try:
+            for source, sink in self._parts:
+                with source.batch(batch) as rows:
+                    sink.write_batch(rows, batch_id)
+        finally:
+            if is_split:
+                batch.unpersist()
+        self._quarantined[batch_id] = sum(sink.set_aside for _, sink in self._parts)
         self._read[batch_id] = self._source.rows_read()
 
     def activity(self, query: StreamingQuery) -> str:
@@ -196,7 +227,7 @@ class Reports:
         if self._loads is not None:
             rows = quarantined + next((commit.inserted for commit in self._loads.newest_first()), 0)
         speed = 1000 * rows / max(progress["durationMs"]["triggerExecution"], 1)
-        behind = self._source.behind(progress, self._location)
+        behind = sum(source.behind(progress, self._location) for source in self._sources.values())
         report = {"batch": number, "rows": rows, "rows_per_second": round(speed, 1)}
         report |= {"set_aside": quarantined, f"{unit}s_behind": behind}
         if self.gauges:
@@ -217,7 +248,7 @@ def preview(pipeline: Running) -> Iterator[str]:
     Raises:
         LabError: The sample, the spec or the existing table does not fit.
     """
-    spark, source, spec, location, _ = pipeline
+    spark, source, spec, location, *_ = pipeline
     if last := last_start(spark, location):
         changed = changes(last, note_of(spark, source, spec))
         yield from map(str, changed) if changed else ["changed: no key since the last start"]
@@ -271,15 +302,42 @@ def opened(
     Raises:
         LabError: The group, the source, the schema or the query is wrong.
     """
-    group = find_group(settings, name)
-    table = table_of(settings, group, run_id)
-    port = group.metrics_port if with_metrics else None
+    groups = find_groups(settings, name)
+    tables = {own: table_of(settings, group, run_id) for own, group in groups.items()}
+    jars = dict.fromkeys(jar for group in groups.values() for jar in jars_of(group))
+    port = next(iter(groups.values())).metrics_port if with_metrics else None
     extra = metrics_settings(port, name) if port else {}
-    spark = open_session(settings, app=name, groups=jars_of(group), names=False, extra=extra)
+    spark = open_session(settings, app=name, groups=list(jars), names=False, extra=extra)
     try:
-        yield checked(spark, settings, name, *table)
+        yield joined(spark, settings, name, tables, run_id)
     finally:
         close_session(spark)
+
+
+def joined(
+    spark: SparkSession,
+    settings: Settings,
+    name: str,
+    tables: Mapping[str, tuple[TableSpec, TableLocation]],
+    run_id: str = "",
+) -> Running:
+    """Return the pipelines that NAME runs, checked, with the tables that `table_of` returned.
+
+    Raises:
+        ConfigError: They cannot be in one query, or `checked` raises it.
+    """
+    first, *others = (checked(spark, settings, own, *table) for own, table in tables.items())
+    if name not in settings.tables:
+        return first
+    checkpoint = checkpoint_of(settings, name, run_id)
+    every = [
+        running._replace(location=replace(running.location, checkpoint=checkpoint))
+        for running in (first, *others)
+    ]
+    topics: list[Any] = [running.source for running in every]  # see `find_groups`
+    for topic in topics:
+        topic.share([other for other in topics if other is not topic])
+    return every[0]._replace(others=tuple(every[1:]))
 
 
 def table_of(
@@ -298,17 +356,22 @@ def checked(
     Raises:
         LabError: The group, the source, the schema or the query is wrong.
     """
-    source = _source(spark, settings, name, find_group(settings, name))
+    source = _source(spark, settings, name, find_group(settings, name), location.table)
     source.check()
     check_repeatable(source)
     return Running(spark, source, spec, location, catalog_of(spark, settings, spec, location))
 
 
-def _source(spark: SparkSession, settings: Settings, name: str, group: Pipeline) -> Source[Any]:
+def _source(
+    spark: SparkSession, settings: Settings, name: str, group: Pipeline, table: str
+) -> Source[Any]:
     if isinstance(group, TopicPipeline):
         # Imported here: only topics need the Kafka client.
+        from hudilab_jobs.pipelines.debezium import ChangeTopic
         from hudilab_jobs.pipelines.topic import Topic
 
+        if isinstance(group, ChangePipeline):
+            return ChangeTopic(spark, settings, name, group, table)
         return Topic(spark, settings, name, group)
     if isinstance(group, TablePipeline):
         return Changes(spark, settings, name, group)

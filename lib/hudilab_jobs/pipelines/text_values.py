@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 
 UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}  # microseconds
 LAST_SECOND = 253_402_300_799  # of the year 9999
+LAST_DAY = LAST_SECOND // 86_400
 TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _INFINITE = "'nan', '+nan', '-nan', 'inf', '+inf', '-inf', 'infinity', '+infinity', '-infinity'"
@@ -83,11 +84,13 @@ class Texts:
         options: Those of Spark's reader, their names in lower case.
         unit: What a whole number counts as a time: `s`, `ms` or `us`, since 1970.
         numbers: How the numbers are written, if not as programs do.
+        days: Whether a whole number as a DATE is a number of days since 1970.
     """
 
     options: Mapping[str, str]
     unit: str | None = None
     numbers: Numbers | None = None
+    days: bool = False
 
     @property
     def charset(self) -> str:
@@ -132,6 +135,10 @@ class Texts:
             if name == "date":
                 iso += f" AND substring({text}, 11) RLIKE '{_MIDNIGHT}'"
             value = f"if({iso}, try_cast({text} AS {name}), NULL)"
+        if self.days and name == "date":
+            number = f"try_cast({text} AS INT)"
+            days = f"date_from_unix_date(if(abs({number}) <= {LAST_DAY}, {number}, NULL))"
+            return f"if({text} RLIKE '^[+-]?[0-9]+$', {days}, {value})"
         if self.unit is None:
             return value
         number, factor = f"try_cast({text} AS BIGINT)", UNITS[self.unit]

@@ -40,6 +40,11 @@ IS_CONFLUENT = f"length(value) >= {HEADER} AND substring(value, 1, 1) = X'00'"
 NUMBER = "CAST(conv(hex(substring(value, 2, 4)), 16, 10) AS BIGINT)"
 BYTES = {"int": 4, "long": 8}
 SHOWN = 100  # characters of a key in a message
+# Fields of a group that are the query's, and not the table's.
+QUERY = (
+    *("bootstrap_servers", "security_protocol", "sasl_username", "ssl_ca_location"),
+    *("startup_mode", "messages_per_batch", "source_options"),
+)
 LOST = re.compile(r"OffsetOutOfRange[^;\n]*|some data may have been missed")
 TOMBSTONE = "it has no value (a tombstone)"
 BAD_KEY = "its key is not "
@@ -52,6 +57,7 @@ class Topic(Source[TopicPipeline]):
     """The topic of a pipeline; each row has the message's key, partition, offset and time too."""
 
     unit = "message"
+    deletion = TOMBSTONE  # what a message that deletes a row is
 
     def __init__(
         self, spark: SparkSession, settings: Settings, name: str, group: TopicPipeline
@@ -61,9 +67,12 @@ class Topic(Source[TopicPipeline]):
         self._schemas: dict[int, str | None] = {}  # of the registry, by id
         self._loads = False
         self._has_key = True  # whether the key gets into the table
+        self._topics = [group.topic_name]  # of the query
+        # Only a batch says which schemas its messages were written with.
+        self._by_batch = group.schema_registry_url is not None
         # Refused messages and deletions must not pass a query, which may drop them.
         passes_by = group.select is not None and (group.quarantine or self._deletes)
-        self.scans = 2 if passes_by and group.schema_registry_url is None else 1
+        self.scans = 2 if passes_by and not self._by_batch else 1
 
     @property
     def _deletes(self) -> bool:
@@ -109,20 +118,36 @@ class Topic(Source[TopicPipeline]):
             )
         self._loads = whole
         reader = self._spark.readStream.format("kafka").options(**self._client.read_options())
-        reader = reader.option("subscribe", self.group.topic_name)
+        reader = reader.option("subscribe", ",".join(self._topics))
         reader = reader.option("startingOffsets", self.group.startup_mode.removesuffix("-offset"))
         if not whole:
             reader = reader.option("maxOffsetsPerTrigger", self.group.messages_per_batch)
         messages = reader.options(**self.group.options()).load()
-        if self.group.schema_registry_url is None:
-            return self._selected(self._rows(messages, []))
-        # Only a batch says which schemas its messages were written with: see `batch`.
-        return messages
+        return messages if self._by_batch else self._selected(self._rows(messages, []))
+
+    def share(self, others: Sequence[Topic]) -> None:
+        """Read the topics of other pipelines too, in one query whose batches `batch` splits.
+
+        Raises:
+            ConfigError: The pipelines need different queries.
+        """
+        for key, field in type(self.group).model_fields.items():
+            if key not in QUERY:
+                continue
+            for other in others:
+                if getattr(other.group, key) != getattr(self.group, key):
+                    raise self.error(
+                        str(field.alias),
+                        f"is not the same as in {other._name}, which the same query reads",
+                        "give all pipelines of tables the same value",
+                    )
+        names = [self.group.topic_name, *(other.group.topic_name for other in others)]
+        self._topics, self._by_batch, self.scans = sorted({*names}), True, 1
 
     def selected_stream(self) -> DataFrame:
         """Return the rows as the query makes them of the stream, to look at the plan."""
         rows = self.stream()
-        if self.group.schema_registry_url is not None:
+        if self._by_batch:
             rows = self._selected(self._rows(rows, []))
             self._check_streams(rows)
         return rows
@@ -130,12 +155,14 @@ class Topic(Source[TopicPipeline]):
     @contextmanager
     def batch(self, rows: DataFrame) -> Iterator[DataFrame]:
         """Give a batch of the stream as rows of the table, read with the registry's schemas."""
+        if self._by_batch:
+            rows = rows.where(F.col("topic") == self.group.topic_name)
         try:
-            if self.group.schema_registry_url is None:
-                yield rows
-            else:
+            if self.group.schema_registry_url is not None:
                 rows = rows.persist()
                 yield self._selected(self._rows(rows, self._ids(rows)))
+            else:
+                yield self._selected(self._rows(rows, [])) if self._by_batch else rows
         except Exception as error:  # of Spark, Java or the lab: only explained, and raised again
             if (loss := LOST.search(str(error))) is None:
                 raise
@@ -208,10 +235,23 @@ class Topic(Source[TopicPipeline]):
             )
 
     def _check_deletes(self, rows: DataFrame) -> None:
-        """Raise ConfigError if the message of a tombstone does not identify a row of the table."""
-        group = self.group
+        """Raise ConfigError if a deletion does not get to the row of the table."""
         if not self._deletes:
             return
+        self._check_table()
+        before, after = _ids_of(rows), _ids_of(self._selected(rows))
+        changed = [name for name in self._places() if after.get(name) != before[name]]
+        if changed:
+            raise self.error(
+                "select",
+                f"drops or changes {', '.join(changed)}, which deletes need"
+                + (" (tombstones=delete)" if self.group.tombstones == "delete" else ""),
+                f"select {', '.join(changed)} as in the view source",
+            )
+
+    def _check_table(self) -> None:
+        """Raise ConfigError if the message of a deletion does not identify a row of the table."""
+        group = self.group
         wanted = {"record.key": (group.record_key.strip(), KEY)}
         wanted |= {"ordering": (group.ordering, OFFSET), "operation": (group.operation, "upsert")}
         if group.partition is not None:
@@ -226,14 +266,6 @@ class Topic(Source[TopicPipeline]):
                     + (" or leave the key out" if key == "partition" else "")
                     + ', or "tombstones": "refuse"',
                 )
-        before, after = _ids_of(rows), _ids_of(self._selected(rows))
-        changed = [name for name in self._places() if after.get(name) != before[name]]
-        if changed:
-            raise self.error(
-                "select",
-                f"drops or changes {', '.join(changed)}, which deletes need (tombstones=delete)",
-                f"select {', '.join(changed)} as in the view source",
-            )
 
     def _places(self) -> list[str]:
         """Return the columns that a deletion has."""
@@ -242,7 +274,7 @@ class Topic(Source[TopicPipeline]):
     def _without_schema(self) -> ConfigError:
         """Return the error about the missing schema, with the columns of the first messages."""
         messages = self._messages().limit(SAMPLE)
-        if self.group.value_format != "json":
+        if self.group.is_avro:
             known = [text for number in self._ids(messages) if (text := self._schema(number))]
             schema = json.dumps(json.loads(known[-1])) if known else '{"type": "record", ...}'
             return self.error(
@@ -251,7 +283,7 @@ class Topic(Source[TopicPipeline]):
                 + ("the table's columns" if known else "the schema that wrote it"),
                 f'add it: "source.schema": {json.dumps(schema)}',
             )
-        values = messages.select(F.col("value").cast("string"))
+        values = messages.select(self._row_text().alias("value"))
         rows = self._spark.read.json(values.rdd.map(lambda row: row.value or ""))
         if not rows.columns:
             return self.error(
@@ -307,21 +339,15 @@ class Topic(Source[TopicPipeline]):
             TIME: F.col("timestamp"),
             "key_text": F.when(valid, key.cast("string")).otherwise(F.hex("key")),
             TEXT: self._text(),
-            DELETED: F.when(~has_value, F.lit(True)),
+            DELETED: F.when(self._is_deletion(), F.lit(True)),
         }
         # Spark would parse a message again for a filter, but does not push one through this.
         columns = (column.alias(name) for name, column in fields.items())
         rows = messages.select(F.inline(F.array(F.struct(*columns))))
-        place = F.concat(
-            F.lit(f"{REFUSED_ROW}topic {self.group.topic_name}, partition "),
-            F.concat_ws(", offset ", PARTITION, OFFSET),
-            F.lit(", key "),
-            F.coalesce(F.substring("key_text", 1, SHOWN), F.lit("NULL")),
-            F.lit(": "),
-        )
+        place = self._place("key_text")
         if self._deletes and self._loads:
             text = F.concat(
-                place, F.lit(f"{TOMBSTONE}, which an initial load cannot apply; {STREAM}")
+                place, F.lit(f"{self.deletion}, which an initial load cannot apply; {STREAM}")
             )
             rows = rows.where(F.when(F.col(DELETED), F.raise_error(text)).otherwise(True))
         added = [F.col(DELETED)] if self._deletes else []
@@ -339,6 +365,16 @@ class Topic(Source[TopicPipeline]):
         row = F.when(F.col("problem").isNull(), F.col("row"))
         return rows.withColumn("row", row).select(
             *(F.col(f"row.`{name}`") for name in names), KEY, PARTITION, OFFSET, TIME, *added
+        )
+
+    def _place(self, key: str) -> Column:
+        """Return what begins an error about a message; `key` is the column with its key's text."""
+        return F.concat(
+            F.lit(f"{REFUSED_ROW}topic {self.group.topic_name}, partition "),
+            F.concat_ws(", offset ", PARTITION, OFFSET),
+            F.lit(", key "),
+            F.coalesce(F.substring(key, 1, SHOWN), F.lit("NULL")),
+            F.lit(": "),
         )
 
     def _key(self) -> tuple[Column, Column]:
@@ -372,7 +408,7 @@ class Topic(Source[TopicPipeline]):
 
         The last is a list of conditions, each with the problem and its remedy.
         """
-        if self.group.value_format != "json":
+        if self.group.is_avro:
             row, names, cases = self._avro(ids)
             return messages.withColumn("row", row), names, cases
         recode = "correct the program that wrote it, or write its encoding into source.options"
@@ -441,9 +477,17 @@ class Topic(Source[TopicPipeline]):
         misfit = F.concat(F.lit("its schema (id "), number, F.lit(f") does not fit: {unread}"))
         return row, names, [*cases, (is_wrong, text), (failed, misfit)]
 
+    def _is_deletion(self) -> Column:
+        """Return whether a message deletes a row."""
+        return F.col("value").isNull()
+
+    def _row_text(self) -> Column:
+        """Return the JSON of a message that `source.schema` describes."""
+        return F.col("value").cast("string")
+
     def _text(self) -> Column:
         """Return a message's value as text, as hex if it is none."""
-        if self.group.value_format != "json":
+        if self.group.is_avro:
             return F.hex("value")
         text, is_wrong = map(F.expr, decoded("value", self._texts.charset))
         return F.when(is_wrong, F.hex("value")).otherwise(text)

@@ -99,9 +99,10 @@ def test_a_quiet_stream_is_not_asked_for_all_its_progress(
         return every.fget(self)
 
     monkeypatch.setattr(StreamingQuery, "recentProgress", property(recent))
-    source: Any = SimpleNamespace(unit="file", scans=1, behind=lambda *_: 0)
+    group = SimpleNamespace(source="a folder")
+    source: Any = SimpleNamespace(unit="file", scans=1, behind=lambda *_: 0, group=group)
     nothing: Any = None
-    reports = Reports(source, nothing, nothing, as_json=False)
+    reports = Reports([(source, nothing)], nothing, as_json=False)
     assert [*reports.new(query)] == []
     arrive(folder, "first")
     eventually(lambda: batches_done(query) == 1)

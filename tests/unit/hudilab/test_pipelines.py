@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from refusals import refused
 from unit.hudilab.settings_files import file_refusal, group, load, write
 
-from hudilab.groups import FilePipeline, TablePipeline, TopicPipeline
+from hudilab.errors import ConfigError
+from hudilab.groups import ChangePipeline, FilePipeline, TablePipeline, TopicPipeline
+from hudilab.settings import checkpoint_of, find_groups
 from hudilab.table import TableSpec
 
 GROUP = {
@@ -93,7 +96,14 @@ def test_the_keys_depend_on_the_format(tmp_path: Path) -> None:
     ("changes", "text"),
     [
         ({"source.path": "/data"}, "has an unknown key 'source.path'"),
-        ({"value.format": "xml"}, "key 'value.format' must be 'json', 'avro' or 'avro-confluent'"),
+        (
+            {"value.format": "xml"},
+            "key 'value.format' must be 'json', 'avro', 'avro-confluent' or 'debezium'",
+        ),
+        (
+            {"value.format": "debezium", "ordering": "source_lsn"},
+            "key 'ordering' must be 'kafka_offset'",
+        ),
         ({"bootstrap.servers": "a"}, "key 'bootstrap.servers' is not host:port[,host:port...]"),
         ({"key.format": "uuid"}, "key 'key.format' must be 'string', 'int', 'long' or 'hex'"),
         ({"tombstones": "skip"}, "key 'tombstones' must be 'refuse' or 'delete'"),
@@ -109,6 +119,60 @@ def test_the_keys_depend_on_the_format(tmp_path: Path) -> None:
 def test_what_is_wrong_with_a_topic(tmp_path: Path, changes: dict[str, str], text: str) -> None:
     told = file_refusal(tmp_path, [group(), group("pipeline.a", TOPIC | changes)])
     assert told.startswith((f"group 'pipeline.a': {text}", f"group 'pipeline.a' {text}"))
+
+
+def test_the_table_of_changes_is_named_by_the_topic(tmp_path: Path) -> None:
+    changes = TOPIC | {"value.format": "debezium", "topic.name": "lab.public.visits"}
+    del changes["ordering"]
+    groups = [group("pipeline.a", changes)]
+    groups += [group("pipeline.b", changes | {"source.table": "shop.visits"})]
+    write(tmp_path, [group(), *groups])
+    named, other = load(tmp_path).pipelines.values()
+    assert isinstance(named, ChangePipeline)
+    assert isinstance(other, ChangePipeline)
+    assert (named.database_table, named.ordering) == ("public.visits", "kafka_offset")
+    assert other.database_table == "shop.visits"
+
+
+TABLES = {
+    "a": TOPIC,
+    "b": TOPIC | {"table.name": "customers"},
+    "c": TOPIC | {"topic.name": "more"},
+    "files": GROUP,
+}
+
+
+@pytest.mark.parametrize(
+    ("tables", "failed", "remedy"),
+    [
+        ("a, b", (), ""),
+        ("a, other", ("no group 'pipeline.other'",), "and ordering"),
+        (
+            "a, files",
+            ("'pipeline.all'", "'tables'", "files reads csv files"),
+            "leave it out, and run it by itself: hudilab stream files",
+        ),
+        (
+            "a, b, c",
+            ("'pipeline.all'", "'tables'", "a and c both write table visits"),
+            "give each of them a table.name of its own",
+        ),
+    ],
+)
+def test_pipelines_of_one_query(
+    tmp_path: Path, tables: str, failed: tuple[str, ...], remedy: str
+) -> None:
+    groups = [group(f"pipeline.{name}", keys) for name, keys in TABLES.items()]
+    write(tmp_path, [group(), group("pipeline.all", {"tables": tables}), *groups])
+    settings = load(tmp_path, HUDILAB_HOME=str(tmp_path))
+    assert "all" not in settings.pipelines
+    if failed:
+        with refused(ConfigError, *failed, remedy=remedy):
+            find_groups(settings, "all")
+        return
+    assert list(find_groups(settings, "all")) == ["a", "b"]
+    assert checkpoint_of(settings, "all").endswith("/_checkpoints/lab/all-tables")
+    assert list(find_groups(settings, "a")) == ["a"]
 
 
 def test_a_group_without_a_format(tmp_path: Path) -> None:

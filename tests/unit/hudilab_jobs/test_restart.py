@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from hudilab.groups import FilePipeline, Pipeline, TablePipeline, TopicPipeline, keys_of, shape_of
+from hudilab.groups import (
+    ChangePipeline,
+    FilePipeline,
+    Pipeline,
+    TablePipeline,
+    TopicPipeline,
+    keys_of,
+    shape_of,
+)
 from hudilab_jobs.pipelines.restart import NEW, REFUSED, RULES, SAFE, Note, changes, keys_of_start
 
 FILES = {
@@ -128,5 +136,5 @@ def test_each_key_of_a_group_is_kept(shape: type[Pipeline]) -> None:
 
 
 def test_each_rule_is_of_a_key() -> None:
-    shapes = (FilePipeline, TopicPipeline, TablePipeline)
+    shapes = (ChangePipeline, FilePipeline, TopicPipeline, TablePipeline)
     assert set(RULES) <= {key for shape in shapes for key in keys_of(shape)}

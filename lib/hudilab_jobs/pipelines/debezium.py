@@ -1,0 +1,317 @@
+"""A Kafka topic with the changes of a PostgreSQL table, as Debezium's JSON events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, cast
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from typing_extensions import override
+
+from hudi_sink.commits import Commits
+from hudi_sink.rows import REFUSED
+from hudilab.groups import ChangePipeline
+from hudilab.settings import Settings
+from hudilab.table import DELETED
+from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, with_json
+from hudilab_jobs.pipelines.text_values import Texts, literal, quoted
+from hudilab_jobs.pipelines.topic import ASIDE, KEY, OFFSET, Topic
+
+LSN = "source_lsn"  # where the change is in the database's log
+KEY_TEXT, TEXT, KEY_ROW, KEY_PROBLEM = "_key_text", "_change", "_key", "_key_problem"
+PARTS = ("schema", "table")  # of a table's name
+SOURCE = "connector STRING, schema STRING, table STRING, lsn BIGINT"
+# What a connector with schemas.enable=true writes around each key and value.
+BARE = (
+    "if(startswith({0}, '{{\"schema\":'), substring({0}, instr({0}, '\"payload\":') + 10, "
+    "length({0}) - instr({0}, '\"payload\":') - 10), {0})"
+)
+# A heartbeat, or the begin or end of a transaction.
+NO_CHANGE = literal(r'^\{("ts_ms":\d+\}$|"status":"(BEGIN|END)","id":)')
+# What Debezium sends for a value of TOAST that an update left as it was: as text, as bytes, in a
+# list of texts, as a list of numbers.
+VALUES = (
+    "__debezium_unavailable_value",
+    "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==",
+    '["__debezium_unavailable_value"]',
+    str([*b"__debezium_unavailable_value"]).replace(" ", ""),
+)
+HAS_UNSENT = "(" + " OR ".join(f"contains({{0}}, '{VALUES[n]}')" for n in (0, 1, 3)) + ")"
+UNSENT, STORED = "_unsent", "_stored"
+FULL = "run ALTER TABLE ... REPLICA IDENTITY FULL there, after which an update sends the whole row"
+NO_EVENT = (
+    "it is not a change event of Debezium; leave transforms such as ExtractNewRecordState out of "
+    'the connector, or write "value.format": "json"'
+)
+
+
+def value_of(column: str) -> str:
+    """Return the SQL of a column's value in an event, as JSON."""
+    path = f"$.after['{column}']"
+    return f"get_json_object({TEXT}, {literal(path)})"
+
+
+def is_unsent(column: str) -> str:
+    """Return the SQL of whether an event lacks a column's value."""
+    return f"{value_of(column)} IN ({', '.join(map(literal, VALUES))})"
+
+
+class ChangeTopic(Topic):
+    """The changes of one table: each is a row as the database has it now, or deletes one.
+
+    The message's key identifies the row, and the offset says which change is newer.
+    """
+
+    group: ChangePipeline
+    deletion = "it deletes a row"
+    _deletes = True
+    _fills = False  # whether values of the batch are to be filled in
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        settings: Settings,
+        name: str,
+        group: ChangePipeline,
+        table: str,
+    ) -> None:
+        super().__init__(spark, settings, name, group)
+        self._table = table
+        self._by_batch = group.select is None
+        self._left_out: list[str] = []  # tables of the topic that other pipelines read
+
+    @override
+    @contextmanager
+    def batch(self, rows: DataFrame) -> Iterator[DataFrame]:
+        """Give a batch as rows, with the values that PostgreSQL did not send filled in.
+
+        A query might have changed such values, so with `select` they are refused.
+        """
+        if self.group.select is not None:
+            with super().batch(rows) as changes:
+                yield changes
+            return
+        rows = rows.where(F.col("topic") == self.group.topic_name).persist()
+        try:
+            self._fills = bool(rows.where(HAS_UNSENT.format("CAST(value AS STRING)")).take(1))
+            with super().batch(rows) as changes:
+                yield self._filled(changes) if self._fills else changes
+        finally:
+            self._fills = False
+            rows.unpersist()
+
+    @override
+    def share(self, others: Sequence[Topic]) -> None:
+        """Also leave the other pipelines' tables of this topic to them."""
+        super().share(others)
+        same = (o.group for o in others if o.group.topic_name == self.group.topic_name)
+        self._left_out = [g.database_table for g in same if isinstance(g, ChangePipeline)]
+
+    @override
+    def identity(self) -> Mapping[str, Any]:
+        """Return the topic's name, id, cluster and partitions: more partitions move keys."""
+        return {**self._identity(), "partitions": self._identity.partitions}
+
+    @cached_property
+    def _record_key(self) -> Sequence[str]:
+        return cast(Sequence[str], self.group.table()["record_key"])
+
+    @override
+    def _check_table(self) -> None:
+        """Raise ConfigError if key and partition are not columns of a message's key."""
+        known = self._columns.names
+        for name in self._record_key:
+            if name not in known:
+                raise self.error(
+                    "record.key",
+                    f"names {name}, but source.schema has {', '.join(known)}",
+                    "name the columns of the table's primary key",
+                )
+        for name in self.group.table()["partition"]:
+            if name not in self._record_key:
+                raise self.error(
+                    "partition",
+                    f"names {name}, which is not in record.key: a delete says only the key, and "
+                    "an update can change the rest",
+                    "partition by columns of record.key, or leave the key out",
+                )
+
+    @override
+    def _places(self) -> list[str]:
+        return [*self._record_key, OFFSET]
+
+    @override
+    def _is_deletion(self) -> Column:
+        return F.col(f"{ROW}.op") == "d"
+
+    @override
+    def _row_text(self) -> Column:
+        return F.get_json_object(F.expr(BARE.format("CAST(value AS STRING)")), "$.after")
+
+    @override
+    def _key_cases(self, valid: Column) -> Iterator[tuple[Column, Column]]:
+        yield from ()
+
+    @cached_property
+    def _texts(self) -> Texts:
+        options = {name.lower(): value for name, value in self.group.options().items()}
+        return Texts(options, self.group.timestamp_unit, days=True)
+
+    @override
+    def _parsed(
+        self, messages: DataFrame, ids: Sequence[int]
+    ) -> tuple[DataFrame, list[str], list[tuple[Column, Column]]]:
+        columns, texts = self._columns, self._texts
+        keys = T.StructType([columns[name] for name in self._record_key])
+        event = T.StructType().add("op", "string").add("after", columns)
+        event = event.add("source", T._parse_datatype_string(SOURCE))
+        bare = {TEXT: "CAST(value AS STRING)", KEY_TEXT: "CAST(key AS STRING)"}
+        rows = messages.withColumns({name: F.expr(BARE.format(c)) for name, c in bare.items()})
+        # After a delete comes a tombstone for Kafka, which has no value.
+        rows = rows.where(f"value IS NOT NULL AND NOT {TEXT} RLIKE {NO_CHANGE}")
+        if self._left_out:
+            table = F.concat_ws(
+                ".", *(F.get_json_object(TEXT, f"$.source.{part}") for part in PARTS)
+            )
+            rows = rows.where(~table.isin(self._left_out))
+        rows = with_json(rows, KEY_TEXT, keys, texts, arrays=False)
+        rows = rows.withColumnsRenamed({ROW: KEY_ROW, PROBLEM: KEY_PROBLEM})
+        names = [*columns.names, LSN]
+        if self._fills:
+            names.append(UNSENT)
+            unsent = (f"if({is_unsent(name)}, {literal(name)}, NULL)" for name in columns.names)
+            rows = rows.withColumn(UNSENT, F.expr(f"array_compact(array({', '.join(unsent)}))"))
+            for text in (json.dumps(VALUES[0]), json.dumps(VALUES[1]), *VALUES[2:]):
+                rows = rows.withColumn(TEXT, F.replace(TEXT, F.lit(f":{text}"), F.lit(":null")))
+        rows = with_json(rows, TEXT, event, texts, arrays=False)
+        fields = [
+            f"{literal(name)}, {KEY_ROW if name in self._record_key else f'{ROW}.after'}."
+            + quoted(name)
+            for name in columns.names
+        ]
+        fields += [f"'{LSN}', {ROW}.source.lsn", *([f"'{UNSENT}', {UNSENT}"] * self._fills)]
+        rows = rows.withColumn("row", F.expr(f"named_struct({', '.join(fields)})"))
+        cases = [(F.expr(wrong), F.expr(text)) for wrong, text in self._cases()]
+        return rows, names, cases
+
+    def _filled(self, rows: DataFrame) -> DataFrame:
+        """Return the rows with each unsent value as an earlier row of the key has it.
+
+        That is one of the batch, else the table's.
+        """
+        key, columns = [*self._record_key], [name for name in rows.columns if name != UNSENT]
+        names = [name for name in self._columns.names if name not in key]
+        stored = None
+        if Commits(self._spark, self._table).is_there():
+            wanted = rows.where(F.size(UNSENT) > 0).select(*key).distinct()
+            stored = rows.sparkSession.read.format("hudi").load(self._table)
+            has = [name for name in names if name in stored.columns]
+            stored = stored.join(F.broadcast(wanted), key, "left_semi")
+            rows = rows.join(stored.select(*key, F.struct(*has).alias(STORED)), key, "left")
+        before = Window.partitionBy(*key).orderBy(OFFSET)
+        before = before.rowsBetween(Window.unboundedPreceding, -1)
+        problem, values = F.lit(None).cast("string"), {}
+        for name in names:
+            is_unsent = F.array_contains(UNSENT, name)
+            sent = F.when(~is_unsent, F.struct(name, DELETED))
+            last = F.last(sent, ignorenulls=True).over(before)
+            lived = last.isNotNull() & last[DELETED].isNull()
+            old = F.when(lived, F.struct(last[name].alias(name)))
+            if stored is not None and name in has:
+                kept = F.struct(F.col(f"{STORED}.{quoted(name)}").alias(name))
+                old = F.when(last.isNull() & F.col(STORED).isNotNull(), kept).otherwise(old)
+            values[name] = F.when(is_unsent, old[name]).otherwise(F.col(quoted(name)))
+            text = F.lit(f"{self._unsent(name)}, and there is no earlier row of its key; {FULL}")
+            problem = F.when(is_unsent & old.isNull(), text).otherwise(problem)
+        rows = rows.select(
+            "*",
+            problem.alias(PROBLEM),
+            F.struct(*(value.alias(name) for name, value in values.items())).alias(ROW),
+        )
+        rows = rows.withColumns({name: F.col(f"{ROW}.{quoted(name)}") for name in names})
+        wrong = F.col(PROBLEM)
+        if self.group.quarantine:
+            reason = F.coalesce(f"{REFUSED}.reason", F.substring_index(wrong, "; ", 1))
+            rows = rows.withColumn(REFUSED, F.col(REFUSED).withField("reason", reason))
+        else:
+            text = F.concat(self._place(KEY), wrong, F.lit(ASIDE))
+            rows = rows.where(F.when(wrong.isNotNull(), F.raise_error(text)).otherwise(True))
+        return rows.select(*columns)
+
+    def _unsent(self, name: str) -> str:
+        return f"PostgreSQL did not send column {name} of {self.group.database_table}"
+
+    def _cases(self) -> Iterator[tuple[str, str]]:
+        """Yield what an event must not be, each with the problem and its remedy, in SQL."""
+        table, key = self.group.database_table, ", ".join(self._record_key)
+        op, source, parsed = f"{ROW}.op", f"{ROW}.source", f"{PROBLEM} IS NULL"
+        named = f"concat_ws('.', {source}.schema, {source}.table)"
+        has = f"array_join(json_object_keys({KEY_TEXT}), ', ')"
+        yield f"{parsed} AND ({op} IS NULL OR {source}.connector IS NULL)", literal(NO_EVENT)
+        yield (
+            f"{source}.connector <> 'postgresql'",
+            f"concat('it is from the connector ', {source}.connector, {literal(', and only ')}, "
+            '\'changes of PostgreSQL can be read; write "value.format": "json"\')',
+        )
+        yield (
+            f"{source}.table IS NOT NULL AND {named} <> {literal(table)}",
+            f"concat('it is a change of table ', {named}, {literal(f', not of {table}; ')}, "
+            '\'say which table to read, "source.table": "\', ' + named + ", '\"')",
+        )
+        yield (
+            f"{op} = 't'",
+            literal(
+                f"it says that {table} was truncated, which deletes no single row; delete the rows "
+                "(DELETE FROM) in the database, or set skipped.operations=t in the connector"
+            ),
+        )
+        yield (
+            f"{op} NOT IN ('r', 'c', 'u', 'd')",
+            f"concat('its op is ', {op}, ', which changes no row; remove it from the topic')",
+        )
+        yield (
+            f"{source}.table IS NOT NULL AND {KEY_TEXT} IS NULL",
+            literal(
+                f"it has no key, because table {table} has no primary key; add one, or set "
+                "message.key.columns in the connector"
+            ),
+        )
+        yield (
+            f"{source}.table IS NOT NULL AND NOT array_sort(json_object_keys({KEY_TEXT})) <=> "
+            f"array({', '.join(literal(name) for name in sorted(self._record_key))})",
+            f"concat('its key has ', coalesce({has}, 'no columns'), "
+            f"{literal(f', but record.key is {key}; write the columns of the key into record.key')}"
+            ")",
+        )
+        for column in self._columns:
+            yield from self._column_cases(column)
+        yield f"NOT {parsed}", PROBLEM
+        yield f"{KEY_PROBLEM} IS NOT NULL", f"concat('its key: ', {KEY_PROBLEM})"
+        yield f"{op} <> 'd' AND {ROW}.after IS NULL", literal(NO_EVENT)
+        names = f"array({', '.join(literal(name) for name in self._columns.names)})"
+        more = f"array_except(json_object_keys(get_json_object({TEXT}, '$.after')), {names})"
+        yield (
+            f"size({more}) > 0",
+            f"concat('source.schema lacks column ', array_join({more}, ', '), "
+            f"'; add it there with its type, and leave it out with select if the table is not to "
+            "have it')",
+        )
+
+    def _column_cases(self, column: T.StructField) -> Iterator[tuple[str, str]]:
+        """Yield which values a column must not have."""
+        name, value = column.name, value_of(column.name)
+        if not self._fills:
+            what = f"{self._unsent(name)}, because the update left it as it was"
+            yield f"{HAS_UNSENT.format(TEXT)} AND {is_unsent(name)}", literal(f"{what}; {FULL}")
+        if isinstance(column.dataType, T.DecimalType):
+            yield (
+                f"{PROBLEM} IS NOT NULL AND {value} RLIKE '^[A-Za-z0-9+/]+={{0,2}}$' AND "
+                f"length({value}) % 4 = 0",
+                f"concat({literal(f'column {name} has ')}, {value}, ', the bytes of a "
+                "decimal without its scale; set decimal.handling.mode=string in the connector')",
+            )

@@ -1,0 +1,397 @@
+"""Change events that Debezium really sent become the rows that the database had."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+from kills import read_batches
+from pyspark.sql import SparkSession
+from running import end_jvm, folder
+from services.own_topic import Own
+
+from hudilab.errors import ConfigError, KafkaError, StreamError
+from hudilab.settings import Settings
+from hudilab_cli.servers.connect import start_connect, stop_connect
+from hudilab_cli.servers.connectors import register
+from hudilab_cli.servers.database import Database, running_database
+from hudilab_cli.servers.kafka import Broker
+from hudilab_jobs.kafka.connection import Access
+from hudilab_spark.session import open_session
+from hudilab_spark.waiting import wait_for
+
+Make = Callable[..., Own]
+Pair = tuple[bytes | None, bytes | None]
+RECORDED = Path(__file__).parent / "debezium.jsonl"
+ORDERS = (
+    "id INT, amount DECIMAL(10, 2), at TIMESTAMP, day DATE, local TIMESTAMP, ok BOOLEAN, "
+    "note STRING, city STRING"
+)
+CHANGES = {
+    "value_format": "debezium",
+    "source_schema": ORDERS,
+    "source_table": "public.orders",
+    "ordering": "",
+    "timestamp_unit": "us",
+}
+LINES = CHANGES | {
+    "source_schema": "order_id INT, line STRING, qty INT",
+    "source_table": "public.lines",
+    "record_key": "order_id, line",
+}
+
+
+@pytest.fixture(scope="module")
+def spark(settings: Settings) -> Iterator[SparkSession]:
+    session = open_session(settings, app="debezium", groups=("core", "kafka"))
+    yield session
+    end_jvm(session)
+
+
+@pytest.fixture(scope="module")
+def database(settings: Settings, broker: Broker) -> Iterator[Database]:
+    with running_database(settings) as running:
+        start_connect(settings)
+        yield running
+        stop_connect(settings)
+
+
+@pytest.fixture
+def make(spark: SparkSession, tmp_path: Path, settings: Settings, kafka: Access) -> Make:
+    return partial(Own, spark, tmp_path, settings.home, kafka)
+
+
+def recorded(topic: str) -> list[Pair]:
+    """Return what Debezium 3.6 sent to a topic, in its order: keys and values."""
+    events = map(json.loads, RECORDED.read_text("utf-8").splitlines())
+    texts = ((event["key"], event["value"]) for event in events if event["topic"] == topic)
+    return [(key and key.encode(), value and value.encode()) for key, value in texts]
+
+
+def order(id_: int, amount: str, note: str | None, city: str | None = None) -> tuple[Any, ...]:
+    return (id_, Decimal(amount), note, city)
+
+
+@pytest.mark.parametrize(
+    ("topic", "changes"),
+    [
+        ("lab.public.orders", {}),
+        pytest.param(
+            "lab.public.orders",
+            {"table_type": "MERGE_ON_READ", "buckets": "2", "quarantine": "true"},
+            marks=pytest.mark.deep,
+        ),
+        pytest.param(
+            "lab.public.orders",
+            {"select": "SELECT *, amount * 2 AS twice FROM source WHERE amount > 0"},
+            marks=pytest.mark.deep,
+        ),
+        pytest.param(
+            "lab.public.orders", {"partition": "id", "buckets": "1"}, marks=pytest.mark.deep
+        ),
+    ],
+    ids=["plain", "merge on read", "with a query", "partitioned"],
+)
+def test_each_change_reaches_the_table(make: Make, topic: str, changes: dict[str, str]) -> None:
+    own, events = make(**CHANGES | changes), recorded(topic)
+    columns = ("id", "amount", "note", "city")
+    snapshot = [order(n, f"{n * 1.25:.2f}", f"n{n}") for n in (1, 2, 3)]
+    own.send_pairs(*events[:3])
+    own.run()
+    assert own.rows(*columns) == snapshot
+    # An insert, an update, a delete, and a key that changes from 3 to 30.
+    own.send_pairs(*events[3:10])
+    (report,) = own.run()
+    assert (report["rows"], report["set_aside"], report["messages_behind"]) == (7, 0, 0)
+    assert own.rows(*columns) == [
+        order(1, "9.99", "n1"),
+        order(30, "3.75", "n3"),
+        order(4, "5.00", None),
+    ]
+    # With a new column, and the earlier messages once more, as after a kill of the connector.
+    own.send_pairs(*events[3:15])
+    own.run()
+    last = [
+        order(1, "9.99", "z"),
+        order(30, "3.75", "z"),
+        order(4, "5.00", "z"),
+        order(5, "6.00", "z", "Oslo"),
+    ]
+    assert own.rows(*columns) == last
+    table = own.spark.read.format("hudi").load(own.pipeline().location.table).where("id = 1")
+    moments = (f"date_format({name}, 'yyyy-MM-dd HH:mm:ss.SSSSSS')" for name in ("at", "local"))
+    assert table.selectExpr(*moments, "CAST(day AS STRING)", "ok").collect() == [
+        ("2026-01-01 10:00:00.123456", "2026-01-01 10:00:00.500000", "2026-01-01", True)
+    ]
+
+
+@pytest.mark.deep
+def test_a_key_of_two_columns_and_one_batch(make: Make) -> None:
+    own = make(**LINES)
+    own.send_pairs(*recorded("lab.public.lines"))
+    own.run()
+    expected = [(1, "c", 2), (2, "a", 7), (5, "a", 3), (5, "b", 3)]
+    assert own.rows("order_id", "line", "qty") == expected
+
+
+@pytest.mark.deep
+def test_a_transaction_that_was_open_at_the_snapshot_is_newer_than_it(make: Make) -> None:
+    """Its LSN is smaller than the snapshot's, so ordered by LSN its change would be lost."""
+    own, events = (
+        make(**CHANGES | {"source_schema": "id INT, v INT", "source_table": "public.busy"}),
+        recorded("busy.public.busy"),
+    )
+    own.send_pairs(*events[:5])
+    own.run()
+    assert own.rows("id", "v") == [(1, 1), (2, 2), (3, 0), (4, 0), (5, 0)]
+    ((_, before),) = [row for row in own.rows("id", "source_lsn") if row[0] == 3]
+    own.send_pairs(*events[5:6])
+    own.run()
+    ((_, value, after),) = [row for row in own.rows("id", "v", "source_lsn") if row[0] == 3]
+    assert value == 3
+    assert after < before
+
+
+@pytest.mark.deep
+def test_messages_that_are_no_changes_are_left_out(make: Make) -> None:
+    own = make(**CHANGES, quarantine="true")
+    others = recorded("__debezium-heartbeat.lab") + recorded("lab.transaction")
+    own.send_pairs(*others, *recorded("lab.public.orders")[:3], *others)
+    (report,) = own.run()
+    assert report["set_aside"] == 0
+    assert [number for (number,) in own.rows("id")] == [1, 2, 3]
+
+
+def doctored(event: Pair, old: str, new: str) -> Pair:
+    key, value = event
+    assert value is not None
+    assert old.encode() in value
+    return key, value.replace(old.encode(), new.encode())
+
+
+FIRST = recorded("lab.public.orders")[0]
+LATER = recorded("lab.public.orders")[10]
+MESSAGES: dict[str, tuple[Pair, str, str]] = {
+    "flat": (
+        recorded("flat.public.orders")[0],
+        "it is not a change event of Debezium",
+        '"value.format": "json"',
+    ),
+    "text": ((FIRST[0], b"no JSON"), "it is not one JSON object", "write one object"),
+    "another table": (
+        recorded("lab.public.lines")[0],
+        "it is a change of table public.lines, not of public.orders",
+        '"source.table": "public.lines"',
+    ),
+    "another database": (
+        doctored(FIRST, '"connector":"postgresql"', '"connector":"mysql"'),
+        "it is from the connector mysql, and only changes of PostgreSQL can be read",
+        '"value.format": "json"',
+    ),
+    "truncate": (
+        recorded("lab.public.orders")[15],
+        "it says that public.orders was truncated",
+        "skipped.operations=t",
+    ),
+    "no primary key": (
+        doctored(recorded("nokey.public.keyless")[0], '"keyless"', '"orders"'),
+        "it has no key, because table public.orders has no primary key",
+        "message.key.columns",
+    ),
+    "another key": (
+        (b'{"id":1,"line":"a"}', FIRST[1]),
+        "its key has id, line, but record.key is id",
+        "into record.key",
+    ),
+    "decimals as bytes": (
+        recorded("wrapped.public.orders")[0],
+        "column amount has fQ==, the bytes of a decimal without its scale",
+        "decimal.handling.mode=string",
+    ),
+    "a new column": (
+        doctored(FIRST, '"note":', '"street":"Elm","note":'),
+        "source.schema lacks column street",
+        "add it there with its type",
+    ),
+    "an unknown operation": (
+        doctored(FIRST, '"op":"r"', '"op":"m"'),
+        "its op is m, which changes no row",
+        "remove it",
+    ),
+    "a value that does not fit": (
+        doctored(FIRST, '"ok":true', '"ok":"maybe"'),
+        "a value does not fit source.schema",
+        "correct",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "another table",
+        *(pytest.param(name, marks=pytest.mark.deep) for name in MESSAGES),
+    ],
+)
+def test_a_message_that_does_not_fit_stops_the_stream(make: Make, message: str) -> None:
+    own, (pair, problem, remedy) = make(**CHANGES), MESSAGES[message]
+    own.send_pairs(pair)
+    with pytest.raises(
+        (ConfigError, StreamError), match=f"offset 0, .*{re.escape(problem)}"
+    ) as why:
+        own.check()
+    assert remedy in str(why.value)
+
+
+@pytest.mark.deep
+def test_what_does_not_fit_goes_to_the_quarantine(make: Make) -> None:
+    own = make(**CHANGES, quarantine="true")
+    own.send_pairs(LATER, *(pair for pair, _, _ in MESSAGES.values()))
+    (report,) = own.run()
+    assert (report["rows"], report["set_aside"]) == (1 + len(MESSAGES), len(MESSAGES))
+    assert own.rows("id", "city") == [(5, "Oslo")]
+    for (reason, row), (pair, problem, _) in zip(own.set_aside(), MESSAGES.values(), strict=True):
+        assert problem in reason
+        assert row["kafka_value"].encode() == pair[1]
+
+
+TOASTED = CHANGES | {
+    "source_schema": "id INT, n INT, big STRING, bin BINARY, tags ARRAY<STRING>, ints ARRAY<INT>, "
+    "js STRING, num STRING",
+    "source_table": "public.toasted",
+}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("batches", [[slice(0, 3)], [slice(0, 2), slice(2, 3)]])
+def test_a_value_that_was_not_sent_stays_as_it_was(make: Make, batches: list[slice]) -> None:
+    """An update of a row with TOAST sends only what it changed; a change of the key, too."""
+    own, events = make(**TOASTED, quarantine="true"), recorded("lab.public.toasted")
+    for batch in batches:
+        own.send_pairs(*events[batch])
+        own.run()
+    columns = ("id", "n", "big", "bin", "tags", "ints", "js", "num")
+    stored = [dict(zip(columns, row, strict=True)) for row in own.rows(*columns)]
+    whole = json.loads(events[0][1] or b"")["after"]
+    whole["bin"] = base64.b64decode(whole["bin"])
+    assert stored == [whole | {"n": 2}, whole | {"id": 2}]
+    own.send_pairs(*events[3:])
+    own.run()
+    ((reason, _),) = own.set_aside()
+    assert reason.startswith("PostgreSQL did not send column big of public.toasted, and there is")
+    assert [number for (number,) in own.rows("id")] == [1]
+
+
+@pytest.mark.deep
+def test_a_value_that_was_not_sent_is_refused_with_a_query(make: Make) -> None:
+    own = make(**TOASTED, select="SELECT id, length(big) AS size, kafka_offset FROM source")
+    own.send_pairs(*recorded("lab.public.toasted")[:3])
+    match = "column big of public.toasted, because the update left it as it was; .*IDENTITY FULL"
+    with pytest.raises(StreamError, match=match):
+        own.run()
+
+
+@pytest.mark.deep
+def test_events_with_their_schema_are_read_too(make: Make) -> None:
+    own = make(**CHANGES | {"source_schema": ORDERS.replace("DECIMAL(10, 2)", "BINARY")})
+    own.send_pairs(*recorded("wrapped.public.orders"))
+    own.run()
+    assert own.rows("id", "note") == [(1, "n1"), (2, "n2"), (3, "n3")]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("changes", "key", "problem"),
+    [
+        ({"record_key": "number"}, "record.key", "names number, but source.schema has id, amount"),
+        ({"partition": "note"}, "partition", "names note, which is not in record.key"),
+        (
+            {"select": "SELECT id + 1 AS id, note, kafka_offset FROM source"},
+            "select",
+            "drops or changes id, which deletes need",
+        ),
+        (
+            {"source_schema": ""},
+            "source.schema",
+            "is missing; the topic's first messages have these columns",
+        ),
+    ],
+)
+def test_groups_that_cannot_be_right(
+    make: Make, changes: dict[str, str], key: str, problem: str
+) -> None:
+    own = make(**CHANGES | changes)
+    own.send_pairs(FIRST)
+    with pytest.raises(ConfigError, match=re.escape(f"key {key!r}: {problem}")):
+        own.check()
+
+
+@pytest.mark.deep
+def test_more_partitions_are_refused_because_offsets_start_again(make: Make, kafka: Access) -> None:
+    own = make(**CHANGES)
+    own.send_pairs(FIRST)
+    own.run()
+    admin = AdminClient(kafka.client_options())
+    for future in admin.create_partitions([NewPartitions(own.topic, 3)]).values():
+        future.result(30)
+    with pytest.raises(StreamError, match=r'"partitions": 2.*but this run has.*"partitions": 3'):
+        own.run()
+
+
+BIG = "(SELECT string_agg(md5(g::text), '') FROM generate_series({0}, {0} + 99) g)"
+STEPS = (
+    f"INSERT INTO live SELECT 4, 9.99, now(), '2026-02-01', {BIG.format(7)}, true",
+    "UPDATE live SET amount = -0.01 WHERE id <= 2",
+    "DELETE FROM live WHERE id = 2",
+    f"UPDATE live SET id = 30, big = {BIG.format(8)} WHERE id = 3",
+    "ALTER TABLE live ADD COLUMN city text",
+    "UPDATE live SET city = 'Bonn', ok = NULL WHERE id = 1",
+    "INSERT INTO live (id, city) VALUES (2, 'Köln')",
+    "BEGIN; DELETE FROM live WHERE id = 4; INSERT INTO live (id) VALUES (4); COMMIT",
+    "DELETE FROM live WHERE id > 1",
+)
+
+
+@pytest.mark.deep
+def test_the_table_equals_the_database_after_each_change(
+    make: Make, settings: Settings, database: Database
+) -> None:
+    """PostgreSQL and hudi-rs agree, also where PostgreSQL does not send what it did not change."""
+    columns = "id int PRIMARY KEY, amount numeric(10, 2), at timestamptz, day date, big text"
+    fill = f"SELECT g, g * 1.25, now(), '2026-01-01', {BIG.format('g')}, true"
+    with database.connect() as db:
+        db.execute(f"CREATE TABLE live ({columns}, ok boolean)")
+        db.execute("ALTER TABLE live ALTER big SET STORAGE EXTERNAL")
+        db.execute(f"INSERT INTO live {fill} FROM generate_series(1, 3) g")
+        identity = {"replica.identity.autoset.values": "public.live:DEFAULT"}
+        own = {"name": "live", "table.include.list": "public.live"}
+        (topic,) = register(settings, own | identity)
+        schema = "id INT, amount DECIMAL(10, 2), at TIMESTAMP, day DATE, big STRING, ok BOOLEAN"
+        changes = {"source_schema": f"{schema}, city STRING", "source_table": "", "ordering": ""}
+        pipeline = make(value_format="debezium", topic_name=topic, **changes)
+
+        def equal() -> bool:
+            try:
+                pipeline.run()
+            except KafkaError:  # the topic is not there yet
+                return False
+            rows = db.execute("SELECT * FROM live").fetchall()
+            names = [column.name for column in db.execute("SELECT * FROM live").description or ()]
+            stored = pa.Table.from_batches(read_batches(folder(pipeline.pipeline().location.table)))
+            here = [tuple(row[name] for name in names) for row in stored.to_pylist()]
+            return sorted(rows) == sorted(here, key=lambda row: row[0])
+
+        wait_for(equal, 60, "the snapshot")
+        for step in STEPS:
+            for statement in step.split("; "):
+                db.execute(statement)
+            wait_for(equal, 60, step)
