@@ -119,19 +119,19 @@ class ChangeTopic(Topic):
 
     @cached_property
     def _record_key(self) -> Sequence[str]:
-        return cast(Sequence[str], self.group.table()["record_key"])
-
-    @override
-    def _check_table(self) -> None:
-        """Raise ConfigError if key and partition are not columns of a message's key."""
-        known = self._columns.names
-        for name in self._record_key:
+        names, known = cast(Sequence[str], self.group.table()["record_key"]), self._columns.names
+        for name in names:
             if name not in known:
                 raise self.error(
                     "record.key",
                     f"names {name}, but source.schema has {', '.join(known)}",
                     "name the columns of the table's primary key",
                 )
+        return names
+
+    @override
+    def _check_table(self) -> None:
+        """Raise ConfigError if the partition is not of columns of a message's key."""
         for name in self.group.table()["partition"]:
             if name not in self._record_key:
                 raise self.error(
@@ -215,7 +215,7 @@ class ChangeTopic(Topic):
             rows = rows.join(stored.select(*key, F.struct(*has).alias(STORED)), key, "left")
         before = Window.partitionBy(*key).orderBy(OFFSET)
         before = before.rowsBetween(Window.unboundedPreceding, -1)
-        problem, values = F.lit(None).cast("string"), {}
+        problems, values = [F.lit(None).cast("string")], {}
         for name in names:
             is_unsent = F.array_contains(UNSENT, name)
             sent = F.when(~is_unsent, F.struct(name, DELETED))
@@ -227,10 +227,10 @@ class ChangeTopic(Topic):
                 old = F.when(last.isNull() & F.col(STORED).isNotNull(), kept).otherwise(old)
             values[name] = F.when(is_unsent, old[name]).otherwise(F.col(quoted(name)))
             text = F.lit(f"{self._unsent(name)}, and there is no earlier row of its key; {FULL}")
-            problem = F.when(is_unsent & old.isNull(), text).otherwise(problem)
+            problems.append(F.when(is_unsent & old.isNull(), text))
         rows = rows.select(
             "*",
-            problem.alias(PROBLEM),
+            F.coalesce(*problems).alias(PROBLEM),
             F.struct(*(value.alias(name) for name, value in values.items())).alias(ROW),
         )
         rows = rows.withColumns({name: F.col(f"{ROW}.{quoted(name)}") for name in names})
