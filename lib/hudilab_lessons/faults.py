@@ -1,4 +1,4 @@
-"""The fault lab's plumbing: kill a program, damage a table, race writers, count what is wrong."""
+"""The fault lab's plumbing: run and kill programs, damage tables, race writers, count losses."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
@@ -257,6 +258,11 @@ def copy_tree(spark: SparkSession, uri: str, to: str) -> None:
     copy(path, hadoop.Path(to))
 
 
+def _environment() -> dict[str, str]:
+    """Return the variables of a program of its own."""
+    return {name: text for name, text in os.environ.items() if not name.startswith(SESSION)}
+
+
 def kill_when(
     condition: Callable[[], bool],
     program: str,
@@ -272,7 +278,7 @@ def kill_when(
     Raises:
         WaitError: The program ended by itself, or the condition never became true.
     """
-    env = {name: text for name, text in os.environ.items() if not name.startswith(SESSION)}
+    env = _environment()
     with tempfile.TemporaryFile("w+") as errors:
         running = subprocess.Popen(
             [sys.executable, "-c", program, json.dumps(job)],
@@ -297,6 +303,23 @@ def kill_when(
             if running.poll() is None:
                 os.killpg(running.pid, signal.SIGKILL)
             running.wait()
+
+
+def run_pipeline(runtime: str, run_id: str, keys: Mapping[str, str], *options: str) -> list[str]:
+    """Run `hudilab stream` in a process of its own, with a group of these keys.
+
+    Returns:
+        What it prints, and its exit code as the last line.
+    """
+    env = _environment() | ({"RUNTIME_ENV": runtime} if runtime else {})
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, f"{keys['table.name']}.json")
+        file.write_text(json.dumps(keys), "utf-8")
+        command = [sys.executable, "-m", "hudilab_jobs.stream", str(file), "--run-id", run_id]
+        done = subprocess.run(
+            [*command, *options], env=env, capture_output=True, text=True, check=False
+        )
+    return [*done.stdout.splitlines(), f"exit code {done.returncode}"]
 
 
 def race(

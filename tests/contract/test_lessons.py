@@ -49,7 +49,7 @@ def test_a_lesson_imports_what_it_is_about() -> None:
 def test_a_lesson_has_exercises_of_each_kind_and_something_to_take_home() -> None:
     *lessons, exam, appendix = LESSONS
     assert (exam.stem, appendix.stem) == ("41_exam", "90_spark_under_the_hood")
-    assert len(lessons) == 19
+    assert len(lessons) == 21
     for lesson in lessons:
         cells = nbformat.read(lesson, as_version=4).cells
         text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")

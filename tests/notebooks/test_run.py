@@ -66,7 +66,11 @@ def test_a_notebook_runs_alone(odd_home: Path, name: str) -> None:
     assert "ResolveWriteToStream" in Path(log).read_text("utf-8") or not STREAMS[name]
     others = {path.name for path in (odd_home / "logs").iterdir()} - {Path(log).name}
     # What a lesson submits is a program of its own, with a log of its own.
-    assert {other.partition("-")[0] for other in others} <= {"sensor_readings", "faults_victim"}
+    assert {other.partition("-")[0] for other in others} <= {
+        "sensor_readings",
+        "faults_victim",
+        "changing_own",
+    }
     assert kept(odd_home / "out dir") == {f"{name}.ipynb", f"{name}.html"}
 
 

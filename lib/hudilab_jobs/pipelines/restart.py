@@ -165,7 +165,9 @@ def made_of(rows: DataFrame) -> dict[str, str]:
     Of a query that joins, groups or limits rows, it is the text of the whole plan, because Spark
     keeps a state for it.
     """
-    plan = rows._jdf.queryExecution().analyzed()
+    optimizer: Any = rows.sparkSession._jvm
+    inline = optimizer.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True)
+    plan = inline.apply(rows._jdf.queryExecution().analyzed())
     nodes = list(_nodes(plan))
     if any(str(node.nodeName()) not in _PLAIN for node in nodes):
         return dict.fromkeys(rows.columns, re.sub(r"#\d+L?", "", str(plan.toString())))

@@ -146,7 +146,9 @@ def test_every_write_is_refused_before_it_changes_anything(
         assert files(tmp_path) == before, name
     planned = {"hoodie.compact.inline": "false", "hoodie.compact.schedule.inline": "true"}
     services.start(planned, spec.write_options())
-    with pytest.raises(StreamError, match=r"services of the stream .* failed .*the clock is behind"):
+    with pytest.raises(
+        StreamError, match=r"services of the stream .* failed .*the clock is behind"
+    ):
         services.close()
     assert files(tmp_path) == before
     set_ahead(location.table, -HOUR)

@@ -287,7 +287,7 @@ def test_changes_that_are_safe(spark: SparkSession, tmp_path: Path) -> None:
     own.put("a.csv", ROWS)
     own.run()
     own.put("b.csv", LATER[:1])
-    only = SELECT.replace("seen FROM", "seen, 'NJ' AS state FROM")
+    only = SELECT.replace("seen FROM", "seen, upper(Station) AS state FROM")
     own.describe(select=f"{only} WHERE Station != ''", files_per_batch="1", quarantine="true")
     lines = own.check()
     assert lines[:3] == [
