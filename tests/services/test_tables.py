@@ -104,6 +104,7 @@ def ids(count: int, first: int = 0) -> list[tuple[bytes, bytes]]:
     return [(b"", json.dumps({"id": number}).encode()) for number in range(first, first + count)]
 
 
+@pytest.mark.deep
 def test_a_batch_that_only_one_table_has_is_written_to_the_other(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
