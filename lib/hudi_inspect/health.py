@@ -286,7 +286,7 @@ def _clock(snapshot: TableSnapshot) -> HealthCheck:
             False,
             f"readers may miss rows of {names}: older than an earlier batch of the stream "
             f"({after})",
-            "the clock was set back: once it has passed that batch, upsert these rows again, the "
-            "oldest first (in the lab: hudi_sink.repairs.write_again)",
+            "the clock was set back: write their rows again from the source, to a new table with "
+            "a new checkpoint",
         )
     return _check("clock", True, "no instant is in the future, or older than an earlier batch")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from hudi_sink.commits import Commits
 from hudi_sink.files import table_properties
@@ -34,44 +33,15 @@ def rewrite_table(spark: SparkSession, spec: TableSpec, location: TableLocation)
     return spark.read.format("hudi").load(location.table).count()
 
 
-def write_again(spark: SparkSession, spec: TableSpec, location: TableLocation, instant: str) -> int:
-    """Upsert the rows of a commit again, as the same batch of its stream; return their number.
-
-    For a commit that was made after the clock was set back, so that no reader sees its rows, see
-    `hudi_sink.clock`; `hudilab inspect TABLE --check` lists such commits. Call it for each of them,
-    the oldest batch first, while no stream is running. It can't see what the commit deleted.
-
-    Raises:
-        TableError: The clock is behind the table; or the commit's rows are no longer there.
-    """
-    commits = Commits(spark, location.table)
-    commits.await_clock()
-    # Until now, readers took older slices with later instants for the newest.
-    table = spark.read.format("hudi").option("as.of.instant", instant).load(location.table)
-    rows = table.where(F.col("_hoodie_commit_time") == instant)
-    rows = rows.select(*without_meta(table.columns))
-    if not (count := rows.count()):
-        raise TableError(
-            f"{location.table} has no rows of the commit {instant}: it only deleted rows, or its "
-            "files were cleaned",
-            "write its rows again from their source",
-        )
-    commit = next(commit for commit in commits.newest_first() if commit.instant == instant)
-    batch = {} if commit.metadata is None else commit.metadata.options()
-    _write(rows, spec, location, "upsert", batch)
-    return count
-
-
 def _write(
     rows: DataFrame,
     spec: TableSpec,
     location: TableLocation,
     operation: str,
-    extra: Mapping[str, str] | None = None,
 ) -> None:
     encoded = table_properties(rows.sparkSession, location.table).get(ENCODED, "false")
     options = spec.write_options() | spec.options_for(dict(rows.dtypes)) | {ENCODED: encoded}
-    options |= {"hoodie.datasource.write.operation": operation} | dict(extra or {})
+    options |= {"hoodie.datasource.write.operation": operation}
     rows.write.format("hudi").options(**options).mode("append").save(location.table)
 
 

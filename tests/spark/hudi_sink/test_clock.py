@@ -14,14 +14,14 @@ from kills import read_batches
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from refusals import assert_refusal, refused
+from refusals import assert_refusal
 from running import folder, kill, readings_at, start_program, wait_while_running
 
 from hudi_inspect import inspect
 from hudi_sink import commits
 from hudi_sink.async_services import StreamServices
 from hudi_sink.commits import Commits
-from hudi_sink.repairs import check_can_index, rewrite_table, write_again
+from hudi_sink.repairs import check_can_index, rewrite_table
 from hudi_sink.rewind import Rewind
 from hudi_sink.savepoints import Savepoints
 from hudi_sink.services import TableServices
@@ -133,7 +133,6 @@ def test_every_write_is_refused_before_it_changes_anything(
         "savepoint": lambda: savepoints.create("late"),
         "savepoint --delete": lambda: savepoints.delete(first),
         "rewrite": lambda: rewrite_table(spark, spec, location),
-        "write again": lambda: write_again(spark, spec, location, first),
         "index": lambda: check_can_index(spark, location.table),
         "plans of a dead driver": lambda: services.take_over(spec.write_options()),
     }
@@ -173,7 +172,7 @@ def test_the_clock_is_set_back_while_a_stream_runs(
     finish(spark, spec, location)
 
 
-def test_rows_that_no_reader_sees_are_found_and_repaired(
+def test_rows_that_no_reader_sees_are_found(
     spark: SparkSession,
     spec: TableSpec,
     location: TableLocation,
@@ -192,16 +191,7 @@ def test_rows_that_no_reader_sees_are_found_and_repaired(
     assert compare(rows, location.table) == lost
     check = next(check for check in inspect(location.table).health if not check.ok)
     assert check.check == "clock"
-    ((batch, instant),) = re.findall(r"batch (\d) \((\d+)\)", check.detail)
-    assert int(batch) == WRITTEN
-    assert write_again(spark, spec, location, instant) == PER_BATCH
-    assert inspect(location.table).is_healthy
-    exact = {"rows": (WRITTEN + 1) * PER_BATCH, "lost": 0, "twice": 0}
-    assert compare(rows, location.table) == exact
-    nothing = "0" * 17
-    with refused(TableError, f"has no rows of the commit {nothing}", remedy="from their source"):
-        write_again(spark, spec, location, nothing)
-    finish(spark, spec, location)
+    assert re.findall(r"batch (\d) \(\d+\)", check.detail) == [str(WRITTEN)]
 
 
 def test_a_load_that_died_while_the_clock_was_ahead(spark: SparkSession, tmp_path: Path) -> None:
