@@ -70,6 +70,7 @@ class Running(NamedTuple):
         Raises:
             LabError: Source, checkpoint and table do not belong together, or the stream failed.
         """
+        gauges = self._gauges()  # refuses the port before anything is written
         notes = [note_of(table.spark, table.source, table.spec) for table in self.tables]
         for table, note in zip(self.tables, notes, strict=True):
             last = last_start(table.spark, table.location)
@@ -88,7 +89,7 @@ class Running(NamedTuple):
         stream = rows.writeStream.foreachBatch(write_batch)
         stream = stream.queryName(self.location.name)  # part of the names of Spark's own metrics
         stream = stream.option("checkpointLocation", self.location.checkpoint)
-        with self._gauges() as reports.gauges, stop_on_signal(signals) as received:
+        with gauges as reports.gauges, stop_on_signal(signals) as received:
             query = stream.trigger(**(trigger or {"availableNow": True})).start()
             with closing(until_end([query], received)) as turns:
                 for _ in turns:
