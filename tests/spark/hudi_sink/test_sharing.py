@@ -347,7 +347,7 @@ def test_a_new_stream_refuses_a_running_one_with_another_lock(
     with pytest.raises(StreamError) as caught:
         drain(other, batches=1, deadline=300)
     one.stop()
-    named = re.search(r"commit (\d+) took", str(caught.value))
+    named = re.search(r"commit (\d+) used", str(caught.value))
     assert named is not None
     theirs = lock_name(IN_JVM["hoodie.write.lock.provider"])
     told = different_locks(location, named[1], theirs, "FileSystemBasedLockProvider")
