@@ -1,10 +1,10 @@
-"""Repair what Hudi 1.2 gets wrong: empty indexes, foreign buckets, commits that nobody sees."""
+"""Guard a table against what Hudi 1.2 gets wrong: empty indexes, buckets of another index."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from hudi_sink.commits import Commits
 from hudi_sink.files import table_properties
@@ -29,20 +29,12 @@ def rewrite_table(spark: SparkSession, spec: TableSpec, location: TableLocation)
     rows = table.select(*without_meta(table.columns))
     if spec.operation == "upsert":
         rows = newest_rows(rows, spec, by_arrival=False)
-    _write(rows, spec, location, "insert_overwrite_table")
-    return spark.read.format("hudi").load(location.table).count()
-
-
-def _write(
-    rows: DataFrame,
-    spec: TableSpec,
-    location: TableLocation,
-    operation: str,
-) -> None:
-    encoded = table_properties(rows.sparkSession, location.table).get(ENCODED, "false")
-    options = spec.write_options() | spec.options_for(dict(rows.dtypes)) | {ENCODED: encoded}
-    options |= {"hoodie.datasource.write.operation": operation}
+    operation = {"hoodie.datasource.write.operation": "insert_overwrite_table"}
+    encoded = table_properties(spark, location.table).get(ENCODED, "false")
+    options = spec.write_options() | spec.options_for(dict(rows.dtypes)) | operation
+    options |= {ENCODED: encoded}
     rows.write.format("hudi").options(**options).mode("append").save(location.table)
+    return spark.read.format("hudi").load(location.table).count()
 
 
 def check_can_index(spark: SparkSession, table: str) -> None:
