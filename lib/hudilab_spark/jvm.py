@@ -16,7 +16,7 @@ from hudilab.environment import JAVA_OPTIONS, file_names
 from hudilab.errors import JavaError
 from hudilab.settings import Settings
 from hudilab_spark.class_archive import ARCHIVE, quoted, with_archive
-from hudilab_spark.conf import ZONE, conf_folder
+from hudilab_spark.conf import conf_folder
 from hudilab_spark.java import complaint, find_java, spark_home
 from hudilab_spark.preflight import java_flags, make_temporary, temporary_folder
 from hudilab_spark.s3 import older_names
@@ -50,7 +50,6 @@ def environment(settings: Settings, app: str, session: Mapping[str, str]) -> dic
         "HUDILAB_SPARK_SETTINGS": str(settings.spark_defaults),  # an error may name it
         # Workers run the system's python3 unless told otherwise.
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
-        "TZ": ZONE,
     }
     variables |= older_names() | file_names()
     temporary = temporary_folder(settings.home)

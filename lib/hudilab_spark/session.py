@@ -64,9 +64,9 @@ def open_session(
             lacks what Java needs, or the cluster or the metastore does not answer, or the cluster
             has no room.
     """
+    os.environ["TZ"] = ZONE
+    time.tzset()
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        os.environ["TZ"] = ZONE
-        time.tzset()
         return _submitted_session(settings, app, extra, names=names)
     jars = verify(settings.project / "jars", needed(settings, groups))
     options = session_settings(settings, jars) | (catalog_settings(settings) if names else {})
@@ -87,7 +87,6 @@ def open_session(
             print(f"hudilab: {what} is {limit} MB, so {MEMORY} is {heap} here", file=sys.stderr)
         (settings.home / "logs").mkdir(parents=True, exist_ok=True)
         os.environ |= environment(settings, app, options)
-        time.tzset()  # to TZ
     if settings.on_cluster:
         check_cluster(settings, options)
     with output_to(log_file()), _explained_end():
