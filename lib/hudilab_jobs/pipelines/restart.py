@@ -21,6 +21,7 @@ from hudilab.groups import Pipeline
 from hudilab.paths import TableLocation, checkpoint_of_table, rewrite_scheme
 from hudilab.table import TableSpec
 from hudilab_jobs.pipelines.sources import Source
+from hudilab_spark.conf import SECRET
 
 NOTE = "hudilab-group"  # in the checkpoint, beside the sink's note of its owner
 SAFE, NEW, REFUSED = "safe", "needs a new checkpoint", "refused"
@@ -50,8 +51,8 @@ RULES = {
     "operation": (REFUSED, "a new version of a row would be stored beside the old one"),
 }
 DIGESTS = ("select", "source.schema")  # long texts, of which a literal may be secret
-# Spark's own pattern of what it never shows (spark.redaction.regex), and two names of Kafka's.
-_SECRET = re.compile(r"(?i)secret|password|token|access[.]?key|jaas|credential|://[^/]*@")
+# What goes on no command line, two names of Kafka's, and a login in an address.
+_SECRET = re.compile(rf"{SECRET.pattern}|jaas|credential|://[^/]*@")
 _PLAIN = ("Project", "Filter", "Generate", "LogicalRDD", "SubqueryAlias", "View")
 
 
@@ -213,8 +214,7 @@ def last_start(spark: SparkSession, location: TableLocation) -> Note | None:
 
 def keep(spark: SparkSession, location: TableLocation, note: Note) -> None:
     """Keep the note of this start in the checkpoint."""
-    if note != last_start(spark, location):
-        write_text(spark, _file(location), json.dumps(note._asdict(), sort_keys=True))
+    write_text(spark, _file(location), json.dumps(note._asdict(), sort_keys=True))
 
 
 def refuse(source: Source[Any], location: TableLocation, changed: list[Change]) -> None:

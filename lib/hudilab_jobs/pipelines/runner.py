@@ -71,16 +71,18 @@ class Running(NamedTuple):
             LabError: Source, checkpoint and table do not belong together, or the stream failed.
         """
         gauges = self._gauges()  # refuses the port before anything is written
-        notes = [note_of(table.spark, table.source, table.spec) for table in self.tables]
-        for table, note in zip(self.tables, notes, strict=True):
+        notes = []
+        for table in self.tables:
+            note = note_of(table.spark, table.source, table.spec)
             last = last_start(table.spark, table.location)
             refuse(table.source, table.location, changes(last, note) if last else [])
+            notes += [(table, note)] if note != last else []
         sinks = [table._sink(initial_load) for table in self.tables]
         loads = Commits(self.spark, self.location.table) if initial_load else None
         parts = [(table.source, sink) for table, sink in zip(self.tables, sinks, strict=True)]
         reports = Reports(parts, self.location, as_json=as_json, loads=loads)
         show("starting the stream")
-        for table, note in zip(self.tables, notes, strict=True):
+        for table, note in notes:
             keep(table.spark, table.location, note)
         rows = self.source.stream(whole=initial_load)
         write_batch: Callable[[DataFrame, int], None] = reports.write_batch
