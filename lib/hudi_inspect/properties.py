@@ -9,7 +9,7 @@ from hudi_inspect.store import PROPERTIES, Store, Vanished, typed
 from hudi_inspect.units import quoted
 
 OLDEST, NEWEST = 6, 9  # table versions
-# Which releases read a version; each has been tried with Hudi 0.15, 1.0, 1.2 and hudi-rs 0.5.
+# The oldest Hudi that reads a version. Tried: 0.15, 1.0.2, 1.2.0 and hudi-rs 0.5, on 6, 8 and 9.
 READERS = {6: "0.14", 7: "1.0", 8: "1.0", 9: "1.1"}
 MOST = 1048576  # bytes of the file
 _PAIR = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
