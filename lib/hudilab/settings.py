@@ -219,7 +219,7 @@ def find_groups(settings: Settings, name: str) -> dict[str, Pipeline]:
         if (first := writers.setdefault(group.table_name, own)) != own:
             raise ConfigError(
                 f"{place}: {first} and {own} both write table {group.table_name}",
-                "give each of them a table.name of its own",
+                "give each pipeline its own table.name",
             )
     return groups
 

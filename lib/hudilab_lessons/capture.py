@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from hudilab_lessons.lesson import Lab
 
 PATIENCE = 60.0  # seconds
-# Runs the functions of a lesson's stream in a program of its own. It stops by itself where a kill
-# is to hit it: after the first write to a table.
+# Runs the functions of a lesson's stream in a separate program, which waits to be killed after its
+# first write to a table.
 VICTIM = """\
 import json, sys, time
 from pyspark.sql import functions as F
@@ -170,7 +170,7 @@ def kill(server: Connect) -> None:
 
 
 def kill_stream(lab: Lab, names: Mapping[str, Any], first: str) -> None:
-    """Run a lesson's stream in a program of its own, and kill it after its first write to a table.
+    """Run a lesson's stream in a separate program, and kill it after its first write to a table.
 
     Args:
         names: what the stream consists of: its functions, `run` and `save` among them, and values.

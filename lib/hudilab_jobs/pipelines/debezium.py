@@ -64,7 +64,7 @@ def is_unsent(column: str) -> str:
 class ChangeTopic(Topic):
     """The changes of one table: each is a row as the database has it now, or deletes one.
 
-    The message's key identifies the row, and the offset says which change is newer.
+    The message's key identifies the row. Of two changes, the one with the greater offset is newer.
     """
 
     group: ChangePipeline
@@ -266,8 +266,8 @@ class ChangeTopic(Topic):
         yield (
             f"{op} = 't'",
             literal(
-                f"it says that {table} was truncated, which deletes no single row; delete the rows "
-                "(DELETE FROM) in the database, or set skipped.operations=t in the connector"
+                f"it says that {table} was truncated, without naming the rows; use DELETE FROM in "
+                "the database instead, or set skipped.operations=t in the connector"
             ),
         )
         yield (

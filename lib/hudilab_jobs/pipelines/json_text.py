@@ -171,7 +171,7 @@ def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[tuple[str, str]]
     yield (
         doubtful or "false",
         shown(
-            "it repeats a key, or spells it with other capitals than source.schema:  ",
+            "it repeats a key, or spells it with other capitals than source.schema: ",
             _TEXT,
             "write each key once, as source.schema has it",
         ),

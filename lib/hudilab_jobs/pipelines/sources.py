@@ -218,8 +218,8 @@ class Folder(Source[FilePipeline]):
     def batch(self, rows: DataFrame) -> Iterator[DataFrame]:
         """Give the batch; raise LabError if a file of it has another header, or other columns.
 
-        The stream's own plan reads each file in the same way. A batch with files whose columns have
-        another order, or whose lines end in another way, is read with a plan of its own.
+        The stream's plan reads all files alike. If a file's columns are in another order, or its
+        lines end differently, a second plan reads the whole batch.
         """
         self._reads = None
         forms = self._check_files(batch_files(self._spark, rows))
@@ -232,7 +232,7 @@ class Folder(Source[FilePipeline]):
         yield rows
 
     def rows_read(self) -> int | None:
-        """Return how many rows the newest batch has, if it was read with a plan of its own."""
+        """Return how many rows the newest batch has, if a second plan has read it."""
         if self._reads is None:
             return None
         counted = self._reads.observedMetrics().get(ROWS)

@@ -68,7 +68,7 @@ class Topic(Source[TopicPipeline]):
         self._loads = False
         self._has_key = True  # whether the key gets into the table
         self._topics = [group.topic_name]  # of the query
-        # Only a batch says which schemas its messages were written with.
+        # Which schemas a registry's messages need is known only once there is a batch.
         self._by_batch = group.schema_registry_url is not None
         # Refused messages and deletions must not pass a query, which may drop them.
         passes_by = group.select is not None and (group.quarantine or self._deletes)

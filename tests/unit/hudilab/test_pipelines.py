@@ -155,7 +155,7 @@ TABLES = {
         (
             "a, b, c",
             ("'pipeline.all'", "'tables'", "a and c both write table visits"),
-            "give each of them a table.name of its own",
+            "give each pipeline its own table.name",
         ),
     ],
 )
