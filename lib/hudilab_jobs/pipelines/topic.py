@@ -43,7 +43,7 @@ SHOWN = 100  # characters of a key in a message
 # Fields of a group that are the query's, and not the table's.
 QUERY = (
     *("bootstrap_servers", "security_protocol", "sasl_username", "ssl_ca_location"),
-    *("startup_mode", "messages_per_batch", "source_options"),
+    *("startup_mode", "messages_per_batch", "source_options", "metrics_port"),
 )
 LOST = re.compile(r"OffsetOutOfRange[^;\n]*|some data may have been missed")
 TOMBSTONE = "it has no value (a tombstone)"
