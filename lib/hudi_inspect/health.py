@@ -267,18 +267,14 @@ def _clock(snapshot: TableSnapshot) -> HealthCheck:
             "set the clock if it is wrong; else write nothing before that time, because no reader "
             "would see the rows",
         )
-    in_time = sorted(snapshot.batches, key=lambda batch: batch.instant.time, reverse=True)
-    first = {(batch.query, batch.number): batch.instant.time for batch in in_time}
-    # A batch that was written again counts with its last instant.
-    last = {(batch.query, batch.number): batch for batch in reversed(in_time)}
     newest: dict[str, str] = {}
     late, after = [], ""
-    for batch in sorted(last.values(), key=lambda batch: batch.number):
+    for batch in sorted(snapshot.batches, key=lambda batch: batch.number):
         before = newest.get(batch.query, "")
         if batch.instant.time < before:
             late.append(batch)
             after = max(after, before)
-        newest[batch.query] = max(before, first[batch.query, batch.number])
+        newest[batch.query] = max(before, batch.instant.time)
     if late:
         names = ", ".join(f"batch {batch.number} ({batch.instant.time})" for batch in late)
         return _check(

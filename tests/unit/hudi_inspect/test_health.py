@@ -56,10 +56,6 @@ def test_batches_that_were_written_after_the_clock_was_set_back(table: HandMade)
     )
     table.commit(60, 62, {A: 5}, extra=stamp("a", 3))
     assert f"({at(30)}): older" in line(look(table), "clock")
-    table.commit(70, 72, {A: 5}, extra=stamp("a", 1))
-    assert f"rows of batch 2 ({at(30)}): older" in line(look(table), "clock")
-    table.commit(80, 82, {A: 5}, extra=stamp("a", 2))
-    assert line(look(table), "clock").startswith("ok ")
 
 
 def test_what_merging_small_files_saves(table: HandMade) -> None:
