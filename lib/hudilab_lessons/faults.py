@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -98,12 +100,26 @@ def error_of(write: Callable[..., object], *arguments: Any, **options: Any) -> s
 
 
 def shorten(error: str, location: TableLocation) -> str:
-    """Return what an error reports, without its remedy, the paths of the table, and instants."""
+    """Return what an error reports, without its remedy, the paths of the table, and times."""
     text = error.replace("file:///", "file:/")
     for uri, name in ((location.table, "<table>"), (location.checkpoint, "<checkpoint>")):
         path = uri.replace("file:///", "file:/")
         text = text.replace(f"{path}/", "").replace(path, name)
+    text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?", "<time>", text)
     return INSTANT.sub("<instant>", text).partition("; ")[0]
+
+
+def set_ahead(spark: SparkSession, table: str, *, hours: int) -> None:
+    """Rename the instants of a timeline as if the writer's clock had been so many hours ahead."""
+    fs, folder = file_system(spark, f"{table}/.hoodie/timeline")
+
+    def later(instant: re.Match[str]) -> str:
+        moment = datetime.strptime(instant[0], "%Y%m%d%H%M%S%f") + timedelta(hours=hours)
+        return f"{moment:%Y%m%d%H%M%S%f}"[:17]
+
+    for status in fs.listStatus(folder):
+        path = status.getPath()
+        fs.rename(path, path.getParent().suffix("/" + re.sub(r"\d{17}", later, path.getName())))
 
 
 def leave_lock(spark: SparkSession, table: str, minutes: int) -> None:
