@@ -202,15 +202,16 @@ class TableSpec:
         """Return why Hudi 1.2 cannot compare the DATE or DECIMAL of the ordering; empty if it can.
 
         Of stored Avro records it compares a DATE as a number and a DECIMAL as bytes, with a date or
-        a decimal of the batch. In MERGE_ON_READ only a global index does, which looks for the row
-        in other partitions; but there it cannot log a delete with a DATE.
+        a decimal of the batch. In MERGE_ON_READ a global index does, which looks for the row in
+        other partitions, and the record index for a delete; and no delete with a DATE can be
+        logged there.
         """
         name, kind = self.ordering, kinds.get(self.ordering, "").partition("(")[0]
         options = self.write_options() | self.options_for(kinds)
         if self.operation != "upsert" or options.get(MERGER, AVRO) != AVRO:
             return []
         compares = not self.logs() or self.is_global()
-        deletes = kind == "date" and DELETED in kinds
+        deletes = DELETED in kinds and (kind == "date" or self.index == "RECORD_LEVEL_INDEX")
         if kind not in ("date", "decimal") or not (compares or deletes):
             return []
         wider = {"date": "TIMESTAMP", "decimal": "DOUBLE"}[kind]

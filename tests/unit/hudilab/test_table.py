@@ -239,7 +239,7 @@ LOGS = {"operation": "upsert", "table_type": "MERGE_ON_READ"}
         (LOGS, "date", False),
         (LOGS | {"index": "GLOBAL_BLOOM"}, "date", False),
         (LOGS | {"index": "GLOBAL_RECORD_LEVEL_INDEX"}, "decimal(20,10)", False),
-        (LOGS | {"index": "RECORD_LEVEL_INDEX"}, "decimal(20,10)", True),
+        (LOGS | {"index": "RECORD_LEVEL_INDEX"}, "decimal(20,10)", False),
         ({"operation": "bulk_insert"}, "date", True),
     ],
 )
