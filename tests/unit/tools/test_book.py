@@ -34,6 +34,19 @@ def test_the_book_has_every_page_of_docs_and_its_front_page_lists_them() -> None
     assert {page.removesuffix(".md") for page in book.PAGES} | {"lib/README"} <= listed
 
 
+def test_the_readme_groups_the_manuals_as_the_books_menu_does() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    rows = re.findall(r"(?m)^\| \*\*(\w[\w ]+)\*\* \| (.*\]\(.*) \|$", readme)
+    manuals = {group: re.findall(r"\]\(([\w/-]+)\.md\)", links) for group, links in rows}
+    text = (ROOT / "book" / "index.md").read_text("utf-8")
+    others = {"README", "glossary", "reference/index"}
+    menu = {
+        group: [page for page in re.findall(r"(?m)([\w/-]+)>?$", pages) if page not in others]
+        for group, pages in re.findall(r"(?s):caption: ([\w ]+?)\n(?::glob:\n)?(.*?)```", text)
+    }
+    assert manuals == menu
+
+
 def notebook() -> nbformat.NotebookNode:
     cells = [
         new_markdown_cell("# 99 Title", id="a"),
