@@ -77,10 +77,12 @@ def _stored(cells: Sequence[Cell]) -> Iterator[str]:
     of: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         of.setdefault((cell.row, cell.reader), []).append(cell)
+    first: dict[str, str] = {}  # values: the first row that has them
     for row in dict.fromkeys(column.row for column in COLUMNS):
         heads = [[cell for one in readers for cell in of[row, one]] for readers in HEADS.values()]
         read = " | ".join(map(_verdicts, heads))
-        yield f"| `{row}` | {_values(row)} | {read} |"
+        like = first.setdefault(values := _values(row), row)
+        yield f"| `{row}` | {values if like == row else f'as `{like}`'} | {read} |"
 
 
 def _verdicts(cells: Sequence[Cell]) -> str:
