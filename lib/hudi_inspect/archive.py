@@ -54,7 +54,7 @@ class Archive:
     def contents(
         self, times: Collection[str], parse: Callable[[dict[str, Any]], T]
     ) -> dict[str, T]:
-        """Return the content of the archived instants of these times, as `parse` returns it."""
+        """Return the content of the archived instants with these times, as `parse` returns it."""
         contents = {}
         for row in self._rows(["instantTime", "metadata"], set(times)) if times else ():
             time, data = row["instantTime"], row["metadata"]

@@ -34,9 +34,9 @@ def run(
     program: str = "hudi-inspect",
     place_of: Callable[[str, str], str] | None = None,
 ) -> int:
-    """Print what the words of a command line ask for; return the exit code.
+    """Run the command line and print its report; return the exit code.
 
-    `place_of` makes a path of TABLE and --run-id, for a program whose tables have names.
+    `place_of` turns TABLE and --run-id into a path, for a program whose tables have names.
 
     Raises:
         InspectError: The table cannot be inspected, or a package is missing.

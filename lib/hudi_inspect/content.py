@@ -1,4 +1,4 @@
-"""Decode a timeline file, Avro or JSON. It may come from anybody, so what it takes is bounded."""
+"""Decode a timeline file, Avro or JSON, within limits, because its source isn't trusted."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _bounded(schema: Any, names: set[str], level: int = 0) -> Any:
 
 
 def lost(data: bytes) -> str:
-    """Return how a file has provably lost its content; empty if it need not be damaged."""
+    """Return how a file has provably lost its content; empty if it may be intact."""
     if not data.strip(b"\0"):
         return "holds only zero bytes" if data else "is empty"
     is_cut = _is_cut_json(data) if data.startswith(b"{") else _is_cut_avro(data)

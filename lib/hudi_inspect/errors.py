@@ -11,7 +11,8 @@ _PACKAGES = {"arro3": "arro3-core arro3-io", "hudi": "hudi==0.5.0"}
 class InspectError(Exception):
     """A table cannot be inspected: not a table, damaged, unreadable, or an unsupported version.
 
-    `problem` is what went wrong and where, `remedy` what to do about it. As text, both in one line.
+    `problem` is what went wrong and where, `remedy` what to do about it. As text, both are on one
+    line.
     """
 
     def __init__(self, problem: str, remedy: str) -> None:
@@ -37,7 +38,7 @@ class Lost(Unreadable):
 
 
 def missing_package(action: str, error: ModuleNotFoundError) -> InspectError:
-    """Return the error of an action that needs a package which is not installed."""
+    """Return the error of an action that needs a missing package."""
     module = (error.name or "").partition(".")[0]
     return InspectError(
         f"{action} needs {module}, which is not installed",

@@ -1,7 +1,7 @@
 """Read Parquet files: the number of rows from the footer alone, and columns with arro3.
 
-arro3 gives no access to the footer, and prints a stack trace for a file without a valid one. So the
-little of it that is needed is decoded here: it is a struct in Thrift's compact protocol.
+arro3 gives no access to the footer, and prints a stack trace for a file without a valid one. So
+this module decodes the few fields it needs, from a struct in Thrift's compact protocol.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _FIXED = {_BYTE: 1, _DOUBLE: 8, _UUID: 16}
 
 
 class Damaged(Exception):
-    """The file is no whole Parquet file, or arro3 cannot read it; the text gives arro3's words."""
+    """The Parquet file is incomplete, or arro3 cannot read it; the text is arro3's message."""
 
 
 def footer_size(tail: bytes) -> int:
-    """Return how many bytes at the end of a file its footer takes; `tail` is that end."""
+    """Return the size of a file's footer in bytes; `tail` is the file's end."""
     if len(tail) < _END or tail[-4:] != _MAGIC:
         raise Damaged
     return int.from_bytes(tail[-_END:-4], "little") + _END
@@ -61,7 +61,7 @@ def read_rows(
     """Return columns of the rows in a file: of all, or of those whose column `key` is in `keys`.
 
     Args:
-        is_bounded: Refuse a file whose rows take more than archives of timelines do.
+        is_bounded: Refuse a file whose rows need more memory than those of a timeline's archive.
     """
     # Outside of the try: a package that is missing says nothing of the file. arro3.io imports
     # arro3.core only when it needs it.

@@ -1,4 +1,4 @@
-"""Read a table's `hoodie.properties`, and say what is wrong with them."""
+"""Read a table's `hoodie.properties`, and report what is wrong with them."""
 
 from __future__ import annotations
 

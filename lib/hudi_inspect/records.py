@@ -45,10 +45,10 @@ class Clean(NamedTuple):
 
 
 def value(record: Any, name: str, kind: type[T]) -> T:
-    """Return a value of a record; that of its type without content, such as 0, if it is null.
+    """Return a value of a record; if it is null, the empty value of its type, such as 0.
 
     Raises:
-        Unreadable: The record is none, or the value has another type.
+        Unreadable: It isn't a record, or the value has another type.
     """
     if type(record) is not dict:
         raise Unreadable(f"holds {_short(record)} in place of a record with {name}")
@@ -129,7 +129,7 @@ def parse_clean(content: dict[str, Any]) -> Clean:
 
 
 def parse_map(text: str) -> dict[str, Any]:
-    """Return the JSON object in an entry of a commit's extra metadata; empty if it is none."""
+    """Return the JSON object in an entry of a commit's extra metadata; empty without an object."""
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError):

@@ -73,7 +73,7 @@ def _footer_rows(store: Store, path: str, steps: list[int]) -> int | InspectErro
 
 
 def count_snapshot(store: Store, groups: int) -> int:
-    """Count the rows of a snapshot query with hudi-rs, which has to see that many file groups."""
+    """Count the rows of a snapshot query with hudi-rs, which must read that many file groups."""
     from hudi import HudiReadOptions, HudiTableBuilder
 
     # hudi-rs percent-decodes URIs, but not paths.

@@ -21,7 +21,7 @@ _Group = tuple[str, str]  # partition, file group
 
 
 class DataFile(NamedTuple):
-    """What the path of a data file says: whose it is, and which instant wrote it."""
+    """The parts of a data file's path: its partition, file group, and the instant that wrote it."""
 
     partition: str
     group: str

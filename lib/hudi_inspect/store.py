@@ -40,7 +40,7 @@ class Vanished(Exception):
 
 @dataclass(frozen=True)
 class S3Access:
-    """How to reach S3. What is empty, and the keys, come from AWS's own variables and files.
+    """How to reach S3. Empty fields and the keys come from AWS's own variables and files.
 
     Attributes:
         endpoint: http(s)://host[:port] of a server other than Amazon's.
@@ -80,7 +80,7 @@ class Store(Protocol):
 
         Raises:
             Vanished: The file does not exist.
-            Unreadable: It is no regular file inside the table, or has more than `most` bytes.
+            Unreadable: It isn't a regular file inside the table, or has more than `most` bytes.
         """
 
     def each(self, read: Callable[[A], T], items: Iterable[A]) -> list[T]:
@@ -98,7 +98,7 @@ class Store(Protocol):
 
 @contextmanager
 def reading(uri: str) -> Iterator[None]:
-    """Turn what says nothing of the files below a URI into an InspectError."""
+    """Turn an error that doesn't concern a single file below a URI into an InspectError."""
     try:
         yield
     except ModuleNotFoundError as error:

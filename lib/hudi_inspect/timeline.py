@@ -200,7 +200,7 @@ def unreadable(
 
     Args:
         can_redo: Hudi rolls the instant back if this file is missing; only then, and if its content
-            is lost, may it be deleted.
+            is lost, may you delete it.
     """
     problem = f"instant {instant} can't be read: {uri} {error}"
     look = f"look at it first ({typed(uri, 'ls')})"
@@ -224,7 +224,7 @@ def read_file(
     *,
     can_redo: bool = False,
 ) -> T | InspectError:
-    """Return what an instant's file of a state holds, or the error if it cannot be read.
+    """Return the content of an instant's file for a state, or the error if it cannot be read.
 
     On a disk a file exists before its content: if it is new, read it again.
     """

@@ -48,7 +48,7 @@ def plain(text: str) -> str:
 
 
 def brief(text: str) -> str:
-    """Return plain text, cut after so many characters that a cell or a line can take."""
+    """Return plain text, truncated to fit into a cell or a line."""
     return plain(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
 
 
@@ -78,7 +78,7 @@ def _bytes(char: str) -> bytes:
 
 
 def to_json(value: Any) -> str:
-    """Return JSON, two spaces a level, that holds no character that does not print."""
+    """Return JSON, indented by two spaces, without unprintable characters."""
     return _ODD.sub(lambda match: _escaped(match[0]), _indented(value, "\n"))
 
 

@@ -16,7 +16,7 @@ class Cursor:
         self.data, self.at, self._steps = data, 0, steps
 
     def take(self, count: int) -> bytes:
-        """Read so many bytes."""
+        """Read this number of bytes."""
         self._steps[0] -= 1
         if count < 0 or self._steps[0] < 0:
             raise ValueError("a length is negative" if count < 0 else "it has too many parts")

@@ -35,8 +35,8 @@ class StreamServices:
     batch after it plans that service, and the fortieth batch waits for the thread. A plan belongs
     to the driver that owns the checkpoint. Its successor removes it (`take_over`), and a thread
     that has lost the checkpoint can no longer commit, because Hudi completes only what is in
-    flight. The thread gets the cores that the stream leaves idle. Spark takes none from a task that
-    runs, so a compaction is split into parts that leave the stream a core. Source: Hudi 1.2
+    flight. The thread gets the cores that the stream leaves idle. Spark doesn't take a core from a
+    running task, so a compaction is split into parts that leave the stream a core. Source: Hudi 1.2
     `hoodie.compact.schedule.inline`, `hoodie.clustering.schedule.inline`.
 
     Args:

@@ -1,4 +1,4 @@
-"""Read a streaming checkpoint's folder, note who writes with it, and take it back to a batch."""
+"""Read a streaming checkpoint's folder, note its owner, and set it back to a batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COMPACT = re.compile(r"\d+\.compact").fullmatch
 
 
 class Owner(NamedTuple):
-    """Who may write with a checkpoint: one run of a query, and the process and machine it is in."""
+    """The owner of a checkpoint: a run of a query, and its process and machine."""
 
     run: str
     process: int
@@ -87,7 +87,7 @@ class CheckpointFiles:
         return max(self.batches("commits"), default=-1)
 
     def is_planned(self, batch: int) -> bool:
-        """Return whether the checkpoint knows what a batch reads; Spark forgets old ones."""
+        """Return whether the checkpoint still records what a batch reads."""
         return exists(self._spark, f"{self.uri}/offsets/{batch}")
 
     def offsets(self, batch: int) -> str:
@@ -175,7 +175,7 @@ class CheckpointFiles:
         return read_text(self._spark, self.owner_file())
 
     def noted(self) -> Owner | None:
-        """Return the noted owner; None without a note, or from one without process and machine."""
+        """Return the noted owner; None without a note, or if it lacks process and machine."""
         if not exists(self._spark, self.owner_file()):
             return None
         parts = self.owner().split(" ")
@@ -192,7 +192,7 @@ class CheckpointFiles:
 
 
 class Fence:
-    """Tells the driver that owns a checkpoint from those that it has replaced.
+    """Distinguishes the driver that owns a checkpoint from those that it has replaced.
 
     A driver that takes over notes itself as the owner, then rolls back what others were writing.
     """

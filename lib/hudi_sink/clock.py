@@ -28,7 +28,7 @@ def latest(instants: str) -> str:
 
 
 def seconds_behind(newest: str, now: str) -> float:
-    """Return the seconds until the clock, at the instant `now`, is past another one; 0 if it is."""
+    """Return the seconds until the clock (`now`) has passed another instant; 0 if it has."""
     if newest < now:
         return 0.0
     moments = _moment(newest), _moment(now)

@@ -63,7 +63,7 @@ class Commits:
         return {str(instant.requestedTime()) for instant in instants}
 
     def count(self) -> int:
-        """Return how many commits writes made, archived ones too; table services do not count."""
+        """Return the number of commits by writes, with the archive and without table services."""
         return sum(commit.operation not in SERVICES for commit in self.newest_first())
 
     def roll_back_unfinished(self, options: Mapping[str, str], *, wait: bool) -> None:
@@ -136,7 +136,7 @@ class Commits:
             raise TableError(f"the table {self._table} cannot be {verb}: {problem}", remedy)
 
     def check_there(self, command: str) -> None:
-        """Raise TableError if there is no table; `command` is what was to be done with it."""
+        """Raise TableError if there is no table; `command` is the refused command."""
         self.check_access(write=False)
         if not self.is_there():
             raise TableError(

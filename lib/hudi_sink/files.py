@@ -1,6 +1,6 @@
 """Access files wherever Spark can: on S3 through Hadoop's FileSystem, on a disk directly.
 
-To read a file takes eight calls into the JVM, a millisecond each.
+Reading a file needs eight calls into the JVM, a millisecond each.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def denied(uri: str, *inside: str, write: bool) -> tuple[str, str] | None:
     """Return which folder on this disk the account may not read or write, and what to do.
 
     Args:
-        inside: Folders in it that are looked at, too; what is not there is left out.
+        inside: Folders in it to check, too; missing folders are ignored.
     """
     if (local := local_path(uri)) is None:
         return None
@@ -99,7 +99,7 @@ def delete_file(spark: SparkSession, uri: str) -> None:
 
 
 def delete_tree(spark: SparkSession, uri: str) -> bool:
-    """Delete a folder with all that is in it; return whether there was one."""
+    """Delete a folder and its contents; return whether it existed."""
     fs, path = file_system(spark, uri)
     deleted = bool(fs.delete(path, True))
     # S3Proxy can keep the empty folder of a timeline, which Hudi would take for a table: such a

@@ -19,7 +19,7 @@ STREAM = "hudilab stream NAME, or ExactlyOnceSink without initial_load=True"
 class InitialLoad:
     """How a sink writes batch 0 with bulk_insert: each key once, sorted, in files of full size.
 
-    Spark sorts outside of memory, so the rows may be more than fit in it.
+    Spark spills to disk while it sorts, so the rows needn't fit into memory.
     """
 
     def __init__(self, spec: TableSpec, table: str) -> None:
@@ -32,7 +32,7 @@ class InitialLoad:
         return options | {CLEAN: "false"} | ({INLINE: "false"} if self._spec.logs() else {})
 
     def check_new(self, done: int, newest: BatchMetadata | None) -> None:
-        """Raise StreamError if the stream has had its initial load; `done` is -1 if no batch is."""
+        """Raise StreamError after the stream's initial load; `done` is its newest batch, or -1."""
         if done >= 0 or (newest is not None and newest.batch > 0):
             raise StreamError(
                 f"{self._table} already has its initial load",
@@ -44,7 +44,7 @@ class InitialLoad:
 
         Raises:
             StreamError: It is not batch 0.
-            TableError: The table takes upserts, and keys are there more than once.
+            TableError: The table is for upserts, and a key occurs more than once.
         """
         if batch_id > 0:
             raise StreamError(

@@ -1,8 +1,8 @@
-"""What the sink asks of Spark's JVM: Hadoop's file systems, Hudi's timeline, views and clients.
+"""The sink's calls into Spark's JVM: Hadoop's file systems, Hudi's timeline, views and clients.
 
 No other module of the package reaches into the JVM. A meta client is Hudi's view of a table at one
-moment; a write client runs table services and rollbacks. Each call takes a millisecond, so what
-would be a call for each instant or file group is read as one text. Source: Hudi 1.2, Spark 3.5.
+moment; a write client runs table services and rollbacks. Each call takes a millisecond, so instants
+and file groups are read as a single text, not one by one. Source: Hudi 1.2, Spark 3.5.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def read_utf8(spark: SparkSession, uri: str) -> str:
 
 
 def items(sequence: Any) -> list[Any]:
-    """Return the elements of a sequence of Scala's."""
+    """Return the elements of a Scala sequence."""
     return [sequence.apply(number) for number in range(sequence.size())]
 
 
@@ -74,7 +74,7 @@ def file_indexes(query: Any) -> list[Any]:
 
 
 def running_query(session: SparkSession, query: str) -> Any:
-    """Return the running query of an id; None if another session has started it."""
+    """Return the running query with an id; None if another session started it."""
     manager: Any = session._jsparkSession
     running = manager.streams().get(query)
     return None if running is None else running.streamingQuery()
@@ -295,7 +295,7 @@ def table_in_metastore(
     options: Mapping[str, str],
     hive: Mapping[str, str],
 ) -> str:
-    """Return where the table of a name is, if it is another one than `meta`'s; else empty.
+    """Return where the table with a name is, if it isn't `meta`'s table; else empty.
 
     `options` are those of Hudi's sync, `hive` those of the client.
     """

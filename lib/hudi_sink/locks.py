@@ -1,4 +1,4 @@
-"""Locks of tables with several writers: which one a writer takes, and what to do if it is held."""
+"""Locks of tables with several writers: which lock a writer uses, and what to do if it is held."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def lock_held(table: str, options: Mapping[str, str]) -> StreamError:
 
 
 def is_conflict(error: str) -> bool:
-    """Return whether a writer has lost to another one: it may try again."""
+    """Return whether a writer has lost a conflict with another writer, and may try again."""
     return any(name in error for name in _CONFLICTS)
 
 

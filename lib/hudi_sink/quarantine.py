@@ -31,7 +31,7 @@ class Quarantine:
     STRING (the whole row as JSON, or what the source has put into the column `REFUSED`).
 
     A batch's rows are put here before the others are written to the stream's table, so once that
-    table has the batch, its quarantine has it too. A commit says which batch it holds, and a
+    table has the batch, its quarantine has it too. A commit contains its batch's number, and a
     repeated batch is not put again; rows of batches that the stream's table no longer has, as after
     a rewind, are deleted before they come again. `sharing`: a shared table's `sharing_options`.
 
@@ -62,7 +62,7 @@ class Quarantine:
             )
 
     def take_over(self) -> None:
-        """Roll back what an earlier driver was putting here, so that it can no longer commit."""
+        """Roll back an earlier driver's unfinished writes here, so that it can no longer commit."""
         if not self._sharing:
             self._commits.clear_half_made()
         self._commits.roll_back_unfinished(self._options, wait=bool(self._sharing))

@@ -1,4 +1,4 @@
-"""Guard a table against what Hudi 1.2 gets wrong: empty indexes, buckets of another index."""
+"""Guard a table against faults of Hudi 1.2: empty indexes, buckets of another index."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def rewrite_table(spark: SparkSession, spec: TableSpec, location: TableLocation)
     """Rewrite all rows of a table with its own index and keys; return their number.
 
     For a bucketed table that SQL wrote to, or that was clustered, without the bucket index: reads
-    stay right, but every upsert fails. And for a table with a TIMESTAMP in its key that has times
-    as texts in its keys; of an upsert's rows that are there twice, the newest stays. Stop its
-    streams first. One commit replaces all files, so readers see either the old ones or the new
-    ones; time travel reaches as far back as before. Source: Hudi 1.2 `insert_overwrite_table`.
+    stay right, but every upsert fails. Also for a table whose keys contain a TIMESTAMP as text; of
+    duplicate rows of an upsert, the newest stays. Stop its streams first. One commit replaces all
+    files, so readers see either the old ones or the new ones; time travel reaches as far back as
+    before. Source: Hudi 1.2 `insert_overwrite_table`.
     """
     Commits(spark, location.table).await_clock()
     table = spark.read.format("hudi").load(location.table)
@@ -56,5 +56,5 @@ def check_can_index(spark: SparkSession, table: str) -> None:
 
 
 def foreign_groups(groups: Iterable[str], buckets: int) -> list[str]:
-    """Return file groups whose names give no bucket of the table: it cannot have made them."""
+    """Return file groups whose names aren't a bucket of the table, so another writer made them."""
     return sorted(name for name in groups if not (name[:8].isdecimal() and int(name[:8]) < buckets))

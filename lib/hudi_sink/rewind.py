@@ -1,4 +1,4 @@
-"""Take a table and the checkpoints of its streams back to a savepoint, together."""
+"""Set a table and its streams' checkpoints back to a savepoint, together."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ RUN = "rewind"  # begins the owner that a rewind notes in a checkpoint
 
 
 class Rewind:
-    """Takes a table back to a savepoint with Hudi's restore, and its checkpoints with it.
+    """Sets a table back to a savepoint with Hudi's restore, and its checkpoints with it.
 
-    After a restore alone the sink refuses the stream, because the checkpoint says that more
-    batches are done. So the rewind also removes the later batches from the checkpoint, newest
-    first, and the stream writes them again. Before the restore, the rewind makes itself the owner
-    of each checkpoint, so that a stream that is still running can no longer commit. If it is killed
-    at any moment, running it again completes it.
+    After a restore alone the sink refuses the stream, because the checkpoint lists more batches as
+    done. So the rewind also removes the later batches from the checkpoint, newest first, and the
+    stream writes them again. Before the restore, the rewind makes itself the owner of each
+    checkpoint, so that a stream that is still running can no longer commit. If it is killed at any
+    moment, running it again completes it.
 
     Args:
         to: The instant of a commit with a savepoint.
-        checkpoints: Those of all streams that have written since; the default is the one that
-            belongs to the table's place.
+        checkpoints: The checkpoints of all streams that have written since; by default the table's
+            own.
         stopped: The caller knows that no writer is running.
 
     Raises:
@@ -81,7 +81,7 @@ class Rewind:
         return lines
 
     def check_safe(self) -> None:
-        """Refuse while a writer may be alive, or if account or clock do not allow a write."""
+        """Refuse while a writer may be alive, or if the account or the clock rules out a write."""
         self._commits.check_access(write=True)
         for files in self._checkpoints:
             files.check_access()
@@ -100,7 +100,7 @@ class Rewind:
             self._refuse_owner(files)
 
     def run(self) -> list[str]:
-        """Take the table back, then each checkpoint; return a line for each.
+        """Set the table back, then each checkpoint; return a line for each.
 
         Raises:
             TableError: A writer may be alive, or account or clock do not allow a write.

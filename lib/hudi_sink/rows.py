@@ -1,4 +1,4 @@
-"""What a micro-batch is made of: sources that can be read again, and one row of each key."""
+"""Check a micro-batch: its sources can be read again, and it has a single row per key."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ARRIVAL, RANK, BUCKET = "_hudilab_arrival", "_hudilab_rank", "_hudilab_bucket"
 def check_sources(session: SparkSession, query: str) -> None:
     """Raise StreamError if a running query reads from a source that cannot repeat a batch.
 
-    After a crash such a batch is lost, or another one takes its number.
+    After a crash such a batch is lost, or other rows get its number.
 
     Args:
         session: The one that the query was started in, not the query's own.
@@ -66,10 +66,10 @@ def check_sources(session: SparkSession, query: str) -> None:
 
 
 def check_files(session: SparkSession, query: str, batch: int, entries: Iterable[str]) -> None:
-    """Raise StreamError if a file that a batch is to read is gone: Spark would leave it out.
+    """Raise StreamError if a file of a batch no longer exists: Spark would ignore it.
 
-    Spark lists the files of a batch when it starts, and takes one that is not there for an empty
-    one. Later it would fail.
+    Spark lists the files of a batch when it starts, and treats a missing file as empty. Later it
+    would fail.
 
     Args:
         session: The one that the query was started in.
@@ -99,7 +99,7 @@ def _files_listed(session: SparkSession, query: str) -> int:
 def storable(spec: TableSpec, table: str, encoded: bool, by_arrival: bool, types: Types) -> Column:
     """Return a condition that is true for each row, or an error: Hudi would lose or change the row.
 
-    Spark evaluates it while Hudi writes, so it costs no job of its own, and nothing is committed.
+    Spark evaluates it while Hudi writes, without another job, and nothing is committed.
 
     Args:
         encoded: Whether the table encodes partition values in its paths.
@@ -296,7 +296,7 @@ def has_micros(spec: TableSpec, types: Mapping[str, str]) -> Column:
 
 
 def refused_row(table: str, error: str) -> TableError | None:
-    """Return the error of the row that an error's text is about; None for other errors."""
+    """Return the error for the row that an error's text concerns; None for other errors."""
     if row := error.partition(REFUSED_ROW)[2].partition("\n")[0].strip():
         return TableError(row)  # with its remedy, as `storable` made it
     # Hudi's own: the key as it writes it, and the reason in the deepest cause.

@@ -20,7 +20,7 @@ def replaced(checkpoint: str) -> StreamError:
 
 
 class BatchMetadata(NamedTuple):
-    """What a commit says about its micro-batch.
+    """What a commit records about its micro-batch.
 
     Attributes:
         query: The streaming query's id.
@@ -35,7 +35,7 @@ class BatchMetadata(NamedTuple):
     source: str
 
     def options(self) -> dict[str, str]:
-        """Return the write options with which a commit says this."""
+        """Return the write options that record this in a commit."""
         return {
             "hoodie.datasource.write.commitmeta.key.prefix": PREFIX,
             QUERY: self.query,
@@ -69,7 +69,7 @@ class Commit(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """What a checkpoint says.
+    """What a checkpoint records.
 
     Attributes:
         query: The query's id; None for a new checkpoint.
@@ -85,12 +85,12 @@ class Checkpoint(NamedTuple):
 def offsets_digest(before: str, upto: str, entries: Sequence[str] = ()) -> str:
     """Return a digest of what a batch reads: the offsets from the previous batch's to its own.
 
-    The first two lines of an offsets file, version and time, are left out: they say when, not what.
+    The first two lines of an offsets file, version and time, are ignored: they don't identify rows.
 
     Args:
         before: The previous batch's file in the checkpoint's `offsets` folder; empty for the first.
         upto: The batch's own file.
-        entries: What the sources' logs say, where offsets are only numbers of their entries.
+        entries: The sources' log entries, where offsets are only the numbers of these entries.
     """
     parts = ["\n".join(text.splitlines()[2:]) for text in (before, upto)]
     return hashlib.sha256(json.dumps([*parts, *entries]).encode()).hexdigest()[:32]
@@ -111,7 +111,7 @@ class Rules:
     def find(
         self, query: str | None, commits: Iterable[Commit]
     ) -> tuple[BatchMetadata | None, list[Commit]]:
-        """Return what the stream's newest commit says (or None), and the newer commits of others.
+        """Return the metadata of the stream's newest commit, or None, and others' newer commits.
 
         `commits` comes newest first and is read only as far as needed.
         """
@@ -142,7 +142,7 @@ class Rules:
     def is_written(
         self, batch: int, digest: str, source: str, newest: BatchMetadata | None
     ) -> bool:
-        """Return whether the table already holds this batch, or it is past a bounded stream's end.
+        """Return whether the table contains this batch, or it is past a bounded stream's end.
 
         A batch is skipped only if it is the same batch: the same number and the same offsets of
         the same source.
@@ -167,7 +167,7 @@ class Rules:
         return True
 
     def check_locks(self, lock: str, others: Iterable[Commit]) -> None:
-        """Refuse to write beside a writer that takes another lock: neither waits for the other.
+        """Refuse to write beside a writer with another lock: neither waits for the other.
 
         `others` are the commits that appeared while this stream was running, its own too.
         """

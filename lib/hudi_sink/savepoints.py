@@ -1,4 +1,4 @@
-"""Savepoints: commits whose files cleaning leaves alone, so that a rewind can return to them."""
+"""Savepoints: commits whose files aren't cleaned, so that a rewind can return to them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Savepoints:
         return [_savepoint(done, instant) for instant in done.getInstants()]
 
     def find(self, text: str) -> Savepoint:
-        """Return the savepoint of an instant or a name; raise TableError if there is none."""
+        """Return the savepoint with an instant or a name; raise TableError if there is none."""
         savepoints = self.all()
         for savepoint in savepoints:
             if text in (savepoint.instant, savepoint.name):
@@ -87,7 +87,7 @@ class Savepoints:
         return self.find(newest)
 
     def delete(self, text: str) -> Savepoint:
-        """Delete the savepoint of an instant or a name; its files are cleaned as all others."""
+        """Delete the savepoint with an instant or a name; its files are then cleaned as usual."""
         savepoint = self.find(text)
         self._commits.check_access(write=True)
         self._commits.await_clock()

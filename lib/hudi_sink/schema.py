@@ -1,4 +1,4 @@
-"""Decide which columns a table can store, and which changes of them it takes.
+"""Decide which columns a table can store, and which changes of columns it accepts.
 
 On Spark's JSON schemas, without Spark: `check_storable` judges a batch by itself, `check_drift`
 compares it with its table.
@@ -170,7 +170,7 @@ def check_drift(
     fills: bool = False,
     as_text: Sequence[str] = (),
 ) -> None:
-    """Raise TableError if a table does not take a batch's columns; nothing has been written.
+    """Raise TableError if a table rejects a batch's columns; nothing has been written.
 
     Args:
         table, batch: Their schemas, as Spark's JSON; the table's is empty if there is none yet.
@@ -327,7 +327,7 @@ def _cure(name: str, have: Mapping[str, Any], come: Mapping[str, Any], policy: s
 
 
 def avro_takes(name: str) -> bool:
-    """Return whether a name is one in Avro as Java 17 reads it."""
+    """Return whether Avro accepts a name, as Java 17 reads it."""
     rest = all(_is_letter(char) or _is_digit(char) or char == "_" for char in name)
     return rest and (_is_letter(name[0]) or name[0] == "_") if name else False
 
@@ -342,7 +342,7 @@ def _is_digit(char: str) -> bool:
 
 
 def renamed(name: str) -> str:
-    """Return a name that Avro takes, as near to the given one as can be."""
+    """Return a similar name that Avro accepts."""
     name = "".join(char if _is_letter(char) or _is_digit(char) else "_" for char in name)
     return name if avro_takes(name) else f"_{name}"
 

@@ -1,4 +1,4 @@
-"""Does the spec of a stream still fit the table? Asked at its start, and for every batch."""
+"""Check whether a stream's spec still fits its table, at its start and for every batch."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class SchemaGuard:
             )
 
     def check_groups(self, groups: Iterable[str]) -> None:
-        """Raise TableError if the table has file groups that belong to none of its buckets."""
+        """Raise TableError if the table has file groups outside of its buckets."""
         if self._spec.buckets is None:
             return
         wrong = foreign_groups(groups, self._spec.buckets)
@@ -76,7 +76,7 @@ class SchemaGuard:
             )
 
     def layout(self) -> Layout:
-        """Return how the table stores rows; of a table that is not there yet, how it will."""
+        """Return how the table stores rows, or will store them if it doesn't exist yet."""
         if not self._commits.is_there():
             return Layout({}, True, self._spec.merge_mode == COMMIT_TIME)
         properties = table_properties(self._spark, self._table)
@@ -142,12 +142,12 @@ class SchemaGuard:
             )
 
     def rows(self, batch: DataFrame, layout: Layout, *, combine: bool) -> DataFrame:
-        """Return the rows to write, one of each key if asked; one that cannot be stored raises."""
+        """Return the rows to write, on request one per key; an unsuitable row raises an error."""
         rows = batch.where(self._storable(layout.encoded, layout.by_arrival, self._types))
         return newest_rows(rows, self._spec, by_arrival=layout.by_arrival) if combine else rows
 
     def problem(self, layout: Layout) -> Column:
-        """Return a column that says of each row why it cannot be stored; NULL if it can."""
+        """Return a column with the reason why a row cannot be stored; NULL if it can."""
         return self._problem(layout.encoded, layout.by_arrival, self._types)
 
     def forget_columns(self) -> None:

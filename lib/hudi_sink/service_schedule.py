@@ -42,7 +42,7 @@ def tidy_options(
     Upserts of MERGE_ON_READ, each tenth batch whatever `every` is: file slices whose logs have
     grown to 4 MB are compacted, so that small batches do not rewrite a large table. If the stream
     has written less since the last services, none are run, because to plan them takes half a
-    second. Then each 50th batch compacts the slices with the largest logs, up to 16 MB, because a
+    second. Every 50th batch compacts the slices with the largest logs, up to 16 MB, because a
     compaction and a read take 3 ms for each log, however small it is. Each 200th compacts all.
     Twenty batches after either, what it replaced is removed. Only batches that compact may clean.
 

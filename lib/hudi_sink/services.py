@@ -28,12 +28,12 @@ MOMENT = 3.0  # seconds in which a writer's heartbeat follows its commit
 class TableServices:
     """The table services of one table; each method runs one and returns a line of what was done.
 
-    A stream of the lab without `shared=True` takes no locks. Two programs that compact or clean
-    such a table at the same time can delete each other's files. So every service is refused if the
-    newest write took no lock, unless its writer is stopped. Beside a stream with `shared=True`
-    a service takes the same lock as the stream, and its heartbeat keeps the stream from running
-    the same plan. A service that is killed leaves a plan: the next run, or the stream, completes
-    it. Source: Hudi 1.2 `hoodie.write.concurrency.mode`.
+    A stream of the lab without `shared=True` doesn't lock the table. Two programs that compact or
+    clean such a table at the same time can delete each other's files. So every service is refused
+    if the newest write was without a lock, unless its writer is stopped. Beside a stream with
+    `shared=True` a service takes the same lock as the stream, and its heartbeat keeps the stream
+    from running the same plan. A service that is killed leaves a plan: the next run, or the stream,
+    completes it. Source: Hudi 1.2 `hoodie.write.concurrency.mode`.
 
     Args:
         stopped: The caller knows that no writer is running.
@@ -79,7 +79,7 @@ class TableServices:
             )
 
     def check_safe(self, *services: str) -> None:
-        """Refuse to run beside a writer that takes no lock, or one that updates what is merged.
+        """Refuse to run beside a writer without a lock, or one that updates rows during a merge.
 
         And if the account may not write to the table, or the clock is behind it.
         """
@@ -167,7 +167,7 @@ class TableServices:
         return f"archive: {many(max(0, before - self._active()), 'instant')} archived"
 
     def preview(self, service: str, retain: int) -> str:
-        """Return a line of what a service would do now; writes nothing."""
+        """Return a line about what a service would do now; writes nothing."""
         if service == "compact":
             logged = sum(file_slice.logs > 0 for file_slice in self._commits.slices())
             plans = len(jvm.pending(self._commits.meta(), jvm.COMPACTIONS))

@@ -39,7 +39,7 @@ class Batch:
     """A micro-batch that must be written, as `ExactlyOnceSink.begin` returns it.
 
     Attributes:
-        metadata: What its commit says about it.
+        metadata: What its commit records about it.
         rows: Its rows; pass them through `ExactlyOnceSink.fenced` when you write them.
         options: Write options that make the commit identify the batch (its query, number, offsets
             and source), preserve the table's indexes, and admit other writers if it is shared.
@@ -89,7 +89,7 @@ class ExactlyOnceSink:
 
     Raises:
         TableError: The existing table has another key, type or partitioning, or file groups that
-            are not its own; or (in a batch) the table does not take its columns, see
+            are not its own; or (in a batch) the table rejects its columns, see
             `TableSpec.schema`; or the clock is behind the table's newest instant, see
             `Commits.await_clock`. Raised before anything is written.
         StreamError: Checkpoint, source and table do not belong together; raised before anything is
@@ -194,7 +194,7 @@ class ExactlyOnceSink:
         self._services.close()
 
     def begin(self, rows: DataFrame, batch_id: int) -> Batch | None:
-        """Return the batch if it must be written; None if it is committed, or past the last one.
+        """Return the batch if it must be written; None if it is committed, or past the last batch.
 
         Takes over the checkpoint at a run's first batch.
 

@@ -1,4 +1,4 @@
-"""What a process of the lab takes over from the shell's environment, and what it leaves out.
+"""Which variables of the shell a process of the lab keeps, and which it ignores.
 
 A session, a kernel and a server then start the same way from every shell. Whatever spark-submit or
 a managed Spark (RUNTIME_ENV=AWS) has set is the platform's, and stays.
@@ -80,15 +80,15 @@ def for_java(env: Mapping[str, str] | None = None) -> dict[str, str]:
 def file_names() -> dict[str, str]:
     """Return the variable with which Java can read and write any file name.
 
-    It takes their encoding from the locale. One that is not installed here, as ssh brings it along,
-    and LC_ALL=C are ASCII.
+    It derives their encoding from the locale. LC_ALL=C is ASCII, and so is a locale that isn't
+    installed here, as over ssh.
     """
     ascii_only = locale.getencoding().lower() not in ("utf-8", "utf8")
     return {"LC_ALL": "C.UTF-8"} if sys.platform == "linux" and ascii_only else {}
 
 
 def ignored(env: Mapping[str, str], runtime: str = "LOCAL") -> str:
-    """Return one line that names what is left out; empty if that changes nothing."""
+    """Return one line that names the ignored variables; empty if that changes nothing."""
     if env.get("HUDILAB_JAVA"):  # a session set them, in this process or in the one that started it
         return ""
     names = [name for name in dropped(env, runtime) if env[name] and not _is_ours(name, env[name])]
@@ -105,7 +105,7 @@ def ignored(env: Mapping[str, str], runtime: str = "LOCAL") -> str:
 def take_over(
     runtime: str = "LOCAL", env: MutableMapping[str, str] = os.environ, *, quiet: bool = False
 ) -> None:
-    """Take what the lab doesn't take over out of this process's environment; say so on stderr."""
+    """Remove what the lab ignores from this process's environment, and report it on stderr."""
     if (line := ignored(env, runtime)) and not quiet:
         print(f"hudilab: {line}", file=sys.stderr, flush=True)
     for name in dropped(env, runtime):
@@ -115,7 +115,7 @@ def take_over(
 def shadows(folders: str) -> Iterator[tuple[str, str]]:
     """Yield each folder of a PYTHONPATH that hides a module of the lab, and the module's file.
 
-    That is a module of Python's own library, or of what is installed beside this package.
+    This includes modules of Python's library, and of the packages that the lab installs.
     """
     own = {Path(path).resolve() for path in sys.path if path.endswith("site-packages")}
     own.add(Path(__file__).resolve().parents[1])
@@ -128,9 +128,9 @@ def shadows(folders: str) -> Iterator[tuple[str, str]]:
 
 
 def take_over_path(env: MutableMapping[str, str] = os.environ) -> None:
-    """Leave out the folders of PYTHONPATH that hide a module of the lab; say so on stderr.
+    """Ignore the folders of PYTHONPATH that hide a module of the lab, and report it on stderr.
 
-    For this process and those it starts. Costs nothing if PYTHONPATH is not set.
+    For this process and those it starts. Returns at once if PYTHONPATH is not set.
 
     Raises:
         ConfigError: this process has imported one of the hiding modules already.

@@ -45,8 +45,8 @@ def as_typed(text: str) -> str:
 class LabError(Exception):
     """What went wrong and where (`problem`), and what to do about it (`remedy`).
 
-    As text, both in one line. Where one error lists several problems, each has its remedy beside it
-    in `problem`, and `remedy` is empty.
+    As text, both are on one line. If an error lists several problems, `problem` contains each with
+    its remedy, and `remedy` is empty.
     """
 
     def __init__(self, problem: str, remedy: str = "") -> None:
@@ -115,14 +115,14 @@ class WaitError(LabError):
 
 
 def is_full(text: str) -> bool:
-    """Return whether an error's text tells of a full disk, or of a quota that is used up."""
+    """Return whether an error's text reports a full disk or an exhausted quota."""
     return "No space left on device" in text or "Disk quota exceeded" in text
 
 
 def root_cause(text: str) -> str:
     """Return the deepest cause in a Java or Python error's text: `Type: message` in one line.
 
-    If its message says nothing (`None.get`), the error around it follows.
+    If its message explains nothing (`None.get`), the error around it follows.
     """
     lines = [line.rstrip() for line in text.partition("=== Streaming Query ===")[0].splitlines()]
     thrown = []
@@ -162,7 +162,7 @@ class _Lines(logging.Handler):
 
 
 def show_log() -> None:
-    """Print what the sink logs, in a command or a lesson; a program of its own may do otherwise."""
+    """Print what the sink logs, in a command or a lesson; your own program may differ."""
     logger = logging.getLogger("hudi_sink")
     if not any(isinstance(handler, _Lines) for handler in logger.handlers):
         logger.addHandler(_Lines())

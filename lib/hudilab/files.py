@@ -31,7 +31,7 @@ def private_folder(folder: Path) -> Path:
 
 
 def close_home(home: Path) -> PathError | None:
-    """Close the lab's own folder `.lab` to other accounts; return what is wrong with another home.
+    """Close the lab's own folder `.lab` to other accounts; return a problem with any other home.
 
     HUDILAB_HOME may name a folder with other things in it, whose mode isn't the lab's to change.
     """

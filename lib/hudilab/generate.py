@@ -56,9 +56,8 @@ def sensor_stream(
     """Return the same readings as a stream: micro-batch k holds the same readings in every run.
 
     Unbounded unless `rows` is given; then batches after the last reading are empty, so that
-    `drain` can detect the end. With a negative `first`, a batch holds what an earlier batch of the
-    stream without it held: readings with a number below 0 are left out. Source: Spark 3.5
-    `rate-micro-batch`.
+    `drain` can detect the end. A negative `first` delays the stream: a batch has the readings of an
+    earlier batch, and none has a number below 0. Source: Spark 3.5 `rate-micro-batch`.
     """
     source = (
         spark.readStream.format("rate-micro-batch")
@@ -76,10 +75,10 @@ def readings_table(**fields: Any) -> TableSpec:
     """Return the table of lesson 02: readings are appended, each sensor has a partition.
 
     Args:
-        fields: Fields of TableSpec with other values than there.
+        fields: Fields of TableSpec that differ from the lesson's.
 
     Raises:
-        TableError: These fields make no table.
+        TableError: These fields contradict each other.
     """
     usual: dict[str, Any] = {
         "name": "sensor_readings",

@@ -1,4 +1,4 @@
-"""The groups of `application_properties.json`: which keys each has, and which values they take."""
+"""The groups of `application_properties.json`: their keys, and the values that are valid."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _not_padded(value: str) -> str:
 
 
 def no_credentials(value: str) -> str:
-    """Return a path or URI as it is; raise PydanticCustomError if it contains credentials."""
+    """Return a path or URI unchanged; raise PydanticCustomError if it contains credentials."""
     # No host or bucket contains ':' or '@'; a secret may contain '/', so '@' counts after one too.
     _, scheme, rest = value.partition("://")
     host = rest.split("/", 1)[0]
@@ -61,7 +61,7 @@ PathText = Annotated[Text, AfterValidator(no_credentials)]
 class Table(BaseModel):
     """Group HudiTable0: the table that the lessons and jobs write, and where it is.
 
-    `catalog.name` can be any: tables have their names in Spark's own catalog.
+    `catalog.name` can have any value: the tables' names are in Spark's own catalog.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid")
@@ -85,7 +85,7 @@ DEFAULT_TABLE = {
 
 
 def servers(value: str) -> str:
-    """Return a list of Kafka servers as it is; raise PydanticCustomError if it is not one."""
+    """Return a list of Kafka servers unchanged; raise PydanticCustomError if it isn't a list."""
     for server in value.split(","):
         host, colon, port = server.rpartition(":")
         named = re.fullmatch(r"[A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\]", host)
@@ -270,10 +270,10 @@ class Pipeline(BaseModel):
     Attributes:
         select: A query of the view `source`, for casts, filters and further columns.
         async_services: Whether table services run beside the stream's batches, or in them.
-        quarantine: Whether rows that the table cannot store are quarantined, and no error.
+        quarantine: Whether rows that the table cannot store are quarantined, or stop the stream.
         shared: Whether other streams or jobs may write to the table at the same time.
         lock_options: Options of Hudi's lock provider for a shared table, `name=value` each.
-        metrics_port: Where Spark's UI, and on it the page of metrics, is open while the job runs.
+        metrics_port: The port of Spark's UI, with the page of metrics, while the job runs.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
@@ -301,7 +301,7 @@ class Pipeline(BaseModel):
 
     @property
     def source(self) -> str:
-        """What it reads, in words."""
+        """A description of what it reads."""
         raise NotImplementedError
 
     @property
@@ -336,7 +336,7 @@ class _PathPipeline(Pipeline):
 
     @property
     def uri(self) -> str:
-        """`source_path`, as Spark takes it."""
+        """`source_path`, in Spark's form."""
         return rewrite_scheme(self.source_path)
 
 
@@ -346,8 +346,8 @@ class FilePipeline(_PathPipeline):
     Attributes:
         source_format: Spark's name of the files' format.
         source_options: Options of Spark's reader, `name=value` each, quoted as in a shell.
-        source_schema: The columns of the files, as SQL's CREATE TABLE has them.
-        timestamp_unit: What a whole number counts, as a time in CSV or JSON, since 1970.
+        source_schema: The columns of the files, as in SQL's CREATE TABLE.
+        timestamp_unit: The unit of times that CSV or JSON contains as whole numbers, from 1970.
     """
 
     formats = get_args(FileFormat)
@@ -375,9 +375,9 @@ class TopicPipeline(Pipeline, Client):
         value_format: `avro-confluent` is Avro after the five bytes that Confluent's serializers
             put first: a zero, and the id of the schema in a registry.
         value_schema_id: The ids that `source_schema` has in the registry.
-        schema_registry_url: Where the schema that a message was written with is read by its id.
-        source_schema: The columns of a JSON value, as SQL's CREATE TABLE has them; for Avro a
-            schema as JSON: without a registry, the one that the messages were written with.
+        schema_registry_url: The registry with the schemas that messages were written with.
+        source_schema: The columns of a JSON value, as in SQL's CREATE TABLE; for Avro a schema as
+            JSON: without a registry, the messages' own.
         tombstones: Whether a message without a value deletes the row of its key.
     """
 

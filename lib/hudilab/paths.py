@@ -37,7 +37,7 @@ class TableLocation:
 
     @property
     def quarantine(self) -> str:
-        """The table beside the table, for rows that it cannot store."""
+        """The quarantine table, for rows that the table cannot store."""
         return f"{self.table}_quarantine"
 
     def checkpoint_of(self, stream: str) -> str:
@@ -139,7 +139,7 @@ def rewrite_scheme(uri: str, home: Path | None = None) -> str:
 def leads_back(link: Path) -> bool:
     """Return whether a symbolic link leads to itself, or to a folder on its own path.
 
-    Such a link holds no file that is not elsewhere, and a walk that follows it never ends.
+    Such a link adds no files, and a walk that follows it never ends.
     """
     try:
         target = link.resolve(strict=True)
@@ -151,7 +151,7 @@ def leads_back(link: Path) -> bool:
 
 
 def local_path(uri: str) -> Path | None:
-    """Return the local path of a Place's URI, nothing unescaped; None if it is not a local file."""
+    """Return the local path of a URI, without unescaping; None if it is not a local file."""
     return Path(uri.removeprefix("file://")) if uri.startswith("file:///") else None
 
 
@@ -185,7 +185,7 @@ def _check_names(database: str, table: str, run_id: str) -> None:
 
 
 def check_run_id(run_id: str) -> None:
-    """Raise PathError for a run_id that cannot name a folder; empty is none."""
+    """Raise PathError for a run_id that cannot name a folder; an empty run_id is valid."""
     if run_id and not _RUN_ID.fullmatch(run_id):
         raise PathError(
             f"parameter run_id={run_id!r} is not a valid directory name",

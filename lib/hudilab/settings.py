@@ -49,9 +49,9 @@ class Settings:
         consumer, producer: Groups of Kafka, if present; BOOTSTRAP_SERVERS overrides their servers.
         run, metastore: Groups spark.run.options and metastore, if present.
         pipelines: Groups pipeline.NAME and files pipelines/NAME.json, by NAME.
-        tables: Those of them that run others in one query, and the names of these.
+        tables: The pipelines that run others in one query, with the names of those.
         origins: The file that each (group, key) was read from; see `origin`.
-        notice: One line on the groups and keys of the files that mean nothing here, or empty.
+        notice: One line about groups and keys of the files that have no effect here, or empty.
     """
 
     runtime: Runtime
@@ -74,7 +74,7 @@ class Settings:
     notice: str = ""
 
     def origin(self, group: str, key: str) -> Path:
-        """Return the file that a group's key was read from, or would have to be in."""
+        """Return the file that a group's key was read from, or belongs in."""
         of_group = self.origins.get((group, ""), self.source)
         return self.origins.get((group, key), of_group)
 
@@ -117,8 +117,8 @@ def load_settings(
 
     If `<conf>/<runtime in lower case>/application_properties.json` exists, its keys are added to
     the base file's groups and override theirs. Each `pipelines/NAME.json` beside these files holds
-    the keys of a pipeline, as does the file `pipeline`, wherever it is. All are HUDILAB_CONF's own;
-    every other file that is not there is the project's: see `Settings.conf_file`.
+    the keys of a pipeline, as does the file `pipeline`, wherever it is. All are in HUDILAB_CONF;
+    any other missing file is the project's: see `Settings.conf_file`.
 
     Raises:
         ConfigError: lists every problem of the environment and the files at once.
@@ -232,11 +232,11 @@ def checkpoint_of(settings: Settings, name: str, run_id: str = "") -> str:
 
 
 def place_of(settings: Settings, table: str, command: str, run_id: str = "") -> str:
-    """Return where the table is that a command was given by a pipeline's name, else `table`.
+    """Return the location of the table of a pipeline if `table` is its name, else `table`.
 
     Raises:
-        ConfigError: The name is also a table's folder here, or neither; or `run_id` belongs to no
-            name.
+        ConfigError: The name is also a folder of a table, or is unknown; or `run_id` is given for a
+            path.
     """
     folder = Path(table)
     group = settings.pipelines.get(table)

@@ -42,7 +42,7 @@ class Groups:
 
     Attributes:
         origins: For a file that holds one pipeline, also (group, "").
-        unused: Groups and keys that mean nothing to the lab, each with what takes its place.
+        unused: Groups and keys without effect in the lab, each with what replaces it.
     """
 
     models: Mapping[str, BaseModel]
@@ -70,7 +70,7 @@ def read_options(file: Path) -> dict[str, str]:
 
 
 def parse(text: str) -> Any:
-    """Return what the JSON text of a settings file holds; a line that begins with // is a comment.
+    """Return the content of a settings file, as JSON; a line that begins with // is a comment.
 
     Raises:
         ValueError, RecursionError: it holds no JSON.
@@ -224,7 +224,7 @@ class _Merged:
         return models, faults
 
     def unused(self, models: Mapping[str, BaseModel]) -> list[str]:
-        """Return what has no meaning here, each with what takes its place; names, no values."""
+        """Return the names of what has no effect here, each with what replaces it."""
         texts = []
         table = models.get(TABLE_GROUP)
         if isinstance(table, Table) and table.catalog_name != CATALOG:

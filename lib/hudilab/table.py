@@ -62,13 +62,13 @@ class TableSpec:
             COMMIT_TIME_ORDERING the one that arrived later. None: EVENT_TIME_ORDERING.
         cdc: Commits also store each change with the row before and after it (change data capture).
             Fixed for the table's life; see `check_columns`. In MERGE_ON_READ, streams then do not
-            compact: in Hudi 1.2, once a compaction dies halfway, reading the changes fails for
-            good. Compact while no stream writes or reads.
+            compact: in Hudi 1.2, once a compaction dies halfway, reading the changes always fails.
+            Compact while no stream writes or reads.
         schema: Which changes of its columns a stream may bring, compared before a batch is written.
             evolve: new nullable columns, and wider types (int to bigint, float to double, a decimal
-            with more digits). freeze: none. any: whatever Hudi takes; it silently and
-            permanently turns an int column into text if a batch brings text. Columns of the key and
-            the partition only take types with the same texts. See `hudi_sink.schema`.
+            with more digits). freeze: none. any: whatever Hudi accepts; text in a batch silently
+            and permanently turns an int column into text. Columns of the key and the partition
+            accept only types with the same texts. See `hudi_sink.schema`.
 
     Raises:
         TableError: Fields are invalid; the message lists every problem.
@@ -170,10 +170,10 @@ class TableSpec:
         return {MERGER: AVRO, ROW_WRITER: "false"} if has_moment else {}
 
     def check_columns(self, types: Iterable[tuple[str, str]]) -> None:
-        """Raise TableError for columns of `DataFrame.dtypes` that cannot be what they are for.
+        """Raise TableError for columns of `DataFrame.dtypes` that don't suit their role.
 
-        Hudi 1.2 writes no distinct text for the values of a BINARY, STRUCT, ARRAY or MAP in a
-        key, and cannot read a partition of times. It writes a DECIMAL into stored changes as
+        Hudi 1.2 doesn't write distinct texts for values of a BINARY, STRUCT, ARRAY or MAP in a key,
+        and cannot read a partition of times. It writes a DECIMAL into stored changes as
         `{"zero":false}` or as bytes.
         """
         kinds = dict(types)
@@ -362,17 +362,17 @@ def _refused(spec: TableSpec, name: str) -> str:
 
 @dataclass(frozen=True)
 class Option:
-    """A Hudi option that a table's spec sets, or that nobody may set.
+    """A Hudi option that a table's spec sets, or that is refused.
 
     Attributes:
         value: Its value for a spec; None if it does not apply.
         why: Its purpose.
         field: The field of TableSpec that decides it, so that callers may not set the option.
-        instead: What to do instead of setting it, if no field decides it; empty: callers may.
+        instead: What to do instead of setting it, if no field decides it; else callers may set it.
         aliases: Other names under which Hudi 1.2 accepts it, or keeps it in `hoodie.properties`.
         label: Its name in messages; only for what is fixed for the table's life.
         default: What Hudi assumes for a table whose `hoodie.properties` lacks it.
-        sql: SQL must be told, because `hoodie.properties` does not hold it.
+        sql: SQL needs it as a table property, because `hoodie.properties` lacks it.
     """
 
     name: str

@@ -1,5 +1,5 @@
 """What runs the lab: the `hudilab` command, its runner of notebooks, servers, shipping.
 
-Nothing imports it but notebooks.
+Only notebooks import it.
 Start reading at `cli`: each command imports what it runs.
 """

@@ -63,8 +63,8 @@ def kill(master: Master, id: str, home: Path) -> str:
     """Kill an application or driver and return its state at the master.
 
     A driver started from `home` is terminated as a process, which is gone on return. For one
-    started elsewhere, the master is asked to kill it; the lab's own master allows no kill over
-    HTTP, where it cannot tell who asks.
+    started elsewhere, the master has to kill it; the lab's own master allows no kill over HTTP,
+    where it cannot authenticate callers.
 
     Raises:
         ServiceError: the id is not running at the master, or cannot be killed.

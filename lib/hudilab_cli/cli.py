@@ -341,7 +341,7 @@ def join_pairs(arguments: list[str]) -> list[str]:
 def main() -> None:
     """Run the command; print a LabError as one line on stderr, and exit with code 1.
 
-    So, too, for a package that this command needs and a light installation lacks.
+    The same applies to a package that a light installation lacks.
     """
     words = sys.argv[1:]
     try:

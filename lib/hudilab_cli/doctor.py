@@ -1,4 +1,4 @@
-"""Preflight: check for everything that the notebooks need, and say how to fix what is missing."""
+"""Preflight: check everything that the notebooks need, with a remedy for what is missing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UI_PORT = 4040
 
 
 class Check(NamedTuple):
-    """One line of the preflight: what was found and, if it is not ok, the remedy."""
+    """One line of the preflight: the result and, if it is not ok, the remedy."""
 
     name: str
     ok: bool

@@ -21,8 +21,8 @@ def main() -> None:
         def start(self) -> None:
             """Serve until the client asks for a shutdown.
 
-            The control thread answers that request while this thread goes on to close the channel
-            of outputs. ipykernel waits for neither, so that the answer may meet a closed socket.
+            The control thread answers that request while this thread closes the channel of outputs.
+            ipykernel waits for neither, so the answer may reach a closed socket.
             """
             super().start()  # type: ignore[no-untyped-call]
             self.control_thread.stop()

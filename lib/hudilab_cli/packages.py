@@ -1,4 +1,4 @@
-"""Collect the Python packages that a bundle brings along, as installed here."""
+"""Collect the Python packages of a bundle, as installed here."""
 
 from __future__ import annotations
 

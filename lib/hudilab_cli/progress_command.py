@@ -34,7 +34,7 @@ def table(folder: Path, file: Path) -> Iterator[str]:
     """Yield a line for each lesson in a folder, with the exercises that are open, and the sum.
 
     Raises:
-        PathError: There are no lessons, or the file of the progress is damaged.
+        PathError: There are no lessons, or the progress file is damaged.
     """
     solved = read(file)
     lessons = {path.stem: named_exercises(path) for path in sorted(folder.glob("[0-9]*.ipynb"))}
@@ -73,7 +73,7 @@ def names_in(source: str) -> list[str]:
 
 
 def forget(file: Path) -> str:
-    """Delete the file of the progress, whatever is in it; return what was done.
+    """Delete the progress file, whatever its content; return a line about it.
 
     Raises:
         PathError: It cannot be deleted.

@@ -1,4 +1,4 @@
-"""Take a table and its streams' checkpoints back to a savepoint; see `hudilab rewind --help`."""
+"""Set a table and its streams' checkpoints back to a savepoint; see `hudilab rewind --help`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def command(
     ] = False,
     run_id: TableRunId = "",
 ) -> None:
-    """Take a table and its stream's checkpoint back to a savepoint, together."""
+    """Set a table and its stream's checkpoint back to a savepoint, together."""
     checkpoints = [_checkpoint(text) for text in checkpoint or ()]
     with table_session("rewind", table, run_id) as (spark, uri):
         from hudi_sink.rewind import Rewind  # here: slow to load

@@ -53,7 +53,7 @@ _SIZES = ("rows", "batches", "sensors", "tickers", "seed", "trigger_seconds", "t
 
 
 class NotebookFailed(LabError):
-    """A notebook failed; the text names what failed and why, the log and the executed notebook."""
+    """A notebook failed; the text names the cause, the log and the executed notebook."""
 
 
 def find_notebook(name: str, project: Path) -> Path:
@@ -162,7 +162,7 @@ def jvm_options(values: Mapping[str, Any], runtime: str, inherited: str = "") ->
     Args:
         values: The notebook's parameters; without `rows` among them, it may write many.
         runtime: Where it runs unless its parameter `runtime` says so.
-        inherited: Options of the caller. They come last, and of two values the JVM takes the last.
+        inherited: Options of the caller. They come last: of two values, the JVM uses the last.
     """
     rows, where = values.get("rows"), str(values.get("runtime") or runtime).upper()
     if where in ("LOCAL", "DOCKER") and isinstance(rows, int) and rows <= SMALL:
@@ -200,7 +200,7 @@ def _alone(executed: Path, settings: Settings) -> Iterator[None]:
 
 
 def copy_notebook(notebook: Path, executed: Path, *, exercises: bool) -> None:
-    """Copy the notebook to where it will be executed, without the exercises' cells unless asked."""
+    """Copy the notebook to where it will be executed, on request with the exercises' cells."""
     nb = nbformat.read(notebook, as_version=4)
     if not exercises:
         tagged = [(set(cell.metadata.get("tags", [])), cell) for cell in nb.cells]
@@ -217,7 +217,7 @@ class _Kernel(AsyncKernelManager):
         return KernelSpec(argv=argv, display_name="Python 3", language="python")
 
     async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
-        """Start it with the log as its stdout and stderr: what it says there is for no notebook."""
+        """Start it with the log as its stdout and stderr, which don't belong in a notebook."""
         with Path(os.environ["HUDILAB_LOG_FILE"]).open("ab") as log:
             await super().start_kernel(**options, stdout=log, stderr=log)
 

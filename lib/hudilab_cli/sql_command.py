@@ -83,7 +83,7 @@ def split(text: str) -> tuple[list[str], str]:
 
 
 class Tables:
-    """The warehouse's tables, each of which gets its name in SQL when a statement has the name."""
+    """The warehouse's tables, each registered in SQL when a statement contains its name."""
 
     def __init__(self, spark: SparkSession, settings: Settings, run_id: str) -> None:
         from hudi_sink.jvm import file_system

@@ -1,4 +1,4 @@
-"""What a broker's topics hold, and how far the lab's streams are; see `hudilab topics --help`."""
+"""A broker's topics, and the offsets of the lab's streams; see `hudilab topics --help`."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def line_of(message: Mapping[str, Any]) -> str:
 
 
 def escaped(text: str | None) -> str:
-    """Return a text, or null, in one line that a terminal shows and doesn't obey; cut if long."""
+    """Return a text, or null, on one line without control characters; truncated if long."""
     if text is None:
         return "null"
     shown = "".join(

@@ -1,7 +1,6 @@
 """What spark-submit runs: the lessons' pipelines, and `hudilab stream` and `hudilab load`.
 
-Start reading at `sensor_readings.command`; below is what the jobs and the commands on a table
-share.
+Start reading at `sensor_readings.command`; this module has what jobs and commands on a table share.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ def short_errors() -> Iterator[None]:
 
 @contextmanager
 def table_session(command: str, table: str, run_id: str = "") -> Iterator[tuple[SparkSession, str]]:
-    """Open a session for a command on one table; give it with the table's URI, and close it.
+    """Open a session for a command on one table, yield it with the table's URI, and close it.
 
     Raises:
         LabError: The table is not in a warehouse of these settings, or there is no session.

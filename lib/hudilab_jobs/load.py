@@ -2,7 +2,7 @@
 
 Run `hudilab load NAME`, `python -m hudilab_jobs.load NAME`, or the same file with spark-submit;
 NAME is the same as for `hudilab stream`. The load is batch 0 of the stream: if it is killed, either
-of them writes it again, and the table holds no row twice.
+command writes it again, and the table contains each row once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parse and validate stock prices from Kafka; send what cannot be used to the dead letters."""
+"""Parse and validate stock prices from Kafka; send unusable messages to the dead letters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEPT_BYTES = 1000  # what a dead letter keeps of a key, or of a value that is to
 
 
 def read_prices(source: DataFrame) -> DataFrame:
-    """Parse the values of Kafka's rows; `reason` says why a row cannot be used (else null).
+    """Parse the values of Kafka's rows; `reason` is why a row cannot be used (else null).
 
     A price is never rounded: one with more digits is refused. Source: Spark 3.5 `from_json`.
 

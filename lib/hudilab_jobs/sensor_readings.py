@@ -2,8 +2,8 @@
 
 Run `python -m hudilab_jobs.sensor_readings`, or the same file with spark-submit; `--help` lists
 the options, which are the notebook's parameters. The job deletes nothing: started again, it resumes
-from its checkpoint, and after its last batch it has nothing left to do. Ctrl-C ends it after the
-current batch. The table holds each reading once.
+from its checkpoint, and after its last batch it ends. Ctrl-C ends it after the current batch. The
+table holds each reading once.
 """
 
 from __future__ import annotations

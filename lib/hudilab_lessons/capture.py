@@ -106,7 +106,7 @@ def wait_until_sent(connection: psycopg.Connection[tuple[Any, ...]], name: str) 
     """Wait until Kafka has acknowledged each change that the database has committed by now.
 
     Raises:
-        WaitError: the connector has not got there within a minute.
+        WaitError: the connector needs more than a minute.
     """
     slot = f"FROM pg_replication_slots WHERE slot_name = '{name}'"
     query = f"SELECT {slot} AND active"  # the snapshot is over

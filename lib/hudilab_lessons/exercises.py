@@ -1,4 +1,4 @@
-"""Exercises that say whether an answer is right, and help more after each wrong one."""
+"""Exercises that check an answer, and help more after each wrong attempt."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Exercise:
         return Verdict(is_right)
 
     def accepts(self, answer: Any) -> Verdict:
-        """Return whether the lesson's own solution is right; record nothing, print only faults."""
+        """Return whether the lesson's own solution is right; record nothing, print only errors."""
         is_right, comment = self._judge(answer)
         if not is_right:
             print(f"{comment}: {self._hint}")

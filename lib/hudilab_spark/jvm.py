@@ -97,7 +97,7 @@ def java_end(patience: float = 0.0) -> JavaError | None:
 def note_end(jvm: subprocess.Popen[bytes], temporary: Path) -> None:
     """Wait until a JVM ends, and remove its folder of temporary files.
 
-    If nobody ended it, write how it ended into its log.
+    If it wasn't stopped, write how it ended into its log.
     """
     log = log_file()
     code = jvm.wait()

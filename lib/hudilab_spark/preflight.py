@@ -1,4 +1,4 @@
-"""What a machine must have before Java starts on it: each check takes microseconds to milliseconds.
+"""What a machine must have before Java starts on it, checked in milliseconds.
 
 An error here names the cause. Later the same cause shows as a lost connection, a killed Java or a
 half-written table.
@@ -68,10 +68,10 @@ def has_name(uid: int | None = None) -> bool:
 
 
 def java_flags(home: Path) -> list[str]:
-    """Return the options with which Java runs on this machine all the same.
+    """Return the options that Java needs on this machine.
 
-    An account without a name gets one. A JVM that crashes leaves its report among the logs, not in
-    the reader's folder.
+    An account without a name gets a name. A JVM that crashes writes its report to the logs, not to
+    the current folder.
     """
     flags = [f"-XX:ErrorFile={home / 'logs' / 'java-crash-%p.log'}"]
     if not has_name():
@@ -84,7 +84,7 @@ def temporary_folder(home: Path) -> Path:
     """Return where the JVM of this process puts temporary files: shuffled rows, and what it spills.
 
     It is in the lab's home, or in /tmp if nothing in the home may be executed (Snappy and Zstandard
-    unpack their native parts) or if the home's path has a comma, which Spark takes for two folders.
+    unpack their native parts) or if the home's path has a comma, which Spark reads as two folders.
     """
     fits = "," not in str(home) and (sys.platform != "linux" or _usable(_deepest(home)))
     return (home / "tmp" if fits else TEMPORARY) / f"{_PREFIX}{os.getpid()}"
@@ -123,7 +123,7 @@ def _in_use(folder: Path) -> bool:
 def heap_that_fits(megabytes: int) -> int:
     """Return the heap that leaves room for the rest of Java and for the kernel; in MB.
 
-    A heap that cannot grow is collected. One that outgrows the memory ends with a killed Java.
+    A heap that cannot grow is collected. If a heap outgrows the memory, Java is killed.
     """
     return min(megabytes, max(HEAP, memory_limit()[0] - BESIDE_HEAP))
 

@@ -1,4 +1,4 @@
-"""Open the SparkSession: verified local jars, quiet, on loopback; or take spark-submit's own."""
+"""Open the SparkSession: verified local jars, quiet, on loopback; or use spark-submit's own."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def open_session(
 ) -> SparkSession:
     """Return a session with Hudi on its class path; reuse a live one if its settings match.
 
-    Never downloads: jars come from `jars/`, verified against `jars.lock`. Leaves out what this
-    shell sets for another Spark or Java, and prints nothing but one line that names it. Under
-    spark-submit, its class path and settings are checked instead. With `names`, SQL uses the
-    settings' metastore, if any; a job must not depend on it. `extra` are more Spark settings.
+    Never downloads: jars come from `jars/`, verified against `jars.lock`. Ignores what this shell
+    sets for another Spark or Java, and prints only a line that names it. Under spark-submit, its
+    class path and settings are checked instead. With `names`, SQL uses the settings' metastore, if
+    any; a job must not depend on it. `extra` are more Spark settings.
 
     Raises:
         JavaError: no suitable Java was found, or it does not start.
@@ -104,7 +104,7 @@ def open_session(
 
 
 def close_session(spark: SparkSession) -> None:
-    """Stop a session, unless its JVM has ended: the error that says so is the one to report."""
+    """Stop a session, unless its JVM has ended, whose own error is then the one to report."""
     if java_end() is None:
         spark.stop()
 
@@ -320,7 +320,7 @@ S3 = "fs.s3a."
 
 
 def drop_unread_defaults(spark: SparkSession, *, s3: bool) -> None:
-    """Take defaults that nothing here reads out of the session's Hadoop configuration.
+    """Remove defaults that nothing here reads from the session's Hadoop configuration.
 
     Of 970 keys, less than a third is left; in a new session, appends take a fifth less time. Keys
     of the settings (`spark.hadoop.*`) stay. Source: Hadoop 3.3.4 `Configuration.write`;

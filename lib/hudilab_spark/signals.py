@@ -27,7 +27,7 @@ def stop_on_signal(
 
     Args:
         signals: The list, if other blocks of this program collect in it too.
-        at_once: The first signal also raises KeyboardInterrupt: nothing has to be finished.
+        at_once: The first signal also raises KeyboardInterrupt: there is no batch to finish.
     """
     received: list[int] = [] if signals is None else signals
     stderr = os.dup(2)  # while a JVM starts, descriptor 2 is its log

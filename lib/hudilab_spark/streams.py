@@ -90,10 +90,10 @@ def run_until_end(queries: Sequence[StreamingQuery], signals: Sequence[int] = ()
 def until_end(
     queries: Sequence[StreamingQuery], signals: Sequence[int] = ()
 ) -> Generator[None, None, None]:
-    """Yield now and then until all queries have ended by themselves, and once more after that.
+    """Yield periodically until all queries have ended by themselves, and once more after that.
 
-    One that fails leaves the others running; the failure is printed to stderr when it happens. A
-    signal in `signals` (see `signals.stop_on_signal`) stops each query after its current batch.
+    If a query fails, the others keep running; the failure is printed to stderr at once. A signal in
+    `signals` (see `signals.stop_on_signal`) stops each query after its current batch.
 
     Raises:
         StreamError: A query failed (raised at the end, with each cause), or the JVM ended.

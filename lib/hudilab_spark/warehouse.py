@@ -39,7 +39,7 @@ def reset(
     Amazon's S3): there an existing table is an error.
 
     Raises:
-        TableError: A table may not be deleted; nothing has been.
+        TableError: A table may not be deleted; none has been deleted.
     """
     for location in places:
         if location.database != LESSONS:
@@ -71,7 +71,7 @@ def reset(
 
 
 def table_uri(table: str, settings: Settings, command: str) -> str:
-    """Return the URI of the table that a command was given as a path or URI.
+    """Return the URI of a command's table, given as a path or URI.
 
     Raises:
         TableError: It is not the location of a table, or it is on S3 without its settings.
@@ -165,7 +165,7 @@ def _link_to(folder: Path) -> Path:
 def catalog_of(
     spark: SparkSession, settings: Settings, spec: TableSpec, location: TableLocation
 ) -> Catalog:
-    """Return what registers a table with the settings' metastore; without one it does nothing."""
+    """Return the catalog that registers a table with the settings' metastore, if there is one."""
     group = settings.metastore
     metastore = Metastore(group.uri, group.database_name) if group else None
     return Catalog(spark, spec, location, metastore)

@@ -34,7 +34,7 @@ LEAST_MEMORY = 512  # MB; Spark refuses executors with less than 450
 
 @dataclass(frozen=True)
 class Cluster(process.Server):
-    """A running master and its workers; `workers` are the process ids of those that live."""
+    """A running master and its workers; `workers` are the process ids of the live workers."""
 
     name = "cluster"
     workers: tuple[int, ...] = ()

@@ -122,7 +122,7 @@ def find_connect(settings: Settings) -> Connect | None:
 
 
 def stop_connect(settings: Settings) -> int | None:
-    """Stop the worker; its connectors go on at the next start. Return its process id, or None."""
+    """Stop the worker; its connectors resume at the next start. Return its process id, or None."""
     return process.stop(settings, "connect")
 
 

@@ -74,7 +74,7 @@ _PROBLEMS = (
 
 
 def register(settings: Settings, connector: Mapping[str, str], patience: float = 60) -> list[str]:
-    """Let the worker send the changes of tables to Kafka; return the topics, one for each table.
+    """Make the worker send the changes of tables to Kafka; return the topics, one for each table.
 
     Registering a connector again changes its settings, starts it if it has failed, and keeps its
     position in the database's log.
@@ -88,7 +88,7 @@ def register(settings: Settings, connector: Mapping[str, str], patience: float =
 
     Raises:
         ServiceError: the worker or the database does not run, refuses the login, cannot decode
-            changes, has no such table, one without a primary key, or has given up the slot; or the
+            changes, lacks the table or its primary key, or has given up the slot; or the
             connector fails.
     """
     connect = find_connect(settings)
@@ -124,7 +124,7 @@ def connector_problem(connect: Connect, name: str) -> ServiceError | None:
 
     That is the cause in the trace of a part that failed. A connector whose database is down,
     refuses its password or has given up its slot tries again without end instead of failing, so
-    this asks the database, too.
+    this queries the database, too.
 
     Raises:
         ServiceError: there is no such connector.

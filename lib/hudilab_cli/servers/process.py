@@ -85,7 +85,7 @@ class Service(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a server's module prepares: how to start it, and how to see that it answers."""
+    """What a server's module prepares: how to start it, and how to check that it answers."""
 
     command: Sequence[str]
     address: str
@@ -148,7 +148,7 @@ def _begin(settings: Settings, name: Name, plan: Plan) -> None:
 
 
 def another_runs(server: Server) -> ServiceError:
-    """Return the error of a start whose options are not those of the running server."""
+    """Return the error of a start whose options differ from the running server's."""
     return ServiceError(
         f"{server.describe()} is already running with other settings",
         f"stop it with: hudilab services stop {server.name}",
@@ -317,7 +317,7 @@ def write_record(settings: Settings, name: Name, about: Mapping[str, Any]) -> No
 
 
 def identity(server: Launched) -> dict[str, Any]:
-    """Return what a record holds of a process, for `running_process`."""
+    """Return the fields of a record that identify a process, for `running_process`."""
     return {"pid": server.process.pid, "created": seconds_after_boot(server.process)}
 
 

@@ -1,4 +1,4 @@
-"""Reach a broker, or say why it cannot be reached: certificate, login, protocol or network."""
+"""Reach a broker, or name the cause: certificate, login, protocol or network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hudilab_jobs.kafka.connection import Access
 
 
 def metadata(client: Access, patience: float) -> Any:
-    """Return what the brokers answer to a metadata request within about `patience` seconds.
+    """Return the brokers' answer to a metadata request, within about `patience` seconds.
 
     Raises:
         KafkaError: no broker, an untrusted certificate, a refused login or the wrong protocol;
@@ -48,7 +48,7 @@ def connect(servers: str, patience: float) -> None:
     """Check that one of the servers accepts connections, each within `patience` seconds.
 
     Raises:
-        KafkaError: none does.
+        KafkaError: no server does.
     """
     problems = []
     for server in servers.split(","):

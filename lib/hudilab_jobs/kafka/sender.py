@@ -17,7 +17,7 @@ DELIVERY_MS = 30_000
 
 @dataclass
 class Sent:
-    """How many messages the client was given and the broker acknowledged; the first error."""
+    """How many messages the client sent and the broker acknowledged; the first error."""
 
     given: int = 0
     acknowledged: int = 0
@@ -54,7 +54,7 @@ class Sender:
         )
 
     def send(self, message: tuple[bytes | None, bytes | None]) -> None:
-        """Hand a (key, value) message to the client; block while its queue is full."""
+        """Queue a (key, value) message in the client; block while the queue is full."""
         while True:
             try:
                 key, value = message

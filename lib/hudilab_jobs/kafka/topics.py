@@ -118,7 +118,7 @@ def topic_rows(
 def last_messages(client: Access, topic: str, count: int) -> list[Message]:
     """Return the last `count` messages of a topic, oldest first; commits no offset.
 
-    Fewer if there are not so many, or if a compacted topic has gaps at its end.
+    Fewer if the topic is shorter, or if a compacted topic has gaps at its end.
 
     Raises:
         KafkaError: the topic is missing, or cannot be read.
@@ -163,12 +163,12 @@ def _read_to(consumer: Consumer, ends: dict[int, int]) -> list[Message]:
 
 
 class TopicIdentity:
-    """A topic's identity, whatever address it is reached at: name, cluster id and topic id.
+    """A topic's identity, independent of its address: name, cluster id and topic id.
 
     Call it to get the source of an `ExactlyOnceSink`. A topic of the same name on another cluster,
-    or one deleted and recreated, has a different identity: a checkpoint's offsets mean nothing
-    there. It uses the Spark session's Kafka client, which supports IAM too. Once it has had an
-    answer, a call waits up to two minutes while brokers restart, as Spark's own source does.
+    or a recreated topic, has a different identity: a checkpoint's offsets are invalid there. It
+    uses the Spark session's Kafka client, which supports IAM too. Once it has had an answer, a call
+    waits up to two minutes while brokers restart, as Spark's own source does.
 
     Attributes:
         partitions: How many the topic had at the last call.

@@ -1,4 +1,4 @@
-"""A pipeline as a command: its first line at once, its lock, its answer to Ctrl-C.
+"""A pipeline as a command: its first line, its lock, and what Ctrl-C does.
 
 In a module without Spark, which takes seconds to load.
 """

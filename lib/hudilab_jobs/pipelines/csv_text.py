@@ -1,8 +1,8 @@
 """CSV files as other programs write them: lines as rows, each with its problem if it has one.
 
-Spark's own reader takes a backslash for an escape, cuts or fills lines whose number of fields is
-wrong, does not compare the header, and reads each byte that is not of the encoding as the same
-character. So it only splits files into lines here.
+Spark's own reader treats a backslash as an escape, truncates or pads lines with the wrong number of
+fields, ignores the header, and reads each byte outside of the encoding as the same character. So it
+only splits files into lines here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BYTE_ORDER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
 class Form(NamedTuple):
-    """What the first line of a file says of the others.
+    """What the first line of a file determines for the others.
 
     Attributes:
         order: The place of each column of the schema in a line; empty if it is the schema's own.
@@ -216,7 +216,7 @@ class Dialect:
         return f"(?s)^{field}(?:{sep}{field})*+$"
 
     def header_problem(self, start: bytes, columns: Sequence[str]) -> tuple[str, str] | None:
-        """Return what is wrong with a file by its first bytes, and the remedy; None if nothing.
+        """Return the problem that a file's first bytes show, and the remedy, or None.
 
         Args:
             start: More than the first line; empty for an empty file.
@@ -248,7 +248,7 @@ class Dialect:
         return f"{problem}: {', '.join(names)[: 2 * SHOWN]}, not {', '.join(columns)}", remedy
 
     def form(self, start: bytes, columns: Sequence[str]) -> Form:
-        """Return the form of a file in which `header_problem` finds nothing wrong."""
+        """Return the form of a file without a `header_problem`."""
         order: tuple[int, ...] = ()
         if self.has_header and (line := self._first_line(start)):
             actual = [name.lower() for name in self._split(line)]

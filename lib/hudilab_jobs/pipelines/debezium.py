@@ -62,7 +62,7 @@ def is_unsent(column: str) -> str:
 
 
 class ChangeTopic(Topic):
-    """The changes of one table: each is a row as the database has it now, or deletes one.
+    """The changes of a table: each contains a row's newest state, or deletes a row.
 
     The message's key identifies the row. Of two changes, the one with the greater offset is newer.
     """
@@ -88,7 +88,7 @@ class ChangeTopic(Topic):
     @override
     @contextmanager
     def batch(self, rows: DataFrame) -> Iterator[DataFrame]:
-        """Give a batch as rows, with the values that PostgreSQL did not send filled in.
+        """Yield a batch as rows, and fill in values that PostgreSQL did not send.
 
         A query might have changed such values, so with `select` they are refused.
         """
@@ -107,7 +107,7 @@ class ChangeTopic(Topic):
 
     @override
     def share(self, others: Sequence[Topic]) -> None:
-        """Also leave the other pipelines' tables of this topic to them."""
+        """Also skip the events of other pipelines' tables in this topic."""
         super().share(others)
         same = (o.group for o in others if o.group.topic_name == self.group.topic_name)
         self._left_out = [g.database_table for g in same if isinstance(g, ChangePipeline)]

@@ -1,4 +1,4 @@
-"""What a batch's files say of themselves, before Spark reads them: a header, or their columns."""
+"""Check a batch's files before Spark reads them: their headers, or their columns."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """JSON texts as rows, with the problem of each text that Spark would read with a loss.
 
-Spark's parser stops after the first object of a text, keeps the last of two equal keys, leaves out
-keys that differ by case, and makes `?` of half a surrogate pair; none of these is an error.
+Spark's parser stops after the first object of a text, keeps the last of two equal keys, drops keys
+that differ by case, and turns half a surrogate pair into `?`, each without an error.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def with_json(
     arrays: bool,
     recode: str = RECODE,
 ) -> DataFrame:
-    """Add what the JSON texts of a column hold: `json_row` and `json_problem`.
+    """Parse the JSON texts of a column into the columns `json_row` and `json_problem`.
 
     json_row: STRUCT of `schema`, with NULL for what does not fit; NULL for a blank text.
     json_problem: STRING, `problem; remedy`, or NULL.

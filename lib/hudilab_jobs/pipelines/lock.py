@@ -17,8 +17,8 @@ from hudilab.paths import TableLocation, local_path
 def stream_lock(location: TableLocation) -> Iterator[None]:
     """Hold the lock of a table's checkpoint; the system drops it when this process ends.
 
-    Without it, the sink's fence would let the newer process take over, which is right for a driver
-    that another machine replaces. On an object store there is no such lock.
+    Without it, the newer process would take over, which is right only if another machine replaces a
+    driver. On an object store there is no such lock.
 
     Raises:
         StreamError: Another process holds it.

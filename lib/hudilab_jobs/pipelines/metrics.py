@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 
 def metrics_settings(port: str, name: str) -> dict[str, str]:
-    """Return the Spark settings with which the UI is at this port, and so the page.
+    """Return the Spark settings that open the UI, and with it the page, at this port.
 
     Args:
-        name: Begins the name of each number. Spark's default is different in each run.
+        name: Prefix of each number's name. Spark's default differs in each run.
     """
     return {
         "spark.ui.port": port,
@@ -36,13 +36,13 @@ class Gauges:
         jvm.org.apache.spark.SparkEnv.get().metricsSystem().registerSource(self)
 
     def close(self) -> None:
-        """Take the numbers from the page."""
+        """Remove the numbers from the page."""
         # If the JVM has ended, the stream's own error is the one to report.
         with suppress(Py4JError, ConnectionError):
             self._registry.removeMatching(self._codahale.MetricFilter.ALL)
 
     def show(self, report: Mapping[str, float]) -> None:
-        """Replace the numbers by those of a new report."""
+        """Show the numbers of a new report."""
         for name, value in report.items():
             if name not in self._gauges:
                 self._gauges[name] = self._codahale.DefaultSettableGauge()
@@ -50,7 +50,7 @@ class Gauges:
             self._gauges[name].setValue(value)
 
     def sourceName(self) -> str:
-        """Return what begins the names; Spark calls this when the source is registered."""
+        """Return the prefix of the names; Spark calls this when the source is registered."""
         return "hudilab"
 
     def metricRegistry(self) -> Any:

@@ -16,9 +16,9 @@ _SUBQUERIES = ("scalarsubquery", "listquery", "exists")
 def check_repeatable(source: Source[Any]) -> None:
     """Raise ConfigError if the group's query calls a function like `rand` or `uuid`.
 
-    Spark reads a batch again for a retried task, in an initial load, and after a crash. The key
-    that was looked up, or the order that rows were sorted by, would then differ from what is
-    written. `current_timestamp()` is repeatable: the checkpoint keeps a batch's time.
+    Spark reads a batch again for a retried task, in an initial load, and after a crash. The keys
+    that were looked up, or the sort order, would then differ from the written rows.
+    `current_timestamp()` is repeatable: the checkpoint keeps a batch's time.
     """
     if source.group.select is None:
         return

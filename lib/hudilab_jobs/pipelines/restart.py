@@ -1,4 +1,4 @@
-"""Which keys of a pipeline's group have changed since its last start, and whether they may.
+"""Find which keys of a pipeline's group have changed since its last start, and whether they may.
 
 Each start keeps the group's keys in the checkpoint, before Spark plans a batch with them.
 """
@@ -57,7 +57,7 @@ _PLAIN = ("Project", "Filter", "Generate", "LogicalRDD", "SubqueryAlias", "View"
 
 
 class Note(NamedTuple):
-    """The keys of a start, and digests of how the query makes the columns that identify a row."""
+    """The keys of a start, and digests of the expressions for the columns that identify a row."""
 
     keys: dict[str, str | None]
     made: dict[str, str]
@@ -79,7 +79,7 @@ class Change(NamedTuple):
 
     @property
     def values(self) -> str:
-        """The old and the new value, in words; empty for long texts."""
+        """The old and the new value as text; empty for long texts."""
         if self.key in DIGESTS:
             return ""
         old, new = ("none" if value is None else value for value in (self.old, self.new))
@@ -92,7 +92,7 @@ class Change(NamedTuple):
 
 
 def changes(old: Note, new: Note) -> list[Change]:
-    """Return the keys that differ, in the order of the group; keys that `old` lacks don't."""
+    """Return the keys that differ, in the group's order; keys that `old` lacks are ignored."""
     return [
         Change(key, old.keys[key], value, *_judged(key, old, new))
         for key, value in new.keys.items()
@@ -116,7 +116,7 @@ def _judged(key: str, old: Note, new: Note) -> tuple[str, str]:
 
 
 def note_of(spark: SparkSession, source: Source[Any], spec: TableSpec) -> Note:
-    """Return what a start keeps of its group; `source` has been checked. Never holds a secret."""
+    """Return what a start stores about its group, without secrets; `source` has been checked."""
     made = _made(spark, source, spec)
     keys = keys_of_start(source.group)
     if not any("kafka_key" in text for text in made.values()):
@@ -163,8 +163,8 @@ def _made(spark: SparkSession, source: Source[Any], spec: TableSpec) -> dict[str
 def made_of(rows: DataFrame) -> dict[str, str]:
     """Return the expression of each column of a query, in terms of the columns that it reads.
 
-    Of a query that joins, groups or limits rows, it is the text of the whole plan, because Spark
-    keeps a state for it.
+    If a query joins, groups or limits rows, it is the text of the whole plan, because Spark keeps a
+    state for it.
     """
     optimizer: Any = rows.sparkSession._jvm
     inline = optimizer.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True)
@@ -202,7 +202,7 @@ def _nodes(plan: Any) -> Iterator[Any]:
 def last_start(spark: SparkSession, location: TableLocation) -> Note | None:
     """Return the note of the last start that planned a batch; None without one.
 
-    A note is torn only if its start was killed while it wrote it: what it has changed was safe.
+    A note is incomplete only if its start was killed while writing it, so its changes were safe.
     """
     if not CheckpointFiles(spark, location.checkpoint).batches("offsets"):
         return None

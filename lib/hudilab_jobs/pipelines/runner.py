@@ -65,7 +65,7 @@ class Running(NamedTuple):
         """Run the stream until its end or a signal; yield a line for each batch, and a last one.
 
         Without a trigger, it writes what has arrived; `initial_load` writes batch 0 alone. See
-        `stop_on_signal` for `signals`; `show` is called with what the stream is doing.
+        `stop_on_signal` for `signals`; `show` gets the stream's current activity.
 
         Raises:
             LabError: Source, checkpoint and table do not belong together, or the stream failed.
@@ -157,8 +157,8 @@ class Running(NamedTuple):
 class Reports:
     """Writes batches to one or several tables and reports each once, as text or as JSON.
 
-    Each table's commit holds the batch's number. So after a crash between two of them, the next run
-    writes the batch to those that lack it.
+    Each table's commit contains the batch's number, so after a crash between two tables, the next
+    run writes the batch to the tables that lack it.
 
     `loads` are the table's commits, for an initial load: Spark counts each reading of the source,
     and a load reads it up to three times. A stream reads each batch once.
@@ -244,7 +244,7 @@ class Reports:
 
 
 def preview(pipeline: Running) -> Iterator[str]:
-    """Yield what has changed, the source's first rows as stored, and which could not be stored.
+    """Yield the changed keys, the source's first rows as stored, and the rows that can't be stored.
 
     Writes nothing.
 
@@ -327,7 +327,7 @@ def joined(
     """Return the pipelines that NAME runs, checked, with the tables that `table_of` returned.
 
     Raises:
-        ConfigError: They cannot be in one query, or `checked` raises it.
+        ConfigError: A single query cannot run them, or `checked` raises it.
     """
     first, *others = (checked(spark, settings, own, *table) for own, table in tables.items())
     if name not in settings.tables:

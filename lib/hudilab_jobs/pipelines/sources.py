@@ -1,4 +1,4 @@
-"""Where a pipeline's rows come from: a folder of files, or the changes of a Hudi table.
+"""The sources of a pipeline: a folder of files, or the changes of a Hudi table.
 
 `topic.py` has the third source.
 """
@@ -56,7 +56,7 @@ Group = TypeVar("Group", bound=Pipeline)
 
 
 class Sample(NamedTuple):
-    """The first rows of a source, held in memory, and what they were read from.
+    """The first rows of a source, in memory, and a description of where they are from.
 
     `refused` are the problems of rows that the source itself refuses, each with a count.
     """
@@ -82,7 +82,7 @@ class Source(ABC, Generic[Group]):
 
     @abstractmethod
     def describe(self) -> tuple[str, str]:
-        """Return what the source holds now, and what a batch reads of it at most."""
+        """Return the source's size now, and the most that a batch reads."""
 
     @abstractmethod
     def check(self) -> None:
@@ -93,12 +93,12 @@ class Source(ABC, Generic[Group]):
         """Return the rows as a stream; with `whole`, its first batch reads the whole source."""
 
     def selected_stream(self) -> DataFrame:
-        """Return the rows as the query makes them of the stream, to look at the plan."""
+        """Return the stream's rows after the query, to examine the plan."""
         return self.stream()
 
     @contextmanager
     def batch(self, rows: DataFrame) -> Iterator[DataFrame]:
-        """Give a batch of the stream as the rows to write; raise LabError if it cannot be read."""
+        """Yield a batch as the rows to write; raise LabError if it cannot be read."""
         yield rows
 
     def rows_read(self) -> int | None:
@@ -107,14 +107,14 @@ class Source(ABC, Generic[Group]):
 
     @abstractmethod
     def sample(self) -> Sample | None:
-        """Return the first rows, or None if the source is empty; rows that are wrong raise."""
+        """Return the first rows, or None if the source is empty; a wrong row raises an error."""
 
     @abstractmethod
     def behind(self, progress: Mapping[str, Any], location: TableLocation) -> int:
         """Return how many `unit`s the table lacks after a batch with this progress."""
 
     def selected(self, rows: DataFrame) -> DataFrame:
-        """Return the rows as the group's query makes them."""
+        """Return the rows after the group's query."""
         if self.group.select is None:
             return rows
         rows.createOrReplaceTempView("source")
@@ -131,7 +131,7 @@ class Source(ABC, Generic[Group]):
         return ConfigError(f"{file}: group {self._name!r}, key {key!r}: {problem}", remedy)
 
     def first(self, rows: DataFrame) -> DataFrame:
-        """Return the first rows that the query makes of these, read once."""
+        """Return the first rows after the query, read once."""
         rows = self.selected(rows).limit(SAMPLE).cache()
         rows.count()
         return rows
@@ -201,7 +201,7 @@ class Folder(Source[FilePipeline]):
         return rows.observe(ROWS, F.count("*").alias("rows"))
 
     def sample(self) -> Sample | None:
-        """Read the newest file, after a look at the header or the columns of each."""
+        """Read the newest file, after checking the header or the columns of each file."""
         files = self._files()
         if not files:
             return None
@@ -216,7 +216,7 @@ class Folder(Source[FilePipeline]):
 
     @contextmanager
     def batch(self, rows: DataFrame) -> Iterator[DataFrame]:
-        """Give the batch; raise LabError if a file of it has another header, or other columns.
+        """Yield the batch; raise LabError if one of its files has another header or other columns.
 
         The stream's plan reads all files alike. If a file's columns are in another order, or its
         lines end differently, a second plan reads the whole batch.

@@ -1,7 +1,7 @@
 """Values that files and messages hold as text: read exactly, or NULL.
 
-Spark's own readers lose some without an error: they round decimals, drop commas (`1,50` becomes
-150), and take 12:30 for a time of today and a whole number for seconds. All functions take and
+Spark's own readers change some without an error: they round decimals, drop commas (`1,50` becomes
+150), and read 12:30 as a time of today and a whole number as seconds. All functions accept and
 return SQL.
 """
 
@@ -35,7 +35,7 @@ def quoted(name: str) -> str:
 
 
 def decoded(raw: str, charset: str) -> tuple[str, str]:
-    """Return bytes as a text, and a condition: whether some are not of the encoding."""
+    """Return bytes as a text, and the condition that some of them are invalid in the encoding."""
     text, raw = f"decode(CAST({raw} AS BINARY), {literal(charset)})", f"CAST({raw} AS BINARY)"
     if charset.upper() in ("UTF-8", "UTF8"):
         return f"CAST({raw} AS STRING)", f"{text} <> CAST({raw} AS STRING)"
@@ -68,7 +68,7 @@ class Numbers:
     decimals: str
 
     def plain(self, text: str) -> str:
-        """Return the number as programs write it; a text that is no number stays none."""
+        """Return the number in the usual form of programs; other texts stay invalid."""
         group, point = (f"[{mark}]" for mark in (self.thousands, self.decimals))
         form = f"^[+-]?([0-9]+|[0-9]{{1,3}}({group}[0-9]{{3}})+)({point}[0-9]*)?$"
         bare = f"replace({text}, {literal(self.thousands)}, '')"
@@ -83,7 +83,7 @@ class Texts:
     Attributes:
         options: Those of Spark's reader, their names in lower case.
         unit: What a whole number counts as a time: `s`, `ms` or `us`, since 1970.
-        numbers: How the numbers are written, if not as programs do.
+        numbers: How the numbers are written, if not in the usual form of programs.
         days: Whether a whole number as a DATE is a number of days since 1970.
     """
 
@@ -151,7 +151,7 @@ class Texts:
 
 
 def remedy(kind: T.DataType) -> str:
-    """Return what to do about a text that is no value of this type."""
+    """Return the remedy for a text that isn't a value of this type."""
     if isinstance(kind, TIMES):
         return (
             "correct it, or set how times are written: timestampFormat=... or dateFormat=... in "

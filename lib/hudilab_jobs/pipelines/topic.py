@@ -1,6 +1,6 @@
 """A Kafka topic whose messages hold JSON or Avro, as the source of a pipeline.
 
-In a module of its own because only topics need the Kafka client.
+In a separate module, because only topics need the Kafka client.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Topic(Source[TopicPipeline]):
         self._topics, self._by_batch, self.scans = sorted({*names}), True, 1
 
     def selected_stream(self) -> DataFrame:
-        """Return the rows as the query makes them of the stream, to look at the plan."""
+        """Return the stream's rows after the query, to examine the plan."""
         rows = self.stream()
         if self._by_batch:
             rows = self._selected(self._rows(rows, []))
@@ -154,7 +154,7 @@ class Topic(Source[TopicPipeline]):
 
     @contextmanager
     def batch(self, rows: DataFrame) -> Iterator[DataFrame]:
-        """Give a batch of the stream as rows of the table, read with the registry's schemas."""
+        """Yield a batch of the stream as rows of the table, read with the registry's schemas."""
         if self._by_batch:
             rows = rows.where(F.col("topic") == self.group.topic_name)
         try:
