@@ -18,7 +18,7 @@ STREAMS = 50  # streams that are shown
 def about(snapshot: TableSnapshot) -> Iterator[tuple[str, str]]:
     """Yield the main facts about the table, as (name, value), in plain text."""
     for name, value in _facts(snapshot):
-        # The command in a note is whole, or it is none.
+        # A note contains its whole command, or none.
         yield name, plain(value) if name == "note" else brief(value)
 
 

@@ -35,7 +35,7 @@ def parse_content(data: bytes) -> dict[str, Any]:
     """
     is_avro = data.startswith(_AVRO)
     if is_avro:
-        import fastavro  # noqa: F401  outside of the try: its absence says nothing of the file
+        import fastavro  # noqa: F401  outside of the try: its absence isn't a fault of the file
 
     try:
         content = _parse_avro(data) if is_avro else _parse_json(data)
@@ -85,7 +85,7 @@ def _parse_avro(data: bytes) -> Any:
     count, length = cursor.signed(), cursor.signed()
     block = cursor.take(length)
     if cursor.take(len(mark)) != mark:
-        raise ValueError("its block has another end than its header says")
+        raise ValueError("its block doesn't end where its header says")
     if not count:
         return None
     if codec == b"deflate":

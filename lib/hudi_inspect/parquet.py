@@ -186,5 +186,5 @@ class _Struct(Cursor):
             raise EOFError
 
     def _skip_item(self, kind: int) -> None:
-        # A boolean in a collection has a byte of its own.
+        # A boolean in a collection has its own byte.
         self.skip(_BYTE if kind in (_TRUE, _FALSE) else kind)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from hudi_inspect.store import Entry
 from hudi_inspect.timeline import Instant
 
-# Parquet, ORC, HFile, Lance: the name says whose a base file is, in whatever format it is.
+# Parquet, ORC, HFile, Lance: the name identifies a base file's group, in any format.
 _BASE = re.compile(r"(?P<group>[^_]+)_[^_]+_(?P<instant>\d+)\.[A-Za-z]\w*")
 _LOG = re.compile(
     r"\.(?P<group>.+)_(?P<instant>[^_]*)\.log\.(?P<version>\d+)(?:_\d+-\d+-\d+)?(?P<cdc>\.cdc)?"
@@ -168,7 +168,7 @@ class SliceBuilder:
 
     def _slice_of(self, time: str, begins: Sequence[str]) -> str:
         completed = self._completed.get(time) or self._archived.get(time) or time
-        # A log older than every base file is a slice of its own.
+        # A log older than every base file is a separate slice.
         older = bisect_right(begins, completed)
         return begins[older - 1] if older else time
 

@@ -522,7 +522,7 @@ def _refuse_external(store: Store, paths: Iterable[str]) -> None:
     if path := next((path for path in paths if path.endswith("_hudiext")), ""):
         raise InspectError(
             f"{store.uri} registers data files that Hudi did not write, such as "
-            f"{path.rsplit('_', 2)[0]}, and inspect does not know what they hold",
+            f"{path.rsplit('_', 2)[0]}, and inspect cannot read them",
             "let Hudi list them: CALL show_fsview_latest(table => 'NAME')",
         )
 

@@ -23,7 +23,7 @@ NOTICE = 1.0  # a longer wait is printed
 
 def latest(instants: str) -> str:
     """Return the latest time in a text of instants, requested or completed; empty without one."""
-    # Hudi takes instants of whole seconds, which older releases made, for the end of the second.
+    # Hudi treats instants of whole seconds, from older releases, as the end of the second.
     return max((time.ljust(17, "9") for time in re.findall(r"\d{14,17}", instants)), default="")
 
 

@@ -122,7 +122,7 @@ def _options(
         f"{SYNC}table": location.name,
         f"{SYNC}partition_fields": ",".join(spec.partition),
         f"{SYNC}partition_extractor_class": f"org.apache.hudi.hive.{extractor}",
-        # Otherwise other engines than Spark take a timestamp for a number.
+        # Otherwise, engines other than Spark read a timestamp as a number.
         f"{SYNC}support_timestamp": "true",
         # Partitions in one call, which must end within the client's timeout.
         f"{SYNC}batch_num": "100",

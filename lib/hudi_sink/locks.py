@@ -70,7 +70,7 @@ def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[s
         # Retry for longer than a dead writer's lock lives.
         "hoodie.write.lock.client.num_retries": "180",
         "hoodie.write.lock.client.wait_time_ms_between_retry": "500",
-        # A stream's commits keep this: it tells other programs which lock the stream takes.
+        # A stream's commits keep this, so that other programs can compare their lock with it.
         SHARED: lock_name(chosen[_PROVIDER]),
     } | chosen
 

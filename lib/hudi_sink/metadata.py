@@ -9,7 +9,7 @@ from hudilab.table import METADATA, STREAMED
 
 PROPERTIES = ".hoodie/hoodie.properties"  # of a table
 MOST_BUCKETS = 10_000  # more than any table has; a random id of a file group is not below it
-# Under these names a commit says which batch it holds. Renamed, no table would know its stream.
+# A commit stores its batch under these names. If they change, no table matches its stream.
 PREFIX = "hudilab."
 QUERY = f"{PREFIX}query_id"
 BATCH = f"{PREFIX}batch_id"

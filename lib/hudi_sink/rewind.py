@@ -18,7 +18,7 @@ from hudi_sink.rules import Commit
 from hudilab.errors import TableError, many
 from hudilab.paths import checkpoint_of_table
 
-ALIVE = 60.0  # seconds for which a writer's last heartbeat may tell that it is alive
+ALIVE = 60.0  # seconds for which a writer's last heartbeat counts as alive
 RUN = "rewind"  # begins the owner that a rewind notes in a checkpoint
 
 
@@ -229,7 +229,7 @@ class Rewind:
 
     def _refuse_other_checkpoints(self, known: set[str]) -> None:
         for query, files in self._queries.items():
-            # After a restore to before its first batch, only the note of the rewind knows it.
+            # After a restore to before its first batch, only the note of the rewind contains it.
             owner = files.noted()
             ours = owner is not None and owner.run == f"{RUN}-{self._to}"
             if query not in known and not ours:

@@ -58,7 +58,7 @@ class TableServices:
         self._commits.check_there("tidy")
         properties = table_properties(spark, table)
         self.table_type = properties["hoodie.table.type"]
-        # No lock file is safe on an object store: services take no lock but the caller's.
+        # No lock file is safe on an object store: services use only the caller's lock.
         local = table.startswith("file:")
         self._locks = sharing_options(table, lock) if local or lock else {}
         self._kept = table_index_options(spark, table, properties)
@@ -101,9 +101,9 @@ class TableServices:
                 )
             if newest.lock not in (self._locks[SHARED], "true"):
                 raise TableError(
-                    f"the writer of {self._table} takes another lock than services would: its "
-                    f"newest write took {newest.lock}, services take {self._locks[SHARED]}",
-                    f"stop it, then: {again} --stopped",
+                    f"the newest write to {self._table} used the lock {newest.lock}, but services "
+                    f"would use {self._locks[SHARED]}",
+                    f"stop its writer, then: {again} --stopped",
                 )
             if "cluster" in services and newest.operation != "BULK_INSERT":
                 raise TableError(

@@ -121,7 +121,7 @@ class ExactlyOnceSink:
         self._rules = Rules(location.table, location.checkpoint, batches, shared)
         self._first = InitialLoad(spec, location.table) if initial_load else None
         upserts = spec.operation == "upsert" and not initial_load
-        # A caller who sets compaction options decides when to compact.
+        # If the caller sets compaction options, these decide when to compact.
         compacts = upserts and any(name.startswith("hoodie.compact") for name in extra or {})
         self._services = StreamServices(
             spark,

@@ -496,7 +496,7 @@ KNOWN: dict[str, type[BaseModel]] = {
     RUN_GROUP: RunOptions,
     METASTORE_GROUP: Hive,
 }
-# What settings files of Flink applications hold besides, and what takes its place here.
+# Further keys in settings files of Flink applications, and what replaces them here.
 FOREIGN_GROUPS = {"kinesis.analytics.flink.run.options": f"use {RUN_GROUP!r}, for a bundle"}
 _CONNECTOR = {
     "bootstrap.external.servers": "use BOOTSTRAP_SERVERS",

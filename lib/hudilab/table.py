@@ -518,14 +518,14 @@ OPTIONS = (
     Option(
         "hoodie.bucket.index.num.buckets",
         lambda spec: _if(spec.buckets, str(spec.buckets)),
-        "File groups per partition, fixed for good: its keys are spread over them.",
+        "File groups per partition, fixed for the table's life, over which its keys are spread.",
         field="buckets",
         sql=True,
     ),
     Option(
         "hoodie.parquet.bloom.filter.enabled",
         lambda spec: _if(spec.buckets, "false"),
-        "The bucket tells where a key is: no file needs a filter of its keys.",
+        "The bucket determines a key's file, so no file needs a filter of its keys.",
         sql=True,
     ),
     Option(

@@ -209,7 +209,7 @@ def _cluster(settings: Settings) -> str:
 
 
 def _spark(settings: Settings) -> list[Check]:
-    take_over(settings.runtime, quiet=True)  # a check has named what it leaves out
+    take_over(settings.runtime, quiet=True)  # a check has named what it ignores
     try:
         spark = open_session(settings, app="doctor", names=False)
     except LabError as error:

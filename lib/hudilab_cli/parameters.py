@@ -25,7 +25,7 @@ def defaults(notebook: Path) -> dict[str, Any]:
             f"cannot read {notebook} ({error.strerror})",
             "make it readable, or name another notebook",
         ) from None
-    # A file of JSON that is no notebook fails wherever nbformat misses something first.
+    # A JSON file that isn't a notebook fails wherever nbformat misses something first.
     except (AttributeError, LookupError, TypeError, ValueError, nbformat.ValidationError) as error:
         why = str(error).partition("\n")[0][:80]
         raise ParameterError(

@@ -87,7 +87,7 @@ class Exercise:
         is_right, problem = self._compare(answer)
         if is_right:
             return True, f"right: {_short(answer)}"
-        # After a cell that failed, the check judges an older answer: so it says which.
+        # After a failed cell, the check judges an older answer, so it names the answer.
         judged = f" (your answer: {_short(repr(answer))})" if _is_plain(answer) else ""
         return False, f"not yet{judged}{problem}"
 

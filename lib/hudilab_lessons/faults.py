@@ -29,7 +29,7 @@ from hudilab.errors import LabError, WaitError, root_cause
 from hudilab.paths import TableLocation
 from hudilab_lessons.timeline import INSTANT, instants
 
-# What a session leaves in the environment and a program of its own must not take over.
+# Variables of a session that a separate program must not inherit.
 SESSION = ("PYSPARK_", "HUDILAB_LOG_FILE")
 PATIENCE = 180.0  # seconds
 # Writes a stream to a table, and stops by itself where a kill is to hit it: within the commit of

@@ -20,7 +20,7 @@ from matplotlib.ticker import FixedFormatter, FuncFormatter, MaxNLocator
 from hudi_inspect.slices import parse_file
 from hudilab_lessons.timeline import letters
 
-# The colours of Okabe and Ito: people tell them apart whatever colours they see, unlike
+# The colours of Okabe and Ito, which colour-blind readers can distinguish, unlike
 # the orange, green and red of matplotlib.
 SERIES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#000000")
 _BLUE, _ORANGE, _GREEN, _PURPLE, _SKY, _VERMILION, _BLACK = SERIES

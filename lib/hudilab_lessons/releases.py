@@ -70,7 +70,7 @@ class Release:
         """
         if not settings.is_local:
             raise SessionError(
-                f"Hudi {release} runs in a Spark of its own, which reaches only this disk",
+                f"Hudi {release} runs in a separate Spark, which reaches only this disk",
                 "run the lesson with the local warehouse: -p runtime LOCAL",
             )
         self.release = release

@@ -297,7 +297,7 @@ def _alive(family: list[psutil.Process]) -> list[psutil.Process]:
     alive = []
     for process in family:
         with suppress(psutil.NoSuchProcess):
-            # A kernel reaps its JVM late: a zombie has ended all the same.
+            # A kernel reaps its JVM late, but a zombie has ended, too.
             if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
                 alive.append(process)
     return alive

@@ -28,7 +28,7 @@ _ENDS = {
     52: ("Java ran out of memory", "raise"),
     -9: ("Java was killed, as happens if no memory is left", "free memory or lower"),
 }
-# The kernel has ended, or somebody has ended Java.
+# The kernel has ended, or Java was killed.
 _ON_PURPOSE = (0, -signal.SIGTERM, 128 + signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGINT)
 
 
@@ -45,10 +45,10 @@ def environment(settings: Settings, app: str, session: Mapping[str, str]) -> dic
         "SPARK_HOME": str(spark_home()),
         "SPARK_CONF_DIR": conf,
         "HUDI_CONF_DIR": conf,
-        # `hudilab run` has already chosen the file, and tells the user its name.
+        # `hudilab run` has already chosen the file, and prints its name.
         "HUDILAB_LOG_FILE": os.environ.get("HUDILAB_LOG_FILE", str(log)),
         "HUDILAB_SPARK_SETTINGS": str(settings.spark_defaults),  # an error may name it
-        # Workers run the system's python3 unless told otherwise.
+        # Workers run the system's python3 by default.
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
     }
     variables |= older_names() | file_names()

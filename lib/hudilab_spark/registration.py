@@ -75,7 +75,7 @@ def await_executor(spark: SparkSession, settings: Settings) -> None:
     hint = "look at their stdout and stderr in the master's web UI"
     if tried:
         first = tried[0]
-        # A JVM that cannot start says why on stdout.
+        # A JVM that cannot start prints the cause on stdout.
         words = [(first / name).read_text("utf-8", "replace") for name in ("stderr", "stdout")]
         hint = f"the first one failed: {complaint(''.join(words))}; see {first}"
     spark.stop()

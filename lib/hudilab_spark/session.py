@@ -206,7 +206,7 @@ def _refuse_other(spark: SparkSession, settings: Settings, options: Mapping[str,
         if SECRET.search(key):  # must not appear in the error message
             continue
         live = conf.get(key)
-        # Spark prepends options of its own.
+        # Spark prepends its own options.
         added = key.endswith("extraJavaOptions") and str(live).endswith(value)
         if live != value and not added:
             running = f"a Spark session is already running with {key}={live}, not {value}"
@@ -331,7 +331,7 @@ def drop_unread_defaults(spark: SparkSession, *, s3: bool) -> None:
     """
     jvm: Any = spark._jvm
     hadoop, conf = jvm.org.apache.hadoop, cast(Any, spark)._jsc.hadoopConfiguration()
-    # Whichever class is the first to add defaults of its own makes Hadoop load all of them again.
+    # The first class that adds its own defaults makes Hadoop load all of them again.
     hadoop.hdfs.HdfsConfiguration.init()
     jvm.java.lang.Class.forName("org.apache.hadoop.mapred.JobConf")
     configured = {

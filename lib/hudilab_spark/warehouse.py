@@ -24,7 +24,7 @@ from hudilab.settings import Settings
 from hudilab.table import TableSpec
 from hudilab_spark.s3 import check_warehouse, endpoint
 
-# Neither SQL nor Hudi's catalog takes a path of these for another one.
+# SQL and Hudi's catalog read a path of these characters unchanged.
 _LITERAL = re.compile(r"[\w/.:-]*")
 LESSONS = "lessons"  # the database that notebooks may write to and delete from
 

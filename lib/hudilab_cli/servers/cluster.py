@@ -198,7 +198,7 @@ def _start_workers(settings: Settings, patience: float) -> None:
             program = ["worker.Worker", "--cores", str(about["cores"])]
             program += ["--memory", f"{about['memory']}m", "--work-dir", str(own / WORK)]
             program += ["--host", HOST, "--port", "0", "--webui-port", "0", about["address"]]
-            # Shuffled rows; Spark takes a path with a comma for two folders.
+            # Shuffled rows; Spark reads a path with a comma as two folders.
             local = {} if "," in str(own) else {"SPARK_LOCAL_DIRS": str(own / "tmp")}
             started.append(_launch(settings, program, own / "worker.log", local))
             workers[number] = process.identity(started[-1])

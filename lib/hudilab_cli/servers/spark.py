@@ -45,7 +45,7 @@ def command(
 
 def environment(conf: Path) -> dict[str, str]:
     """Return the environment of a server of Spark's, whose settings are in a folder."""
-    # Executors inherit it: leave out what is meant for a driver, or for another Spark.
+    # Executors inherit it, so omit what is meant for a driver, or for another Spark.
     ours = ("SPARK_", "PYSPARK_", "HUDILAB_", "KAFKA_PASSWORD")
     env = {name: value for name, value in for_java().items() if not name.startswith(ours)}
     env |= {

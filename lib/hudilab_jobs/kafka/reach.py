@@ -66,7 +66,7 @@ def connect(servers: str, patience: float) -> None:
 
 def _unreachable(client: Access, errors: Sequence[Code]) -> KafkaError:
     """Return the error about brokers that answer no request, after these errors of the client."""
-    # The last error only says that all brokers are down.
+    # The last error is only that all brokers are down.
     causes = [error for error in errors if error.code() != Code._ALL_BROKERS_DOWN]
     code = causes[-1].code() if causes else None
     text = causes[-1].str() if causes else "no answer"

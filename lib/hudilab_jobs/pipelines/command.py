@@ -75,7 +75,7 @@ def write(
             status.show("starting Spark")
             from hudilab_jobs.pipelines.runner import opened
 
-            # Spark has a handler of its own for Ctrl-C.
+            # Spark has its own handler for Ctrl-C.
             with (
                 opened(settings, own, run_id, with_metrics=True) as pipeline,
                 stop_on_signal(signals, at_once=True),

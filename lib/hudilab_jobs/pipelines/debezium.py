@@ -136,7 +136,7 @@ class ChangeTopic(Topic):
             if name not in self._record_key:
                 raise self.error(
                     "partition",
-                    f"names {name}, which is not in record.key: a delete says only the key, and "
+                    f"names {name}, which is not in record.key: a delete has only the key, and "
                     "an update can change the rest",
                     "partition by columns of record.key, or leave the key out",
                 )

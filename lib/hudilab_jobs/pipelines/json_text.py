@@ -209,7 +209,7 @@ def _doubtful(text: str, kind: T.DataType, depth: int = 0) -> str | None:
         return None
     names = f"array({', '.join(literal(f.name) for f in kind)})"
     lower = f"array({', '.join(literal(f.name.lower()) for f in kind)})"
-    # The first function does not know NaN.
+    # The first function does not support NaN.
     keys_of_object = f"json_object_keys({text}), map_keys(from_json({text}, 'map<string,string>'))"
     ours = f"filter({keys}, k -> array_contains({lower}, lower(k)))"
     # A lambda evaluates the list once.

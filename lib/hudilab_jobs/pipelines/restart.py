@@ -27,7 +27,7 @@ NOTE = "hudilab-group"  # in the checkpoint, beside the sink's note of its owner
 SAFE, NEW, REFUSED = "safe", "needs a new checkpoint", "refused"
 _OTHER_SOURCE = (NEW, "the checkpoint's offsets belong to the other source")
 _STAYS = (SAFE, "rows that are in the table stay as they are")
-# Key -> its verdict, and what a change means. Of the keys that are left out, all values are safe.
+# Key -> its verdict, and what a change means. All changes of other keys are safe.
 RULES = {
     "source.format": _OTHER_SOURCE,
     "source.path": _OTHER_SOURCE,

@@ -203,7 +203,7 @@ class Reports:
         """Return what the query is doing."""
         status = query.status
         if status["isTriggerActive"] and status["isDataAvailable"]:
-            # A process that has just started does not know the number.
+            # A process that has just started doesn't have the number.
             return f"writing batch {self.reported + 1}" if self.reported >= 0 else "writing a batch"
         if status["message"].startswith("Initializing"):
             return "starting the stream"

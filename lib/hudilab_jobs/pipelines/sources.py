@@ -387,7 +387,7 @@ class Folder(Source[FilePipeline]):
         Args:
             forms: Those of CSV files, all with the same line end.
         """
-        # Spark takes each file's path for a pattern once more, unless it is told not to.
+        # Spark treats each file's path as a pattern again, unless this option is set.
         reader = reader.options(**self._options)
         reader = reader.option("recursiveFileLookup", "true").option("__globPaths__", "false")
         schema = self._file_schema
@@ -399,7 +399,7 @@ class Folder(Source[FilePipeline]):
                 raise self.error(
                     "source.schema",
                     f"{nested[0].name} is {kind}, which a CSV file cannot hold",
-                    f"write {nested[0].name} STRING, and take it apart in select",
+                    f"write {nested[0].name} STRING, and parse it in select",
                 )
             orders: dict[tuple[int, ...], list[str]] = {}
             line_end = ""
@@ -465,7 +465,7 @@ class Folder(Source[FilePipeline]):
         """Return the error about the missing schema, with the columns of the newest files."""
         newest = [file.path for file in self._files()[-FILES:]]
         if self.group.source_format == "csv" and Dialect(self._texts).has_header:
-            # Spark would take the header of one file for those of all.
+            # Spark would use the header of a single file for all.
             starts = [first_bytes(self._spark, f"{self.group.uri}/{file}") for file in newest]
             heads = [re.split(rb"[\r\n]", start, maxsplit=1)[0] for start in starts]
             newest = [name for name, head in zip(newest, heads, strict=True) if head == heads[-1]]

@@ -115,7 +115,7 @@ class Texts:
 
     def _floating(self, text: str, plain: str, name: str) -> str:
         number = f"try_cast({plain} AS {name})"
-        # Java takes 1d for a number, and 1e400 for infinity.
+        # Java accepts 1d as a number, and 1e400 as infinity.
         finite = f"substring({plain}, -1, 1) <= '9' AND abs({number}) < double('inf')"
         value = f"if(({finite}) OR lower({plain}) IN ({_INFINITE}), {number}, NULL)"
         for option, special in SPECIAL.items():
@@ -130,7 +130,7 @@ class Texts:
         if option in self.options:
             value = f"to_{name}({text}, {literal(self.options[option])})"
         else:
-            # Spark also takes 2026, 202601 and 12:30, and cuts a time off a date.
+            # Spark also accepts 2026, 202601 and 12:30, and removes the time from a date.
             iso = f"substring({text}, 5, 1) = '-' AND instr(substring({text}, 7, 2), '-') > 0"
             if name == "date":
                 iso += f" AND substring({text}, 11) RLIKE '{_MIDNIGHT}'"

@@ -320,9 +320,8 @@ def test_a_running_stream_refuses_a_new_one_with_another_lock(
         (TableServices(spark, location.table) if newest.lock == mine else tidy).clean(1)
     theirs = {"FileSystemBasedLockProvider", mine} - {newest.lock}
     assert str(refused.value) == (
-        f"the writer of {location.table} takes another lock than services would: its newest write "
-        f"took {newest.lock}, services take {theirs.pop()}; stop it, then: hudilab tidy "
-        f"{location.table} --clean --stopped"
+        f"the newest write to {location.table} used the lock {newest.lock}, but services would use "
+        f"{theirs.pop()}; stop its writer, then: hudilab tidy {location.table} --clean --stopped"
     )
 
 

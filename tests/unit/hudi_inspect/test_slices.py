@@ -141,7 +141,7 @@ def test_files_of_another_engine_are_refused(table: HandMade) -> None:
     table.instant(10, 12, "replacecommit", avro(COMMIT, record))
     assert refusal(table) == (
         f"file://{table.root} registers data files that Hudi did not write, such as "
-        "sensor_id=10/part-0.parquet, and inspect does not know what they hold; let Hudi list "
+        "sensor_id=10/part-0.parquet, and inspect cannot read them; let Hudi list "
         "them: CALL show_fsview_latest(table => 'NAME')"
     )
 
