@@ -30,8 +30,7 @@ class Own:
         self.spark, self.home, self.kafka = spark, home, kafka
         self.conf, self.topic = folder / "conf", folder.name
         create_topics(self.kafka, {self.topic: 2})
-        named = {name.replace("_", "."): value for name, value in changes.items()}
-        properties = {
+        self.properties = {
             "source.format": "kafka",
             "topic.name": self.topic,
             "bootstrap.servers": self.kafka.servers,
@@ -39,9 +38,14 @@ class Own:
             "table.name": re.sub(r"\W", "_", self.topic),
             "record.key": "id",
             "ordering": "kafka_offset",
-        } | named
-        properties = {key: value for key, value in properties.items() if value}
-        self.file = write(self.conf, [group(), group("pipeline.own", properties)])
+        }
+        self.describe(**changes)
+
+    def describe(self, **changes: str) -> None:
+        """Write the group with keys that differ from those before."""
+        self.properties |= {name.replace("_", "."): value for name, value in changes.items()}
+        given = {key: value for key, value in self.properties.items() if value}
+        self.file = write(self.conf, [group(), group("pipeline.own", given)])
 
     def send(self, *values: bytes | None, key: bytes | None = b"one partition") -> None:
         self.send_pairs(*((key, value) for value in values))

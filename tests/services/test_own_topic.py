@@ -86,6 +86,52 @@ def test_a_message_that_does_not_fit(make: Make) -> None:
         own.run()
 
 
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("first", "changes", "key", "meaning"),
+    [
+        ({"record_key": "kafka_key"}, {"key_format": "hex"}, "key.format", "of the other format"),
+        (
+            {"record_key": "k", "select": "SELECT kafka_key AS k, kafka_offset FROM source"},
+            {"key_format": "hex"},
+            "key.format",
+            "of the other format",
+        ),
+        ({}, {"startup_mode": "latest-offset", "key_format": "hex"}, "", ""),
+        (
+            {"record_key": "kafka_key", "tombstones": "delete"},
+            {"tombstones": "refuse"},
+            "tombstones",
+            "has a column _hoodie_is_deleted",
+        ),
+        (
+            {"select": "SELECT id, kafka_offset FROM source"},
+            {"select": "SELECT -id AS id, kafka_offset FROM source"},
+            "select",
+            "it makes id in another way",
+        ),
+    ],
+)
+def test_a_key_that_changes_between_two_starts(
+    make: Make, first: dict[str, str], changes: dict[str, str], key: str, meaning: str
+) -> None:
+    own = make(**first)
+    own.send(*as_json({"id": 1}))
+    own.run()
+    own.send(*as_json({"id": 2}))
+    own.describe(**changes)
+    if not key:
+        assert "changed: startup.mode from earliest-offset to latest-offset: safe" in own.check()
+        assert [batch["rows"] for batch in own.run()] == [1]
+        return
+    named = f"{own.file}: group 'pipeline.own', key '{key}': has changed"
+    with pytest.raises(ConfigError, match=meaning) as caught:
+        own.run()
+    assert str(caught.value).startswith(named)
+    own.describe(**{"key_format": "", "select": "", "tombstones": ""} | first)
+    assert [batch["rows"] for batch in own.run()] == [1]
+
+
 def test_a_schema_that_is_missing(make: Make) -> None:
     own = make(source_schema="")
     where = (str(own.file), "group 'pipeline.own'", "key 'source.schema'")
