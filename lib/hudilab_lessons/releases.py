@@ -28,8 +28,10 @@ from hudilab_spark.preflight import java_flags
 GROUPS = {"0.15": "hudi_0_15", "1.0": "hudi_1_0"}
 JAVA = "spark.driver.extraJavaOptions"
 # Runs a function for each line of JSON that comes in, and answers it with another. It ends when the
-# notebook's process does. Java, too, writes to what was the standard output.
+# notebook's process does. Java, too, writes to what was the standard output. A function's
+# annotations are not evaluated, since they may name what only the notebook has.
 _PROGRAM = """\
+from __future__ import annotations
 import json, os, sys
 from pyspark.sql import SparkSession
 
