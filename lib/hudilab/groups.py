@@ -28,16 +28,24 @@ PREFIX = "pipeline."
 PIPELINES = "pipelines"  # the folder of conf/ whose files hold the keys of a pipeline each
 FileFormat = Literal["csv", "json", "parquet", "orc", "avro"]
 TimeUnit = Literal["s", "ms", "us"]
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 KAFKA_GROUPS = ("consumer.config.0", "producer.config.0")
 # The only catalog in which Hudi's SQL works: Spark sets a delegate on the session catalog alone.
 CATALOG = "spark_catalog"
 
 
-def _not_padded(value: str) -> str:
-    if value != value.strip():
-        raise PydanticCustomError("padded", "has leading or trailing whitespace")
-    return value
+def _form(pattern: str, problem: str) -> AfterValidator:
+    """Return what refuses a text that does not have a form, in words of its own."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value, re.DOTALL):
+            raise PydanticCustomError("form", problem)
+        return value
+
+    return AfterValidator(check)
+
+
+def _key(field: str) -> str:
+    return field.replace("_", ".")
 
 
 def no_credentials(value: str) -> str:
@@ -53,25 +61,30 @@ def no_credentials(value: str) -> str:
     return value
 
 
-Text = Annotated[str, Field(min_length=1), AfterValidator(_not_padded)]
+Text = Annotated[
+    str, Field(min_length=1), _form(r"\S|\S.*\S", "has leading or trailing whitespace")
+]
 _Name = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 PathText = Annotated[Text, AfterValidator(no_credentials)]
 
 
-class Table(BaseModel):
+class Group(BaseModel):
+    """The keys of a group; a field's key in the file is its name, with dots for underscores."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=_key)
+
+
+class Table(Group):
     """Group HudiTable0: the table that the lessons and jobs write, and where it is.
 
     `catalog.name` can have any value: the tables' names are in Spark's own catalog.
     """
 
-    model_config = ConfigDict(strict=True, extra="forbid")
-    catalog_name: str = Field(alias="catalog.name", min_length=1)
-    warehouse_path: PathText = Field(alias="warehouse.path")
-    database_name: _Name = Field(alias="database.name")
-    table_name: _Name = Field(alias="table.name")
-    aws_region: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)] = Field(
-        alias="aws.region"
-    )
+    catalog_name: Annotated[str, Field(min_length=1)]
+    warehouse_path: PathText
+    database_name: _Name
+    table_name: _Name
+    aws_region: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 # For settings with Kafka's groups and no HudiTable0: the table of the prices needs a warehouse.
@@ -97,35 +110,31 @@ def servers(value: str) -> str:
 _Servers = Annotated[Text, AfterValidator(servers)]
 
 
-def _topic(value: str) -> str:
-    if not re.fullmatch(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", value):
-        raise PydanticCustomError(
-            "topic", "is not a valid topic name (letters, digits, '.', '_', '-')"
-        )
-    return value
+_Topic = Annotated[
+    str,
+    Field(min_length=1),
+    _form(
+        r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}",
+        "is not a valid topic name (letters, digits, '.', '_', '-')",
+    ),
+]
 
 
-_Topic = Annotated[str, Field(min_length=1), AfterValidator(_topic)]
-
-
-class Client(BaseModel):
+class Client(Group):
     """Settings of a Kafka client, with Kafka's own names and values; never a password."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-    topic_name: _Topic = Field(alias="topic.name")
-    bootstrap_servers: _Servers = Field(alias="bootstrap.servers")
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_SSL"] | None = Field(
-        None, alias="security.protocol"
-    )
-    sasl_username: Text | None = Field(None, alias="sasl.username")
-    ssl_ca_location: Text | None = Field(None, alias="ssl.ca.location")
+    topic_name: _Topic
+    bootstrap_servers: _Servers
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_SSL"] | None = None
+    sasl_username: Text | None = None
+    ssl_ca_location: Text | None = None
 
 
 class Consumer(Client):
     """Group consumer.config.0: the topic to read; `table.name` is the SQL view of its rows."""
 
-    table_name: _Name = Field("stocks_in", alias="table.name")
-    startup_mode: Literal["earliest-offset", "latest-offset"] = Field(alias="startup.mode")
+    table_name: _Name = "stocks_in"
+    startup_mode: Literal["earliest-offset", "latest-offset"]
 
 
 class Producer(Client):
@@ -134,8 +143,8 @@ class Producer(Client):
     Unreadable messages go to `dead.letter.topic.name`.
     """
 
-    table_name: _Name = Field(alias="table.name")
-    dead_letter_topic_name: _Topic = Field("stocks-dead", alias="dead.letter.topic.name")
+    table_name: _Name
+    dead_letter_topic_name: _Topic = "stocks-dead"
 
 
 def _inside(value: str) -> str:
@@ -158,13 +167,12 @@ Words = Annotated[str, AfterValidator(_words)]
 _Inside = Annotated[Text, AfterValidator(_inside)]
 
 
-class RunOptions(BaseModel):
+class RunOptions(Group):
     """Group spark.run.options: which script of the bundle starts which job, with which jar.
 
     `job` is a module of hudilab_jobs, `arguments` its command line, quoted as in a shell.
     """
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
     python: _Inside
     jarfile: _Inside
     job: _Name
@@ -182,12 +190,11 @@ def _thrift(value: str) -> str:
     return value
 
 
-class Hive(BaseModel):
+class Hive(Group):
     """Group metastore: a Hive metastore, in which other programs find the tables by name."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
     uri: Annotated[Text, AfterValidator(_thrift)]
-    database_name: _Name = Field("default", alias="database.name")
+    database_name: _Name = "default"
 
 
 def _columns(value: str) -> str:
@@ -211,34 +218,9 @@ def _options(value: str) -> str:
     return value
 
 
-def _number(value: str) -> str:
-    if not re.fullmatch(r"[1-9][0-9]{0,8}", value):
-        raise PydanticCustomError("number", "is not a whole number of 1 or more, as text")
-    return value
-
-
 def _port(value: str) -> str:
-    if not re.fullmatch(r"[1-9][0-9]{3,4}", value) or int(value) > 65535:
+    if not re.fullmatch(r"[1-9][0-9]{3,4}", value) or not 1024 <= int(value) <= 65535:
         raise PydanticCustomError("port", "is not a port from 1024 to 65535, as text")
-    return value
-
-
-def _folder(value: str) -> str:
-    # The command and a kernel may have different working directories.
-    if not value.startswith(("/", "~/")) and "://" not in value:
-        raise PydanticCustomError("folder", "is a relative path; write an absolute one, or a URI")
-    return value
-
-
-def _schema_ids(value: str) -> str:
-    if not re.fullmatch(r"[0-9]{1,10}( *, *[0-9]{1,10})*", value):
-        raise PydanticCustomError("ids", "is not a list of schema ids: 3, 4")
-    return value
-
-
-def _http(value: str) -> str:
-    if not re.fullmatch(r"https?://[^/?#\s]+[^?#\s]*", value):
-        raise PydanticCustomError("http", "is not http://host[:port] or https://host[:port]")
     return value
 
 
@@ -255,14 +237,22 @@ def _one_of(true: str, false: str) -> BeforeValidator:
 
 _Columns = Annotated[Text, AfterValidator(_columns)]
 _Options = Annotated[Words, AfterValidator(_options)]
-_Number = Annotated[Text, AfterValidator(_number)]
+_Number = Annotated[Text, _form("[1-9][0-9]{0,8}", "is not a whole number of 1 or more, as text")]
 _Port = Annotated[Text, AfterValidator(_port)]
-_Folder = Annotated[PathText, AfterValidator(_folder)]
-_SchemaIds = Annotated[Text, AfterValidator(_schema_ids)]
-_Http = Annotated[PathText, AfterValidator(_http)]
+# The command and a kernel may have different working directories.
+_Folder = Annotated[
+    PathText, _form("(/|~/).*|.*://.*", "is a relative path; write an absolute one, or a URI")
+]
+_SchemaIds = Annotated[
+    Text, _form("[0-9]{1,10}( *, *[0-9]{1,10})*", "is not a list of schema ids: 3, 4")
+]
+_Http = Annotated[
+    PathText,
+    _form(r"https?://[^/?#\s]+[^?#\s]*", "is not http://host[:port] or https://host[:port]"),
+]
 
 
-class Pipeline(BaseModel):
+class Pipeline(Group):
     """Group pipeline.NAME: a stream into a Hudi table; each class below is a kind of source.
 
     The file `pipelines/NAME.json` holds the same keys.
@@ -276,18 +266,13 @@ class Pipeline(BaseModel):
         metrics_port: The port of Spark's UI, with the page of metrics, while the job runs.
     """
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
     formats: ClassVar[tuple[str, ...]] = ()
-    source_options: _Options = Field("", alias="source.options")
+    source_options: _Options = ""
     select: Text | None = None
-    table_name: Annotated[Text, Field(pattern=_IDENTIFIER.pattern + "$")] = Field(
-        alias="table.name"
-    )
-    table_type: Literal["COPY_ON_WRITE", "MERGE_ON_READ"] = Field(
-        "COPY_ON_WRITE", alias="table.type"
-    )
+    table_name: _Name
+    table_type: Literal["COPY_ON_WRITE", "MERGE_ON_READ"] = "COPY_ON_WRITE"
     operation: Literal["bulk_insert", "insert", "upsert"] = "upsert"
-    record_key: _Columns = Field(alias="record.key")
+    record_key: _Columns
     partition: _Columns | None = None
     ordering: Text
     buckets: _Number | None = None
@@ -296,8 +281,8 @@ class Pipeline(BaseModel):
     )
     quarantine: Annotated[bool, _one_of("true", "false")] = False
     shared: Annotated[bool, _one_of("true", "false")] = False
-    lock_options: _Options = Field("", alias="lock.options")
-    metrics_port: _Port | None = Field(None, alias="metrics.port")
+    lock_options: _Options = ""
+    metrics_port: _Port | None = None
 
     @property
     def source(self) -> str:
@@ -332,7 +317,7 @@ class Pipeline(BaseModel):
 class _PathPipeline(Pipeline):
     """A stream from a place on a disk or an object store."""
 
-    source_path: _Folder = Field(alias="source.path")
+    source_path: _Folder
 
     @property
     def uri(self) -> str:
@@ -351,10 +336,10 @@ class FilePipeline(_PathPipeline):
     """
 
     formats = get_args(FileFormat)
-    source_format: FileFormat = Field(alias="source.format")
-    source_schema: Text | None = Field(None, alias="source.schema")
-    files_per_batch: _Number = Field("100", alias="files.per.batch")
-    timestamp_unit: TimeUnit | None = Field(None, alias="timestamp.unit")
+    source_format: FileFormat
+    source_schema: Text | None = None
+    files_per_batch: _Number = "100"
+    timestamp_unit: TimeUnit | None = None
 
     @property
     @override
@@ -382,20 +367,16 @@ class TopicPipeline(Pipeline, Client):
     """
 
     formats = ("kafka",)
-    source_format: Literal["kafka"] = Field(alias="source.format")
-    value_format: Literal["json", "avro", "avro-confluent", "debezium"] = Field(
-        "json", alias="value.format"
-    )
-    key_format: Literal["string", "int", "long", "hex"] = Field("string", alias="key.format")
-    value_schema_id: _SchemaIds | None = Field(None, alias="value.schema.id")
-    schema_registry_url: _Http | None = Field(None, alias="schema.registry.url")
-    source_schema: Text | None = Field(None, alias="source.schema")
-    timestamp_unit: TimeUnit | None = Field(None, alias="timestamp.unit")
+    source_format: Literal["kafka"]
+    value_format: Literal["json", "avro", "avro-confluent", "debezium"] = "json"
+    key_format: Literal["string", "int", "long", "hex"] = "string"
+    value_schema_id: _SchemaIds | None = None
+    schema_registry_url: _Http | None = None
+    source_schema: Text | None = None
+    timestamp_unit: TimeUnit | None = None
     tombstones: Literal["refuse", "delete"] = "refuse"
-    startup_mode: Literal["earliest-offset", "latest-offset"] = Field(
-        "earliest-offset", alias="startup.mode"
-    )
-    messages_per_batch: _Number = Field("1000000", alias="messages.per.batch")
+    startup_mode: Literal["earliest-offset", "latest-offset"] = "earliest-offset"
+    messages_per_batch: _Number = "1000000"
 
     @property
     @override
@@ -418,11 +399,11 @@ class ChangePipeline(TopicPipeline):
             snapshot, with smaller LSNs. The changes of a key are in the order of their offsets.
     """
 
-    value_format: Literal["debezium"] = Field(alias="value.format")
-    source_table: Text | None = Field(None, alias="source.table")
+    value_format: Literal["debezium"]
+    source_table: Text | None = None
     operation: Literal["upsert"] = "upsert"
     ordering: Literal["kafka_offset"] = "kafka_offset"
-    key_format: Literal["string"] = Field("string", alias="key.format")
+    key_format: Literal["string"] = "string"
     tombstones: Literal["refuse"] = "refuse"
 
     @property
@@ -435,7 +416,7 @@ class TablePipeline(_PathPipeline):
     """A stream from a Hudi table: the rows that each of its commits added or changed."""
 
     formats = ("hudi",)
-    source_format: Literal["hudi"] = Field(alias="source.format")
+    source_format: Literal["hudi"]
 
     @property
     @override
@@ -443,10 +424,9 @@ class TablePipeline(_PathPipeline):
         return f"the changes of {self.uri}"
 
 
-class Tables(BaseModel):
+class Tables(Group):
     """Group pipeline.NAME: the pipelines that one query runs, each with its own table."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
     tables: _Columns
 
     @property
@@ -459,7 +439,7 @@ class _UnknownFormat(Pipeline):
     """Reports that a group's `source.format` is missing or unknown."""
 
     model_config = ConfigDict(extra="ignore")
-    source_format: Literal[FileFormat, "kafka", "hudi"] = Field(alias="source.format")
+    source_format: Literal[FileFormat, "kafka", "hudi"]
 
 
 def shape_of(properties: Mapping[str, Any]) -> type[Pipeline]:
