@@ -21,7 +21,7 @@ from hudi_sink.jvm import file_system
 from hudi_sink.metadata import closing_options
 from hudilab.settings import load_settings
 from hudilab.table import TableSpec
-from hudilab_cli.servers.s3 import running_s3
+from hudilab_cli.servers.s3 import start_s3, stop_s3
 from hudilab_spark.session import open_session
 
 METADATA = "hoodie.metadata.enable"
@@ -35,14 +35,16 @@ def main(given: list[str]) -> None:
     asked = parser.parse_args(given)
     with tempfile.TemporaryDirectory() as home:
         local = replace(load_settings(env={}), home=Path(home))
-        with running_s3(local) as server:
-            os.environ |= server.env()
+        try:
+            os.environ |= start_s3(local).env()
             spark = open_session(replace(local, is_local=False), app="listing")
             print("| partitions | requests, without | with | seconds, without | with |")
             print("| ---: | ---: | ---: | ---: | ---: |")
             for count in asked.partitions:
                 print(line(spark, count, asked.rounds), flush=True)
             spark.stop()
+        finally:
+            stop_s3(local)
 
 
 def line(spark: SparkSession, partitions: int, rounds: int) -> str:

@@ -25,8 +25,8 @@ from typing import Any
 
 from hudilab.generate import readings_table
 from hudilab.settings import Settings, load_settings
-from hudilab_cli.servers.cluster import running_cluster
-from hudilab_cli.servers.s3 import running_s3
+from hudilab_cli.servers.cluster import start_cluster, stop_cluster
+from hudilab_cli.servers.s3 import start_s3, stop_s3
 from hudilab_jobs import sensor_readings
 from hudilab_spark.session import open_session
 from hudilab_spark.warehouse import prepare
@@ -55,7 +55,9 @@ def write(settings: Settings, rows_per_batch: int, batches: int) -> list[int]:
 def one_cluster(count: int) -> list[int]:
     """Batches of a cluster of `count` executors of one core, which write to this disk."""
     settings = replace(load_settings("DOCKER"), is_local=True, warehouse_path="warehouse")
-    with running_cluster(settings, workers=count, cores=1, memory="1g") as cluster:
+    with ExitStack() as servers:
+        servers.callback(stop_cluster, settings)
+        cluster = start_cluster(settings, workers=count, cores=1, memory="1g")
         os.environ["SPARK_MASTER_URL"] = cluster.master
         return write(settings, BATCH, WARM + COUNTED)
 
@@ -65,7 +67,8 @@ def one_place(location: str, commits: int) -> list[int]:
     settings = load_settings()
     with ExitStack() as servers:
         if location == "s3":
-            servers.enter_context(running_s3(settings)).use()
+            servers.callback(stop_s3, settings)
+            start_s3(settings).use()
             settings = replace(settings, is_local=False, warehouse_path="s3://hudilab/scale")
         return write(settings, 10, commits)
 

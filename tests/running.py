@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,20 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from hudilab.paths import TableLocation, local_path, locate
+from hudilab.settings import Settings
+from hudilab_cli.servers.process import S, Service
 from hudilab_spark.waiting import wait_for
+
+
+@contextmanager
+def running_server(service: Service[S], settings: Settings, **options: Any) -> Iterator[S]:
+    """Run a server for a `with` block; one that was running before keeps running."""
+    before = service.find(settings)
+    try:
+        yield service.start(settings, **options)
+    finally:
+        if before is None:
+            service.stop(settings)
 
 
 def start_program(

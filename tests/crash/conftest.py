@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 from crash.proxy import Proxy, running_proxy
+from running import running_server
 
 from hudilab.settings import load_settings
+from hudilab_cli.servers import s3 as s3_server
 from hudilab_cli.servers.process import free_port
-from hudilab_cli.servers.s3 import S3Server, running_s3
+from hudilab_cli.servers.s3 import S3Server
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[S3Server]:
     settings = replace(load_settings(env={}), home=tmp_path)
-    with running_s3(settings, port=free_port()) as found:
+    with running_server(s3_server.SERVICE, settings, port=free_port()) as found:
         yield found
 
 

@@ -17,16 +17,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from crash.cases import CASES
 from crash.harness import Lab, open_on_s3, try_state
 from crash.proxy import running_proxy
+from running import running_server
 
 from hudilab.settings import load_settings
+from hudilab_cli.servers import s3
 from hudilab_cli.servers.process import free_port
-from hudilab_cli.servers.s3 import running_s3
 
 
 def main(name: str, writer: str, where: str, which: str) -> None:
     settings = load_settings()
     case = CASES[name]
-    with running_s3(settings, port=free_port()) as server, running_proxy(server.endpoint) as proxy:
+    with (
+        running_server(s3.SERVICE, settings, port=free_port()) as server,
+        running_proxy(server.endpoint) as proxy,
+    ):
         server.use()
         os.environ["AWS_ENDPOINT_URL_S3"] = proxy.endpoint
         spark = open_on_s3(settings, case)

@@ -10,13 +10,17 @@ from pathlib import Path
 
 import psutil
 import pytest
+from running import running_server
 from services.programs import SECRET, USER, Programs
 
 from hudilab.settings import Settings, load_settings
-from hudilab_cli.servers.cluster import Cluster, running_cluster, stop_cluster
+from hudilab_cli.servers import cluster as cluster_server
+from hudilab_cli.servers import kafka as kafka_server
+from hudilab_cli.servers import s3 as s3_server
+from hudilab_cli.servers.cluster import Cluster, stop_cluster
 from hudilab_cli.servers.history import stop_history
-from hudilab_cli.servers.kafka import Broker, running_broker, stop_broker
-from hudilab_cli.servers.s3 import S3Server, running_s3, stop_s3
+from hudilab_cli.servers.kafka import Broker, stop_broker
+from hudilab_cli.servers.s3 import S3Server, stop_s3
 from hudilab_jobs.kafka.connection import Access
 from hudilab_spark.cluster import Master, find_master
 
@@ -28,7 +32,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 @pytest.fixture(scope="session")
 def broker(settings: Settings) -> Iterator[Broker]:
-    with running_broker(settings) as found:
+    with running_server(kafka_server.SERVICE, settings) as found:
         yield found
 
 
@@ -41,13 +45,13 @@ def kafka(broker: Broker) -> Access:
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker that asks for TLS and a user, in a home of its own."""
     home = replace(load_settings(env={}), home=tmp_path_factory.mktemp("secure"))
-    with running_broker(home, users={USER: SECRET}) as found:
+    with running_server(kafka_server.SERVICE, home, users={USER: SECRET}) as found:
         yield found
 
 
 @pytest.fixture(scope="session")
 def s3(settings: Settings) -> Iterator[S3Server]:
-    with running_s3(settings) as found:
+    with running_server(s3_server.SERVICE, settings) as found:
         yield found
 
 
@@ -75,7 +79,7 @@ def conf(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(settings: Settings) -> Iterator[Cluster]:
-    with running_cluster(settings) as found:
+    with running_server(cluster_server.SERVICE, settings) as found:
         yield found
 
 

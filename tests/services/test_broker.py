@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
+from running import running_server
 
 from hudilab.errors import ServiceError
 from hudilab.settings import Settings
 from hudilab_cli.servers import kafka as kafka_service
-from hudilab_cli.servers.kafka import find_broker, running_broker, start_broker, stop_broker
+from hudilab_cli.servers.kafka import find_broker, start_broker, stop_broker
 from hudilab_jobs.kafka.connection import Access
 from hudilab_jobs.kafka.topics import _offsets, create_topics
 
@@ -59,5 +60,5 @@ def test_twenty_first_starts_in_a_row(alone: Settings) -> None:
     """Each makes an id, a password and ports of its own."""
     for number in range(20):
         fresh = replace(alone, home=alone.home / str(number))
-        with running_broker(fresh) as broker:
+        with running_server(kafka_service.SERVICE, fresh) as broker:
             create_topics(broker.access(), {"first": 1})

@@ -12,14 +12,15 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from refusals import assert_refusal, refused
+from running import running_server
 
 from hudilab.errors import ServiceError
 from hudilab.settings import Settings, load_settings
-from hudilab_cli.servers import connect, database, process
+from hudilab_cli.servers import connect, database, kafka, process
 from hudilab_cli.servers.connect import Connect, start_connect, stop_connect
 from hudilab_cli.servers.connectors import connector_problem, register
 from hudilab_cli.servers.database import Database, start_database, stop_database
-from hudilab_cli.servers.kafka import Broker, running_broker
+from hudilab_cli.servers.kafka import Broker
 from hudilab_spark.waiting import wait_for
 
 pytestmark = [pytest.mark.deep, pytest.mark.kills]
@@ -35,7 +36,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
 
 @pytest.fixture(scope="module")
 def broker(settings: Settings) -> Iterator[Broker]:
-    with running_broker(settings) as running:
+    with running_server(kafka.SERVICE, settings) as running:
         yield running
         stop_connect(settings)
 

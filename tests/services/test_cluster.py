@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from running import running_server
 from services.clusters import (
     docker,
     hudilab,
@@ -41,7 +42,7 @@ def test_it_is_gone_when_stopped_and_its_secret_with_it(alone: Settings) -> None
     assert not any(one.is_running() for one in family)
     assert authentication(first.master, alone.home) == {}  # another master may be there by now
     assert (find_cluster(alone), stop_cluster(alone)) == (None, None)
-    with service.running_cluster(alone, workers=1, cores=1, memory="600m") as again:
+    with running_server(service.SERVICE, alone, workers=1, cores=1, memory="600m") as again:
         assert again.master == first.master  # the address stays
         assert authentication(again.master, alone.home) != asked  # and the secret does not
         assert (len(again.workers), again.cores, again.memory) == (1, 1, 600)
@@ -125,8 +126,12 @@ def test_workers_that_do_not_register_are_named(
         (folder / "conf" / "spark-defaults.conf").write_text(secret)
 
     monkeypatch.setattr(service, "_start_master", start_and_lock)
+    monkeypatch.setattr(process, "PATIENCE", 6.0)
     with pytest.raises(ServiceError) as caught:
-        start_cluster(alone, workers=1, patience=6.0)
+        start_cluster(
+            alone,
+            workers=1,
+        )
     assert str(caught.value) == (
         "the cluster did not start all 1 workers within 6 s; "
         f"see {alone.home}/services/cluster/worker-1/worker.log, then start again"

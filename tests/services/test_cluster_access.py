@@ -21,12 +21,13 @@ import psutil
 import pyspark
 import pytest
 from others import why_not
+from running import running_server
 
 from hudilab.errors import ServiceError
 from hudilab.settings import Settings, load_settings
 from hudilab_cli.applications import application_rows, kill, worker_rows
 from hudilab_cli.servers import cluster as service
-from hudilab_cli.servers.cluster import Cluster, running_cluster, start_cluster
+from hudilab_cli.servers.cluster import Cluster, start_cluster
 from hudilab_spark.cluster import Master, authentication, end_driver, find_driver, open_directly
 from hudilab_spark.java import find_java
 from hudilab_spark.waiting import wait_for
@@ -69,7 +70,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 @pytest.fixture(scope="module")
 def cluster(home: Settings) -> Iterator[Cluster]:
-    with running_cluster(home, workers=1) as found:
+    with running_server(service.SERVICE, home, workers=1) as found:
         yield found
 
 

@@ -16,14 +16,15 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 from kills import read_batches
 from pyspark.sql import SparkSession
-from running import end_jvm, folder
+from running import end_jvm, folder, running_server
 from services.own_topic import Own
 
 from hudilab.errors import ConfigError, KafkaError, StreamError
 from hudilab.settings import Settings
+from hudilab_cli.servers import database as database_server
 from hudilab_cli.servers.connect import start_connect, stop_connect
 from hudilab_cli.servers.connectors import register
-from hudilab_cli.servers.database import Database, running_database
+from hudilab_cli.servers.database import Database
 from hudilab_cli.servers.kafka import Broker
 from hudilab_jobs.kafka.connection import Access
 from hudilab_spark.session import open_session
@@ -59,7 +60,7 @@ def spark(settings: Settings) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def database(settings: Settings, broker: Broker) -> Iterator[Database]:
-    with running_database(settings) as running:
+    with running_server(database_server.SERVICE, settings) as running:
         start_connect(settings)
         yield running
         stop_connect(settings)

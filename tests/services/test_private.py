@@ -17,15 +17,19 @@ import boto3
 import psutil
 import pytest
 from others import why_not
+from running import running_server
 
 from hudi_sink.metastore import trouble
 from hudilab.generate import price_messages
 from hudilab.settings import Settings, load_settings
-from hudilab_cli.servers.connect import running_connect
-from hudilab_cli.servers.database import login, running_database
-from hudilab_cli.servers.kafka import Broker, running_broker
+from hudilab_cli.servers import connect as connect_server
+from hudilab_cli.servers import database as database_server
+from hudilab_cli.servers import kafka as kafka_server
+from hudilab_cli.servers import s3 as s3_server
+from hudilab_cli.servers.database import login
+from hudilab_cli.servers.kafka import Broker
 from hudilab_cli.servers.metastore import start_metastore, stop_metastore
-from hudilab_cli.servers.s3 import S3Server, running_s3
+from hudilab_cli.servers.s3 import S3Server
 from hudilab_jobs.kafka.sender import produce
 from hudilab_jobs.kafka.topics import create_topics, topic_rows
 
@@ -115,7 +119,7 @@ def home() -> Iterator[Settings]:
 
 @pytest.fixture(scope="module")
 def broker(home: Settings) -> Iterator[Broker]:
-    with running_broker(home, users={"lab": "a user's password"}) as found:
+    with running_server(kafka_server.SERVICE, home, users={"lab": "a user's password"}) as found:
         client = found.access()
         create_topics(client, {"private": 1})
         produce(client, "private", price_messages(3, seed=1))
@@ -124,7 +128,7 @@ def broker(home: Settings) -> Iterator[Broker]:
 
 @pytest.fixture(scope="module")
 def s3(home: Settings) -> Iterator[S3Server]:
-    with running_s3(home) as found:
+    with running_server(s3_server.SERVICE, home) as found:
         yield found
 
 
@@ -222,7 +226,7 @@ def test_files_are_for_their_user_only(home: Settings, broker: Broker, s3: S3Ser
 
 @pytest.mark.deep
 def test_the_database_lets_nobody_in_without_the_password(home: Settings) -> None:
-    with running_database(home) as database:
+    with running_server(database_server.SERVICE, home) as database:
         secret = str(database.about["password"])
         words = {"lab": secret, "guess": "guess", "none": ""}
         logins = {name: login(database.port, word) for name, word in words.items()}
@@ -234,7 +238,7 @@ def test_the_database_lets_nobody_in_without_the_password(home: Settings) -> Non
 
 @pytest.mark.deep
 def test_connect_takes_no_connector_from_others(home: Settings, broker: Broker) -> None:
-    with running_connect(home) as connect:
+    with running_server(connect_server.SERVICE, home) as connect:
         port, secret = int(connect.address.rpartition(":")[2]), str(connect.about["password"])
         paths = [("GET", "/"), ("GET", "/connectors"), ("POST", "/connectors"), ("GET", "/health")]
         paths += [("PUT", "/connectors/a/config"), ("PUT", "/admin/loggers/root")]

@@ -21,6 +21,7 @@ import boto3
 import psutil
 import pytest
 from refusals import refused
+from running import running_server
 
 from hudilab.errors import JarError, ServiceError
 from hudilab.generate import price_messages
@@ -93,7 +94,7 @@ KINDS = {
         "s3",
         s3.start_s3,
         "s3proxy",
-        s3.running_s3,
+        partial(running_server, s3.SERVICE),
         "",
         "export AWS_ENDPOINT_URL_S3=http://{host} "
         r"""AWS_SHARED_CREDENTIALS_FILE=.*/credentials.* AWS_PROFILE=hudilab""",
@@ -104,7 +105,7 @@ KINDS = {
         "kafka",
         kafka.start_broker,
         "broker",
-        kafka.running_broker,
+        partial(running_server, kafka.SERVICE),
         "",
         "topics: stocks-in, stocks-out, stocks-dead; export BOOTSTRAP_SERVERS={host}\n"
         "Kafka's own tools: --bootstrap-server {host} --command-config .*client.properties.*",
@@ -115,7 +116,7 @@ KINDS = {
         "cluster",
         partial(cluster.start_cluster, **SMALL),
         "core",
-        partial(cluster.running_cluster, **SMALL),
+        partial(running_server, cluster.SERVICE, **SMALL),
         " ".join(f"--{name} {value}" for name, value in SMALL.items()),
         "export RUNTIME_ENV=DOCKER SPARK_MASTER_URL=spark://{host}",
     ),
@@ -130,7 +131,7 @@ KINDS = {
         "database",
         database.start_database,
         "",
-        database.running_database,
+        partial(running_server, database.SERVICE),
         prints="export PGPASSFILE=.*pgpass.*; .*psql.* postgresql://hudilab@{host}/lab",
         put=put_rows,
         kept=has_rows,
@@ -140,9 +141,9 @@ KINDS = {
         "connect",
         connect.start_connect,
         "connect",
-        connect.running_connect,
+        partial(running_server, connect.SERVICE),
         prints="next, in Python: .*",
-        needs=kafka.running_broker,
+        needs=partial(running_server, kafka.SERVICE),
     ),
 }
 # One runs every day; the others are as long as the daily tests.

@@ -6,7 +6,7 @@ Start reading at `process.start`, which all servers share.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 if TYPE_CHECKING:
     from hudilab_cli.servers.process import Service
@@ -40,6 +40,6 @@ SPECS: dict[Name, Spec] = {
 NAMES = tuple(SPECS)
 
 
-def service(name: Name) -> Service:
+def service(name: Name) -> Service[Any]:
     """Return the functions of a server; its module is loaded now, because most are slow to load."""
-    return cast("Service", import_module(f"{__name__}.{name}").SERVICE)
+    return cast("Service[Any]", import_module(f"{__name__}.{name}").SERVICE)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -73,7 +72,6 @@ def start_cluster(
     cores: int = 2,
     memory: str = "2g",
     port: int = 0,
-    patience: float = process.PATIENCE,
 ) -> Cluster:
     """Start a master and its workers, or return the running ones, once all workers are alive.
 
@@ -83,7 +81,6 @@ def start_cluster(
         cores: cores that each worker offers to executors.
         memory: memory that each worker offers to executors: 512m, 2g.
         port: 0 tries the last port used, then 7077, then any free port.
-        patience: seconds to wait for the master, and then for all workers.
 
     Raises:
         ServiceError: the port is in use, `memory` is too little for an executor or too much for
@@ -97,15 +94,13 @@ def start_cluster(
         running = find_cluster(settings)
         if running is None:
             stop_cluster(settings)  # stop workers that outlived their master
-            process.retry(
-                settings, "cluster", lambda: _start_master(settings, port, options, patience)
-            )
+            process.retry(settings, "cluster", lambda: _start_master(settings, port, options))
         elif port not in (0, process.port_of(running.master)) or not (
             options.items() <= running.about.items()
         ):
             raise process.another_runs(running)
         try:
-            _start_workers(settings, patience)
+            _start_workers(settings)
         except BaseException:  # Ctrl-C, too: leave no process behind
             stop_cluster(settings)
             raise
@@ -115,14 +110,6 @@ def start_cluster(
         "the master exited as soon as it was ready",
         f"see {folder}/master.log, then start it again with: hudilab services start cluster",
     )
-
-
-def running_cluster(
-    settings: Settings, *, workers: int = 2, cores: int = 2, memory: str = "2g"
-) -> AbstractContextManager[Cluster]:
-    """Run a cluster for a `with` block; one that was running before keeps running."""
-    begin = partial(start_cluster, workers=workers, cores=cores, memory=memory)
-    return process.running(settings, find_cluster, begin, stop_cluster)
 
 
 def find_cluster(settings: Settings) -> Cluster | None:
@@ -169,9 +156,7 @@ def _check_size(workers: int, memory: int) -> None:
         )
 
 
-def _start_master(
-    settings: Settings, port: int, options: Mapping[str, int], patience: float
-) -> None:
+def _start_master(settings: Settings, port: int, options: Mapping[str, int]) -> None:
     folder = server_folder(settings.home, "cluster")
     last_ui = read_record(settings.home, "cluster").get("ui", ":0")
     rpc = process.server_port(settings, "cluster", port)
@@ -182,10 +167,10 @@ def _start_master(
     server = _launch(settings, program, folder / "master.log")
     about: dict[str, Any] = {**options, "ui": f"http://{HOST}:{ui}", "workers": []}
     process.record(settings, "cluster", server, f"spark://{HOST}:{rpc}", **about)
-    _wait(lambda: all(map(process.in_use, (rpc, ui))), [server], "a master", patience)
+    _wait(lambda: all(map(process.in_use, (rpc, ui))), [server], "a master")
 
 
-def _start_workers(settings: Settings, patience: float) -> None:
+def _start_workers(settings: Settings) -> None:
     """Start all missing workers at once, and wait until the master lists every worker as alive."""
     folder = server_folder(settings.home, "cluster")
     about = read_record(settings.home, "cluster")
@@ -212,7 +197,7 @@ def _start_workers(settings: Settings, patience: float) -> None:
         except ServiceError:  # the master is busy: not ready yet
             return False
 
-    _wait(registered, started, f"all {about['count']} workers", patience)
+    _wait(registered, started, f"all {about['count']} workers")
 
 
 def _launch(
@@ -223,11 +208,8 @@ def _launch(
     return process.launch(spark.command(settings, program, conf), log, env)
 
 
-def _wait(
-    ready: Callable[[], bool], started: Sequence[process.Launched], what: str, patience: float
-) -> None:
-    what = f"the cluster did not start {what}"
-    process.wait_until(ready, started, name="cluster", what=what, patience=patience)
+def _wait(ready: Callable[[], bool], started: Sequence[process.Launched], what: str) -> None:
+    process.wait_until(ready, started, name="cluster", what=f"the cluster did not start {what}")
 
 
 def command(port: int, workers: int, cores: int, memory: str) -> None:
@@ -237,4 +219,4 @@ def command(port: int, workers: int, cores: int, memory: str) -> None:
     print(f"export RUNTIME_ENV=DOCKER SPARK_MASTER_URL={cluster.master}")
 
 
-SERVICE = process.Service(find_cluster, stop_cluster)
+SERVICE = process.Service(start_cluster, find_cluster, stop_cluster)

@@ -6,7 +6,6 @@ import base64
 import json
 import shlex
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -111,11 +110,6 @@ def start_connect(settings: Settings, *, port: int = 0) -> Connect:
     return process.start(settings, Connect, port, prepare, fits)
 
 
-def running_connect(settings: Settings) -> AbstractContextManager[Connect]:
-    """Run a worker for a `with` block; one that was running before keeps running."""
-    return process.running(settings, find_connect, start_connect, stop_connect)
-
-
 def find_connect(settings: Settings) -> Connect | None:
     """Return the worker that runs in this home, or None."""
     return process.find(settings, Connect)
@@ -182,4 +176,4 @@ def command(port: int) -> None:
     )
 
 
-SERVICE = process.Service(find_connect, stop_connect)
+SERVICE = process.Service(start_connect, find_connect, stop_connect)

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from secrets import token_hex
@@ -119,11 +119,6 @@ def start_database(settings: Settings, *, port: int = 0) -> Database:
         return process.Plan(command, f"{HOST}:{number}", ready, environment(), about)
 
     return process.start(settings, Database, port, prepare)
-
-
-def running_database(settings: Settings) -> AbstractContextManager[Database]:
-    """Run a database for a `with` block; one that was running before keeps running."""
-    return process.running(settings, find_database, start_database, stop_database)
 
 
 def find_database(settings: Settings) -> Database | None:
@@ -288,4 +283,4 @@ def command(port: int) -> None:
     print(f"export PGPASSFILE={shlex.quote(str(database.password_file))}; {psql} {database.uri}")
 
 
-SERVICE = process.Service(find_database, stop_database)
+SERVICE = process.Service(start_database, find_database, stop_database)

@@ -106,4 +106,4 @@ def command(port: int, events: str) -> None:
     print(start_history(load_settings(), events, port=port).describe())
 
 
-SERVICE = process.Service(find_history, stop_history)
+SERVICE = process.Service(start_history, find_history, stop_history)

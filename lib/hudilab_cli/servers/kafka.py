@@ -8,8 +8,6 @@ import secrets
 import shlex
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -109,13 +107,6 @@ def start_broker(
     return broker
 
 
-def running_broker(
-    settings: Settings, *, users: Mapping[str, str] | None = None
-) -> AbstractContextManager[Broker]:
-    """Run a broker for a `with` block; one that was running before keeps running."""
-    return process.running(settings, find_broker, partial(start_broker, users=users), stop_broker)
-
-
 def find_broker(settings: Settings) -> Broker | None:
     """Return the broker that runs on this home's data, or None."""
     return process.find(settings, Broker)
@@ -185,14 +176,14 @@ def _answers(client: Access) -> Callable[[], bool]:
     return answers
 
 
-def _add_user(client: Access, user: str, password: str, patience: float = process.PATIENCE) -> None:
+def _add_user(client: Access, user: str, password: str) -> None:
     """Add a user by a request: every account on the machine could read a command's arguments."""
     admin = AdminClient(client.client_options() | {"log_level": 0})
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     wanted = UserScramCredentialUpsertion(user, info, password.encode())
     for future in admin.alter_user_scram_credentials([wanted]).values():
         try:
-            future.result(patience)
+            future.result(process.PATIENCE)
         except (KafkaException, TimeoutError) as error:
             raise ServiceError(
                 f"Kafka did not add user {user!r} ({str(error) or 'no answer'})",
@@ -215,4 +206,4 @@ def command(port: int, user: str) -> None:
     print(f"Kafka's own tools: {tools} {shlex.quote(str(broker.client_file))}")
 
 
-SERVICE = process.Service(find_broker, stop_broker)
+SERVICE = process.Service(start_broker, find_broker, stop_broker)

@@ -88,4 +88,4 @@ def command(port: int) -> None:
     print(f'group {METASTORE_GROUP!r} of the settings: "uri": "{server.uri}"')
 
 
-SERVICE = process.Service(find_metastore, stop_metastore)
+SERVICE = process.Service(start_metastore, find_metastore, stop_metastore)

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import psutil
 
@@ -77,10 +77,11 @@ class Server:
 S = TypeVar("S", bound=Server)
 
 
-class Service(NamedTuple):
-    """What `hudilab services` can do with a server."""
+class Service(NamedTuple, Generic[S]):
+    """What can be done with a server."""
 
-    find: Callable[[Settings], Server | None]
+    start: Callable[..., S]
+    find: Callable[[Settings], S | None]
     stop: Callable[[Settings], int | None]
 
 
@@ -156,11 +157,11 @@ def another_runs(server: Server) -> ServiceError:
 
 
 @contextmanager
-def starting(settings: Settings, name: Name, patience: float = TURN) -> Iterator[Path]:
+def starting(settings: Settings, name: Name) -> Iterator[Path]:
     """Create the server's folder and hold the right to start it; a second starter waits here.
 
     Raises:
-        ServiceError: the folder is not writable, or the wait exceeds `patience` seconds.
+        ServiceError: the folder is not writable, or the wait exceeds TURN.
     """
     folder = server_folder(settings.home, name)
     try:
@@ -172,11 +173,11 @@ def starting(settings: Settings, name: Name, patience: float = TURN) -> Iterator
             "set HUDILAB_HOME to a writable folder",
         ) from None
     with lock:
-        ends = time.monotonic() + patience
+        ends = time.monotonic() + TURN
         while not _locked(lock.fileno()):
             if time.monotonic() > ends:
                 raise ServiceError(
-                    f"another program has been starting {name} in {folder} for {patience:.0f} s",
+                    f"another program has been starting {name} in {folder} for {TURN:.0f} s",
                     "stop that program, then start again",
                 )
             time.sleep(0.05)
@@ -228,22 +229,6 @@ def end(process: psutil.Process | None, how: int = signal.SIGTERM) -> int | None
         process.kill()
         process.wait(20)
     return process.pid
-
-
-@contextmanager
-def running(
-    settings: Settings,
-    look: Callable[[Settings], S | None],
-    begin: Callable[[Settings], S],
-    end: Callable[[Settings], object],
-) -> Iterator[S]:
-    """Run a server for a `with` block; one that was running before keeps running."""
-    before = look(settings)
-    try:
-        yield begin(settings)
-    finally:
-        if before is None:
-            end(settings)
 
 
 # --- what a server's module needs to start it
@@ -327,20 +312,17 @@ def wait_until(
     *,
     name: Name,
     what: str,
-    patience: float = 0,
 ) -> None:
     """Wait until `ready` returns True; fail at once if one of the servers ends.
 
     Args:
-        what: what has not happened if the wait exceeds `patience` seconds, for the error text.
-        patience: 0 stands for PATIENCE.
+        what: what has not happened if the wait exceeds PATIENCE, for the error text.
 
     Raises:
         PortTaken: a server ended because its port was in use.
-        ServiceError: a server ended for another reason, or the wait exceeded `patience` seconds.
+        ServiceError: a server ended for another reason, or the wait exceeded PATIENCE.
     """
-    patience = patience or PATIENCE
-    ends = time.monotonic() + patience
+    ends = time.monotonic() + PATIENCE
     while True:
         for server in started:
             if (code := server.process.poll()) is not None:
@@ -352,7 +334,7 @@ def wait_until(
             return
         if time.monotonic() > ends:
             logs = ", ".join(str(server.log) for server in started)
-            raise ServiceError(f"{what} within {patience:.0f} s", f"see {logs}, then start again")
+            raise ServiceError(f"{what} within {PATIENCE:.0f} s", f"see {logs}, then start again")
         time.sleep(0.05)
 
 

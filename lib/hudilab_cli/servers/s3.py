@@ -8,8 +8,6 @@ import shlex
 from collections.abc import Callable, MutableMapping, Sequence
 from configparser import ConfigParser
 from configparser import Error as ParseError
-from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -82,11 +80,6 @@ def start_s3(settings: Settings, *, port: int = 0) -> S3Server:
         return process.Plan(command, address, _answers(address, *_keys(folder)))
 
     return process.start(settings, S3Server, port, prepare)
-
-
-def running_s3(settings: Settings, *, port: int = 0) -> AbstractContextManager[S3Server]:
-    """Run a server for a `with` block; one that was running before keeps running."""
-    return process.running(settings, find_s3, partial(start_s3, port=port), stop_s3)
 
 
 def find_s3(settings: Settings) -> S3Server | None:
@@ -197,4 +190,4 @@ def command(port: int) -> None:
     print("export", *(f"{key}={shlex.quote(value)}" for key, value in server.env().items()))
 
 
-SERVICE = process.Service(find_s3, stop_s3)
+SERVICE = process.Service(start_s3, find_s3, stop_s3)

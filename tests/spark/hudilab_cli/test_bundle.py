@@ -17,11 +17,12 @@ import pyarrow.parquet
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
+from running import running_server
 
 from hudilab.generate import sensor_readings
 from hudilab.settings import load_settings
 from hudilab_cli.bundle import GROUPS, JAR, NOT_DEPLOYED
-from hudilab_cli.servers.s3 import running_s3
+from hudilab_cli.servers import s3
 from hudilab_spark.jars import read_lock, verify
 from hudilab_spark.java import find_java
 
@@ -283,7 +284,7 @@ def test_it_writes_to_s3_with_the_platform_s_own_client(platform: Platform) -> N
     """hadoop-aws and the SDK come from beside the bundle, as a platform has them."""
     settings = replace(load_settings(env={}), home=platform.home)
     client = verify(settings.project / "jars", ["s3"])
-    with running_s3(settings) as server:
+    with running_server(s3.SERVICE, settings) as server:
         done = platform.run(
             *(str(SPARK / "bin" / "spark-submit"), "--master", "local[2]"),
             *("--driver-class-path", ":".join(map(str, client))),

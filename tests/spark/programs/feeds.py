@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from running import folder
+from running import folder, running_server
 
 from hudi_sink.commits import Commits
 from hudi_sink.sink import ExactlyOnceSink
@@ -29,7 +29,7 @@ from hudilab.errors import StreamError
 from hudilab.paths import TableLocation, locate
 from hudilab.settings import Settings, load_settings
 from hudilab.table import TableSpec
-from hudilab_cli.servers.kafka import running_broker
+from hudilab_cli.servers import kafka
 from hudilab_jobs.kafka.connection import Access
 from hudilab_jobs.kafka.topics import create_topics
 from hudilab_spark.session import open_session
@@ -568,7 +568,7 @@ def main(home: Path, kinds: list[str]) -> None:
     with ExitStack() as stack:
         client = None
         if "kafka" in kinds:
-            client = stack.enter_context(running_broker(settings)).access()
+            client = stack.enter_context(running_server(kafka.SERVICE, settings)).access()
         print(json.dumps(_found(settings, home, kinds, client)))
 
 

@@ -194,11 +194,12 @@ def test_a_folder_that_is_a_file(tmp_path: Path, settings: Settings) -> None:
     )
 
 
-def test_a_starter_that_hangs_is_named(settings: Settings) -> None:
+def test_a_starter_that_hangs_is_named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "TURN", 0.1)
     with (
         process.starting(settings, "s3") as folder,
         pytest.raises(ServiceError) as caught,
-        process.starting(settings, "s3", patience=0.1),
+        process.starting(settings, "s3"),
     ):
         pass
     assert str(caught.value) == (
@@ -230,8 +231,9 @@ def test_the_templates_are_filled_in(settings: Settings) -> None:
     assert {f"kafka.{key}": value for key, value in client.items()} == access.spark_options()
 
 
-def test_a_user_that_the_broker_does_not_add() -> None:
-    assert refusal(kafka._add_user, Access(NOWHERE), "ada", "secret", 0.1) == (
+def test_a_user_that_the_broker_does_not_add(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "PATIENCE", 0.1)
+    assert refusal(kafka._add_user, Access(NOWHERE), "ada", "secret") == (
         "Kafka did not add user 'ada' (no answer); start it again with the same --user"
     )
 
