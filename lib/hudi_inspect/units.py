@@ -87,20 +87,17 @@ def _indented(value: Any, end: str) -> str:
     if not value or not isinstance(value, dict | list):
         return _encoder(", ")(value)
     begin = f"{end}  "
-    if not any(isinstance(part, dict | list) for part in _parts(value)):
+    parts = value.values() if isinstance(value, dict) else value
+    if not any(isinstance(part, dict | list) for part in parts):
         text = _encoder(f",{begin}")(value)[1:-1]
     elif isinstance(value, dict):
         encode = _encoder(", ")
-        parts = (f"{encode(str(key))}: {_indented(part, begin)}" for key, part in value.items())
-        text = f",{begin}".join(parts)
+        lines = (f"{encode(str(key))}: {_indented(part, begin)}" for key, part in value.items())
+        text = f",{begin}".join(lines)
     else:
         text = f",{begin}".join(_indented(part, begin) for part in value)
     left, right = "{}" if isinstance(value, dict) else "[]"
     return f"{left}{begin}{text}{end}{right}"
-
-
-def _parts(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value
 
 
 @lru_cache

@@ -21,18 +21,18 @@ class Metastore(NamedTuple):
     database: str
 
 
-def trouble(uri: str, seconds: float = ANSWER) -> str:
+def trouble(uri: str) -> str:
     """Ask a metastore for its status; return why there is no answer, or an empty text."""
     host, _, port = uri.removeprefix(SCHEME).rpartition(":")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), seconds) as connection:
-            connection.settimeout(seconds)
+        with socket.create_connection((host.strip("[]"), int(port)), ANSWER) as connection:
+            connection.settimeout(ANSWER)
             connection.sendall(_CALL)
             reply = b""
             while len(reply) < len(_REPLY) and (more := connection.recv(64)):
                 reply += more
     except TimeoutError:
-        return f"it did not answer within {seconds:g} s"
+        return f"it did not answer within {ANSWER:g} s"
     except OSError as error:
         return f"it cannot be reached ({error.strerror or error})"
     return "" if reply.startswith(_REPLY) else "what listens there is not a Hive metastore"

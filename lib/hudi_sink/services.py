@@ -122,14 +122,9 @@ class TableServices:
         """Plan a compaction and execute all plans: merge each slice's logs into a new base file."""
         self.check(compact=True)
         self.check_safe("compact")
-        with self._client({"hoodie.compact.inline.max.delta.commits": "1"}) as client:
-            jvm.schedule(self._spark, client, jvm.COMPACTIONS)
-            self.check_safe("compact")  # a stream may have started since
-            plans = jvm.pending(self._commits.meta(), jvm.COMPACTIONS)
-            for instant in plans:
-                self._execute(client.compact, instant, jvm.COMPACTIONS)
-        merged = sum(len(commit.groups) for commit in self._executed(plans))
-        return f"compact: {many(merged, 'file slice')} merged, {many(len(plans), 'plan')}"
+        at_once = {"hoodie.compact.inline.max.delta.commits": "1"}
+        merged, plans = self._run_plans("compact", jvm.COMPACTIONS, at_once)
+        return f"compact: {many(merged, 'file slice')} merged, {many(plans, 'plan')}"
 
     def cluster(self) -> str:
         """Plan a clustering and execute all plans: merge each partition's small files."""
@@ -137,18 +132,24 @@ class TableServices:
         self.check_safe("cluster")
         before = len(self._commits.slices())
         often = {f"hoodie.clustering.{kind}.max.commits": "1" for kind in ("inline", "async")}
-        with self._client(often) as client:
-            jvm.schedule(self._spark, client, jvm.CLUSTERINGS)
-            self.check_safe("cluster")
-            plans = jvm.pending(self._commits.meta(), jvm.CLUSTERINGS)
-            for instant in plans:
-                self._execute(client.cluster, instant, jvm.CLUSTERINGS)
-        made = sum(len(commit.groups) for commit in self._executed(plans))
+        made, plans = self._run_plans("cluster", jvm.CLUSTERINGS, often)
         after = len(self._commits.slices())
         return (
-            f"cluster: {many(made, 'file')} written, {many(len(plans), 'plan')}, file groups "
+            f"cluster: {many(made, 'file')} written, {many(plans, 'plan')}, file groups "
             f"{before:,} -> {after:,}"
         )
+
+    def _run_plans(self, service: str, kind: str, options: Mapping[str, str]) -> tuple[int, int]:
+        """Plan a service and execute all plans; return how many file groups and plans there were."""
+        with self._client(options) as client:
+            jvm.schedule(self._spark, client, kind)
+            self.check_safe(service)  # a stream may have started since
+            plans = jvm.pending(self._commits.meta(), kind)
+            for instant in plans:
+                self._execute(getattr(client, service), instant, kind)
+        commits = (commit for commit in self._commits.newest_first() if commit.instant in plans)
+        executed = islice(commits, len(plans))  # reads no further
+        return sum(len(commit.groups) for commit in executed), len(plans)
 
     def clean(self, retain: int) -> str:
         """Delete files that only readers of commits older than the newest `retain` need."""
@@ -219,10 +220,6 @@ class TableServices:
     def _active(self) -> int:
         timeline = self._commits.meta().getActiveTimeline()
         return int(timeline.filterCompletedInstants().countInstants())
-
-    def _executed(self, plans: list[str]) -> list[Commit]:
-        commits = (commit for commit in self._commits.newest_first() if commit.instant in plans)
-        return list(islice(commits, len(plans)))  # reads no further
 
     def _newest_write(self, *, to_write: bool = False) -> Commit | None:
         commits = self._commits.newest_first(to_write=to_write)

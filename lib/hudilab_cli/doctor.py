@@ -19,6 +19,7 @@ from hudilab.errors import ConfigError, LabError, as_typed, root_cause
 from hudilab.files import close_home
 from hudilab.settings import Settings, load_settings, project_root
 from hudilab_cli.applications import worker_rows
+from hudilab_cli.servers.process import in_use
 from hudilab_spark.cluster import check_cluster
 from hudilab_spark.conf import needed, session_settings
 from hudilab_spark.jars import read_lock, verify
@@ -157,13 +158,9 @@ def _java_home() -> Check:
 
 
 def _port(port: int) -> Check:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            remedy = "stop the other program, or let Spark's UI use the next free port"
-            return Check("UI port", False, False, f"{port} is in use", remedy)
+    if in_use(port):
+        remedy = "stop the other program, or let Spark's UI use the next free port"
+        return Check("UI port", False, False, f"{port} is in use", remedy)
     return Check("UI port", True, False, f"{port} is free", "")
 
 

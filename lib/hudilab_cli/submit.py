@@ -70,18 +70,14 @@ def submit(
     job: str,
     arguments: Sequence[str] = (),
     bundle: Path | None = None,
-    *,
-    briefly: float = BRIEFLY,
 ) -> Submitted:
     """Start a job in the background, and return once its application has started.
 
     A job without an application after `PATIENCE` seconds keeps running, and is returned without an
-    id.
+    id; so is a Python file of your own without a cluster after `BRIEFLY`: it need not have one.
 
     Args:
         bundle: run this zip's code and jar, not the checkout's; Spark sends them to the executors.
-        briefly: seconds for a Python file of your own without a cluster, instead of `PATIENCE`: it
-            need not have an application.
 
     Raises:
         SessionError: there is no such job, no master or no room on the cluster, or the job ends
@@ -99,7 +95,7 @@ def submit(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    patience = briefly if job.endswith(".py") and not settings.on_cluster else PATIENCE
+    patience = BRIEFLY if job.endswith(".py") and not settings.on_cluster else PATIENCE
     with suppress(WaitError):  # the job is still waiting for something; it has not failed
         wait_for(lambda: _begun(job, log) or driver.poll() is not None, patience, job)
     if application := _begun(job, log):

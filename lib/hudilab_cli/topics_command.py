@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hudi_inspect.errors import InspectError
+from hudi_inspect.units import plain
 from hudilab.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -239,8 +240,5 @@ def escaped(text: str | None) -> str:
     """Return a text, or null, on one line without control characters; truncated if long."""
     if text is None:
         return "null"
-    shown = "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode()
-        for char in text[:SHOWN]
-    )
+    shown = plain(text[:SHOWN])
     return shown if len(text) <= SHOWN else f"{shown}... ({len(text):,} characters)"

@@ -279,32 +279,25 @@ def without_session(env: Mapping[str, str] = os.environ) -> dict[str, str]:
     return {name: text for name, text in env.items() if not name.startswith(SESSION)}
 
 
-def kill_when(
-    condition: Callable[[], bool],
-    program: str,
-    job: Mapping[str, Any],
-    patience: float = PATIENCE,
-) -> None:
+def kill_when(condition: Callable[[], bool], program: str, job: Mapping[str, Any]) -> None:
     """Run a Python program, and kill -9 it and all its processes as soon as `condition` is true.
 
     Args:
         program: Its text. It gets `job` as JSON, in its first argument.
-        patience: Seconds to wait for the condition.
 
     Raises:
         WaitError: The program ended by itself, or the condition never became true.
     """
-    env = without_session()
     with tempfile.TemporaryFile("w+") as errors:
         running = subprocess.Popen(
             [sys.executable, "-c", program, json.dumps(job)],
-            env=env,
+            env=without_session(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
             start_new_session=True,
         )
-        ends = time.monotonic() + patience
+        ends = time.monotonic() + PATIENCE
         try:
             while not condition():
                 if running.poll() is not None or time.monotonic() > ends:

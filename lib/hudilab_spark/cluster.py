@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import psutil
 
 PATIENCE = 3.0  # seconds per attempt: a session without a master or room fails within 15
+END = 15.0  # seconds for a driver that is told to end
 ANSWER = 30.0  # seconds: for its first answer a web UI loads classes, 15 s on a busy machine
 USUAL_UI_PORT = 8080
 CONF = "conf"  # in a Spark server's folder: its settings
@@ -43,7 +44,7 @@ class Master:
     ui: str
 
 
-def find_master(url: str, home: Path, env: Mapping[str, str] | None = None) -> Master:
+def find_master(url: str, home: Path) -> Master:
     """Return the master at `url`; its web UI is on SPARK_MASTER_WEBUI_PORT, as in Spark, else 8080.
 
     The lab's own cluster keeps its address in `<home>/services/cluster.json`.
@@ -52,7 +53,6 @@ def find_master(url: str, home: Path, env: Mapping[str, str] | None = None) -> M
         ServiceError: `url` is not spark://host:port[,host:port...], nothing listens there, or
             SPARK_MASTER_WEBUI_PORT is not a port.
     """
-    env = os.environ if env is None else env
     for host, port in _addresses(url):
         try:
             socket.create_connection((host.strip("[]"), port), PATIENCE).close()
@@ -61,7 +61,7 @@ def find_master(url: str, home: Path, env: Mapping[str, str] | None = None) -> M
             continue
         if own := _own(home, host, port):
             return Master(url, str(own["ui"]))
-        word = env.get("SPARK_MASTER_WEBUI_PORT", "").strip() or str(USUAL_UI_PORT)
+        word = os.environ.get("SPARK_MASTER_WEBUI_PORT", "").strip() or str(USUAL_UI_PORT)
         if not (word.isdecimal() and 0 < int(word) < 65536):
             raise ServiceError(
                 f"SPARK_MASTER_WEBUI_PORT={word!r} is not a port",
@@ -266,8 +266,8 @@ def find_driver(home: Path, app: str) -> psutil.Process | None:
     return process if same else None
 
 
-def end_driver(driver: psutil.Process, patience: float = 15) -> None:
-    """Terminate a driver and its descendants, kill them after `patience` seconds; all are gone.
+def end_driver(driver: psutil.Process) -> None:
+    """Terminate a driver and its descendants, kill them after `END` seconds; all are gone.
 
     Raises:
         WaitError: the processes survive being killed.
@@ -281,14 +281,14 @@ def end_driver(driver: psutil.Process, patience: float = 15) -> None:
         with suppress(psutil.NoSuchProcess):
             process.terminate()
     try:
-        wait_for(lambda: not _alive(family), patience, "the driver to end")
+        wait_for(lambda: not _alive(family), END, "the driver to end")
     except WaitError:
         for process in _alive(family):
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         ids = ", ".join(str(process.pid) for process in family)
         remedy = f"see what blocks them: ps -o pid,stat,wchan -p {ids.replace(' ', '')}"
-        wait_for(lambda: not _alive(family), patience, f"processes {ids} to end", remedy)
+        wait_for(lambda: not _alive(family), END, f"processes {ids} to end", remedy)
 
 
 def _alive(family: list[psutil.Process]) -> list[psutil.Process]:

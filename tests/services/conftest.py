@@ -85,7 +85,7 @@ def cluster(settings: Settings) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def master(cluster: Cluster, settings: Settings) -> Master:
-    return find_master(cluster.master, settings.home, {})
+    return find_master(cluster.master, settings.home)
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from hudilab.generate import Message, price_messages
 from hudilab.settings import Settings, load_settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.kafka import Broker, start_broker
+from hudilab_jobs.kafka import topics
 from hudilab_jobs.kafka.connection import Access, access
 from hudilab_jobs.kafka.sender import produce
 from hudilab_jobs.kafka.topics import _done, _offsets, check_topics, create_topics, topic_rows
@@ -154,24 +155,28 @@ def test_kafkas_own_tools_get_in(settings: Settings, broker: Broker) -> None:
     assert "auto.create.topics.enable=false" in done.stdout, done.stderr
 
 
-def test_a_broker_that_hangs_is_said(broker: Broker, kafka: Access) -> None:
+def test_a_broker_that_hangs_is_said(
+    broker: Broker, kafka: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
     create_topics(kafka, {"hangs": 1})
     again = "check that the broker is running (hudilab services status kafka), then try again"
     admin = AdminClient(kafka.client_options())
     part = {TopicPartition("hangs", 0): OffsetSpec.latest()}
     _offsets(admin, part)
     os.kill(broker.pid, signal.SIGSTOP)
+    monkeypatch.setattr(topics, "PATIENCE", 0.5)
     try:
         with pytest.raises(KafkaError) as caught:
-            _done(admin.create_topics([NewTopic("late", 1, 1)]), patience=0.5)
+            _done(admin.create_topics([NewTopic("late", 1, 1)]))
         assert str(caught.value) == f"topic 'late': the request timed out; {again}"
         with pytest.raises(KafkaError) as caught:
-            _offsets(admin, part, patience=0.5)
+            _offsets(admin, part)
         assert str(caught.value) == (
             f"cannot list the offsets of 'hangs': the request timed out; {again}"
         )
     finally:
         os.kill(broker.pid, signal.SIGCONT)
+        monkeypatch.undo()
     create_topics(kafka, {"hangs": 1})
 
 

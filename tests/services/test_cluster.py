@@ -45,7 +45,7 @@ def test_it_is_gone_when_stopped_and_its_secret_with_it(alone: Settings) -> None
     with running_server(service.SERVICE, alone, workers=1, cores=1, memory="600m") as again:
         assert again.master == first.master  # the address stays
         assert authentication(again.master, alone.home) != asked  # and the secret does not
-        assert (len(again.workers), again.cores, again.memory) == (1, 1, 600)
+        assert (len(again.workers), again.about["cores"], again.about["memory"]) == (1, 1, 600)
     assert find_cluster(alone) is None
 
 

@@ -48,19 +48,10 @@ class Cluster(process.Server):
         """Return the URL of the master's web UI."""
         return str(self.about["ui"])
 
-    @property
-    def cores(self) -> int:
-        """Return the cores that each worker offers."""
-        return int(self.about["cores"])
-
-    @property
-    def memory(self) -> int:
-        """Return the MB that each worker offers."""
-        return int(self.about["memory"])
-
     def describe(self) -> str:
         """Return one line: where it listens, how large it is, and where it logs."""
-        size = f"{len(self.workers)} workers of {self.cores} cores and {self.memory} MB"
+        each = f"{self.about['cores']} cores and {self.about['memory']} MB"
+        size = f"{len(self.workers)} workers of {each}"
         where = f"UI {self.ui}, process {self.pid}, log {self.log}"
         return f"cluster at {self.master} ({size}), {where}"
 

@@ -73,7 +73,7 @@ _PROBLEMS = (
 )
 
 
-def register(settings: Settings, connector: Mapping[str, str], patience: float = 60) -> list[str]:
+def register(settings: Settings, connector: Mapping[str, str]) -> list[str]:
     """Make the worker send the changes of tables to Kafka; return the topics, one for each table.
 
     Registering a connector again changes its settings, starts it if it has failed, and keeps its
@@ -84,11 +84,10 @@ def register(settings: Settings, connector: Mapping[str, str], patience: float =
             "public.orders, public.customers". `name`, by default `lab`, is also the prefix of the
             topics. Without `database.hostname`, the database is the lab's own. The rest is in
             conf/services/connector.properties.
-        patience: seconds to wait until it runs.
 
     Raises:
         ServiceError: the worker or the database does not run, refuses the login, cannot decode
-            changes, lacks the table or its primary key, or has given up the slot; or the
+            changes, has no such table, one without a primary key, or has given up the slot; or the
             connector fails.
     """
     connect = find_connect(settings)
@@ -115,7 +114,7 @@ def register(settings: Settings, connector: Mapping[str, str], patience: float =
     failed = before is not None and _failure(before) is not None
     if failed:  # it stays so, whatever its settings are
         connect.request("POST", f"{path}/restart?includeTasks=true&onlyFailed=true")
-    _wait(connect, name, patience, 5 if failed else 0)
+    _wait(connect, name, 5 if failed else 0)
     return topics
 
 
@@ -124,7 +123,7 @@ def connector_problem(connect: Connect, name: str) -> ServiceError | None:
 
     That is the cause in the trace of a part that failed. A connector whose database is down,
     refuses its password or has given up its slot tries again without end instead of failing, so
-    this queries the database, too.
+    this asks the database, too.
 
     Raises:
         ServiceError: there is no such connector.
@@ -293,7 +292,7 @@ def _keep_password(file: Path, name: str, secret: str) -> None:
     write_private(file, properties(known | {name: secret}))
 
 
-def _wait(connect: Connect, name: str, patience: float, grace: float) -> None:
+def _wait(connect: Connect, name: str, grace: float) -> None:
     """Wait until a connector runs; for `grace` seconds it may still show its last failure."""
     began = time.monotonic()
     while True:
@@ -304,9 +303,9 @@ def _wait(connect: Connect, name: str, patience: float, grace: float) -> None:
         seconds = time.monotonic() - began
         if "FAILED" in states and seconds > grace and (failure := _failure(status)):
             raise failure
-        if seconds > patience:
+        if seconds > process.PATIENCE:
             raise ServiceError(
-                f"connector {name!r} does not run after {patience:.0f} s ({', '.join(states)})",
+                f"connector {name!r} does not run after {seconds:.0f} s ({', '.join(states)})",
                 f"see {connect.log}, {_AGAIN}",
             )
         time.sleep(0.2)

@@ -55,16 +55,8 @@ def check_topics(
     return partitions
 
 
-def create_topics(
-    client: Access,
-    topics: Mapping[str, int],
-    *,
-    afresh: bool = False,
-    patience: float = PATIENCE,
-) -> None:
+def create_topics(client: Access, topics: Mapping[str, int], *, afresh: bool = False) -> None:
     """Create the topics (name: partitions) that do not exist; `afresh` deletes the others first.
-
-    Each request is given up after about `patience` seconds.
 
     Raises:
         KafkaError: a topic exists with a different number of partitions, or the broker fails.
@@ -72,9 +64,9 @@ def create_topics(
     existing = check_topics(client)
     admin = _admin(client)
     if afresh and (old := [name for name in topics if name in existing]):
-        _done(admin.delete_topics(old, operation_timeout=patience), patience)
+        _done(admin.delete_topics(old, operation_timeout=PATIENCE))
         # Deletion is asynchronous: it is confirmed before the broker itself knows of it.
-        ends = time.monotonic() + patience
+        ends = time.monotonic() + PATIENCE
         while set(old) & (existing := check_topics(client)).keys():
             if time.monotonic() > ends:
                 raise KafkaError(f"topics {', '.join(old)} are still being deleted", "try again")
@@ -86,10 +78,10 @@ def create_topics(
                 "delete it, or use another name",
             )
     if new := [NewTopic(name, n, 1) for name, n in topics.items() if name not in existing]:
-        _done(admin.create_topics(new, operation_timeout=patience), patience)
+        _done(admin.create_topics(new, operation_timeout=PATIENCE))
     # Creation is asynchronous too: wait until every partition has a leader that answers.
     parts = [TopicPartition(name, number) for name, n in topics.items() for number in range(n)]
-    _offsets(admin, dict.fromkeys(parts, OffsetSpec.latest()), patience)
+    _offsets(admin, dict.fromkeys(parts, OffsetSpec.latest()))
 
 
 def topic_rows(
@@ -211,14 +203,9 @@ class TopicIdentity:
 
     def ends(self) -> dict[str, int]:
         """Return the end of each partition, as far as transactions are complete."""
-        latest, committed = (
-            self._jvm.java.util.HashMap(),
-            self._kafka.ListOffsetsOptions(
-                self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
-            ),
-        )
-        parts = range(self.partitions)
-        topic_part = self._jvm.org.apache.kafka.common.TopicPartition
+        common, latest = self._jvm.org.apache.kafka.common, self._jvm.java.util.HashMap()
+        committed = self._kafka.ListOffsetsOptions(common.IsolationLevel.READ_COMMITTED)
+        parts, topic_part = range(self.partitions), common.TopicPartition
         for number in parts:
             latest.put(topic_part(self._topic, number), self._kafka.OffsetSpec.latest())
         offsets = self._admin.listOffsets(latest, committed).all().get()
@@ -239,15 +226,13 @@ def _bounds(
     return parts, first, end
 
 
-def _offsets(
-    admin: AdminClient, which: dict[TopicPartition, Any], patience: float = PATIENCE
-) -> dict[TopicPartition, int]:
+def _offsets(admin: AdminClient, which: dict[TopicPartition, Any]) -> dict[TopicPartition, int]:
     """List offsets; retry, as a new topic briefly has no leader and the error varies."""
-    ends = time.monotonic() + patience
+    ends = time.monotonic() + PATIENCE
     while True:
         try:
             futures = admin.list_offsets(which).items()
-            return {part: future.result(patience).offset for part, future in futures}
+            return {part: future.result(PATIENCE).offset for part, future in futures}
         except (KafkaException, TimeoutError) as error:
             if time.monotonic() > ends:
                 names = ", ".join(sorted({repr(part.topic) for part in which}))
@@ -262,10 +247,10 @@ def _admin(client: Access) -> AdminClient:
     return AdminClient(client.client_options() | {"log_level": 0})
 
 
-def _done(futures: Mapping[str, Any], patience: float = PATIENCE) -> None:
+def _done(futures: Mapping[str, Any]) -> None:
     for name, future in futures.items():
         try:
-            future.result(patience * 2)
+            future.result(PATIENCE * 2)
         except TimeoutError as error:
             raise KafkaError(f"topic {name!r}: {_reason(error)}", AGAIN) from None
         except KafkaException as error:

@@ -19,9 +19,12 @@ def settings(tmp_path: Path) -> Settings:
     return replace(load_settings(env={}), home=tmp_path / "home")
 
 
-def test_a_program_that_opens_no_session_is_left_alone(settings: Settings, tmp_path: Path) -> None:
+def test_a_program_that_opens_no_session_is_left_alone(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hudilab_cli.submit.BRIEFLY", 0.5)
     (tmp_path / "slow.py").write_text("import time\ntime.sleep(600)\n")
-    started = submit(settings, str(tmp_path / "slow.py"), briefly=0.5)
+    started = submit(settings, str(tmp_path / "slow.py"))
     driver = psutil.Process(started.pid)
     try:
         assert started.id == ""
@@ -30,10 +33,13 @@ def test_a_program_that_opens_no_session_is_left_alone(settings: Settings, tmp_p
         end_driver(driver)
 
 
-def test_a_program_that_fails_says_why(settings: Settings, tmp_path: Path) -> None:
+def test_a_program_that_fails_says_why(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hudilab_cli.submit.BRIEFLY", 120.0)
     (tmp_path / "broken.py").write_text("raise ValueError('nothing to do')\n")
     with pytest.raises(SessionError) as caught:
-        submit(settings, str(tmp_path / "broken.py"), briefly=120.0)
+        submit(settings, str(tmp_path / "broken.py"))
     assert str(caught.value).startswith(
         f"{tmp_path}/broken.py exited with code 1: ValueError: nothing to do; see the log "
     )

@@ -121,13 +121,14 @@ def test_wrong_settings_are_named() -> None:
     assert connectors._reasons(worker, sent, error) == "Cannot invoke ..."
 
 
-def test_one_that_had_failed_may_show_so_for_a_while() -> None:
+def test_one_that_had_failed_may_show_so_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     running = {"name": "a", "connector": {"state": "RUNNING"}, "tasks": [{"state": "RUNNING"}]}
-    connectors._wait(Worker(None, status("old"), running), "a", 5, grace=5)  # type: ignore[arg-type]
+    connectors._wait(Worker(None, status("old"), running), "a", 5)  # type: ignore[arg-type]
     with refused(ServiceError, "connector 'orders' failed: new", remedy=AGAIN):
-        connectors._wait(Worker(status("new")), "a", 5, grace=0)  # type: ignore[arg-type]
+        connectors._wait(Worker(status("new")), "a", 0)  # type: ignore[arg-type]
+    monkeypatch.setattr(connectors.process, "PATIENCE", 0)
     with refused(ServiceError, "'a'", "after 0 s (not there yet)", remedy=AGAIN):
-        connectors._wait(Worker(None), "a", 0, grace=0)  # type: ignore[arg-type]
+        connectors._wait(Worker(None), "a", 0)  # type: ignore[arg-type]
 
 
 def test_passwords_of_all_connectors_are_in_a_private_file(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 
 from hudilab.errors import StreamError, WaitError
 from hudilab.paths import TableLocation
+from hudilab_lessons import faults
 from hudilab_lessons.faults import error_of, kill_when, race, shorten, summary
 
 HANGS = """
@@ -39,15 +40,16 @@ def test_a_program_is_killed_with_its_children_and_has_a_clean_environment(
     assert psutil.wait_procs(gone, timeout=10)[1] == []
 
 
-def test_a_program_that_is_not_there_when_it_should_be() -> None:
+def test_a_program_that_is_not_there_when_it_should_be(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(WaitError) as caught:
         kill_when(lambda: False, "raise ValueError('no table')", {})
     assert str(caught.value) == (
         "the program that was to be killed ended by itself: ValueError: no table; fix it and run "
         "the cell again"
     )
+    monkeypatch.setattr(faults, "PATIENCE", 0.0)
     with pytest.raises(WaitError) as caught:
-        kill_when(lambda: False, "import time; time.sleep(600)", {}, patience=0.0)
+        kill_when(lambda: False, "import time; time.sleep(600)", {})
     assert str(caught.value) == (
         "the program that was to be killed is still not there: no message; fix it and run the cell "
         "again"

@@ -70,7 +70,7 @@ def test_no_list_of_classes(jars: Path) -> None:
 
 
 def test_no_java(jars: Path) -> None:
-    java = Java(jars / "none", 17, "PATH", "")
+    java = Java(jars / "none", 17, "")
     assert make_archive(jars, [], java) == without(
         f"No such file or directory: {jars}/none/bin/java"
     )
@@ -82,7 +82,7 @@ def test_a_java_that_fails(jars: Path) -> None:
     java.parent.mkdir(parents=True)
     java.write_text("#!/bin/sh\necho 'Error: no room' >&2\nexit 1\n")
     java.chmod(0o755)
-    said = make_archive(jars, [], Java(jars / "java", 17, "PATH", ""))
+    said = make_archive(jars, [], Java(jars / "java", 17, ""))
     assert said == without("Error: no room")
     assert not (jars / ARCHIVE).exists()
 
@@ -105,7 +105,7 @@ def test_no_archive_is_made_where_java_would_not_find_its_classes(
 ) -> None:
     jars = tmp_path / folder
     (jars / "core").mkdir(parents=True)
-    said = make_archive(jars, [], Java(jars / "java", 17, "PATH", ""))
+    said = make_archive(jars, [], Java(jars / "java", 17, ""))
     assert said is not None
     assert said.startswith(f"core: no archive of classes: Java 17 finds none for jars in {jars}, ")
     assert list((jars / "core").iterdir()) == []

