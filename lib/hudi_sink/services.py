@@ -140,7 +140,7 @@ class TableServices:
         )
 
     def _run_plans(self, service: str, kind: str, options: Mapping[str, str]) -> tuple[int, int]:
-        """Plan a service and execute all plans; return how many file groups and plans there were."""
+        """Plan a service and execute all plans; return the counts of file groups and plans."""
         with self._client(options) as client:
             jvm.schedule(self._spark, client, kind)
             self.check_safe(service)  # a stream may have started since

@@ -87,17 +87,21 @@ def kill(master: Master, id: str, home: Path) -> str:
             "stop it where it was started: press Ctrl-C, or call spark.stop() in its notebook",
         )
     else:
-        kind = "driver" if id.startswith("driver-") else "app"
-        data = urlencode({"id": id, "terminate": "true"}).encode()
-        try:
-            open_directly(f"{master.ui}/{kind}/kill/", data, timeout=ANSWER).close()
-        except OSError as error:
-            raise ServiceError(f"{master.url} did not kill {id} ({error})", remedy) from None
+        _ask_to_end(master, id, remedy)
     try:
         wait_for(lambda: _state(master, id) not in _RUNNING, 10, f"{id} to end", remedy)
     except WaitError as error:
         raise ServiceError(*error.args) from None
     return _state(master, id)
+
+
+def _ask_to_end(master: Master, id: str, remedy: str) -> None:
+    kind = "driver" if id.startswith("driver-") else "app"
+    data = urlencode({"id": id, "terminate": "true"}).encode()
+    try:
+        open_directly(f"{master.ui}/{kind}/kill/", data, timeout=ANSWER).close()
+    except OSError as error:
+        raise ServiceError(f"{master.url} did not kill {id} ({error})", f"{remedy}") from None
 
 
 def _state(master: Master, id: str) -> str:
