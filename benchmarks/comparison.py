@@ -71,10 +71,10 @@ def rounds_of(
         yield number + 1, measured
 
 
-def write(file: Path | None, found: dict[str, Any]) -> None:
+def write(file: Path | None, report: dict[str, Any]) -> None:
     """Write what was found, and the machine's cores, as JSON."""
     if file is not None:
-        text = json.dumps({"cores": os.cpu_count(), **found}, indent=1, default=str)
+        text = json.dumps({"cores": os.cpu_count(), **report}, indent=1, default=str)
         file.write_text(text + "\n", encoding="utf-8")
 
 
@@ -94,7 +94,7 @@ def ratios(
     """
     pairs = list(zip(rounds, others, strict=True))
     return {
-        key: statistics.median(mine[key] / other[key] for mine, other in pairs)
+        key: statistics.median(measured[key] / other[key] for measured, other in pairs)
         for key in rounds[0]
         if all(other.get(key) for other in others)
     }

@@ -132,7 +132,7 @@ class Server:
     def idle(self) -> bool:
         """Whether the one kernel has nothing to do."""
         sessions = self.api("sessions") or []
-        return [one["kernel"]["execution_state"] for one in sessions] == ["idle"]
+        return [session["kernel"]["execution_state"] for session in sessions] == ["idle"]
 
 
 def seconds(browser: Browser, with_lab: bool) -> list[float]:
@@ -142,12 +142,12 @@ def seconds(browser: Browser, with_lab: bool) -> list[float]:
         notebook = LESSON if with_lab else plain(home)
         with Server(home, lab=with_lab) as server:
             wait_for(lambda: server.api("status"), PATIENCE, STEPS[0])
-            found = [time.monotonic() - begun]
+            durations = [time.monotonic() - begun]
             page = browser.new_page(viewport={"width": 1280, "height": 1100})
             page.goto(f"{server.address}/lab/tree/{notebook.name}?token={server.token}&reset")
             page.locator(".jp-NotebookPanel .jp-CodeCell").first.wait_for(timeout=60_000)
             wait_for(server.idle, PATIENCE, STEPS[1])
-            found.append(time.monotonic() - begun)
+            durations.append(time.monotonic() - begun)
             page.locator(".jp-NotebookPanel .jp-Cell").first.click()
             page.keyboard.press("Escape")
             for cell in nbformat.read(notebook, 4).cells:
@@ -157,13 +157,13 @@ def seconds(browser: Browser, with_lab: bool) -> list[float]:
                 time.sleep(0.2)  # until the kernel has begun
                 wait_for(server.idle, PATIENCE, cell.source)
                 if "start(" in cell.source or "getOrCreate" in cell.source:
-                    found.append(time.monotonic() - begun)
+                    durations.append(time.monotonic() - begun)
                 if 'read.format("hudi")' in cell.source:
                     page.locator(".jp-OutputArea table td").first.wait_for(timeout=20_000)
-                    found.append(time.monotonic() - begun)
+                    durations.append(time.monotonic() - begun)
                     break
             page.close()
-    return found
+    return durations
 
 
 def headless(lesson: str) -> float:
@@ -183,24 +183,27 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--headless", nargs="+", metavar="NN", default=[])
     parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
-    steps = ("the end",) if asked.headless else STEPS
-    found: dict[str, list[list[float]]] = {
-        who: [] for who in (*(asked.headless or ["lesson 02"]), PLAIN_NAME)
+    arguments = parser.parse_args()
+    steps = ("the end",) if arguments.headless else STEPS
+    durations: dict[str, list[list[float]]] = {
+        who: [] for who in (*(arguments.headless or ["lesson 02"]), PLAIN_NAME)
     }
-    with nullcontext() if asked.headless else launched() as browser:
-        for _ in range(asked.rounds):
-            for who, rounds in found.items():
+    with nullcontext() if arguments.headless else launched() as browser:
+        for _ in range(arguments.rounds):
+            for who, rounds in durations.items():
                 took = seconds(browser, who != PLAIN_NAME) if browser else [headless(who)]
                 rounds.append(took)
-                print(who, *(f"{one:.1f}" for one in took), file=sys.stderr, flush=True)
-    lines = [["seconds until", *found]]
+                print(who, *(f"{duration:.1f}" for duration in took), file=sys.stderr, flush=True)
+    lines = [["seconds until", *durations]]
     for at, step in enumerate(steps):
-        medians = [statistics.median(one[at] for one in rounds) for rounds in found.values()]
+        medians = [
+            statistics.median(measured_round[at] for measured_round in rounds)
+            for rounds in durations.values()
+        ]
         lines.append([step, *(f"{median:.1f}" for median in medians)])
     print(table(lines))
-    if asked.json:
-        asked.json.write_text(json.dumps(found) + "\n", encoding="utf-8")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(durations) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

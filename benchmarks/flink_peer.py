@@ -164,14 +164,14 @@ def check(table: Path, partitions: int, rows: int | None) -> None:
     cents = pc.cast(pc.multiply(read["temperature"], pa.scalar(100)), pa.int64()).to_numpy()
     times = pc.cast(read["measurement_time"], pa.int64()).to_numpy()
     sensors = FIRST_SENSOR + (ids + ids // partitions) % partitions
-    asked = {f"sensor_id={FIRST_SENSOR + number}" for number in range(partitions)}
+    folders = {f"sensor_id={FIRST_SENSOR + number}" for number in range(partitions)}
     problems = {
         "row count": len(ids) != (rows or inserted),
         "reading_id": gaps,
         "sensor_id": (read["sensor_id"].to_numpy() != sensors).any(),
         "temperature": (cents != ids * 7919 % 10_000).any(),
         "measurement_time": (times != EPOCH + ids).any(),
-        "partitions": {path.name for path in table.glob("sensor_id=*")} != asked,
+        "partitions": {path.name for path in table.glob("sensor_id=*")} != folders,
     }
     if wrong := [name for name, differs in problems.items() if differs]:
         raise SystemExit(f"{table}: wrong {', '.join(wrong)} ({len(ids)} rows); its time is void")

@@ -78,13 +78,13 @@ def batches(table: Path, load: Load) -> tuple[list[dict[str, Any]], int]:
     ends = [file.stat().st_mtime * 1000 for file in files]
     times = [0.0, *(end - start for start, end in pairwise(ends))]
     rows = [sum(stat["numWrites"] for stat in stats_of(file)) for file in files]
-    found = [
+    counted = [
         {"batch": number, "rows": count, "triggerExecution": took}
         for number, (count, took) in enumerate(zip(rows, times, strict=True))
     ]
     # The commit that passes the mark holds rows from before it.
     mark = load.table + load.rows * load.warm
-    return found, sum(sum(rows[:number]) < mark for number in range(len(rows)))
+    return counted, sum(sum(rows[:number]) < mark for number in range(len(rows)))
 
 
 def expected(spark: SparkSession, load: Load) -> DataFrame:
@@ -113,7 +113,7 @@ def main() -> None:
     (home / "jobs.sql").write_text(sql(home, load))
     folder = home / "readings"
     _, peak = run(home, lambda: has(folder, total(load)))
-    found, warm = batches(folder, load)
+    counted, warm = batches(folder, load)
     os.environ["HUDILAB_HOME"] = str(home)
     os.environ["HUDILAB_CONF"] = str(conf_dir("hudi_default_upsert", home, []))
     spark = session("hudi_default_upsert", home)
@@ -124,15 +124,17 @@ def main() -> None:
     if fingerprint(read()) != fingerprint(expected(spark, load)):
         raise SystemExit(f"flink_hudi_upsert: the table is wrong ({read().count()} rows)")
     one_batch = home / "one_batch"
-    mine = F.col("reading_id").between(load.table - load.rows, load.table - 1)
-    expected(spark, load).where(mine).write.parquet(str(one_batch), partitionBy=["sensor_id"])
-    late = [one for commit in commits(folder)[warm:] for one in stats_of(commit)]
-    changed = bytes_of(files_of(one_batch)) / load.rows * sum(one["rows"] for one in found[warm:])
-    new = {folder / one["path"] for one in late}
+    new_rows = F.col("reading_id").between(load.table - load.rows, load.table - 1)
+    expected(spark, load).where(new_rows).write.parquet(str(one_batch), partitionBy=["sensor_id"])
+    late = [stat for commit in commits(folder)[warm:] for stat in stats_of(commit)]
+    changed = (
+        bytes_of(files_of(one_batch)) / load.rows * sum(batch["rows"] for batch in counted[warm:])
+    )
+    new = {folder / stat["path"] for stat in late}
     seconds = reads(read)
     result = {
         "peer": "flink_hudi_upsert",
-        "batches": found,
+        "batches": counted,
         "warm": warm,
         "write_amplification": sum(file.stat().st_size for file in new) / changed,
         "read": seconds,

@@ -72,12 +72,12 @@ class Bench:
         write = self._writer(layer, location)
         # The same rows each time, made before: other numbers in a plan are other code to compile.
         readings = sensor_readings(self.spark, self.rows, sensors=PARTITIONS, seed=SEED)
-        rows, found = spread(readings).localCheckpoint(), []
+        rows, seconds = spread(readings).localCheckpoint(), []
         for number in range(WARM + self.batches):
             began = time.perf_counter()
             write(rows, number)
-            found.append((time.perf_counter() - began) * 1000)
-        return found[WARM:]
+            seconds.append((time.perf_counter() - began) * 1000)
+        return seconds[WARM:]
 
     def _writer(self, layer: str, location: TableLocation) -> Callable[[DataFrame, int], None]:
         options = closing_options(location.table) | self.spec(location).write_options()
@@ -109,10 +109,10 @@ class Bench:
             steps = self.steps if layer == "ledger" else defaultdict[str, list[float]](list)
             watch_steps(sink, steps)
             query = stream.foreachBatch(sink.write_batch).start()
-            found = wait(query, total)
+            progress = wait(query, total)
             sink.close()
-            return [one["triggerExecution"] for one in found][WARM:]
-        return [one["triggerExecution"] for one in wait(query, total)][WARM:]
+            return [batch["triggerExecution"] for batch in progress][WARM:]
+        return [batch["triggerExecution"] for batch in wait(query, total)][WARM:]
 
 
 def watch_steps(sink: ExactlyOnceSink, steps: dict[str, list[float]]) -> None:
@@ -141,16 +141,16 @@ def watch_steps(sink: ExactlyOnceSink, steps: dict[str, list[float]]) -> None:
     watch(inside, "_write", "ledger: the whole callback")
 
 
-def table(found: dict[str, list[float]], steps: dict[str, list[float]]) -> Iterator[str]:
+def table(seconds_by_peer: dict[str, list[float]], steps: dict[str, list[float]]) -> Iterator[str]:
     """The layers, and what they add up to, as Markdown."""
-    middle = {layer: statistics.median(times) for layer, times in found.items() if times}
+    middle = {layer: statistics.median(times) for layer, times in seconds_by_peer.items() if times}
     yield "| layer | median ms | mean ms |\n|---|---|---|"
     for layer, value in middle.items():
-        yield f"| {layer} | {value:.0f} | {statistics.mean(found[layer]):.0f} |"
+        yield f"| {layer} | {value:.0f} | {statistics.mean(seconds_by_peer[layer]):.0f} |"
     stream = middle["parquet stream"] - middle["parquet"]
     floor = middle["hudi"] + stream
-    lab, without = middle[ASYNC], statistics.mean(found["ledger"])
-    tidying = [statistics.mean(found[layer]) - without for layer in (INLINE, ASYNC)]
+    lab, without = middle[ASYNC], statistics.mean(seconds_by_peer["ledger"])
+    tidying = [statistics.mean(seconds_by_peer[layer]) - without for layer in (INLINE, ASYNC)]
     yield f"\nSpark's stream {stream:.0f} ms; floor and stream {floor:.0f} ms"
     yield f"lab to floor and stream {lab / floor:.2f}"
     yield f"lab to Parquet's stream {lab / middle['parquet stream']:.2f}"
@@ -159,9 +159,9 @@ def table(found: dict[str, list[float]], steps: dict[str, list[float]]) -> Itera
         yield f"| {step} | {statistics.median(times):.1f} | {len(times)} |"
 
 
-def picture(found: dict[str, list[float]], title: str, file: Path) -> None:
+def picture(seconds_by_peer: dict[str, list[float]], title: str, file: Path) -> None:
     """What each layer adds to the one below it, from left to right."""
-    middle = {layer: statistics.median(times) for layer, times in found.items()}
+    middle = {layer: statistics.median(times) for layer, times in seconds_by_peer.items()}
     stream = middle["parquet stream"] - middle["parquet"]
     hudi, sink = middle["hudi"], middle["ledger"]
     parts = {
@@ -170,8 +170,8 @@ def picture(found: dict[str, list[float]], title: str, file: Path) -> None:
         "Spark's stream": stream,
         "foreachBatch": middle["hudi stream"] - hudi - stream,
         "the ledger": sink - middle["hudi stream"],
-        "services beside, on average": statistics.mean(found[ASYNC])
-        - statistics.mean(found["ledger"]),
+        "services beside, on average": statistics.mean(seconds_by_peer[ASYNC])
+        - statistics.mean(seconds_by_peer["ledger"]),
     }
     figure, axes = plt.subplots(figsize=(10, 2.2))
     left = 0.0
@@ -201,16 +201,16 @@ def main() -> None:
         os.environ |= {"HUDILAB_HOME": folder, "HUDILAB_CONF": str(conf)}
         spark = open_session(load_settings(), app="floor")
         bench = Bench(spark, home, arguments.rows, arguments.batches)
-        found = defaultdict[str, list[float]](list)
+        results = defaultdict[str, list[float]](list)
         for number in range(-1, arguments.rounds):  # the first one only warms the JVM up
             order = LAYERS if number % 2 == 0 else LAYERS[::-1]
             if number == 0:
-                found.clear()
+                results.clear()
                 bench.steps.clear()
             for layer in order:
-                found[layer] += bench.run(layer)
+                results[layer] += bench.run(layer)
         spark.stop()
-    ordered = {layer: found[layer] for layer in LAYERS}
+    ordered = {layer: results[layer] for layer in LAYERS}
     print(*table(ordered, bench.steps), sep="\n")
     if arguments.picture:
         picture(ordered, f"A batch of {arguments.rows:,} rows", arguments.picture)

@@ -64,7 +64,7 @@ def main() -> None:
     print(f"| seconds, {len(rounds)} rounds, {os.cpu_count()} cores | min | median | max |")
     print("|---|---|---|---|")
     for part in rounds[0]:
-        values = sorted(one[part] for one in rounds)
+        values = sorted(phases[part] for phases in rounds)
         table[part] = {
             "min": values[0],
             "median": statistics.median(values),

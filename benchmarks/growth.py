@@ -27,7 +27,7 @@ def table(load: dict[str, Any], commits: int) -> list[tuple[str, list[str]]]:
     rows = []
     for start in starts:
         window = times[start : start + 50]
-        files = next(one for one in reversed(load["files"]) if one["batch"] <= start + 50)
+        files = next(state for state in reversed(load["files"]) if state["batch"] <= start + 50)
         rows.append(
             (
                 f"{start} - {start + 50}",
@@ -55,7 +55,9 @@ def picture(load: dict[str, Any], file: Path) -> None:
         ("timeline_files", "timeline files"),
         ("other_files", "all other files"),
     ):
-        below.plot([one["batch"] for one in load["files"]], [one[key] for one in load["files"]])
+        below.plot(
+            [state["batch"] for state in load["files"]], [state[key] for state in load["files"]]
+        )
         below.annotate(name, (load["files"][-1]["batch"], load["files"][-1][key]), fontsize=8)
     below.set_ylabel("files")
     below.set_xlabel("commits")

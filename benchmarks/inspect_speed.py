@@ -67,7 +67,11 @@ def synthesise(model: Path, table: Path, commits: int, files: int = FILES) -> in
     commit = min((model / ".hoodie" / "timeline").glob("*_*.commit"))
     reader = fastavro.reader(BytesIO(commit.read_bytes()))
     record: Any = next(reader)
-    stats = [(part, one) for part, ones in record["partitionToWriteStats"].items() for one in ones]
+    stats = [
+        (part, written_)
+        for part, ones in record["partitionToWriteStats"].items()
+        for written_ in ones
+    ]
     for part, _ in stats:
         (table / part).mkdir(exist_ok=True)
         marker = ".hoodie_partition_metadata"
@@ -110,8 +114,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--commits", type=int, default=500)
     parser.add_argument("--folder", type=Path)
-    asked = parser.parse_args()
-    folder = asked.folder or Path(tempfile.mkdtemp(prefix="inspect-"))
+    arguments = parser.parse_args()
+    folder = arguments.folder or Path(tempfile.mkdtemp(prefix="inspect-"))
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
     small, large = folder / "small", folder / "large"
@@ -119,7 +123,7 @@ def main() -> None:
     if not small.exists():
         run([python, "-c", WRITE, str(small)], home)
     if not large.exists():
-        synthesise(small, large, asked.commits)
+        synthesise(small, large, arguments.commits)
     hudilab = [python, "-c", "from hudilab_cli.cli import main; main()", "inspect"]
     ways: dict[str, Callable[[Path], list[str]]] = {
         "inspect --json": lambda table: [*hudilab, str(table), "--json"],
@@ -127,22 +131,24 @@ def main() -> None:
         "inspect --html": lambda table: [*hudilab, str(table), "--html", str(home / "page.html")],
         "Spark session": lambda table: [python, "-c", SPARK, str(table)],
     }
-    print(f"rounds {asked.rounds}, load {os.getloadavg()[0]:.1f}, cores {os.cpu_count()}")
-    for label, table in (("5 commits", small), (f"{asked.commits} commits", large)):
+    print(f"rounds {arguments.rounds}, load {os.getloadavg()[0]:.1f}, cores {os.cpu_count()}")
+    for label, table in (("5 commits", small), (f"{arguments.commits} commits", large)):
         times: dict[str, list[float]] = {}
         memory: dict[str, float] = {}
-        said: dict[str, str] = {}
-        for _ in range(asked.rounds):
+        results: dict[str, str] = {}
+        for _ in range(arguments.rounds):
             for way, command in ways.items():
-                took, peak, said[way] = run(command(table), home)
+                took, peak, results[way] = run(command(table), home)
                 times.setdefault(way, []).append(took)
                 memory[way] = max(memory.get(way, 0.0), peak)
-        report = json.loads(said["inspect --json"])
-        its = report["table"]
-        spark = dict(line.split() for line in said["Spark session"].splitlines()[-4:])
-        same = (len(report["instants"]), its["file_groups"], its["rows"])
+        report = json.loads(results["inspect --json"])
+        summary = report["table"]
+        spark = dict(line.split() for line in results["Spark session"].splitlines()[-4:])
+        same = (len(report["instants"]), summary["file_groups"], summary["rows"])
         theirs = tuple(int(spark[n]) for n in ("show_timeline", "show_fsview_latest", "rows"))
-        print(f"{label}: {its['files']} files, instants, slices, rows {same} and {theirs} by Spark")
+        print(
+            f"{label}: {summary['files']} files, instants, slices, rows {same}, by Spark {theirs}"
+        )
         for way, taken in times.items():
             mid = statistics.median(taken)
             ratio = statistics.median(times["Spark session"]) / mid

@@ -41,15 +41,15 @@ SECONDS, COLD = 90, 30
 
 def start_times(settings: Settings, rounds: int) -> dict[str, list[float]]:
     """Seconds until a broker on no data answers, and its resident memory then, in MB."""
-    found: dict[str, list[float]] = {"ready_s": [], "rss_mb": []}
+    figures: dict[str, list[float]] = {"ready_s": [], "rss_mb": []}
     for number in range(rounds):
         began = time.monotonic()
         fresh = replace(settings, home=settings.home / f"start{number}")
         broker = start_broker(fresh)
-        found["ready_s"].append(time.monotonic() - began)
-        found["rss_mb"].append(psutil.Process(broker.pid).memory_info().rss / 1e6)
+        figures["ready_s"].append(time.monotonic() - began)
+        figures["rss_mb"].append(psutil.Process(broker.pid).memory_info().rss / 1e6)
         stop_broker(fresh)
-    return found
+    return figures
 
 
 def bare(kafka: Access, topic: str, batch: list[Message]) -> None:
@@ -71,15 +71,15 @@ def bare(kafka: Access, topic: str, batch: list[Message]) -> None:
 def producers(kafka: Access, rounds: int) -> dict[str, list[float]]:
     """Messages a second, of the lab's `produce` and of the bare client, in turn."""
     batch = list(price_messages(SENT, seed=1))
-    found: dict[str, list[float]] = {"lab": [], "bare": []}
+    rates: dict[str, list[float]] = {"lab": [], "bare": []}
     for number in range(rounds):
         ways: list[tuple[str, Callable[..., object]]] = [("lab", produce), ("bare", bare)]
         for name, send in ways if number % 2 else ways[::-1]:
             create_topics(kafka, {"speed": 3}, afresh=True)
             began = time.monotonic()
             send(kafka, "speed", batch)
-            found[name].append(SENT / (time.monotonic() - began))
-    return found
+            rates[name].append(SENT / (time.monotonic() - began))
+    return rates
 
 
 def source(spark: SparkSession, kafka: Access, topic: str, limit: int) -> DataFrame:
@@ -113,7 +113,7 @@ def sinks(
     """Rows a second from Kafka to Hudi and to Parquet, the same batches; the first is not timed."""
     create_topics(kafka, {"rows": 3})
     produce(kafka, "rows", price_messages(ROWS, seed=2))
-    found: dict[str, list[float]] = {"hudi": [], "parquet": []}
+    rates: dict[str, list[float]] = {"hudi": [], "parquet": []}
     for number in range(rounds + 1):  # the first round warms the JVM
         for name in ("hudi", "parquet") if number % 2 else ("parquet", "hudi"):
             if name == "hudi":
@@ -137,8 +137,8 @@ def sinks(
             if spark.read.format(name).load(table).count() != ROWS:
                 raise SystemExit(f"{name}: the table is wrong")
             if number:
-                found[name].append(sum(p["numInputRows"] for p in counted) / spent)
-    return found
+                rates[name].append(sum(p["numInputRows"] for p in counted) / spent)
+    return rates
 
 
 def latency(
@@ -205,10 +205,12 @@ def main() -> None:
     for group in ("broker", "producer", "sink"):
         for name, values in result[group].items():
             figures = (statistics.median(values), min(values), max(values))
-            print(f"| {group}: {name} | " + " | ".join(f"{one:,.1f}" for one in figures) + " |")
+            print(
+                f"| {group}: {name} | " + " | ".join(f"{figure:,.1f}" for figure in figures) + " |"
+            )
     for group, (ours, other) in {"producer": ("lab", "bare"), "sink": ("hudi", "parquet")}.items():
         pairs = zip(result[group][ours], result[group][other], strict=True)
-        ratio = statistics.median(mine / its for mine, its in pairs)
+        ratio = statistics.median(lab / alone for lab, alone in pairs)
         print(f"\n{ours} to {other}: {ratio:.2f}")
     for trigger, times in result["latency_ms"].items():
         print(

@@ -32,7 +32,7 @@ def main(given: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="listing.py", description=__doc__)
     parser.add_argument("--partitions", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--rounds", type=int, default=3)
-    asked = parser.parse_args(given)
+    arguments = parser.parse_args(given)
     with tempfile.TemporaryDirectory() as home:
         local = replace(load_settings(env={}), home=Path(home))
         try:
@@ -40,8 +40,8 @@ def main(given: list[str]) -> None:
             spark = open_session(replace(local, is_local=False), app="listing")
             print("| partitions | requests, without | with | seconds, without | with |")
             print("| ---: | ---: | ---: | ---: | ---: |")
-            for count in asked.partitions:
-                print(line(spark, count, asked.rounds), flush=True)
+            for count in arguments.partitions:
+                print(line(spark, count, arguments.rounds), flush=True)
             spark.stop()
         finally:
             stop_s3(local)
@@ -51,10 +51,12 @@ def line(spark: SparkSession, partitions: int, rounds: int) -> str:
     """One table's line: what it takes to know all its files."""
     table = f"s3a://hudilab/listing/{partitions}"
     write(spark, table, partitions)
-    found = [[listed(spark, table, on, partitions) for _ in range(rounds)] for on in (False, True)]
-    asked = [f"{statistics.median(one[0] for one in runs):,.0f}" for runs in found]
-    took = [f"{statistics.median(one[1] for one in runs):.2f}" for runs in found]
-    return f"| {partitions:,} | {' | '.join(asked + took)} |"
+    measured = [
+        [listed(spark, table, on, partitions) for _ in range(rounds)] for on in (False, True)
+    ]
+    requests_sent = [f"{statistics.median(run[0] for run in runs):,.0f}" for runs in measured]
+    took = [f"{statistics.median(run[1] for run in runs):.2f}" for runs in measured]
+    return f"| {partitions:,} | {' | '.join(requests_sent + took)} |"
 
 
 def write(spark: SparkSession, table: str, partitions: int) -> None:

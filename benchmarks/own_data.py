@@ -33,18 +33,21 @@ LIMIT = 3600  # seconds, for one peer of one round
 BASE = {"load": "parquet", "stream": "by_hand"}
 
 
-def figures(found: dict[str, Any]) -> dict[str, float]:
+def figures(measured: dict[str, Any]) -> dict[str, float]:
     """The figures of one round of one peer; a row counts each time that it is sent."""
     return {
-        "seconds": found["seconds"],
-        "rows_per_s": found["sent"] / found["seconds"],
-        "peak_mb": sum(found["peak"].values()),
+        "seconds": measured["seconds"],
+        "rows_per_s": measured["sent"] / measured["seconds"],
+        "peak_mb": sum(measured["peak"].values()),
     }
 
 
 def summary(measured: Measured) -> dict[str, Any]:
     """Medians, spread, and the ratio to the peer that each one is compared with."""
-    by_peer = {peer: [figures(found) for found in rounds] for peer, rounds in measured.items()}
+    by_peer = {
+        peer: [figures(measured_round) for measured_round in rounds]
+        for peer, rounds in measured.items()
+    }
     result: dict[str, Any] = {}
     for peer, rounds in by_peer.items():
         result[peer] = middle_and_spread(rounds) | {"rows": measured[peer][0]["rows"]}
@@ -57,10 +60,10 @@ def markdown(peers: dict[str, Any], rounds: int) -> str:
     """The table that a person reads."""
     head = [f"{rounds} rounds", "rows in the table", *(text for text, _ in FIGURES.values())]
     lines = [[*head, "rows/s to the other's"]]
-    for peer, found in peers.items():
-        cells = [spread_cell(found, key, digits) for key, (_, digits) in FIGURES.items()]
-        ratio = f"{found['ratio']:.2f}" if "ratio" in found else ""
-        lines.append([f"`{peer}`", f"{found['rows']:,}", *cells, ratio])
+    for peer, medians in peers.items():
+        cells = [spread_cell(medians, key, digits) for key, (_, digits) in FIGURES.items()]
+        ratio = f"{medians['ratio']:.2f}" if "ratio" in medians else ""
+        lines.append([f"`{peer}`", f"{medians['rows']:,}", *cells, ratio])
     return table(lines)
 
 

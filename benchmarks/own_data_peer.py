@@ -98,16 +98,16 @@ def settings_with(home: Path, described: Mapping[str, str]) -> None:
     conf = shutil.copytree(PROJECT / "conf", home / "conf")
     file = conf / "application_properties.json"
     groups = json.loads(file.read_text("utf-8"))
-    mine = {"PropertyGroupId": f"pipeline.{NAME}", "PropertyMap": dict(described)}
-    file.write_text(json.dumps([*groups, mine]), "utf-8")
+    pipeline_group = {"PropertyGroupId": f"pipeline.{NAME}", "PropertyMap": dict(described)}
+    file.write_text(json.dumps([*groups, pipeline_group]), "utf-8")
     os.environ |= {"HUDILAB_CONF": str(conf), "HUDILAB_HOME": str(home)}
 
 
 @contextmanager
-def timed(found: dict[str, Any]) -> Iterator[None]:
+def timed(report: dict[str, Any]) -> Iterator[None]:
     begun = time.monotonic()
     yield
-    found["seconds"] = time.monotonic() - begun
+    report["seconds"] = time.monotonic() - begun
 
 
 def by_hand(spark: SparkSession, folder: Path, location: TableLocation) -> None:
@@ -152,28 +152,28 @@ def check(kind: str, source: DataFrame, stored: DataFrame) -> int:
 
 def pipeline(kind: str, folder: Path, *, initial_load: bool) -> dict[str, Any]:
     """`hudilab load` or `hudilab stream --available-now`, without the start of its session."""
-    found: dict[str, Any] = {}
+    report: dict[str, Any] = {}
     with opened(load_settings(), NAME, "") as running:
-        with timed(found):
+        with timed(report):
             lines = running.write(None, as_json=True, initial_load=initial_load)
-            found["batches"] = [json.loads(line) for line in lines]
+            report["batches"] = [json.loads(line) for line in lines]
         stored = running.spark.read.format("hudi").load(running.location.table)
-        return found | measured(running.spark, kind, folder, stored)
+        return report | measured(running.spark, kind, folder, stored)
 
 
 def program(kind: str, folder: Path, app: str) -> dict[str, Any]:
     """Spark's own write, or the ledger in a program."""
-    settings, found = load_settings(), dict[str, Any]()
+    settings, report = load_settings(), dict[str, Any]()
     spark, location = open_session(settings, app=app), prepare(settings, table=NAME)
-    with timed(found):
+    with timed(report):
         if app == "parquet":
             sorted_parquet(files_of(spark, kind, folder), location.table)
         else:
             by_hand(spark, folder, location)
     stored = spark.read.format("parquet" if app == "parquet" else "hudi").load(location.table)
-    found |= measured(spark, kind, folder, stored)
+    report |= measured(spark, kind, folder, stored)
     spark.stop()
-    return found
+    return report
 
 
 def main() -> None:
@@ -187,16 +187,16 @@ def main() -> None:
     kind = PEERS.get(peer, peer)
     folder = arguments.data / kind
     settings_with(arguments.home, group(kind, folder))
-    found: dict[str, Any] = {}
+    report: dict[str, Any] = {}
     if peer in SCHEMA:
         spark = open_session(load_settings(), app=peer)
         fill(spark, kind, folder, arguments.rows)
         spark.stop()
     elif peer in ("load", "stream"):
-        found = pipeline(kind, folder, initial_load=peer == "load")
+        report = pipeline(kind, folder, initial_load=peer == "load")
     else:
-        found = program(kind, folder, peer)
-    print(json.dumps(found))
+        report = program(kind, folder, peer)
+    print(json.dumps(report))
 
 
 def files_of(spark: SparkSession, kind: str, folder: Path) -> DataFrame:

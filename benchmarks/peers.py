@@ -62,12 +62,15 @@ def measure(peer: str, options: Sequence[str] = ()) -> dict[str, Any]:
     return run_script(peer, ["spark_peer.py", peer, *started, *options], LIMIT)
 
 
-def figures(found: dict[str, Any]) -> dict[str, float]:
+def figures(measured: dict[str, Any]) -> dict[str, float]:
     """The figures of one round of one peer."""
-    if "loads" not in found:
-        return {key: found[key] for key in FIGURES if key in found}
-    result = {"first_commit_s": found["first_commit_s"], "peak_rss_mb": sum(found["peak"].values())}
-    for name, load in found["loads"].items():
+    if "loads" not in measured:
+        return {key: measured[key] for key in FIGURES if key in measured}
+    result = {
+        "first_commit_s": measured["first_commit_s"],
+        "peak_rss_mb": sum(measured["peak"].values()),
+    }
+    for name, load in measured["loads"].items():
         counted = load["batches"][load["warm"] :]
         times = [batch["triggerExecution"] for batch in counted]
         if name == "heartbeat":
@@ -85,14 +88,14 @@ def phases(rounds: list[dict[str, Any]], load: str) -> dict[str, float]:
     The phases of Spark's progress (triggerExecution is the whole), and for Hudi what lies between
     the instants requested and completed, which is a part of addBatch.
     """
-    found: dict[str, list[float]] = {}
+    results: dict[str, list[float]] = {}
     for run in (each["loads"][load] for each in rounds):
         for batch in run["batches"][run["warm"] :]:
             for key in set(batch) - {"batch", "rows", "at"}:
-                found.setdefault(key, []).append(batch[key])
+                results.setdefault(key, []).append(batch[key])
         for commit in run.get("hudi", [])[run["warm"] : len(run["batches"])]:
-            found.setdefault("hudi_commit", []).append(commit["requested_to_completed"])
-    return {key: statistics.median(values) for key, values in sorted(found.items())}
+            results.setdefault("hudi_commit", []).append(commit["requested_to_completed"])
+    return {key: statistics.median(values) for key, values in sorted(results.items())}
 
 
 def details(rounds: list[dict[str, Any]]) -> dict[str, Any]:
@@ -103,7 +106,7 @@ def details(rounds: list[dict[str, Any]]) -> dict[str, Any]:
             name: job
             | {
                 "rows_per_s": statistics.median(
-                    found["jobs"][name]["rows_per_s"] for found in rounds
+                    measured_round["jobs"][name]["rows_per_s"] for measured_round in rounds
                 )
             }
             for name, job in last["jobs"].items()
@@ -113,14 +116,19 @@ def details(rounds: list[dict[str, Any]]) -> dict[str, Any]:
     for name, load in last["loads"].items():
         keys = ("data_files", "data_bytes", "other_files", "other_bytes")
         a_batch[name] = {key: round(load[key] / len(load["batches"]), 1) for key in keys}
-        cpu = statistics.median(found["loads"][name]["cpu_s_a_batch"] for found in rounds)
+        cpu = statistics.median(
+            measured_round["loads"][name]["cpu_s_a_batch"] for measured_round in rounds
+        )
         a_batch[name]["cpu_s"] = round(cpu, 2)
     return {"phases_ms": {name: phases(rounds, name) for name in last["loads"]}, "a_batch": a_batch}
 
 
 def summary(measured: Measured) -> dict[str, Any]:
     """Medians, spread and ratios of all peers: what goes into the JSON file."""
-    by_peer = {peer: [figures(found) for found in rounds] for peer, rounds in measured.items()}
+    by_peer = {
+        peer: [figures(measured_round) for measured_round in rounds]
+        for peer, rounds in measured.items()
+    }
     result: dict[str, Any] = {}
     for peer, rounds in by_peer.items():
         medians = middle_and_spread(rounds)
@@ -136,7 +144,11 @@ def markdown(peers: dict[str, Any], rounds: int) -> str:
     """The table that a person reads."""
     ratio = "ratio_to_parquet"
     head = [f"{rounds} rounds, {os.cpu_count()} cores"]
-    shown = {key: FIGURES[key] for key in FIGURES if any(key in found for found in peers.values())}
+    shown = {
+        key: FIGURES[key]
+        for key in FIGURES
+        if any(key in figures_of_peer for figures_of_peer in peers.values())
+    }
     lines = [head + [text for text, _ in shown.values()]]
     for peer, medians in peers.items():
         row = [f"`{peer}`"]

@@ -40,33 +40,38 @@ def bars(batch: dict[str, Any], commit: dict[str, Any], jobs: list[dict[str, Any
     begin, whole = seconds(batch["at"]), batch["triggerExecution"]
     saved = whole - batch["commitOffsets"]
     written = saved - batch["addBatch"]
-    found = [
+    drawn = [
         Bar("Spark", "plan the batch, write-ahead log", 0, written),
         Bar("Spark", "foreachBatch: the write", written, saved),
         Bar("Spark", "commit log of the checkpoint", saved, whole),
     ]
-    asked = (seconds(commit["instant"]) - begin) * 1000
-    found.append(
-        Bar("Hudi", "requested to completed", asked, asked + commit["requested_to_completed"])
+    requested_at = (seconds(commit["instant"]) - begin) * 1000
+    drawn.append(
+        Bar(
+            "Hudi",
+            "requested to completed",
+            requested_at,
+            requested_at + commit["requested_to_completed"],
+        )
     )
     for job in jobs:
         start, end = ((job[key] - begin) * 1000 for key in ("start", "end"))
         if 0 <= start <= whole:
-            found.append(
+            drawn.append(
                 Bar(
                     "job", f"{job['name'].partition(':')[0][:60]}, {job['tasks']} tasks", start, end
                 )
             )
-    return sorted(found, key=lambda bar: (bar.start, -bar.end))
+    return sorted(drawn, key=lambda bar: (bar.start, -bar.end))
 
 
-def picture(found: list[Bar], title: str, file: Path) -> None:
+def picture(bars: list[Bar], title: str, file: Path) -> None:
     """The bars from above to below, as they began."""
     colors = {"Spark": "lightgrey", "Hudi": "tab:orange", "job": "tab:blue"}
-    figure, axes = plt.subplots(figsize=(10, 0.28 * len(found) + 1))
-    for row, bar in enumerate(found):
+    figure, axes = plt.subplots(figsize=(10, 0.28 * len(bars) + 1))
+    for row, bar in enumerate(bars):
         axes.barh(row, bar.end - bar.start, left=bar.start, color=colors[bar.kind])
-    axes.set_yticks(range(len(found)), [bar.name for bar in found], fontsize=8)
+    axes.set_yticks(range(len(bars)), [bar.name for bar in bars], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel("ms since the batch began")
     axes.set_title(title, fontsize=10)
@@ -83,16 +88,16 @@ def main() -> None:
     parser.add_argument("--picture", type=Path)
     arguments = parser.parse_args()
     options = ["--loads", arguments.load, "--watch"]
-    found = measure(arguments.peer, options + [f"--set={change}" for change in arguments.set])
-    load = found["loads"][arguments.load]
+    measured = measure(arguments.peer, options + [f"--set={change}" for change in arguments.set])
+    load = measured["loads"][arguments.load]
     first, counted = load["batches"][0], load["batches"][load["warm"] :]
-    batch = sorted(counted, key=lambda one: one["triggerExecution"])[len(counted) // 2]
+    batch = sorted(counted, key=lambda timed: timed["triggerExecution"])[len(counted) // 2]
     commit = load["hudi"][batch["batch"]]
-    shown = bars(batch, commit, found["jobs"])
+    shown = bars(batch, commit, measured["jobs"])
     print("| the start | seconds since the process began |\n|---|---|")
-    print(f"| Python's imports done | {found['imported_s']:.2f} |")
-    print(f"| session open | {found['session_s']:.2f} |")
-    print(f"| first batch committed | {found['first_commit_s']:.2f} |")
+    print(f"| Python's imports done | {measured['imported_s']:.2f} |")
+    print(f"| session open | {measured['session_s']:.2f} |")
+    print(f"| first batch committed | {measured['first_commit_s']:.2f} |")
     print(f"| (of these, the first batch) | {first['triggerExecution'] / 1000:.2f} |\n")
     print(f"| a batch of {batch['rows']} rows | from ms | to ms | ms |\n|---|---|---|---|")
     for kind, name, start, end in shown:

@@ -80,8 +80,8 @@ def kind(stack: list[str]) -> str:
     """What a thread with this stack is doing."""
     if any(SERVICE.search(frame) for frame in stack):
         return SERVICES
-    found = (name for frame in stack for name, rule in KNOWN.items() if rule.search(frame))
-    return next(found, ELSE)
+    names = (name for frame in stack for name, rule in KNOWN.items() if rule.search(frame))
+    return next(names, ELSE)
 
 
 def shares(file: Path) -> dict[str, Any]:

@@ -44,9 +44,9 @@ def write(settings: Settings, rows_per_batch: int, batches: int) -> list[int]:
     spec = readings_table(name=location.name)
     sizes = {"rows": rows, "batches": batches, "sensors": SENSORS, "seed": SEED}
     query = sensor_readings.write(spark, location, spec, sizes)
-    found = spark.read.format("hudi").load(location.table).count()
-    if found != rows:
-        raise SystemExit(f"the table has {found} rows, not {rows}")
+    stored_rows = spark.read.format("hudi").load(location.table).count()
+    if stored_rows != rows:
+        raise SystemExit(f"the table has {stored_rows} rows, not {rows}")
     times = [progress["durationMs"]["triggerExecution"] for progress in query.recentProgress]
     spark.stop()
     return times[:batches]
@@ -99,39 +99,39 @@ def measured(kind: str, value: str, commits: int) -> list[int]:
 
 def executors(counts: list[int], rounds: int) -> dict[str, list[float]]:
     """Rows a second of each count, in another order each round."""
-    found: dict[str, list[float]] = {str(count): [] for count in counts}
+    rates_by_count: dict[str, list[float]] = {str(count): [] for count in counts}
     for number in range(rounds):
         turn = number % len(counts)
         for count in counts[turn:] + counts[:turn]:
             times = measured("executors", str(count), 0)[WARM:]
-            found[str(count)].append(BATCH * len(times) / sum(times) * 1000)
+            rates_by_count[str(count)].append(BATCH * len(times) / sum(times) * 1000)
     print("| executors of one core | rows/s, median | lowest | highest | to the first |")
     print("|---|---|---|---|---|")
-    first = found[str(counts[0])]
-    for name, rates in found.items():
-        ratio = statistics.median(mine / its for mine, its in zip(rates, first, strict=True))
+    first = rates_by_count[str(counts[0])]
+    for name, rates in rates_by_count.items():
+        ratio = statistics.median(rate / base for rate, base in zip(rates, first, strict=True))
         figures = (statistics.median(rates), min(rates), max(rates))
-        print(f"| {name} | {' | '.join(f'{one:,.0f}' for one in figures)} | {ratio:.2f} |")
-    return found
+        print(f"| {name} | {' | '.join(f'{figure:,.0f}' for figure in figures)} | {ratio:.2f} |")
+    return rates_by_count
 
 
 def commits(places: list[str], count: int) -> dict[str, list[int]]:
     """Milliseconds of each of `count` batches, on disk and on S3."""
-    found = {location: measured("commits", location, count) for location in places}
+    medians = {location: measured("commits", location, count) for location in places}
     starts = sorted({10, *range(100, count - WINDOW, 100), count - WINDOW})
-    print(f"| commits | {' | '.join(f'{location}, median ms | mean ms' for location in found)} |")
-    print("|---|" + "---|" * 2 * len(found))
+    print(f"| commits | {' | '.join(f'{location}, median ms | mean ms' for location in medians)} |")
+    print("|---|" + "---|" * 2 * len(medians))
     for start in starts:
-        windows = [times[start : start + WINDOW] for times in found.values()]
+        windows = [times[start : start + WINDOW] for times in medians.values()]
         cells = [f"{f(w):.0f}" for w in windows for f in (statistics.median, statistics.mean)]
         print(f"| {start} - {start + WINDOW} | {' | '.join(cells)} |")
-    for location, times in found.items():
+    for location, times in medians.items():
         for name, f in (("median", statistics.median), ("mean", statistics.mean)):
             ratio = f(times[-WINDOW:]) / f(times[10 : 10 + WINDOW])
             print(
                 f"{location}: the last {WINDOW} to commits 10 - {10 + WINDOW}, {name}: {ratio:.2f}"
             )
-    return found
+    return medians
 
 
 def main() -> None:
@@ -151,7 +151,7 @@ def main() -> None:
         print(json.dumps(times))
         return
     if arguments.what == "executors":
-        counts = [int(one) for one in arguments.counts.split(",")]
+        counts = [int(word) for word in arguments.counts.split(",")]
         result = dict(executors(counts, arguments.rounds))
     else:
         result = dict(commits(arguments.places.split(","), arguments.commits))

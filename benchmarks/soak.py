@@ -101,8 +101,8 @@ class Part:
         file = self.home / "batches.jsonl"
         lines = file.read_text("utf-8").splitlines() if file.exists() else []
         # After the last batch, the stream runs empty ones until it is stopped.
-        found = [record for record in map(json.loads, lines) if record["batch"] < self.batches]
-        return sorted(found, key=lambda record: int(record["batch"]))
+        recorded = [record for record in map(json.loads, lines) if record["batch"] < self.batches]
+        return sorted(recorded, key=lambda record: int(record["batch"]))
 
     def left(self) -> int:
         return self.batches - self.done()
@@ -128,11 +128,11 @@ def fifths(records: list[dict[str, Any]], key: str) -> list[float]:
 
 def growth(records: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """For each figure, the medians of the fifths, and the last one's ratio to the second."""
-    found = {}
+    results = {}
     for key in FIGURES:
         medians = fifths(records, key)
-        found[key] = {"fifths": medians, "ratio": medians[-1] / medians[1]}
-    return found
+        results[key] = {"fifths": medians, "ratio": medians[-1] / medians[1]}
+    return results
 
 
 def markdown(name: str, part: dict[str, Any]) -> str:
@@ -148,11 +148,11 @@ def markdown(name: str, part: dict[str, Any]) -> str:
 
 def problems(name: str, part: dict[str, Any], most: float) -> list[str]:
     """What is wrong with a part, in words."""
-    found = [f"{name}: {part[kind]} rows {kind}" for kind in ("lost", "twice") if part[kind]]
+    losses = [f"{name}: {part[kind]} rows {kind}" for kind in ("lost", "twice") if part[kind]]
     for key, figure in part["growth"].items():
         if figure["ratio"] > most:
-            found.append(f"{name}: {FIGURES[key][0]} grew to {figure['ratio']:.2f} times")
-    return found
+            losses.append(f"{name}: {FIGURES[key][0]} grew to {figure['ratio']:.2f} times")
+    return losses
 
 
 def picture(parts: dict[str, Any], file: Path) -> None:
@@ -162,12 +162,12 @@ def picture(parts: dict[str, Any], file: Path) -> None:
     for column, (name, part) in enumerate(parts.items()):
         batches = part["batches"]
         pairs = itertools.pairwise(batches)
-        starts = [two["batch"] for one, two in pairs if one["life"] != two["life"]]
+        starts = [two["batch"] for before, two in pairs if before["life"] != two["life"]]
         for row, key in enumerate(SHOWN):
             here = axes[row][column]
             for start in starts:
                 here.axvline(start, color="lightgrey", linewidth=0.5)
-            points = [(one["batch"], one[key]) for one in batches]
+            points = [(batch["batch"], batch[key]) for batch in batches]
             here.plot(*zip(*points, strict=True), ".", ms=2)
             here.set_ylabel(FIGURES[key][0], fontsize=8)
             here.set_ylim(bottom=0)

@@ -80,8 +80,8 @@ class Records:
         with self._file.open("a", encoding="utf-8") as out:
             for progress in new:
                 seconds = progress["durationMs"]["triggerExecution"] / 1000
-                one = {"batch": progress["batchId"], "life": self._life, "seconds": seconds}
-                out.write(json.dumps(one | state) + "\n")
+                record = {"batch": progress["batchId"], "life": self._life, "seconds": seconds}
+                out.write(json.dumps(record | state) + "\n")
         self._done, self._spent = done, spent
 
     def _state(self) -> dict[str, float]:
@@ -113,11 +113,11 @@ def main() -> None:
     records = Records(home / "batches.jsonl", table, query, pid, arguments.life)
     wait(query, batches, records.look, PATIENCE)
     wanted = expected(spark, peer, batches)
-    found = spark.read.format("hudi").load(str(table)).select(wanted.columns)
+    stored = spark.read.format("hudi").load(str(table)).select(wanted.columns)
     result = {
-        "rows": found.count(),
-        "lost": wanted.exceptAll(found).count(),
-        "twice": found.exceptAll(wanted).count(),
+        "rows": stored.count(),
+        "lost": wanted.exceptAll(stored).count(),
+        "twice": stored.exceptAll(wanted).count(),
     }
     spark.stop()
     print(json.dumps(result))

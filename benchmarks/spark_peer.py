@@ -227,7 +227,7 @@ def jobs(spark: SparkSession) -> list[dict[str, Any]]:
     context = spark.sparkContext
     url = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/jobs"
     with urlopen(url) as answer:  # on loopback
-        found = json.load(answer)
+        report = json.load(answer)
 
     def seconds(text: str) -> float:
         return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fGMT").replace(tzinfo=UTC).timestamp()
@@ -239,7 +239,7 @@ def jobs(spark: SparkSession) -> list[dict[str, Any]]:
             "end": seconds(job["completionTime"]),
             "tasks": job["numTasks"],
         }
-        for job in found
+        for job in report
         if "completionTime" in job
     ]
 
@@ -255,10 +255,10 @@ def check(spark: SparkSession, peer: str, home: Path, load: str, rows: int) -> N
     """Refuse a table that is not what the generator says."""
     table, _ = places(peer, home, load)
     kind = "hudi" if peer in HUDI else peer
-    there = f"bench.lab.t_{load}" if peer == "iceberg" else str(table)
-    got = fingerprint(spark.read.format(kind).load(there))
-    asked = fingerprint(spread(sensor_readings(spark, rows, sensors=PARTITIONS, seed=SEED)))
-    if got != asked:
+    target = f"bench.lab.t_{load}" if peer == "iceberg" else str(table)
+    got = fingerprint(spark.read.format(kind).load(target))
+    expected = fingerprint(spread(sensor_readings(spark, rows, sensors=PARTITIONS, seed=SEED)))
+    if got != expected:
         counts = sum(row[1] for row in got), rows
         raise SystemExit(f"{peer}, {load}: the table is wrong, {counts[0]} rows, {counts[1]} asked")
 
@@ -286,7 +286,7 @@ def on_disk(table: Path) -> dict[str, int]:
 def hudi_phases(table: Path) -> list[dict[str, Any]]:
     """Milliseconds from requested to completed of each write on the timeline."""
     name = re.compile(r"(\d{17})_(\d{17})\.(?:delta)?commit")
-    found = sorted(
+    figures = sorted(
         m.groups() for p in (table / ".hoodie/timeline").glob("*") if (m := name.fullmatch(p.name))
     )
 
@@ -294,7 +294,7 @@ def hudi_phases(table: Path) -> list[dict[str, Any]]:
         moment = time.strptime(text[:14], "%Y%m%d%H%M%S")
         return int(time.mktime(moment)) * 1000 + int(text[14:])
 
-    return [{"instant": a, "requested_to_completed": ms(b) - ms(a)} for a, b in found]
+    return [{"instant": a, "requested_to_completed": ms(b) - ms(a)} for a, b in figures]
 
 
 def cpu_seconds(pid: int) -> float:

@@ -57,9 +57,9 @@ FIGURES: Figures = {
 LIMIT = 3600  # seconds, for one peer of one round
 
 
-def figures(found: dict[str, Any]) -> dict[str, float]:
+def figures(measured: dict[str, Any]) -> dict[str, float]:
     """The figures of one round of one peer."""
-    counted = found["batches"][found["warm"] :]
+    counted = measured["batches"][measured["warm"] :]
     times = [batch["triggerExecution"] / 1000 for batch in counted]
     return {
         # All batches, with those that also compact or clean, and what ran on beside the last.
@@ -67,33 +67,37 @@ def figures(found: dict[str, Any]) -> dict[str, float]:
         / (sum(times) + counted[-1].get("beside", 0) / 1000),
         "batch_s": statistics.median(times),
         "slowest": max(times) / statistics.median(times),
-        "read_s": found["read"]["one"],
-        "read_all_s": found["read"]["all"],
-        "service_s": found["service_s"],
-        "read_after_s": found["read_after"]["one"],
-        "write_amplification": found["write_amplification"],
-        "peak_rss_mb": sum(found["peak"].values()),
+        "read_s": measured["read"]["one"],
+        "read_all_s": measured["read"]["all"],
+        "service_s": measured["service_s"],
+        "read_after_s": measured["read_after"]["one"],
+        "write_amplification": measured["write_amplification"],
+        "peak_rss_mb": sum(measured["peak"].values()),
     }
 
 
 def summary(measured: Measured) -> dict[str, Any]:
     """Medians, spread and ratios to the others within a round: what goes into the JSON file."""
-    by_peer = {peer: [figures(found) for found in rounds] for peer, rounds in measured.items()}
+    by_peer = {
+        peer: [figures(measured_round) for measured_round in rounds]
+        for peer, rounds in measured.items()
+    }
     result: dict[str, Any] = {}
     for peer, rounds in by_peer.items():
         medians = middle_and_spread(rounds)
         medians["batches_s"] = [
-            [batch["triggerExecution"] / 1000 for batch in found["batches"]]
-            for found in measured[peer]
+            [batch["triggerExecution"] / 1000 for batch in measured_round["batches"]]
+            for measured_round in measured[peer]
         ]
-        medians["read"] = [found["read"] for found in measured[peer]]
-        medians["read_after"] = [found["read_after"] for found in measured[peer]]
+        medians["read"] = [measured_round["read"] for measured_round in measured[peer]]
+        medians["read_after"] = [measured_round["read_after"] for measured_round in measured[peer]]
         for other in (name for name in by_peer if name != peer):
             medians[f"ratio_to_{other}"] = ratios(rounds, by_peer[other])
         if best := [name for name in MATCHED if name in by_peer and name != peer]:
             medians["rate_to_best_merge"] = statistics.median(
-                mine["rows_per_s"] / max(by_peer[name][number]["rows_per_s"] for name in best)
-                for number, mine in enumerate(rounds)
+                figures_of_round["rows_per_s"]
+                / max(by_peer[name][number]["rows_per_s"] for name in best)
+                for number, figures_of_round in enumerate(rounds)
             )
         result[peer] = medians
     return result

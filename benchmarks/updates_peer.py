@@ -73,7 +73,7 @@ class Load(NamedTuple):
     table: int
     rows: int
     updates: int
-    one: bool  # all changes fall into one of ten partitions
+    one_partition: bool  # all changes fall into one of ten partitions
     warm: int
     counted: int
 
@@ -90,7 +90,7 @@ class Load(NamedTuple):
     @property
     def in_hundreds(self) -> bool:
         """Whether a batch is whole hundreds of rows, to all partitions: what Flink can write."""
-        return not self.one and self.rows % 100 == 0
+        return not self.one_partition and self.rows % 100 == 0
 
 
 def parse(name: str, counted: int | None = None) -> Load:
@@ -116,13 +116,13 @@ def changes(readings: DataFrame, load: Load, skipped: int = 0) -> DataFrame:
     number = F.col("reading_id") - skipped * load.rows
     batch = F.floor(number / load.rows)
     location = number - batch * load.rows
-    sensors = PARTITIONS if load.one else 1
+    sensors = PARTITIONS if load.one_partition else 1
     size = load.table // sensors
     first = F.pmod(F.xxhash64(batch), F.lit(size).cast("long"))
     picked = F.pmod(first + location * STRIDE, F.lit(size).cast("long"))
     new = batch * (load.rows - load.known) + location - load.known + size
     key = F.when(location < load.known, picked).otherwise(new)
-    if load.one:  # the key's last digit follows from its partition, see spread()
+    if load.one_partition:  # the key's last digit follows from its partition, see spread()
         key = key * PARTITIONS + F.pmod(-key, F.lit(PARTITIONS).cast("long"))
     later = F.expr(f"timestampadd(MILLISECOND, {load.table * 100}L, measurement_time)")
     return spread(readings.withColumn("measurement_time", later).withColumn("reading_id", key))
@@ -160,8 +160,8 @@ class Peer:
     ) -> None:
         self.spark, self.load, self.home, self.peer = spark, load, home, peer
         # The ledger's own options would replace those of the configuration.
-        asked = (change.partition("=") for change in changes if change.startswith("hoodie."))
-        self.extra = {key: value for key, _, value in asked}
+        pairs = (change.partition("=") for change in changes if change.startswith("hoodie."))
+        self.extra = {key: value for key, _, value in pairs}
         self.location = prepare(load_settings(), run_id="updates")
         self.folder = Path(self.location.table.removeprefix("file://"))
         self.spec = readings_table(
@@ -302,15 +302,15 @@ def seconds(action: Callable[[], Any]) -> float:
 
 def reads(read: Callable[[], DataFrame]) -> dict[str, float]:
     """Seconds to read the table: one column and all, the first time and then."""
-    found: dict[str, float] = {}
+    results: dict[str, float] = {}
     queries: dict[str, Callable[[], Any]] = {
         "one": lambda: read().groupBy("sensor_id").agg(F.avg("temperature")).collect(),
         "all": lambda: fingerprint(read()),
     }
     for name, query in queries.items():
-        found[f"{name}_first"] = seconds(query)
-        found[name] = statistics.median(seconds(query) for _ in range(3))
-    return found
+        results[f"{name}_first"] = seconds(query)
+        results[name] = statistics.median(seconds(query) for _ in range(3))
+    return results
 
 
 class Sampler:
@@ -343,14 +343,14 @@ def bytes_of(files: dict[Path, int]) -> int:
 
 def files_of(folder: Path) -> dict[Path, int]:
     """Every file of a table with its size; one that is removed meanwhile does not count."""
-    found = {}
+    results = {}
     for path in folder.rglob("*"):
         try:
             if path.is_file():
-                found[path] = path.stat().st_size
+                results[path] = path.stat().st_size
         except FileNotFoundError:
             continue
-    return found
+    return results
 
 
 def check(peer: Peer) -> None:
@@ -410,12 +410,12 @@ def stream(peer: Peer, sampler: Sampler) -> tuple[list[dict[str, Any]], int]:
     changed = changes(readings, load, load.fills).writeStream.foreachBatch(write)
     query = changed.option("checkpointLocation", peer.location.checkpoint).start()
     # Spark's own number of rows is misleading: MERGE reads a batch twice.
-    found = [batch | {"rows": load.rows} for batch in wait(query, batches, look)]
+    progress = [batch | {"rows": load.rows} for batch in wait(query, batches, look)]
     # What is left of the services counts, too.
-    found[-1]["beside"] = round(seconds(peer.end) * 1000)
+    progress[-1]["beside"] = round(seconds(peer.end) * 1000)
     sampler.stop("batches")
     written.update(files_of(peer.folder))
-    return found, bytes_of({file: size for file, size in written.items() if file not in before})
+    return progress, bytes_of({file: size for file, size in written.items() if file not in before})
 
 
 def changed_bytes(peer: Peer, folder: Path) -> int:

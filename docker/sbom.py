@@ -20,21 +20,23 @@ LAB = Path(__file__).resolve().parents[1]
 
 def components() -> Iterator[dict[str, Any]]:
     """Yield each component with its package URL; jars with the hash of the lock."""
-    for one in sorted(distributions(), key=lambda one: one.metadata["Name"].lower()):
-        yield _component(one.metadata["Name"], one.version, "pypi")
+    for installed in sorted(
+        distributions(), key=lambda installed_: installed_.metadata["Name"].lower()
+    ):
+        yield _component(installed.metadata["Name"], installed.version, "pypi")
     for jars in read_lock(LAB / "jars" / "jars.lock").values():
         for jar in jars:
             if (LAB / "jars" / jar.group / jar.file).is_file():
                 group, name, version, *classifier = jar.coordinate.split(":")
-                kept = "".join(f"?classifier={one}" for one in classifier)
-                found = _component(f"{group}/{name}", version, "maven", kept)
-                yield found | {"hashes": [{"alg": "SHA-256", "content": jar.sha256}]}
-    asked = ["dpkg-query", "--show", "--showformat", "${Package} ${Version}\n"]
+                kept = "".join(f"?classifier={label}" for label in classifier)
+                described = _component(f"{group}/{name}", version, "maven", kept)
+                yield described | {"hashes": [{"alg": "SHA-256", "content": jar.sha256}]}
+    query = ["dpkg-query", "--show", "--showformat", "${Package} ${Version}\n"]
     try:
-        told = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+        output = subprocess.run(query, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):  # not Debian
         return
-    for line in told.splitlines():
+    for line in output.splitlines():
         name, version = line.split(" ")
         yield _component(name, version, "deb/debian")
 
@@ -48,7 +50,7 @@ def bill() -> dict[str, Any]:
     """Return the whole document."""
     from hudilab import __version__
 
-    unique = {one["bom-ref"]: one for one in components()}
+    unique = {component["bom-ref"]: component for component in components()}
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",

@@ -21,11 +21,11 @@ def find_chromium() -> str | None:
 @contextmanager
 def launched() -> Iterator[Browser]:
     """A browser that asks nothing of the network by itself."""
-    found = find_chromium()
-    assert found, MISSING
+    browser = find_chromium()
+    assert browser, MISSING
     with sync_playwright() as playwright:
         quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        yield playwright.chromium.launch(executable_path=found, args=quiet)
+        yield playwright.chromium.launch(executable_path=browser, args=quiet)
 
 
 def opened(
@@ -38,7 +38,9 @@ def opened(
     page, wrong = context.new_page(), []
     own = ("data:", site or address)
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on(
+        "console", lambda message: wrong.append(message.text) if message.type == "error" else None
+    )
     page.on("request", lambda it: None if it.url.startswith(own) else wrong.append(it.url))
     page.goto(address)
     return page, wrong

@@ -69,8 +69,8 @@ def instants(table: str) -> list[str]:
 def set_ahead(table: str, seconds: float) -> None:
     """Rename all instants, as if the clock of the table's writer had been ahead."""
 
-    def later(found: re.Match[bytes]) -> bytes:
-        moment = datetime.strptime(found[0].decode(), "%Y%m%d%H%M%S%f")
+    def later(match: re.Match[bytes]) -> bytes:
+        moment = datetime.strptime(match[0].decode(), "%Y%m%d%H%M%S%f")
         return f"{moment + timedelta(seconds=seconds):%Y%m%d%H%M%S%f}"[:17].encode()
 
     time = re.compile(rb"20\d{15}")

@@ -29,10 +29,10 @@ sys.addaudithook(_watch)
 def watching() -> Iterator[list[str]]:
     """The commands of all processes that are started in the block."""
     global started
-    found: list[str] = []
-    started = found
+    results: list[str] = []
+    started = results
     try:
-        yield found
+        yield results
     finally:
         started = None
 

@@ -37,7 +37,7 @@ def lines() -> list[str]:
     if not KILLED:
         return []
     numbers = ("kills", "read", "lost", "twice")
-    sums = {name: sum(getattr(one, name) for one in KILLED) for name in numbers}
+    sums = {name: sum(getattr(kills, name) for kills in KILLED) for name in numbers}
     rows = [Killed._fields, *KILLED, Killed("all", "", "", **sums)]
     texts = [[str(value) for value in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]

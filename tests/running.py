@@ -52,11 +52,11 @@ def wait_while_running(
 ) -> None:
     """Wait until `condition` is true; fail at once, with the program's stderr, if it ends first."""
 
-    def there() -> object:
+    def holds() -> object:
         assert program.poll() is None, program.communicate()[1][-3000:]
         return condition()
 
-    wait_for(there, seconds, what)
+    wait_for(holds, seconds, what)
 
 
 def kill(program: subprocess.Popen[Any]) -> None:

@@ -472,24 +472,24 @@ class Setup:
         if any(codes):
             print(flush=True)
             problem = self.cause(command)
-            if "No space left" in self.told():
+            if "No space left" in self.output():
                 remedy = "free some space, then run it again"
             raise SetupError(f"{problem}; {remedy} (log: {self.log})")
 
     def cause(self, command: "list[str]") -> str:
-        text = self.told().rpartition("\n$ ")[2]
+        text = self.output().rpartition("\n$ ")[2]
         if "DO NOT MATCH THE HASHES" in text:
             return "a download does not match its hash in the lock and was rejected"
         errors = re.findall(r"^\s*(?:ERROR|Error): *(.+?)\.?$", text, re.MULTILINE)
         return errors[0] if errors else f"{' '.join(command[:4])} failed"
 
-    def told(self) -> str:
+    def output(self) -> str:
         """The log; what pip wrote in the encoding of another locale is no reason to fail."""
         return self.log.read_text("utf-8", "replace")
 
     def downloaded(self) -> float:
         """Megabytes that pip says it has downloaded."""
-        sizes = re.findall(r"Downloading \S+ \(([\d.]+) ([kM]?)B", self.told())
+        sizes = re.findall(r"Downloading \S+ \(([\d.]+) ([kM]?)B", self.output())
         return sum(float(size) * {"": 1e-6, "k": 1e-3, "M": 1}[unit] for size, unit in sizes)
 
     @contextmanager

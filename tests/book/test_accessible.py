@@ -36,25 +36,25 @@ def site() -> Path:
 
 def violations(page: Page) -> list[str]:
     """What axe finds: rule, element, and what is wrong with it."""
-    found: dict[str, Any] = Axe().run(page, options=WCAG).response
+    response: dict[str, Any] = Axe().run(page, options=WCAG).response
     return [
         f"{rule['id']}: {node['html'][:200]} {node['failureSummary']}"
-        for rule in found["violations"]
+        for rule in response["violations"]
         for node in rule["nodes"]
     ]
 
 
 def pages(site: Path) -> list[Path]:
-    found = sorted(site.rglob("*.html"))
-    return [page for page in found if page.parent.name != "reference" or page.stem in REFERENCE]
+    paths = sorted(site.rglob("*.html"))
+    return [page for page in paths if page.parent.name != "reference" or page.stem in REFERENCE]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_breaks_a_rule(browser: Browser, site: Path, scheme: Scheme) -> None:
-    found = pages(site)
-    assert len(found) >= 40
+    site_pages = pages(site)
+    assert len(site_pages) >= 40
     broken = {}
-    for file in found:
+    for file in site_pages:
         page, _ = opened(browser, file.as_uri(), 1300, scheme, site.as_uri())
         if problems := violations(page):
             broken[file.relative_to(site).as_posix()] = problems
@@ -74,14 +74,14 @@ def test_a_page_that_breaks_rules_is_found(browser: Browser, tmp_path: Path) -> 
 
 
 def test_each_picture_says_what_it_shows(site: Path) -> None:
-    told = list[str]()
+    results = list[str]()
     for file in pages(site):
         for picture in BeautifulSoup(file.read_text("utf-8"), "html.parser").select("img"):
             text = str(picture.get("alt", ""))
             assert len(text) > 12, f"{file.name}: {picture}"
             assert not text.endswith((".png", ".svg")), f"{file.name}: {picture}"
-            told.append(text)
-    assert len(told) > 50
+            results.append(text)
+    assert len(results) > 50
 
 
 def test_wide_tables_scroll_on_a_phone(browser: Browser, site: Path) -> None:

@@ -187,8 +187,8 @@ def test_a_book_that_must_fail(
     with pytest.raises(LabError) as caught:
         book.build(source, tmp_path / "out")
     assert str(caught.value) == error
-    told = capfd.readouterr().err
-    assert [warning for warning in wrong.values() if warning not in told] == []
+    output = capfd.readouterr().err
+    assert [warning for warning in wrong.values() if warning not in output] == []
     assert not (tmp_path / "out").exists()
 
 
@@ -234,9 +234,9 @@ def test_search_finds_a_term_without_a_network(
     page.get_by_placeholder("Search").first.fill("compaction")
     page.keyboard.press("Enter")
     page.locator("ul.search li a").first.wait_for(timeout=10_000)
-    found = page.locator("ul.search li a").all_text_contents()
-    assert any(title.startswith("13 Merge on read") for title in found)
-    assert any("Glossary" in title for title in found)
+    titles = page.locator("ul.search li a").all_text_contents()
+    assert any(title.startswith("13 Merge on read") for title in titles)
+    assert any("Glossary" in title for title in titles)
     page.wait_for_load_state("networkidle")
     page.locator("ul.search li a").first.click()
     page.locator("article h1").first.wait_for()
@@ -273,13 +273,13 @@ def test_no_text_of_a_diagram_covers_another(browser: Browser) -> None:
     assert len(files) >= 15
     for file in files:
         page, wrong = opened(browser, file.as_uri(), 500, "light")
-        found = page.evaluate(boxes)
+        labels = page.evaluate(boxes)
         width = page.evaluate("document.rootElement.viewBox.baseVal.width")
-        assert len(found) >= 5
-        for at, (one, left, top, right, bottom) in enumerate(found):
-            assert left >= 4, f"{file.name}: {one}"
-            assert right <= width - 4, f"{file.name}: {one}"
-            for other, x, y, end, foot in found[at + 1 :]:
+        assert len(labels) >= 5
+        for at, (label, left, top, right, bottom) in enumerate(labels):
+            assert left >= 4, f"{file.name}: {label}"
+            assert right <= width - 4, f"{file.name}: {label}"
+            for other, x, y, end, foot in labels[at + 1 :]:
                 apart = end <= left or x >= right or foot <= top or y >= bottom
-                assert apart, f"{file.name}: {one!r} covers {other!r}"
+                assert apart, f"{file.name}: {label!r} covers {other!r}"
         assert wrong == []

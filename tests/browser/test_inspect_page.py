@@ -65,9 +65,9 @@ def test_it_is_shown(
     tops = {bar.get_attribute("y") for bar in bars.all()}
     assert len(tops) == 4
     bars.nth(4).tap() if width < 500 else bars.nth(4).hover()
-    told = page.locator("#told").inner_text()
-    assert "deltacommit" in told
-    assert "rows: 2 written" in told
+    output = page.locator("#told").inner_text()
+    assert "deltacommit" in output
+    assert "rows: 2 written" in output
     before = bars.nth(5).bounding_box()
     page.get_by_label("Zoom in").click()
     after = page.locator("#line rect[data-i]").last.bounding_box()

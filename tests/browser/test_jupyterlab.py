@@ -75,7 +75,7 @@ def connected(address: str, token: str, name: str) -> bool:
     sessions = api(address, token, "sessions")
     assert isinstance(sessions, list)
     kernels = [session["kernel"] for session in sessions if session["path"] == name]
-    return any(one["execution_state"] == "idle" and one["connections"] for one in kernels)
+    return any(kernel["execution_state"] == "idle" and kernel["connections"] for kernel in kernels)
 
 
 def wait_for(condition: object, seconds: float, what: str) -> None:

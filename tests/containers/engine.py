@@ -93,15 +93,15 @@ class Compose:
     def __init__(self, engine: Engine, folder: Path, token: str, ports: dict[int, int]) -> None:
         self.engine, self.project, self.ports = engine, "hudilab-tests", ports
         self.env = os.environ | {"JUPYTER_TOKEN": token}
-        found: dict[str, Any] = yaml.safe_load(COMPOSE.read_text("utf-8"))
-        self.services: dict[str, Any] = found["services"]
-        found["name"] = self.project
+        compose: dict[str, Any] = yaml.safe_load(COMPOSE.read_text("utf-8"))
+        self.services: dict[str, Any] = compose["services"]
+        compose["name"] = self.project
         for service in self.services.values():
             inside = [int(port.rpartition(":")[2]) for port in service.get("ports", ())]
-            service["ports"] = [f"127.0.0.1:{ports[one]}:{one}" for one in inside]
+            service["ports"] = [f"127.0.0.1:{ports[port]}:{port}" for port in inside]
             service.pop("build", None)
         self.file = folder / "compose.yaml"
-        self.file.write_text(yaml.safe_dump(found))
+        self.file.write_text(yaml.safe_dump(compose))
 
     def __call__(self, *words: str) -> str:
         if self.engine.is_docker:
@@ -126,10 +126,10 @@ class Compose:
         started: set[str] = set()
         while waiting := [name for name in self.services if name not in started]:
             ready = [name for name in waiting if self._needs(name) <= started]
-            told = self("up", "-d", "--no-deps", *ready)
-            assert told.endswith("exit code 0"), told[-3000:]
+            output = self("up", "-d", "--no-deps", *ready)
+            assert output.endswith("exit code 0"), output[-3000:]
             for name in ready:
-                self.wait(name, told)
+                self.wait(name, output)
             started |= set(ready)
 
     def down(self, *, volumes: bool) -> None:
@@ -143,12 +143,12 @@ class Compose:
         joint = "-" if self.engine.is_docker else "_"
         return f"{self.project}{joint}{service}{joint}1"
 
-    def wait(self, service: str, told: str = "") -> None:
+    def wait(self, service: str, output: str = "") -> None:
         """Wait until a service is healthy, or has ended well if it is a task."""
         name, ends = self.container(service), time.monotonic() + PATIENCE
         while not self._is_well(service, name):
             assert time.monotonic() < ends, (
-                f"{service}: {told[-1500:]} {self.engine('logs', name, check=False)[-1500:]}"
+                f"{service}: {output[-1500:]} {self.engine('logs', name, check=False)[-1500:]}"
             )
             time.sleep(1)
 
@@ -157,8 +157,8 @@ class Compose:
             state = self.engine("inspect", "--format", "{{json .State}}", name, check=False)
             return '"exited"' in state and '"ExitCode":0' in state
         if self.engine.is_docker:
-            asked = ("inspect", "--format", "{{.State.Health.Status}}", name)
-            return "\nhealthy" in f"\n{self.engine(*asked, check=False)}"
+            inspection = ("inspect", "--format", "{{.State.Health.Status}}", name)
+            return "\nhealthy" in f"\n{self.engine(*inspection, check=False)}"
         return "exit code 0" in self.engine("healthcheck", "run", name, check=False)
 
     def run(self, service: str, *words: str, timeout: float = 900) -> str:

@@ -67,12 +67,12 @@ def in_lab(compose: Compose, *words: str) -> str:
     return compose.run("jupyterlab", ENTRY, *words, timeout=PATIENCE)
 
 
-def said(compose: Compose, script: str, name: str, run: str) -> str:
+def printed(compose: Compose, script: str, name: str, run: str) -> str:
     """The line that a script prints after its name."""
     text = in_lab(compose, "python", "-c", script.replace("RUN", run))
-    found = re.findall(rf"(?m)^{name}: (.+)$", text)
-    assert found, text[-3000:]
-    return str(found[0])
+    matches = re.findall(rf"(?m)^{name}: (.+)$", text)
+    assert matches, text[-3000:]
+    return str(matches[0])
 
 
 def test_each_page_answers(compose: Compose, token: str) -> None:
@@ -148,8 +148,8 @@ def last_batch(compose: Compose, table: str) -> int:
 
 
 def batches_in(log: Path) -> int:
-    found = re.findall(r"(\d+)/\d+ \[|(\d+)batch \[", log.read_text(errors="replace"))
-    return max((int(one or other) for one, other in found), default=0)
+    matches = re.findall(r"(\d+)/\d+ \[|(\d+)batch \[", log.read_text(errors="replace"))
+    return max((int(done or other) for done, other in matches), default=0)
 
 
 @pytest.mark.kills
@@ -172,7 +172,7 @@ def test_a_kill_in_the_middle_of_a_stream(compose: Compose, tmp_path: Path, serv
             assert writer.wait(timeout=600) == 0, log.read_text()[-3000:]
     finally:
         writer.kill()
-    assert said(compose, EXACT, "exact", run) == "0 0"
+    assert printed(compose, EXACT, "exact", run) == "0 0"
 
 
 @pytest.mark.kills
@@ -201,7 +201,7 @@ def test_a_kill_of_the_broker(compose: Compose, tmp_path: Path) -> None:
         *("--run-id", "broker", "--available-now"),
     )
     assert rest.wait(timeout=600) == 0
-    rows, keys = map(int, said(compose, PRICES, "prices", "broker").split())
+    rows, keys = map(int, printed(compose, PRICES, "prices", "broker").split())
     assert rows == keys >= int(sent)
 
 
@@ -215,5 +215,5 @@ def test_what_is_there_after_down_and_up(compose: Compose) -> None:
     assert "rows=600 commits=2" in again
     assert "mine.ipynb" in compose.run("jupyterlab", "ls", "/opt/hudilab/notebooks")
     topics = ("--bootstrap-server", "kafka:19092", "--list")
-    found = compose.run("kafka", "/opt/kafka/bin/kafka-topics.sh", *topics)
-    assert {"stocks-in", "stocks-out", "stocks-dead"} <= set(found.split())
+    topics_listed = compose.run("kafka", "/opt/kafka/bin/kafka-topics.sh", *topics)
+    assert {"stocks-in", "stocks-out", "stocks-dead"} <= set(topics_listed.split())

@@ -76,8 +76,8 @@ def test_its_own_health_check(engine: Engine) -> None:
     check = ("exec", name, "/opt/hudilab/.venv/bin/python", "/opt/hudilab/docker/healthy.py")
     try:
         for _ in range(60):
-            if "exit code 0" in (said := engine(*check, check=False)):
+            if "exit code 0" in (output := engine(*check, check=False)):
                 break
-        assert "exit code 0" in said
+        assert "exit code 0" in output
     finally:
         engine("rm", "--force", name)

@@ -60,13 +60,13 @@ def code(nb: NotebookNode) -> list[NotebookNode]:
 
 def headings(nb: NotebookNode, level: int) -> list[tuple[int, str, str]]:
     """(cell number, heading, the text below it in its cell) of a level; fences are skipped."""
-    found = []
+    outcome = []
     for number, cell in enumerate(nb.cells):
         if cell.cell_type == "markdown":
             text = re.sub(r"(?ms)^```.*?^```", "", cell.source)
             parts = re.split(rf"(?m)^#{{{level}}}(?!#) *(.*)$", text)
-            found += [(number, *pair) for pair in zip(parts[1::2], parts[2::2], strict=True)]
-    return found
+            outcome += [(number, *pair) for pair in zip(parts[1::2], parts[2::2], strict=True)]
+    return outcome
 
 
 def texts(cell: NotebookNode) -> Iterator[str]:
@@ -89,13 +89,13 @@ def imported(source: str) -> list[ast.Import | ast.ImportFrom]:
 
 def title(path: Path, nb: NotebookNode) -> Problems:
     """One H1, first, with the number of the file's name, a promise, and the lesson's place."""
-    found = headings(nb, 1)
-    if len(found) != 1 or not nb.cells[0].source.startswith("# "):
-        yield f"{len(found)} H1 headings; exactly one, in the first cell"
-    elif not found[0][2].strip():
+    titles = headings(nb, 1)
+    if len(titles) != 1 or not nb.cells[0].source.startswith("# "):
+        yield f"{len(titles)} H1 headings; exactly one, in the first cell"
+    elif not titles[0][2].strip():
         yield "no sentence below the title"
     number = path.stem.partition("_")[0]
-    if number.isdecimal() and found and not found[0][1].startswith(f"{number} "):
+    if number.isdecimal() and titles and not titles[0][1].startswith(f"{number} "):
         yield f"the title does not begin with {number}"
     if number.isdecimal() and not re.search(
         rf"(?m)^\*(Part \d of 5, .*\*\*{number}\*\*|Appendix)", nb.cells[0].source
@@ -242,10 +242,10 @@ def servers(path: Path, nb: NotebookNode) -> Problems:
 
 def facts(path: Path, nb: NotebookNode) -> Problems:
     """At least one fact cell; each is kept, executed and has something to compare with."""
-    found = [cell for cell in code(nb) if "nbval-check-output" in tags(cell)]
-    if all(tags(cell) & {"check", "solution"} for cell in found):
+    compared = [cell for cell in code(nb) if "nbval-check-output" in tags(cell)]
+    if all(tags(cell) & {"check", "solution"} for cell in compared):
         yield "no cell tagged nbval-check-output outside the exercises"
-    for cell in found:
+    for cell in compared:
         where = repr(cell.source.partition("\n")[0])
         if "keep_output" not in tags(cell):
             yield f"fact cell {where} is not tagged keep_output"
@@ -284,7 +284,9 @@ def exercises(path: Path, nb: NotebookNode) -> Problems:
     """
     cells = nb.cells
     predicted = [tags(cell) for cell in cells if "prediction" in tags(cell)]
-    if any(("check" in found) != bool(n % 2) for n, found in enumerate([*predicted, set()])):
+    if any(
+        ("check" in cell_tags) != bool(n % 2) for n, cell_tags in enumerate([*predicted, set()])
+    ):
         yield "each cell tagged prediction is followed by one tagged prediction and check"
     marked = {
         tag: [n for n, cell in enumerate(cells) if tag in tags(cell) - _of_prediction(cell)]
@@ -419,8 +421,8 @@ def metadata(path: Path, nb: NotebookNode) -> Problems:
     if (nb.nbformat, nb.nbformat_minor) != (4, 5):
         yield f"format {nb.nbformat}.{nb.nbformat_minor}, not 4.5"
     # The tags choose the gate that compares the notebook's results.
-    found = {key: value for key, value in nb.metadata.items() if key != "tags"}
-    if found != METADATA or not {*tags(nb)} <= {"servers", "long"}:
+    kept = {key: value for key, value in nb.metadata.items() if key != "tags"}
+    if kept != METADATA or not {*tags(nb)} <= {"servers", "long"}:
         yield "the notebook's metadata is not what make golden writes"
     for cell in nb.cells:
         for key in sorted(set(cell.metadata) - {"tags", "jupyter"}):
@@ -462,5 +464,5 @@ RULES = {rule.__name__: rule for rule in _RULES}
 def broken(path: Path) -> dict[str, list[str]]:
     """The rules that a notebook breaks, each with what is wrong."""
     nb = read(path)
-    found = {name: list(rule(path, nb)) for name, rule in RULES.items()}
-    return {name: problems for name, problems in found.items() if problems}
+    broken_rules = {name: list(rule(path, nb)) for name, rule in RULES.items()}
+    return {name: problems for name, problems in broken_rules.items() if problems}

@@ -119,9 +119,9 @@ def test_a_rule_finds_what_breaks_it(tmp_path: Path, rule: str, change: Change, 
     nb = checks.read(GOOD)
     change(nb)
     path.write_text(nbformat.writes(nb))
-    found = checks.broken(path)
-    assert list(found) == [rule]
-    (problem,) = found[rule]
+    broken = checks.broken(path)
+    assert list(broken) == [rule]
+    (problem,) = broken[rule]
     assert text in problem
 
 

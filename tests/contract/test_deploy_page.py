@@ -101,5 +101,5 @@ def test_its_links_and_anchors_are_there() -> None:
         file, _, anchor = target.partition("#")
         text = (ROOT / "docs" / file).read_text("utf-8") if file else PAGE
         titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-        anchors = [re.sub(r"[^\w -]", "", one).lower().replace(" ", "-") for one in titles]
+        anchors = [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles]
         assert not anchor or anchor in anchors

@@ -50,13 +50,13 @@ def test_the_dockerfile_and_the_scripts_are_clean() -> None:
 def test_the_image_runs_our_scripts_as_a_user_without_rights() -> None:
     text = (DOCKER / "Dockerfile").read_text("utf-8").replace("\\\n", "")
     lines = [line.split(None, 1) for line in text.splitlines() if re.match("[A-Z]+ ", line)]
-    found = [word for word, _ in lines]
-    assert found.index("USER") < found.index("COPY")
+    instructions = [word for word, _ in lines]
+    assert instructions.index("USER") < instructions.index("COPY")
     assert dict(lines)["USER"].startswith("1000")
     user, *steps = (rest for word, rest in lines if word == "RUN")
     assert user.startswith("useradd ")
     # A layer each; what changes most comes last.
-    assert steps == [f'["docker/build.sh", "{one}"]' for one in ("packages", "jars", "rest")]
+    assert steps == [f'["docker/build.sh", "{step}"]' for step in ("packages", "jars", "rest")]
     for script in ("build.sh", "entrypoint.sh"):
         assert (DOCKER / script).stat().st_mode & 0o111 == 0o111
         assert f"docker/{script}" in text
@@ -65,10 +65,10 @@ def test_the_image_runs_our_scripts_as_a_user_without_rights() -> None:
     assert image is not None
     assert f"{image[1]}.{image[2]}" in SUPPORTED
     digest = r"(@sha256:[0-9a-f]{64})?"
-    images = {one["image"] for one in compose()["services"].values()} - {"hudilab:0.1.0"}
+    images = {service["image"] for service in compose()["services"].values()} - {"hudilab:0.1.0"}
     named = rf"(apache/kafka:|ghcr\.io/kafbat/kafka-ui:v)\d+\.\d+\.\d+{digest}"
     named += rf"|postgres:\d+\.\d+{digest}|quay\.io/debezium/connect:\d+\.\d+\.\d+\.Final{digest}"
-    assert all(re.fullmatch(named, one) for one in images)
+    assert all(re.fullmatch(named, reference) for reference in images)
 
 
 def test_the_image_has_the_jars_that_its_containers_need() -> None:
@@ -78,20 +78,26 @@ def test_the_image_has_the_jars_that_its_containers_need() -> None:
 
 
 def test_every_port_is_on_loopback() -> None:
-    published = [port for one in compose()["services"].values() for port in one.get("ports", [])]
+    published = [
+        port for service in compose()["services"].values() for port in service.get("ports", [])
+    ]
     assert all(re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port) for port in published)
     assert sorted(int(port.rpartition(":")[2]) for port in published) == sorted(PORTS)
 
 
 def test_the_containers_find_each_other() -> None:
     services = compose()["services"]
-    lab = {name: one for name, one in services.items() if one["image"].startswith("hudilab:")}
+    lab = {
+        name: described
+        for name, described in services.items()
+        if described["image"].startswith("hudilab:")
+    }
     assert sorted(lab) == [
         *("history", "jupyterlab", "s3", "spark-master", "spark-worker-1", "spark-worker-2"),
     ]
-    assert len({one["image"] for one in lab.values()}) == 1
-    for name, one in services.items():
-        assert ("healthcheck" in one) == (name != "topics")
+    assert len({described["image"] for described in lab.values()}) == 1
+    for name, service in services.items():
+        assert ("healthcheck" in service) == (name != "topics")
     for name in ("jupyterlab", "spark-worker-1", "spark-worker-2"):
         env = lab[name]["environment"]
         named = [env["SPARK_MASTER_URL"], env["BOOTSTRAP_SERVERS"], env["AWS_ENDPOINT_URL_S3"]]
@@ -106,14 +112,16 @@ def test_the_containers_find_each_other() -> None:
 
 def test_the_page_of_topics_is_asked_for_and_changes_nothing() -> None:
     services = compose()["services"]
-    assert [name for name, one in services.items() if one.get("profiles") == ["ui"]] == ["kafka-ui"]
+    assert [name for name, service in services.items() if service.get("profiles") == ["ui"]] == [
+        "kafka-ui"
+    ]
     page = services["kafka-ui"]
     env = page["environment"]
     assert page["ports"] == ["127.0.0.1:{0}:{0}".format(env["SERVER_PORT"])]
     assert env["KAFKA_CLUSTERS_0_READONLY"] == "true"
     # As the lab's own containers reach the broker.
-    asked = services["jupyterlab"]["environment"]["BOOTSTRAP_SERVERS"]
-    assert env["KAFKA_CLUSTERS_0_BOOTSTRAPSERVERS"] == asked
+    servers = services["jupyterlab"]["environment"]["BOOTSTRAP_SERVERS"]
+    assert env["KAFKA_CLUSTERS_0_BOOTSTRAPSERVERS"] == servers
     listeners = services["kafka"]["environment"]["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"]
     login = [name for name in env if "SASL" in name or "SECURITY" in name]
     assert ("INSIDE:PLAINTEXT" in listeners.split(",")) == (login == [])
@@ -121,10 +129,10 @@ def test_the_page_of_topics_is_asked_for_and_changes_nothing() -> None:
 
 def test_the_database_is_asked_for_and_as_the_one_without_docker() -> None:
     services = compose()["services"]
-    asked = [name for name, one in services.items() if one.get("profiles") == ["database"]]
-    assert asked == ["database", "connect"]
+    names = [name for name, service in services.items() if service.get("profiles") == ["database"]]
+    assert names == ["database", "connect"]
     # What fails without a password is the container, not every other command of compose.
-    for name in asked:
+    for name in names:
         assert services[name]["environment"]["POSTGRES_PASSWORD"] == "${POSTGRES_PASSWORD:-}"
     options = services["database"]["command"][2::2]
     own = read_properties((ROOT / "conf" / "services" / "database.properties").read_text("utf-8"))
@@ -148,7 +156,7 @@ def test_volumes_are_mounted_where_the_image_gives_them_to_its_user() -> None:
     script = (DOCKER / "build.sh").read_text("utf-8")
     made = re.search(r"(?m)^ +mkdir -p (.+)$", script)
     assert made
-    home = {one.strip('"').replace("$home", "/home/hudilab/lab") for one in made[1].split()}
+    home = {word.strip('"').replace("$home", "/home/hudilab/lab") for word in made[1].split()}
     images = {
         "hudilab": {*home, "/opt/hudilab/notebooks"},  # COPY --chown
         # VOLUME and chown in the image's own Dockerfile
@@ -156,11 +164,11 @@ def test_volumes_are_mounted_where_the_image_gives_them_to_its_user() -> None:
         "postgres": {"/var/lib/postgresql"},
     }
     mounted: dict[str, set[str]] = {}
-    for name, one in compose()["services"].items():
-        for volume in one.get("volumes", []):
+    for name, service in compose()["services"].items():
+        for volume in service.get("volumes", []):
             source, target, *_ = volume.split(":")
             mounted.setdefault(source, set()).add(target)
-            assert target in images[one["image"].partition(":")[0]], name
+            assert target in images[service["image"].partition(":")[0]], name
     # Nothing of this machine is mounted, and each volume is the same folder everywhere.
     assert set(mounted) == set(compose()["volumes"])
     assert {len(targets) for targets in mounted.values()} == {1}
@@ -168,15 +176,15 @@ def test_volumes_are_mounted_where_the_image_gives_them_to_its_user() -> None:
 
 def test_each_role_is_one_of_the_entry_point() -> None:
     script = (DOCKER / "entrypoint.sh").read_text("utf-8")
-    for name, one in compose()["services"].items():
-        if one["image"].startswith("hudilab:"):
-            (role,) = one["command"]
+    for name, service in compose()["services"].items():
+        if service["image"].startswith("hudilab:"):
+            (role,) = service["command"]
             assert re.search(rf"^    {role}\)$", script, re.MULTILINE), name
 
 
 def test_no_secret_is_in_a_file() -> None:
-    for one in compose()["services"].values():
-        for key, value in one.get("environment", {}).items():
+    for service in compose()["services"].values():
+        for key, value in service.get("environment", {}).items():
             if re.search(r"secret|token|password|access_key", key, re.IGNORECASE):
                 assert re.fullmatch(r"\$\{\w+:(\?.+|-)\}", str(value)), key
     assert "JUPYTER_TOKEN" in compose()["services"]["jupyterlab"]["environment"]

@@ -32,8 +32,8 @@ def test_the_first_hour_takes_an_hour() -> None:
 
 def test_half_of_the_cells_of_a_lesson_use_nothing_of_the_lab() -> None:
     """A learner sees Spark and Hudi."""
-    found = {lesson.name: share(lesson) for lesson in LESSONS}
-    assert {name: cells for name, cells in found.items() if 2 * cells.without < cells.cells} == {}
+    shares = {lesson.name: share(lesson) for lesson in LESSONS}
+    assert {name: cells for name, cells in shares.items() if 2 * cells.without < cells.cells} == {}
 
 
 def test_a_lesson_imports_what_it_is_about() -> None:
@@ -42,8 +42,10 @@ def test_a_lesson_imports_what_it_is_about() -> None:
     Lesson 20 reads and writes topics, 31 submits and kills programs; the exam is about all lessons.
     """
     most = {"20": 5, "31": 6, "41": 7}
-    found = {lesson.name: share(lesson).rooms for lesson in LESSONS}
-    assert {name: rooms for name, rooms in found.items() if rooms > most.get(name[:2], 3)} == {}
+    rooms_by_lesson = {lesson.name: share(lesson).rooms for lesson in LESSONS}
+    assert {
+        name: rooms for name, rooms in rooms_by_lesson.items() if rooms > most.get(name[:2], 3)
+    } == {}
 
 
 def test_a_lesson_has_exercises_of_each_kind_and_something_to_take_home() -> None:
@@ -84,11 +86,11 @@ def test_no_path_enters_sql_as_it_is() -> None:
         for path in sorted((ROOT / folder).rglob("*.*"))
         if path.suffix in {".py", ".ipynb"} and ".ipynb_checkpoints" not in path.parts
     }
-    found = 0
+    count = 0
     for path, text in texts.items():
         texts_of_sql = re.findall(r"(?:LOCATION|path =>|hudi_\w+\()\s*'\{([^}]*)\}", text)
         for given in texts_of_sql + re.findall(r"createTable\([^=]*path=(.+?), source=", text):
-            found += 1
+            count += 1
             made = rf"\b{re.escape(given)}(?:, \w+)? = (?:\w+\.)?sql_path\("
             assert "sql_path(" in given or re.search(made, text), f"{path.name}: {given}"
-    assert found > 20
+    assert count > 20

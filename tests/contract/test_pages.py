@@ -34,7 +34,7 @@ def test_its_links_lead_somewhere(page: Path) -> None:
         if anchor and file.suffix == ".md":
             titles = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)
             anchors = [
-                "#" + re.sub(r"[^\w -]", "", one).lower().replace(" ", "-") for one in titles
+                "#" + re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles
             ]
             assert anchor in anchors, target + anchor
 

@@ -19,11 +19,11 @@ from hudilab_cli.servers.s3 import S3Server
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[S3Server]:
     settings = replace(load_settings(env={}), home=tmp_path)
-    with running_server(s3_server.SERVICE, settings, port=free_port()) as found:
-        yield found
+    with running_server(s3_server.SERVICE, settings, port=free_port()) as running:
+        yield running
 
 
 @pytest.fixture
 def proxy(server: S3Server) -> Iterator[Proxy]:
-    with running_proxy(server.endpoint) as found:
-        yield found
+    with running_proxy(server.endpoint) as running:
+        yield running

@@ -101,8 +101,8 @@ class Case:
 
 def open_on_s3(settings: Settings, case: Case) -> SparkSession:
     """A session whose class path and address are those of S3, with the case's settings of Hudi."""
-    there = replace(settings, is_local=False, warehouse_path="s3a://hudilab/w")
-    spark = open_session(there, app="crash")
+    on_s3 = replace(settings, is_local=False, warehouse_path="s3a://hudilab/w")
+    spark = open_session(on_s3, app="crash")
     jvm: Any = spark._jvm
     for key, value in case.hudi.items():
         jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration.addToGlobalProps(key, value)
@@ -145,8 +145,8 @@ def ledger_writer(spark: SparkSession, case: Case, location: TableLocation) -> W
 
 def _loads(spark: SparkSession, case: Case, location: TableLocation) -> bool:
     """Whether an initial load is to be made, or made again after a stop."""
-    told = {"load": "commits", "stream": "offsets"}.get(case.first)
-    return told is not None and not exists(spark, f"{location.checkpoint}/{told}/0")
+    folder = {"load": "commits", "stream": "offsets"}.get(case.first)
+    return folder is not None and not exists(spark, f"{location.checkpoint}/{folder}/0")
 
 
 def writer_without_stamps(spark: SparkSession, case: Case, location: TableLocation) -> WriteBatch:
@@ -163,8 +163,8 @@ def _appends(case: Case, location: TableLocation, options: Mapping[str, str]) ->
     def write_batch(batch: DataFrame, batch_id: int) -> None:
         if batch_id < case.batches:
             stamp = {"hudilab.batch_id": str(batch_id)} if options else {}
-            asked = case.spec.write_options() | dict(options) | stamp
-            batch.write.format("hudi").options(**asked).mode("append").save(location.table)
+            write_options = case.spec.write_options() | dict(options) | stamp
+            batch.write.format("hudi").options(**write_options).mode("append").save(location.table)
 
     return write_batch
 
@@ -188,7 +188,7 @@ def write(
         drain(_start(spark, case, location, first), batches=1, deadline=DEADLINE)
     second = replace(location, checkpoint=f"{location.checkpoint}_second")
     places = [location, second] if case.shared else [location]
-    writers = [WRITERS[writer](spark, case, one) for one in places]
+    writers = [WRITERS[writer](spark, case, place) for place in places]
     queries = [_start(spark, case, *each) for each in zip(places, writers, strict=True)]
     for query, end in zip(queries, (batches, case.batches), strict=False):
         drain(query, batches=end, deadline=DEADLINE)
@@ -235,14 +235,14 @@ def expectations(spark: SparkSession, case: Case) -> list[Rows]:
     rows = sensor_readings(spark, case.batches * ROWS, **SIZES)
     numbered = rows.select(*COLUMNS[:3], F.unix_micros("measurement_time")).orderBy("reading_id")
     kept: dict[tuple[int, int], Row] = {}
-    found = [Rows()]
+    versions = [Rows()]
     for sensor, number, temperature, moment in numbered.collect():
         key = number % KEYS if case.operation == "upsert" else number
         if not (case.bad and key % BAD_EVERY == 0):
             kept[sensor, key] = (sensor, key, str(temperature), moment)
         if number % ROWS == ROWS - 1:
-            found.append(Rows(kept.values()))
-    return found
+            versions.append(Rows(kept.values()))
+    return versions
 
 
 # --- what is there
@@ -256,9 +256,9 @@ def rows_of_spark(spark: SparkSession, table: str) -> Rows:
 
 def rows_of_hudi_rs(table: Path) -> Rows:
     """The same by the second engine, which shares no code with Spark."""
-    if not (found := read_batches(table)):
+    if not (batches := read_batches(table)):
         return Rows()
-    rows = pa.Table.from_batches(found).select(COLUMNS)
+    rows = pa.Table.from_batches(batches).select(COLUMNS)
     moments = rows["measurement_time"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
     columns = [rows[name].to_pylist() for name in COLUMNS[:3]]
     columns[2] = [str(value) for value in columns[2]]
@@ -385,7 +385,7 @@ class Recorder:
 
 def torn(states: list[State]) -> list[State]:
     """What S3 never shows and a disk does: half of a data file that was being written."""
-    found = []
+    results = []
     for before, after in pairwise(states):
         if before.kind in ("put base file", "put log file"):
             files = before.files.with_name(f"{before.files.name}-half")
@@ -393,8 +393,8 @@ def torn(states: list[State]) -> list[State]:
             whole = (files / before.key).read_bytes()
             (files / before.key).unlink()  # the other copies have the same file
             (files / before.key).write_bytes(whole[: len(whole) // 2])
-            found.append(State(f"{before.kind}, half", before.key, files))
-    return found
+            results.append(State(f"{before.kind}, half", before.key, files))
+    return results
 
 
 class Trap:
@@ -457,17 +457,17 @@ class Lab:
     def batches_in(self, rows: Rows) -> int | str:
         """How many whole batches these rows are; in words what else they are."""
         of_second = Rows({row: count for row, count in rows.items() if row[1] >= SECOND})
-        found = [
+        problems = [
             next((n for n, expected in enumerate(series) if some == expected), None)
             for some, series in ((rows - of_second, self.expected), (of_second, self.seconds))
         ]
-        if None in found:
+        if None in problems:
             return f"{rows.total()} rows, no whole batches,"
-        return sum(batches for batches in found if batches is not None)
+        return sum(batches for batches in problems if batches is not None)
 
     def problems(self, location: TableLocation, table: Path, after: History) -> list[str]:
         """What is wrong with a table at the end of its stream, in words."""
-        found, expected = [], self.expected[-1]
+        results, expected = [], self.expected[-1]
         if self.case.shared:
             expected = expected + self.seconds[-1]
         readings = {
@@ -477,22 +477,22 @@ class Lab:
         for engine, rows in readings.items():
             lost, twice = (expected - rows).total(), (rows - expected).total()
             if lost or twice:
-                found.append(f"{engine} reads {lost} lost, {twice} twice or wrong")
+                results.append(f"{engine} reads {lost} lost, {twice} twice or wrong")
         if self.case.bad and (text := self._wrong_in_quarantine(location)):
-            found.append(text)
+            results.append(text)
         batches = self.case.batches
         if self.case.files and len(after.writes) == batches - 1:
             batches -= 1  # stopped between a source's log and the plan: a batch has two files
         if after.writes != Counter([*range(batches)] * (1 + self.case.shared)):
-            found.append(f"commits of each batch: {dict(sorted(after.writes.items()))}")
-        return found
+            results.append(f"commits of each batch: {dict(sorted(after.writes.items()))}")
+        return results
 
     def _wrong_in_quarantine(self, location: TableLocation) -> str:
         table = self.spark.read.format("hudi").load(location.quarantine)
-        found = Counter((row.batch, row.reason) for row in table.collect())
+        rows_read = Counter((row.batch, row.reason) for row in table.collect())
         reason = f"the record key ({', '.join(self.case.spec.record_key)}) is null"
         wanted = {(batch, reason): ROWS // BAD_EVERY for batch in range(self.case.batches)}
-        return "" if found == wanted else f"the quarantine has {sorted(found.items())}"
+        return "" if rows_read == wanted else f"the quarantine has {sorted(rows_read.items())}"
 
     def record(self, proxy: Proxy) -> tuple[list[State], TableLocation]:
         """The states of the case, and the place where they arose."""
@@ -501,7 +501,7 @@ class Lab:
         last = case.batch + 2 * case.beside
         states = self._record(proxy, location, store, last, at_once=False)
         if case.recovery:
-            crashed = next(one for one in states if one.kind == case.recovery)
+            crashed = next(state for state in states if state.kind == case.recovery)
             again, store = self.s3(1)
             self.restore(crashed, location, again, store)
             states, location = self._record(proxy, again, store, case.last, at_once=True), again

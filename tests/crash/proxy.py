@@ -102,8 +102,8 @@ class _Handler(BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         key = unquote(path).lstrip("/").partition("/")[2]
         if self.command == "POST" and query.startswith("delete"):
-            found = re.findall(rb"<Key>([^<]*)</Key>", body)
-            return Change("delete", tuple(one.decode() for one in found))
+            matches = re.findall(rb"<Key>([^<]*)</Key>", body)
+            return Change("delete", tuple(match.decode() for match in matches))
         copies = self.command == "PUT" and "x-amz-copy-source" in self.headers
         return Change("copy" if copies else self.command.lower(), (key,))
 

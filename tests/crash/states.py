@@ -38,14 +38,14 @@ def main(name: str, writer: str, where: str, which: str) -> None:
         begun = time.monotonic()
         states, origin = lab.record(proxy)
         if which == "kinds":
-            states = list({one.kind: one for one in reversed(states)}.values())[::-1]
-        recorded, asked = time.monotonic(), proxy.requests
+            states = list({state.kind: state for state in reversed(states)}.values())[::-1]
+        recorded, requests = time.monotonic(), proxy.requests
         at = lab.disk if where == "disk" else lab.s3
 
         # One after the other: they are one query, which a session does not run twice at a time.
-        tried = [try_state(lab, one, origin, *at(n)) for n, one in enumerate(states, start=100)]
+        tried = [try_state(lab, state, origin, *at(n)) for n, state in enumerate(states, start=100)]
         if where == "disk":
-            assert proxy.requests == asked, "a resume on the disk has asked S3 for something"
+            assert proxy.requests == requests, "a resume on the disk has asked S3 for something"
         spark.stop()
     seconds = [round(recorded - begun), round(time.monotonic() - recorded)]
     print(json.dumps({"tried": tried, "seconds": seconds}))

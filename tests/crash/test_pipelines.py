@@ -94,8 +94,8 @@ class Own:
         before = self.files(point.pattern)
         program = start_program("-m", *command, env=self.env, cwd="/")
         try:
-            there = lambda: len(self.files(point.pattern) - before) >= point.nth  # noqa: E731
-            wait_while_running(program, there, PATIENCE, str(point))
+            condition = lambda: len(self.files(point.pattern) - before) >= point.nth  # noqa: E731
+            wait_while_running(program, condition, PATIENCE, str(point))
         finally:
             kill(program)
 

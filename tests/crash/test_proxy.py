@@ -95,9 +95,9 @@ def test_a_held_change_is_made_only_when_it_is_late(
             assert not behind.done()
             time.sleep(0.01)
         trap.remove()
-        for one in (held, behind):
+        for request in (held, behind):
             with pytest.raises(HTTPClientError):
-                one.result(30)
+                request.result(30)
     assert stored(tmp_path).exists() == late
     with pytest.raises(ClientError, match="404"):  # it stood behind the held one
         client.head_object(**other)

@@ -33,50 +33,50 @@ def tried(
             running.communicate(timeout=60)
     assert running.returncode == 0, err[-3000:]
     result = json.loads(out.splitlines()[-1])
-    found = [Tried(*one) for one in result["tried"]]
-    counts = Counter(one.outcome for one in found)
-    print(f"\n{case}, {writer}, {where}: {len(found)} states in {result['seconds']} s")
+    states = [Tried(*fields) for fields in result["tried"]]
+    counts = Counter(crash.outcome for crash in states)
+    print(f"\n{case}, {writer}, {where}: {len(states)} states in {result['seconds']} s")
     print("  ", ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES))
-    for one in found:
-        if one.why:
-            print(f"   {one.outcome}, stopped before {one.kind}: {one.why[:400]}")
-    return found
+    for state in states:
+        if state.why:
+            print(f"   {state.outcome}, stopped before {state.kind}: {state.why[:400]}")
+    return states
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_table_is_exact_after_a_stop_anywhere(tmp_path: Path, case: str) -> None:
-    found = tried(tmp_path, case)
-    missing = set(CASES[case].must) - {one.kind for one in found}
+    states = tried(tmp_path, case)
+    missing = set(CASES[case].must) - {state.kind for state in states}
     assert not missing, "the recording has missed changes"
     # A resume that is stopped has left something to roll back, at whatever change it was.
     usual = {"rolled back", "skipped"} | ({"replayed"} if not CASES[case].recovery else set())
     if CASES[case].shared:  # at nearly every moment one of the two streams is writing
         usual = {"rolled back"}
-    assert usual <= {one.outcome for one in found}
-    assert [one for one in found if one.outcome in ("wrong", "refused")] == []
+    assert usual <= {state.outcome for state in states}
+    assert [state for state in states if state.outcome in ("wrong", "refused")] == []
 
 
 def test_a_resume_on_s3_ends_as_one_on_the_disk_does(tmp_path: Path) -> None:
     """Why the states are tried on the disk, where it takes half of the time."""
     case = "append, copy on write"
-    here, there = (
+    here, on_s3 = (
         tried(tmp_path / where, case, where=where, which="kinds") for where in ("disk", "s3")
     )
-    assert {one[:2] for one in here} == {one[:2] for one in there}
-    assert {one.outcome for one in here} == {"rolled back", "replayed", "skipped"}
+    assert {state[:2] for state in here} == {state[:2] for state in on_s3}
+    assert {state.outcome for state in here} == {"rolled back", "replayed", "skipped"}
 
 
 def test_a_writer_without_stamps_is_caught(tmp_path: Path) -> None:
-    found = tried(tmp_path, "append, copy on write", "without_stamps", which="kinds")
-    wrong = {one.kind for one in found if "40 twice" in one.why}
+    states = tried(tmp_path, "append, copy on write", "without_stamps", which="kinds")
+    wrong = {state.kind for state in states if "40 twice" in state.why}
     assert "put checkpoint commits temporary" in wrong
     assert "put commit completed" not in wrong  # nothing was committed: nothing is repeated
 
 
 @pytest.mark.parametrize("case", ["append, copy on write", "upsert, merge on read"])
 def test_a_writer_that_never_looks_is_caught(tmp_path: Path, case: str) -> None:
-    found = tried(tmp_path, case, "never_looks", which="kinds")
-    wrong = {one.kind: one.why for one in found if one.outcome == "wrong"}
+    states = tried(tmp_path, case, "never_looks", which="kinds")
+    wrong = {state.kind: state.why for state in states if state.outcome == "wrong"}
     assert "commits of each batch: {0: 1, 1: 1, 2: 2, 3: 1}" in wrong["delete marker"]
     # An upsert puts the same rows there again: only the commits tell.
     assert ("40 twice" in wrong["delete marker"]) == case.startswith("append")

@@ -96,8 +96,8 @@ def run(
 def rows(home: Path) -> list[dict[str, Any]]:
     """The readings, as hudi-rs reads them, without what differs from run to run."""
     table = home / "warehouse" / "lessons" / "sensor_readings"
-    [found] = [HudiTableBuilder.from_base_uri(str(table)).build().read()]
-    listed = [row for batch in found for row in batch.to_pylist()]
+    [records] = [HudiTableBuilder.from_base_uri(str(table)).build().read()]
+    listed = [row for batch in records for row in batch.to_pylist()]
     own = [{key: row[key] for key in row if not key.startswith("_hoodie")} for row in listed]
     return sorted(own, key=lambda row: int(row["reading_id"]))
 
@@ -108,10 +108,10 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     done = run(home)
     assert done.returncode == 0, done.stderr
     assert "ignored" not in done.stderr
-    found = rows(home)
-    assert len(found) == 500
-    assert set(OWN) <= found[0].keys()
-    return found
+    stored = rows(home)
+    assert len(stored) == 500
+    assert set(OWN) <= stored[0].keys()
+    return stored
 
 
 def check_right(
@@ -141,8 +141,8 @@ def test_a_shell_of_another_tutorial(
     done = run(home, env=env)
     check_right(done, home, plain)
     lines = [line for line in done.stderr.splitlines() if line.startswith("hudilab: ignored ")]
-    told = [key for key in env if key in "".join(lines)]
-    assert told == [key for key in env if not key.startswith("L")]  # the locale is Java's matter
+    visible = [key for key in env if key in "".join(lines)]
+    assert visible == [key for key in env if not key.startswith("L")]  # the locale is Java's matter
 
 
 def test_each_name_with_a_value_at_once(tmp_path: Path, plain: list[dict[str, Any]]) -> None:

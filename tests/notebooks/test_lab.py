@@ -82,8 +82,8 @@ def test_jupyterlab_opens_the_copies_and_at_first_lesson_00(
     again = run(command, cwd=tmp_path)
     assert "  .default_url = '/lab'\n" in again.stdout
     where = "from hudilab.settings import load_settings as s; print(s().conf_dir)"
-    found = run([sys.executable, "-c", where], cwd=copies)
-    assert found.stdout == f"{ROOT}/conf\n"
+    printed_path = run([sys.executable, "-c", where], cwd=copies)
+    assert printed_path.stdout == f"{ROOT}/conf\n"
 
 
 class JupyterLab:
@@ -123,8 +123,8 @@ class JupyterLab:
     def open(self, notebook: str) -> tuple[str, BlockingKernelClient]:
         """Open a notebook, and return its kernel's name and a client of it."""
         kernel = {"name": "python3"}
-        asked = {"path": notebook, "name": notebook, "type": "notebook", "kernel": kernel}
-        name = self.ask("api/sessions", "POST", **asked)["kernel"]["id"]
+        session = {"path": notebook, "name": notebook, "type": "notebook", "kernel": kernel}
+        name = self.ask("api/sessions", "POST", **session)["kernel"]["id"]
         file = self.folder / "runtime" / f"kernel-{name}.json"
         client = BlockingKernelClient(connection_file=str(file))
         client.load_connection_file()
@@ -146,14 +146,14 @@ def jupyterlab(tmp_path: Path, environment: dict[str, str]) -> Iterator[JupyterL
 
 def output(client: BlockingKernelClient, source: str) -> str:
     """What a cell prints, and its error."""
-    said: list[str] = []
+    texts: list[str] = []
 
     def take(message: dict[str, Any]) -> None:
-        said.append(message["content"].get("text", ""))
-        said.extend(message["content"].get("traceback", ()))
+        texts.append(message["content"].get("text", ""))
+        texts.extend(message["content"].get("traceback", ()))
 
     client.execute_interactive(source, timeout=300, output_hook=take)
-    return "".join(said)
+    return "".join(texts)
 
 
 @pytest.mark.deep
@@ -186,7 +186,9 @@ def test_a_start_up_file_that_opens_spark_is_named(jupyterlab: JupyterLab) -> No
     (startup / "00.py").write_text(opens)
     (startup / "01.py").write_text("other = 1")
     _, client = jupyterlab.open(FIRST)
-    said = output(client, START)
+    printed = output(client, START)
     client.stop_channels()
-    assert "SessionError: a Spark session is already running with " in said
-    assert said.rstrip().endswith(f"take Spark out of {startup / '00.py'}, and restart the kernel")
+    assert "SessionError: a Spark session is already running with " in printed
+    assert printed.rstrip().endswith(
+        f"take Spark out of {startup / '00.py'}, and restart the kernel"
+    )

@@ -36,9 +36,9 @@ def hudilab(env: Mapping[str, str], *command: str) -> subprocess.CompletedProces
 
 def parts(line: str) -> tuple[str, psutil.Process]:
     """Id and driver in what `hudilab submit --detach` prints."""
-    found = re.fullmatch(r"(app-\S+), driver's process (\d+), log .+\n", line)
-    assert found, line
-    return found[1], psutil.Process(int(found[2]))
+    match = re.fullmatch(r"(app-\S+), driver's process (\d+), log .+\n", line)
+    assert match, line
+    return match[1], psutil.Process(int(match[2]))
 
 
 def clean() -> dict[str, str]:

@@ -32,8 +32,8 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 @pytest.fixture(scope="session")
 def broker(settings: Settings) -> Iterator[Broker]:
-    with running_server(kafka_server.SERVICE, settings) as found:
-        yield found
+    with running_server(kafka_server.SERVICE, settings) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
@@ -45,14 +45,14 @@ def kafka(broker: Broker) -> Access:
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker that asks for TLS and a user, in a home of its own."""
     home = replace(load_settings(env={}), home=tmp_path_factory.mktemp("secure"))
-    with running_server(kafka_server.SERVICE, home, users={USER: SECRET}) as found:
-        yield found
+    with running_server(kafka_server.SERVICE, home, users={USER: SECRET}) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
 def s3(settings: Settings) -> Iterator[S3Server]:
-    with running_server(s3_server.SERVICE, settings) as found:
-        yield found
+    with running_server(s3_server.SERVICE, settings) as running:
+        yield running
 
 
 @pytest.fixture
@@ -79,8 +79,8 @@ def conf(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(settings: Settings) -> Iterator[Cluster]:
-    with running_server(cluster_server.SERVICE, settings) as found:
-        yield found
+    with running_server(cluster_server.SERVICE, settings) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -106,5 +106,5 @@ def drivers() -> Iterator[list[psutil.Process]]:
     yield started
     for driver in started:
         with suppress(psutil.NoSuchProcess):
-            for one in (*driver.children(recursive=True), driver):
-                one.kill()
+            for process in (*driver.children(recursive=True), driver):
+                process.kill()

@@ -86,9 +86,9 @@ def test_the_broker_of_the_own_home_needs_no_settings(
     port = broker.bootstrap.rpartition(":")[2]
     for servers in (broker.bootstrap, f"localhost:{port}"):
         named = settings.consumer.model_copy(update={"bootstrap_servers": servers})
-        found = access(named, settings.home, {})
-        assert found == replace(kafka, servers=servers)
-        check_topics(found)
+        client_of_group = access(named, settings.home, {})
+        assert client_of_group == replace(kafka, servers=servers)
+        check_topics(client_of_group)
     other = settings.consumer.model_copy(update={"bootstrap_servers": "127.0.0.1:1"})
     assert access(other, settings.home, {}) == Access("127.0.0.1:1")
     # Of the broker of another home it knows nothing.
@@ -144,9 +144,9 @@ def test_kafkas_own_tools_get_in(settings: Settings, broker: Broker) -> None:
     jars = map(str, verify(settings.project / "jars", ["broker"]))
     java = (str(find_java().home / "bin" / "java"), "-cp", os.pathsep.join(jars))
     tool = ("kafka.admin.ConfigCommand", "--bootstrap-server", broker.bootstrap)
-    asked = ("--describe", "--entity-type", "brokers", "--all")
+    arguments = ("--describe", "--entity-type", "brokers", "--all")
     done = subprocess.run(
-        [*java, *tool, "--command-config", str(broker.client_file), *asked],
+        [*java, *tool, "--command-config", str(broker.client_file), *arguments],
         capture_output=True,
         text=True,
         timeout=60,

@@ -50,9 +50,9 @@ def test_offsets_are_waited_for_while_a_topic_is_being_made(kafka: Access) -> No
     part = TopicPartition("young", 0)
     maker = threading.Timer(1, create_topics, (kafka, {"young": 1}))
     maker.start()
-    found = _offsets(AdminClient(kafka.client_options()), {part: OffsetSpec.latest()})
+    offsets = _offsets(AdminClient(kafka.client_options()), {part: OffsetSpec.latest()})
     maker.join()
-    assert found == {part: 0}
+    assert offsets == {part: 0}
 
 
 @pytest.mark.deep

@@ -33,18 +33,18 @@ def test_it_is_gone_when_stopped_and_its_secret_with_it(alone: Settings) -> None
     first = start_cluster(alone, workers=2)
     family = [psutil.Process(pid) for pid in (first.pid, *first.workers)]
     assert len(family) == 3
-    asked = authentication(first.master, alone.home)
-    assert sorted(asked) == ["spark.authenticate", "spark.authenticate.secret"]
-    assert authentication(first.master.replace("127.0.0.1", "localhost"), alone.home) == asked
+    login = authentication(first.master, alone.home)
+    assert sorted(login) == ["spark.authenticate", "spark.authenticate.secret"]
+    assert authentication(first.master.replace("127.0.0.1", "localhost"), alone.home) == login
     assert authentication("spark://elsewhere:7077", alone.home) == {}
     assert authentication("local[*]", alone.home) == {}
     assert stop_cluster(alone) == first.pid
-    assert not any(one.is_running() for one in family)
+    assert not any(child.is_running() for child in family)
     assert authentication(first.master, alone.home) == {}  # another master may be there by now
     assert (find_cluster(alone), stop_cluster(alone)) == (None, None)
     with running_server(service.SERVICE, alone, workers=1, cores=1, memory="600m") as again:
         assert again.master == first.master  # the address stays
-        assert authentication(again.master, alone.home) != asked  # and the secret does not
+        assert authentication(again.master, alone.home) != login  # and the secret does not
         assert (len(again.workers), again.about["cores"], again.about["memory"]) == (1, 1, 600)
     assert find_cluster(alone) is None
 
@@ -90,25 +90,25 @@ def test_a_second_cluster_is_refused(alone: Settings) -> None:
 
 
 @pytest.mark.parametrize(
-    ("memory", "said"),
+    ("memory", "message"),
     [
         ("100m", "100 MB per worker is too little for an executor; use --memory 512m or more"),
         ("plenty", "--memory='plenty' is not a memory size; use a value such as 512m or 2g"),
     ],
 )
-def test_an_amount_of_memory_that_cannot_be(alone: Settings, memory: str, said: str) -> None:
+def test_an_amount_of_memory_that_cannot_be(alone: Settings, memory: str, message: str) -> None:
     with pytest.raises(ServiceError) as caught:
         start_cluster(alone, memory=memory)
-    assert str(caught.value) == said
+    assert str(caught.value) == message
     assert not (alone.home / "services").exists()
 
 
 def test_more_memory_than_the_machine_has_is_refused(alone: Settings) -> None:
-    there = psutil.virtual_memory().total // 1024**2
+    total = psutil.virtual_memory().total // 1024**2
     with pytest.raises(ServiceError) as caught:
-        start_cluster(alone, workers=3, memory=f"{there}m")
+        start_cluster(alone, workers=3, memory=f"{total}m")
     assert str(caught.value) == (
-        f"3 workers with {there} MB each need more than the {there} MB of this machine; use fewer "
+        f"3 workers with {total} MB each need more than the {total} MB of this machine; use fewer "
         "--workers or less --memory"
     )
 
@@ -152,12 +152,12 @@ while True:
 def test_an_application_ends_with_its_cluster(
     alone: Settings, tmp_path: Path, drivers: list[psutil.Process]
 ) -> None:
-    found = start_cluster(alone, workers=1)
+    running = start_cluster(alone, workers=1)
     (tmp_path / "endless.py").write_text(ENDLESS)
     env = {
         "HUDILAB_HOME": str(alone.home),
         "RUNTIME_ENV": "DOCKER",
-        "SPARK_MASTER_URL": found.master,
+        "SPARK_MASTER_URL": running.master,
     }
     started = hudilab(env, "submit", "--detach", str(tmp_path / "endless.py"))
     assert started.returncode == 0, started.stderr
@@ -187,7 +187,7 @@ def test_the_command_shows_it(settings: Settings, cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "message"),
     [
         (
             "127.0.0.1:7077",
@@ -208,13 +208,13 @@ def test_the_command_shows_it(settings: Settings, cluster: Cluster) -> None:
     ],
 )
 def test_a_master_that_is_not_there(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, url: str, said: str
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, url: str, message: str
 ) -> None:
     monkeypatch.setenv("SPARK_MASTER_URL", url)
     started = time.monotonic()
     with pytest.raises(SessionError) as caught:
         check_cluster(docker(settings), session_settings(docker(settings), ()))
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
     assert time.monotonic() - started < 15
 
 

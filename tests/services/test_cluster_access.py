@@ -70,8 +70,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 @pytest.fixture(scope="module")
 def cluster(home: Settings) -> Iterator[Cluster]:
-    with running_server(service.SERVICE, home, workers=1) as found:
-        yield found
+    with running_server(service.SERVICE, home, workers=1) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -108,9 +108,9 @@ def hudilab(env: Mapping[str, str], *command: str) -> subprocess.CompletedProces
 def submit(env: Mapping[str, str], *command: str) -> tuple[str, psutil.Process, Path]:
     """Id, driver and log of what `hudilab submit --detach` has started."""
     done = hudilab(env, "submit", "--detach", *command)
-    found = re.fullmatch(r"(app-\S+), driver's process (\d+), log (.+)\n", done.stdout)
-    assert found, done.stdout + done.stderr
-    return found[1], psutil.Process(int(found[2])), Path(found[3])
+    match = re.fullmatch(r"(app-\S+), driver's process (\d+), log (.+)\n", done.stdout)
+    assert match, done.stdout + done.stderr
+    return match[1], psutil.Process(int(match[2])), Path(match[3])
 
 
 def state(master: Master, id: str) -> str:
@@ -154,12 +154,14 @@ def test_another_account_runs_no_code_in_it(
             start_new_session=True,
         )
     try:
-        said = tmp_path / "said"
+        answer_file = tmp_path / "said"
         answers = ("Failed to connect to master", "ran as", "refused: ")
-        wait_for(lambda: any(one in said.read_text() for one in answers), 120, "an answer")
-        text = said.read_text()
+        wait_for(
+            lambda: any(answer in answer_file.read_text() for answer in answers), 120, "an answer"
+        )
+        text = answer_file.read_text()
         java = psutil.Process(guest.pid).children(recursive=True)
-        assert {one.uids().real for one in java} == {65534}
+        assert {process.uids().real for process in java} == {65534}
     finally:
         os.killpg(guest.pid, signal.SIGKILL)
         guest.wait()
@@ -193,12 +195,12 @@ def test_a_program_of_another_make_is_submitted_seen_and_ended(
         assert_unseen(home, cluster, f"{page}/api/v1/applications/{id}")
         killed = hudilab(env, "kill", id)
         assert killed.stdout == f"{id} has ended, its state is FINISHED\n", killed.stderr
-        assert [one for one in family if not gone(one)] == []
+        assert [child for child in family if not gone(child)] == []
         assert state(master, id) == "FINISHED"
     finally:
-        for one in family:
+        for process in family:
             with suppress(psutil.NoSuchProcess):
-                one.kill()
+                process.kill()
 
 
 def assert_unseen(home: Settings, cluster: Cluster, api: str) -> None:
@@ -206,9 +208,9 @@ def assert_unseen(home: Settings, cluster: Cluster, api: str) -> None:
     secret = authentication(cluster.master, home.home)["spark.authenticate.secret"]
     assert len(secret) == 64
     with open_directly(f"{api}/environment", timeout=60) as answer:
-        told = dict(json.load(answer)["sparkProperties"])
-    assert told["spark.authenticate"] == "true"
-    assert told["spark.authenticate.secret"] == "*********(redacted)"
+        properties = dict(json.load(answer)["sparkProperties"])
+    assert properties["spark.authenticate"] == "true"
+    assert properties["spark.authenticate.secret"] == "*********(redacted)"
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             assert secret not in " ".join(process.cmdline())
@@ -277,13 +279,13 @@ def test_a_cluster_of_somebody_else(
     home: Settings, cluster: Cluster, master: Master, counting: Path, tmp_path: Path
 ) -> None:
     """Its secret is written into the settings; what was started elsewhere is not ours to end."""
-    conf, mine = tmp_path / "conf", tmp_path / "mine"
+    conf, own = tmp_path / "conf", tmp_path / "mine"
     shutil.copytree(PROJECT / "conf", conf)
-    asked = authentication(cluster.master, home.home)
-    assert authentication(cluster.master, mine) == {}
+    login = authentication(cluster.master, home.home)
+    assert authentication(cluster.master, own) == {}
     with (conf / "docker" / "spark-defaults.conf").open("a") as out:
-        out.writelines(f"{key} {value}\n" for key, value in asked.items())
-    env = environment(mine, cluster, HUDILAB_CONF=str(conf))
+        out.writelines(f"{key} {value}\n" for key, value in login.items())
+    env = environment(own, cluster, HUDILAB_CONF=str(conf))
     env["SPARK_MASTER_WEBUI_PORT"] = cluster.ui.rpartition(":")[2]
     id, driver, _ = submit(env, str(counting), str(tmp_path / "done"))
     try:
@@ -337,10 +339,10 @@ def test_a_master_that_lets_everybody_end_is_asked(
     alone: Settings, counting: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "DEFAULTS", "spark.ui.killEnabled true\n")
-    found = start_cluster(alone, workers=1)
-    id, driver, _ = submit(environment(alone.home, found), str(counting), str(tmp_path / "done"))
+    running = start_cluster(alone, workers=1)
+    id, driver, _ = submit(environment(alone.home, running), str(counting), str(tmp_path / "done"))
     try:
-        assert kill(Master(found.master, found.ui), id, tmp_path) == "KILLED"
+        assert kill(Master(running.master, running.ui), id, tmp_path) == "KILLED"
     finally:
         with suppress(psutil.NoSuchProcess):
             end_driver(driver)

@@ -43,9 +43,11 @@ def facts(notebook: Path) -> dict[str, str]:
     """What each compared cell of a notebook printed, by its source."""
     cells = [cell for cell in checks.code(checks.read(notebook)) if cell.outputs]
     compared = [cell for cell in cells if "nbval-check-output" in tags(cell)]
-    said = {cell.source: "".join(checks.texts(cell)) for cell in compared}
+    outputs = {cell.source: "".join(checks.texts(cell)) for cell in compared}
     # The one line that a warehouse on S3 adds.
-    return {source: re.sub(r"(?m)^s3:// rewritten .*\n", "", text) for source, text in said.items()}
+    return {
+        source: re.sub(r"(?m)^s3:// rewritten .*\n", "", text) for source, text in outputs.items()
+    }
 
 
 def test_a_job_that_ends_before_it_begins_says_why(env: dict[str, str], tmp_path: Path) -> None:
@@ -67,17 +69,19 @@ def preflight(env: dict[str, str]) -> subprocess.CompletedProcess[str]:
 def test_the_preflight_asks_the_executors(
     env: dict[str, str], preflight: subprocess.CompletedProcess[str]
 ) -> None:
-    found = {check["name"]: check for check in json.loads(preflight.stdout)}
+    checks_by_name = {check["name"]: check for check in json.loads(preflight.stdout)}
     assert preflight.returncode == 0, preflight.stdout
-    assert found["cluster"]["found"].startswith(f"{env['SPARK_MASTER_URL']}, 2 workers, 4 cores")
+    assert checks_by_name["cluster"]["found"].startswith(
+        f"{env['SPARK_MASTER_URL']}, 2 workers, 4 cores"
+    )
     python = f"{sys.version_info.major}.{sys.version_info.minor} with hudilab 0.1.0"
-    assert found["worker python"]["found"] == f"{python}; driver {python}"
+    assert checks_by_name["worker python"]["found"] == f"{python}; driver {python}"
 
 
 def ended(history: str) -> set[str]:
     """Names of the applications that a history server has as ended."""
     with urlopen(f"{history}/api/v1/applications?status=completed", timeout=60) as answer:
-        return {one["name"] for one in json.load(answer)}
+        return {application["name"] for application in json.load(answer)}
 
 
 @pytest.mark.deep
@@ -85,8 +89,8 @@ def ended(history: str) -> set[str]:
 def test_an_application_that_has_ended_is_in_the_history(
     settings: Settings, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    events, mine = settings.home / "spark-events", {"HUDILAB_HOME": str(settings.home)}
-    up = hudilab(mine, "services", "start", "history")
+    events, variables = settings.home / "spark-events", {"HUDILAB_HOME": str(settings.home)}
+    up = hudilab(variables, "services", "start", "history")
     running = find_history(settings)
     assert running is not None, up.stderr
     assert up.stdout == f"{running.describe()}\n"
@@ -104,7 +108,7 @@ def test_an_application_that_has_ended_is_in_the_history(
         f"{running.describe()} is already running with other settings; stop it with: hudilab "
         "services stop history"
     )
-    down = hudilab(mine, "services", "stop", "history")
+    down = hudilab(variables, "services", "stop", "history")
     assert down.stdout == f"history stopped, process {running.pid}\n"
     assert find_history(settings) is None
     with pytest.raises(ServiceError) as caught:
@@ -115,7 +119,7 @@ def test_an_application_that_has_ended_is_in_the_history(
         f"{settings.home}/services/history/history.log"
     )
     assert find_history(settings) is None
-    log = next(one for one in events.iterdir() if '"doctor"' in one.read_text()[:100_000])
+    log = next(path for path in events.iterdir() if '"doctor"' in path.read_text()[:100_000])
     boto3.client("s3").upload_file(str(log), "hudilab", f"events/{log.name}")
     with_s3 = start_history(settings, elsewhere)
     try:
@@ -137,10 +141,10 @@ def test_executors_with_another_python(env: dict[str, str], tmp_path: Path) -> N
     )
     other.chmod(0o755)
     done = hudilab(env | {"PYSPARK_PYTHON": str(other)}, "doctor", "--json")
-    found = {check["name"]: check for check in json.loads(done.stdout)}
+    checks_by_name = {check["name"]: check for check in json.loads(done.stdout)}
     assert done.returncode == 1
-    assert "[PYTHON_VERSION_MISMATCH]" in found["worker python"]["found"]
-    assert found["worker python"]["remedy"] == (
+    assert "[PYTHON_VERSION_MISMATCH]" in checks_by_name["worker python"]["found"]
+    assert checks_by_name["worker python"]["remedy"] == (
         "run driver and workers with the same Python and package: set PYSPARK_PYTHON"
     )
 
@@ -157,17 +161,17 @@ def test_executors_that_do_not_start(
     arguments = ("--json",) if command == "doctor" else ("sensor_readings",)
     done = hudilab(env | {"HUDILAB_CONF": str(conf)}, command, *arguments)
     assert done.returncode == 1
-    told = done.stdout  # where spark-submit has put the driver's stderr
+    output = done.stdout  # where spark-submit has put the driver's stderr
     if command == "doctor":
-        (check,) = [one for one in json.loads(done.stdout) if one["name"] == "spark"]
-        told = f"{check['found']}; {check['remedy']}"
+        (check,) = [row for row in json.loads(done.stdout) if row["name"] == "spark"]
+        output = f"{check['found']}; {check['remedy']}"
     work = f"{settings.home}/services/cluster/worker-[12]/work"
     assert re.search(
         rf"no executor of (app-\S+) started at {env['SPARK_MASTER_URL']}; the first one failed: "
         rf"Multiple garbage collectors selected; see {work}/\1/[01], and fix spark.executor.\* in "
         rf"{file}\n?$",
-        told,
-    ), told
+        output,
+    ), output
 
 
 @pytest.mark.deep
@@ -269,15 +273,15 @@ def test_a_bundle_is_submitted(env: dict[str, str], settings: Settings, tmp_path
     ), done.stdout[-3000:]
     (root,) = settings.home.glob("submitted/bundle-*")
     logs = (settings.home / "spark-events").iterdir()
-    (log,) = (text for one in logs if f"{root}/lib" in (text := one.read_text()))
-    events = {one["Event"]: one for one in map(json.loads, log.splitlines())}
+    (log,) = (text for file in logs if f"{root}/lib" in (text := file.read_text()))
+    events = {event["Event"]: event for event in map(json.loads, log.splitlines())}
     conf = dict(events["SparkListenerEnvironmentUpdate"]["Spark Properties"])
     assert conf["spark.jars"].endswith(f"{root}/lib/hudilab-dependencies.jar")
     assert conf["spark.app.name"] == "sensor_readings"
     # No jar of the checkout but what a platform has of its own, beside Spark's.
     for side in ("driver", "executor"):
         path = conf[f"spark.{side}.extraClassPath"].split(os.pathsep)
-        assert {Path(one).parent.name for one in path} == {"jars", "s3"}
+        assert {Path(jar).parent.name for jar in path} == {"jars", "s3"}
 
 
 @pytest.mark.deep

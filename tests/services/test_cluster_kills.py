@@ -52,9 +52,9 @@ def test_a_worker_killed_in_mid_batch_loses_nothing(
         wait_for(lambda: writer.timeline(requested) > writer.commits(), 120, "a batch in hand")
         worker = psutil.Process(cluster.workers[0])
         family = worker.children(recursive=True)
-        commands = [" ".join(one.cmdline()) for one in family]
-        for one in family if victim == "executor" else (worker, *family):
-            one.kill()
+        commands = [" ".join(child.cmdline()) for child in family]
+        for process in family if victim == "executor" else (worker, *family):
+            process.kill()
         rows_once(writer.table)
         assert any("CoarseGrainedExecutorBackend" in command for command in commands)
         done = writer.commits()

@@ -46,15 +46,15 @@ def start(env: dict[str, str], tmp_path: Path) -> Iterator[Start]:
     """Start a role; all that it started is ended after the test."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def one(role: str, *arguments: str, **more: str) -> subprocess.Popen[bytes]:
+    def start_role(role: str, *arguments: str, **more: str) -> subprocess.Popen[bytes]:
         with (tmp_path / f"{role}.log").open("wb") as log:
             command = [str(ENTRY), role, *arguments]
             process = subprocess.Popen(command, env=env | more, stdout=log, stderr=log)
         started.append(process)
         return process
 
-    yield one
-    for process in (one for one in started if one.poll() is None):
+    yield start_role
+    for process in (program for program in started if program.poll() is None):
         for child in psutil.Process(process.pid).children(recursive=True):
             child.terminate()
         process.terminate()
@@ -104,7 +104,9 @@ def test_a_worker_registers_and_history_is_shown(start: Start, tmp_path: Path) -
     log = tmp_path / "worker.log"
     wait_for(lambda: json.loads(get(master, "/json/")[1])["workers"], 60, "a worker", f"see {log}")
     workers = json.loads(get(master, "/json/")[1])["workers"]
-    assert [(one["cores"], one["memory"], one["state"]) for one in workers] == [(1, 512, "ALIVE")]
+    assert [
+        (registered["cores"], registered["memory"], registered["state"]) for registered in workers
+    ] == [(1, 512, "ALIVE")]
     wait(other, history, tmp_path / "history.log")
     assert get(history, "/api/v1/applications") == (200, b"[ ]")
     # In the foreground: what the container runs is Java itself, and a signal reaches it.
@@ -183,7 +185,7 @@ def test_s3_makes_its_keys_and_its_bucket(start: Start, tmp_path: Path) -> None:
         aws_access_key_id=lines["aws_access_key_id"],
         aws_secret_access_key=lines["aws_secret_access_key"],
     )
-    assert [one["Name"] for one in client.list_buckets()["Buckets"]] == ["hudilab"]
+    assert [bucket["Name"] for bucket in client.list_buckets()["Buckets"]] == ["hudilab"]
     assert get(port, "/hudilab")[0] == 403
     process.terminate()
     process.wait(30)
@@ -197,7 +199,7 @@ def test_kafkas_data_are_in_its_volume(tmp_path: Path) -> None:
     kafka = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text("utf-8"))["services"][
         "kafka"
     ]
-    ((source, mount),) = (one.split(":") for one in kafka["volumes"])
+    ((source, mount),) = (mounted.split(":") for mounted in kafka["volumes"])
     assert source == "kafka-data"
     # Here the volume is another folder.
     volume = tmp_path / "volume"
@@ -222,8 +224,8 @@ def test_kafkas_data_are_in_its_volume(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     lines = (folders[2] / "server.properties").read_text().splitlines()
-    found = dict(line.split("=", 1) for line in lines if "=" in line)
-    assert Path(found.get("log.dirs", "/tmp/kafka-logs")) == volume
+    properties = dict(line.split("=", 1) for line in lines if "=" in line)
+    assert Path(properties.get("log.dirs", "/tmp/kafka-logs")) == volume
     assert (volume / "meta.properties").is_file()
 
 
@@ -274,13 +276,13 @@ def test_the_build_installs_a_lab_that_runs(tmp_path: Path) -> None:
         [str(lab / "docker" / "build.sh")], env=env, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    told = subprocess.run(
+    described = subprocess.run(
         [str(lab / "docker" / "entrypoint.sh"), "hudilab", "jars", "core", "s3proxy"],
         env=env,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.count("verified") == 22
+    assert described.returncode == 0, described.stderr
+    assert described.stdout.count("verified") == 22
     assert (tmp_path / "home" / "spark-events").is_dir()

@@ -87,10 +87,10 @@ def test_a_bucket_that_is_not_there(bucket: Path) -> None:
 def test_a_wrong_secret(bucket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret-that-is-not-shown")
-    told = refusal("s3://hudilab/looked_at/lab/a table ü")
-    assert "a-secret" not in told
-    assert told.startswith("cannot read bucket 'hudilab': ")
-    assert told.endswith(f"fix {CHAIN}, then try again: hudilab inspect TABLE")
+    message = refusal("s3://hudilab/looked_at/lab/a table ü")
+    assert "a-secret" not in message
+    assert message.startswith("cannot read bucket 'hudilab': ")
+    assert message.endswith(f"fix {CHAIN}, then try again: hudilab inspect TABLE")
 
 
 @pytest.mark.deep
@@ -102,9 +102,9 @@ def test_a_table_that_a_stream_wrote_on_s3(
     run.finish()
     properties = next((bucket / table_type).rglob("hoodie.properties"))
     uri = f"s3://hudilab/{properties.parents[1].relative_to(bucket)}"
-    found = inspect(uri, count=True)
-    assert found.table.rows == run.rows
-    assert found.writers[0].number == run.batches - 1
+    snapshot = inspect(uri, count=True)
+    assert snapshot.table.rows == run.rows
+    assert snapshot.writers[0].number == run.batches - 1
     local = inspect(str(properties.parents[1]))
-    assert found.instants == local.instants
-    assert found.table.bytes == local.table.bytes
+    assert snapshot.instants == local.instants
+    assert snapshot.table.bytes == local.table.bytes

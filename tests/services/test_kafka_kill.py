@@ -55,8 +55,8 @@ def test_the_table_is_exact_after_kills(
         time.sleep(dice.uniform(0, 4 if kills > 2 else 2))
         family = [psutil.Process(victim.pid), *psutil.Process(victim.pid).children(recursive=True)]
         assert victim.poll() is None, f"ended before kill {number}: {victim.communicate()}"
-        for one in family:
-            os.kill(one.pid, signal.SIGKILL)
+        for process in family:
+            os.kill(process.pid, signal.SIGKILL)
         psutil.wait_procs(family, timeout=20)
         victim.communicate()
         rows_once(path)

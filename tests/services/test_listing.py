@@ -54,6 +54,6 @@ def test_folders_cost_no_requests(s3: S3Server, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told["found"] == [[name, 4] for name in sorted(names)]
-    assert 0 < told["asked"] <= 4  # is it there, what is it, and a thousand objects a page
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report["found"] == [[name, 4] for name in sorted(names)]
+    assert 0 < report["asked"] <= 4  # is it there, what is it, and a thousand objects a page

@@ -145,8 +145,10 @@ BY_KEY = {
 )
 def test_a_tombstone_deletes_the_row_of_its_key(make: Make, changes: dict[str, str]) -> None:
     own = make(**BY_KEY | changes)
-    one = {"name": "A", "amount": 1}
-    own.send_pairs(*pairs(("a", one), ("b", one), ("c", one), ("c", None), ("d", None), ("d", one)))
+    record = {"name": "A", "amount": 1}
+    own.send_pairs(
+        *pairs(("a", record), ("b", record), ("c", record), ("c", None), ("d", None), ("d", record))
+    )
     (report,) = own.run()
     assert report["rows"] == 6
     assert [key for (key,) in own.rows("kafka_key")] == ["a", "b", "d"]

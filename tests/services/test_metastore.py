@@ -145,7 +145,7 @@ def uri(settings: Settings) -> str:
     return settings.metastore.uri
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> list[str]:
+def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return lines_of(capsys.readouterr().err)
 
 
@@ -192,7 +192,7 @@ def test_values_of_partitions_are_right_by_name(
     feed.put(*enumerate(NAMES))
     feed.run()
     assert ask("SELECT id, city FROM real_life ORDER BY id") == [
-        list(one) for one in enumerate(NAMES)
+        list(pair) for pair in enumerate(NAMES)
     ]
     for id, city in enumerate(NAMES):
         assert ask(f"SELECT id FROM real_life WHERE city = '{city}'") == [[id]]
@@ -228,11 +228,11 @@ def test_a_name_that_another_table_has_is_left_to_it(
     second = Feed(spark, other, "claimed")
     second.put((7, "rome"), (8, "rome"))
     second.run()
-    (line,) = told(capsys)
-    there = first.location.table.replace("///", "/")
+    (line,) = printed(capsys)
+    location = first.location.table.replace("///", "/")
     assert line == (
         f"hudilab: {second.location.table} was not registered with the metastore {uri(settings)}: "
-        f"default.claimed is another table, at {there}; use another table.name or "
+        f"default.claimed is another table, at {location}; use another table.name or "
         "another database.name of the metastore; the stream continues, and the next attempt "
         "that succeeds registers everything"
     )
@@ -287,7 +287,7 @@ def test_a_metastore_that_fails_in_the_middle_of_a_stream(
     first, *later = feed.waits[1:]
     assert first < 6
     assert max(later) < 1
-    lines = told(capsys)
+    lines = printed(capsys)
     assert len(lines) == 2, lines
     assert "was not registered" in lines[0]
     assert lines[1].endswith(" again")
@@ -415,4 +415,4 @@ def test_it_is_small_and_keeps_everything_in_its_folder(settings: Settings) -> N
     assert trouble(server.uri) == ""
     assert psutil.Process(server.pid).memory_info().rss < 350e6
     folder = settings.home / "services" / "metastore"
-    assert {"data", "derby.log", "metastore.log"} <= {one.name for one in folder.iterdir()}
+    assert {"data", "derby.log", "metastore.log"} <= {path.name for path in folder.iterdir()}

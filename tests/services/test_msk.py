@@ -61,7 +61,7 @@ AWS = {
 }
 
 
-def told(settings: Settings, servers: str, *groups: str, **more: str) -> dict[str, str]:
+def spark_options_of(settings: Settings, servers: str, *groups: str, **more: str) -> dict[str, str]:
     """What driver and executor say when they use IAM's options for these servers."""
     options = Access("b-1.example:9098").spark_options()
     options |= {"kafka.bootstrap.servers": servers, **QUICK, **more}
@@ -73,15 +73,15 @@ def told(settings: Settings, servers: str, *groups: str, **more: str) -> dict[st
         timeout=240,
         check=False,
     )
-    line = next((one for one in done.stdout.splitlines() if one.startswith("TOLD")), "")
+    line = next((text for text in done.stdout.splitlines() if text.startswith("TOLD")), "")
     assert line, done.stderr[-2000:]
     return dict(json.loads(line.removeprefix("TOLD")))
 
 
 @pytest.mark.deep
 def test_without_the_jar_the_class_is_missing(settings: Settings) -> None:
-    found = told(settings, f"127.0.0.1:{process.free_port()}")
-    for text in (found["driver"], found["executor"]):
+    options = spark_options_of(settings, f"127.0.0.1:{process.free_port()}")
+    for text in (options["driver"], options["executor"]):
         assert "IAM" in text
         assert "could not be found" in text or "LoginException" in text
 
@@ -89,8 +89,8 @@ def test_without_the_jar_the_class_is_missing(settings: Settings) -> None:
 # The handshake below loads the same classes, and gets further.
 @pytest.mark.deep
 def test_with_the_jar_only_the_connection_fails(settings: Settings) -> None:
-    found = told(settings, f"127.0.0.1:{process.free_port()}", "msk")
-    for text in (found["driver"], found["executor"]):
+    options = spark_options_of(settings, f"127.0.0.1:{process.free_port()}", "msk")
+    for text in (options["driver"], options["executor"]):
         assert "TimeoutException" in text
 
 
@@ -100,7 +100,7 @@ def test_the_handshake_reaches_a_broker_that_has_no_iam(settings: Settings, secu
         "kafka.ssl.truststore.type": "PEM",
         "kafka.ssl.truststore.location": str(secure.ca),
     }
-    found = told(settings, secure.bootstrap, "msk", **trust)
-    for text in (found["driver"], found["executor"]):
+    options = spark_options_of(settings, secure.bootstrap, "msk", **trust)
+    for text in (options["driver"], options["executor"]):
         assert "AWS_MSK_IAM" in text
         assert "not enabled" in text

@@ -61,12 +61,12 @@ def test_json(make: Make) -> None:
     shown = own.check()
     for problem in ("it is not one JSON object", "a value does not fit", "it has no value (a tom"):
         assert f"1 row of the sample would be quarantined: {problem}" in shown
-    (told,) = own.run(initial_load=True)
-    assert told.pop("rows_per_second") > 0
-    assert told == {"batch": 0, "rows": 5, "set_aside": 3, "messages_behind": 0}
+    (report,) = own.run(initial_load=True)
+    assert report.pop("rows_per_second") > 0
+    assert report == {"batch": 0, "rows": 5, "set_aside": 3, "messages_behind": 0}
     own.send(*as_json({"id": 2, "city": "Bergen"}))
-    (told,) = own.run()
-    assert (told["batch"], told["rows"], told["set_aside"]) == (1, 1, 0)
+    (report,) = own.run()
+    assert (report["batch"], report["rows"], report["set_aside"]) == (1, 1, 0)
     assert own.rows() == [(1, "Oslo", 0), (2, "Bergen", 5)]
     aside = own.spark.read.format("hudi").load(own.pipeline().location.quarantine)
     kept = [json.loads(row.row) for row in aside.orderBy("number").collect()]
@@ -159,8 +159,8 @@ def test_avro(make: Make, kind: str) -> None:
         fastavro.schemaless_writer(value, AVRO, {key: row[key] for key in ("id", "city")})
         values.append(head + value.getvalue())
     own.send(*values, b"not Avro", None)
-    (told,) = own.run()
-    assert (told["rows"], told["set_aside"]) == (4, 2)
+    (report,) = own.run()
+    assert (report["rows"], report["set_aside"]) == (4, 2)
     assert own.rows() == [(1, "Oslo", 0), (2, None, 1)]
 
 
@@ -220,9 +220,9 @@ def test_the_command_shows_offsets_lag_and_messages(
         ["one partition", r"\x1b[2J\xff"],
         ["one partition", "null"],
     ]
-    told = json.loads(topics("--tail", "9", "--json", own.topic))["messages"]
-    assert [message["offset"] for message in told] == [0, 1, 2, 3]
-    assert json.loads(told[0]["value"]) == GOOD[0]
+    messages = json.loads(topics("--tail", "9", "--json", own.topic))["messages"]
+    assert [message["offset"] for message in messages] == [0, 1, 2, 3]
+    assert json.loads(messages[0]["value"]) == GOOD[0]
     create_topics(own.kafka, {own.topic: 2}, afresh=True)
     assert "another topic" in topics(own.topic)
     assert topics("--tail", "1", own.topic) == f"topic {own.topic} has no messages\n"

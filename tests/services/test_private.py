@@ -119,17 +119,17 @@ def home() -> Iterator[Settings]:
 
 @pytest.fixture(scope="module")
 def broker(home: Settings) -> Iterator[Broker]:
-    with running_server(kafka_server.SERVICE, home, users={"lab": "a user's password"}) as found:
-        client = found.access()
+    with running_server(kafka_server.SERVICE, home, users={"lab": "a user's password"}) as running:
+        client = running.access()
         create_topics(client, {"private": 1})
         produce(client, "private", price_messages(3, seed=1))
-        yield found
+        yield running
 
 
 @pytest.fixture(scope="module")
 def s3(home: Settings) -> Iterator[S3Server]:
-    with running_server(s3_server.SERVICE, home) as found:
-        yield found
+    with running_server(s3_server.SERVICE, home) as running:
+        yield running
 
 
 def as_nobody(**given: Any) -> dict[str, Any]:
@@ -148,8 +148,14 @@ def as_nobody(**given: Any) -> dict[str, Any]:
 
 
 def listening(pid: int) -> list[int]:
-    found = psutil.Process(pid).net_connections("tcp")
-    return sorted({one.laddr.port for one in found if one.status == psutil.CONN_LISTEN})
+    connections = psutil.Process(pid).net_connections("tcp")
+    return sorted(
+        {
+            connection.laddr.port
+            for connection in connections
+            if connection.status == psutil.CONN_LISTEN
+        }
+    )
 
 
 def test_kafka_lets_nobody_in_without_a_password(broker: Broker) -> None:
@@ -163,14 +169,16 @@ def test_kafka_lets_nobody_in_without_a_password(broker: Broker) -> None:
         "lab": client.client_options(),  # so it is the password that counts
     }
     secrets = [str(client.password), "a user's password"]
-    found = as_nobody(clients=clients, ports=ports, secrets=secrets)
+    answers = as_nobody(clients=clients, ports=ports, secrets=secrets)
     for what in ("lists", "writes", "reads"):
-        assert found[f"lab {what}"] is True
+        assert answers[f"lab {what}"] is True
         for name in ("plain", "tls", "guess"):
-            assert found[f"{name} {what}"] in (False, "KafkaException"), f"{name} {what}"
+            assert answers[f"{name} {what}"] in (False, "KafkaException"), f"{name} {what}"
     # A connection is closed, or reset.
-    assert all(found[f"asks {port}"] in (False, "ConnectionResetError") for port in ports), found
-    assert found["sees"] == []
+    assert all(answers[f"asks {port}"] in (False, "ConnectionResetError") for port in ports), (
+        answers
+    )
+    assert answers["sees"] == []
     assert topic_rows(client, ["private"])["end"].sum() == 4  # three, and the lab's own
 
 
@@ -186,10 +194,10 @@ def test_s3_gives_nothing_without_keys(s3: S3Server) -> None:
     plain += [("PUT", "/hudilab/private"), ("DELETE", "/hudilab/private"), ("PUT", "/another")]
     port = int(s3.endpoint.rpartition(":")[2])
     secret = keys["aws_secret_access_key"]
-    found = as_nobody(port=port, requests=[*plain, ("GET", with_keys)], secrets=[secret])
-    assert found[f"GET {with_keys}"] == 200
-    assert {found[f"{method} {path}"] for method, path in plain} == {403}
-    assert found["sees"] == []
+    answers = as_nobody(port=port, requests=[*plain, ("GET", with_keys)], secrets=[secret])
+    assert answers[f"GET {with_keys}"] == 200
+    assert {answers[f"{method} {path}"] for method, path in plain} == {403}
+    assert answers["sees"] == []
     assert client.get_object(Bucket="hudilab", Key="private")["Body"].read() == b"kept"
 
 
@@ -218,10 +226,10 @@ def test_files_are_for_their_user_only(home: Settings, broker: Broker, s3: S3Ser
     assert holding == dict.fromkeys(names, 0o600)
     for folder in (home.home, services, services / "kafka", services / "s3"):
         assert folder.stat().st_mode & 0o777 == 0o700
-    found = as_nobody(files=[str(file) for file in (*files, home.home)])
-    assert len(found) > 10
-    del found["sees"]
-    assert set(found.values()) == {"PermissionError"}
+    answers = as_nobody(files=[str(file) for file in (*files, home.home)])
+    assert len(answers) > 10
+    del answers["sees"]
+    assert set(answers.values()) == {"PermissionError"}
 
 
 @pytest.mark.deep
@@ -231,9 +239,11 @@ def test_the_database_lets_nobody_in_without_the_password(home: Settings) -> Non
         words = {"lab": secret, "guess": "guess", "none": ""}
         logins = {name: login(database.port, word) for name, word in words.items()}
         logins["trust"] = login(database.port, "") | {"require_auth": "none"}
-        found = as_nobody(logins=logins, secrets=[secret])
-        assert found.pop("lab") is True
-        assert found == dict.fromkeys(("guess", "none", "trust"), "OperationalError") | {"sees": []}
+        answers = as_nobody(logins=logins, secrets=[secret])
+        assert answers.pop("lab") is True
+        assert answers == dict.fromkeys(("guess", "none", "trust"), "OperationalError") | {
+            "sees": []
+        }
 
 
 @pytest.mark.deep
@@ -245,10 +255,10 @@ def test_connect_takes_no_connector_from_others(home: Settings, broker: Broker) 
         # These are for other workers, which sign them.
         inner = [("POST", "/connectors/a/tasks"), ("PUT", "/connectors/a/fence")]
         secrets = [secret, str(broker.access().password)]
-        found = as_nobody(port=port, requests=[*paths, *inner], secrets=secrets)
-        assert {found[f"{method} {path}"] for method, path in paths} == {401}
-        assert [found[f"{method} {path}"] for method, path in inner] == [400, 400]
-        assert found["sees"] == []
+        answers = as_nobody(port=port, requests=[*paths, *inner], secrets=secrets)
+        assert {answers[f"{method} {path}"] for method, path in paths} == {401}
+        assert [answers[f"{method} {path}"] for method, path in inner] == [400, 400]
+        assert answers["sees"] == []
         assert connect.request("GET", "/connectors") == []
         holding = {
             file.name: file.stat().st_mode & 0o777

@@ -86,11 +86,11 @@ def exact(result: dict[str, object], run: Run) -> None:
 def test_the_table_is_the_same_as_on_a_disk(tmp_path: Path, s3: S3Server, table_type: str) -> None:
     on_disk = Run(tmp_path / "disk", table_type, batches=6)
     on_s3 = OnS3(tmp_path / table_type, s3, batches=6, table_type=table_type)
-    found = on_s3.finish()
-    exact(found, on_s3)
+    state = on_s3.finish()
+    exact(state, on_s3)
     # Rows of each partition, commits, merges: the same values as on the disk.
-    assert found == on_disk.finish()
-    assert len(found["partitions"]) == 5
+    assert state == on_disk.finish()
+    assert len(state["partitions"]) == 5
     assert not (tmp_path / table_type / "warehouse").exists()
 
 
@@ -176,8 +176,8 @@ def connections(running: subprocess.Popen[str], server: S3Server) -> int:
     """How many connections to the server a driver has open."""
     port = int(server.endpoint.rpartition(":")[2])
     family = psutil.Process(running.pid).children(recursive=True)
-    open_ones = [one for child in family for one in child.net_connections("tcp")]
-    return sum(bool(one.raddr) and one.raddr.port == port for one in open_ones)
+    open_ones = [connection for child in family for connection in child.net_connections("tcp")]
+    return sum(bool(connection.raddr) and connection.raddr.port == port for connection in open_ones)
 
 
 def sockets(run: OnS3, server: S3Server) -> tuple[list[int], str]:

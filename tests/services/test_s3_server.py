@@ -163,8 +163,10 @@ def test_a_warehouse_that_can_be_used_leaves_nothing_behind(
 def test_what_spark_and_the_second_engine_are_told(remote: Settings, used: S3Server) -> None:
     names = ("endpoint.region", "endpoint", "path.style.access", "connection.ssl.enabled")
     values = ("us-east-1", used.endpoint, "true", "false")
-    told = {f"spark.hadoop.fs.s3a.{name}": value for name, value in zip(names, values, strict=True)}
-    assert spark_settings(remote) == told
+    settings_of_s3a = {
+        f"spark.hadoop.fs.s3a.{name}": value for name, value in zip(names, values, strict=True)
+    }
+    assert spark_settings(remote) == settings_of_s3a
     access, secret = keys(used)
     assert storage_options(remote) == {
         "aws_access_key_id": access,
@@ -261,8 +263,8 @@ def test_keys_that_are_refused(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-this-one")
     wrong = refusal(remote)
     assert ": the secret key does not match the access key; fix AWS_PROFILE and " in wrong
-    for one in (text, wrong):
-        assert not any(word in one for word in (secret, access, "not-this-one", "AKIDNOBODY"))
+    for file in (text, wrong):
+        assert not any(word in file for word in (secret, access, "not-this-one", "AKIDNOBODY"))
 
 
 CLOCK = """
@@ -294,14 +296,14 @@ def test_a_clock_that_is_an_hour_ahead() -> None:
         timeout=60,
         check=False,
     )
-    said = done.stderr.splitlines()[-1]
-    found = re.fullmatch(
+    last_line = done.stderr.splitlines()[-1]
+    match = re.fullmatch(
         r"hudilab\.errors\.S3Error: bucket 'hudilab' at \S+: this machine's clock is wrong, "
         r"(\d+) s ahead; set it, then try again",
-        said,
+        last_line,
     )
-    assert found, done.stderr[-2000:]
-    assert abs(int(found[1]) - 3600) < 60
+    assert match, done.stderr[-2000:]
+    assert abs(int(match[1]) - 3600) < 60
 
 
 def test_a_server_that_is_read_only(
@@ -346,12 +348,12 @@ def as_documented(code: str, more: str = "") -> str:
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch, remote: Settings) -> Iterator[Callable[..., str]]:
     """A server that answers as Amazon documents it, where S3Proxy has no such answer."""
-    told: dict[str, Answer] = {}
+    answers_by_name: dict[str, Answer] = {}
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("content-length", 0)))
-            status, body, headers = told.get(self.command, (200, "", {}))
+            status, body, headers = answers_by_name.get(self.command, (200, "", {}))
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
@@ -370,7 +372,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, remote: Settings) -> Iterator[Calla
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
     def refused(**by_method: Answer) -> str:
-        told.update(by_method)
+        answers_by_name.update(by_method)
         text = refusal(remote)
         assert text.startswith(f"bucket 'hudilab' at {url}: ")
         assert "secret text" not in text
@@ -432,8 +434,8 @@ REFUSALS: dict[str, tuple[dict[str, Answer], str]] = {
 
 @pytest.mark.parametrize("case", REFUSALS)
 def test_what_amazon_answers(answers: Callable[..., str], case: str) -> None:
-    told, text = REFUSALS[case]
-    assert answers(**told) == text
+    answer, text = REFUSALS[case]
+    assert answers(**answer) == text
 
 
 def test_the_doctor_says_the_same(
@@ -444,10 +446,10 @@ def test_the_doctor_says_the_same(
     file.write_text(file.read_text().replace('"warehouse.path": "warehouse"', location))
     monkeypatch.setenv("HUDILAB_CONF", str(conf))
     monkeypatch.setenv("IS_LOCAL", "false")
-    (check,) = [one for one in run_checks(with_spark=False) if one.name == "warehouse"]
+    (check,) = [each for each in run_checks(with_spark=False) if each.name == "warehouse"]
     assert check.line() == (
         f"FAIL warehouse      bucket 'nobodys' at {used.endpoint}: the bucket does not exist; "
         "create it, or fix warehouse.path"
     )
-    (jars,) = [one for one in run_checks(with_spark=False) if one.name == "jars"]
+    (jars,) = [each for each in run_checks(with_spark=False) if each.name == "jars"]
     assert "hadoop-aws-3.3.4.jar" in jars.result

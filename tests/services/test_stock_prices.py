@@ -102,12 +102,12 @@ def table(spark: SparkSession, settings: Settings, run_id: str) -> DataFrame:
     return spark.read.format("hudi").load(str(path))
 
 
-def assert_exact(spark: SparkSession, found: DataFrame, rows: int, seed: int) -> None:
+def assert_exact(spark: SparkSession, stored: DataFrame, rows: int, seed: int) -> None:
     made = spark.createDataFrame(stock_prices(rows, seed=seed)).select(
         "ticker", "event_time", (F.col("cents") / 100).cast("decimal(10,2)").alias("price")
     )
-    found = found.select(made.columns)
-    assert (made.exceptAll(found).count(), found.exceptAll(made).count()) == (0, 0)
+    stored = stored.select(made.columns)
+    assert (made.exceptAll(stored).count(), stored.exceptAll(made).count()) == (0, 0)
 
 
 @pytest.mark.usefixtures("topics")
@@ -147,8 +147,8 @@ def test_the_tutorial_s_settings_file_runs_unchanged(
     assert job.returncode == 0, job.stderr
     assert job.stdout.startswith(f"{conf}/application_properties.json: not used: group kinesis.")
     assert topic_rows(kafka, ["stocks-out"])["end"].sum() == 340
-    found = spark.read.format("hudi").load(str(settings.home / "warehouse" / "lab" / "sink_table"))
-    assert_exact(spark, found, 340, seed=3)
+    stored = spark.read.format("hudi").load(str(settings.home / "warehouse" / "lab" / "sink_table"))
+    assert_exact(spark, stored, 340, seed=3)
 
 
 @pytest.mark.usefixtures("topics")
@@ -169,7 +169,7 @@ def test_ctrl_c_leaves_no_round_half_sent(programs: Programs, kafka: Access) -> 
 
 @pytest.mark.usefixtures("topics")
 @pytest.mark.parametrize(
-    ("env", "said"),
+    ("env", "message"),
     [
         (
             {"MAX_RUN": "many"},
@@ -181,12 +181,14 @@ def test_ctrl_c_leaves_no_round_half_sent(programs: Programs, kafka: Access) -> 
         ({"BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "no broker answers at 127.0.0.1:1 (Connect to "),
     ],
 )
-def test_a_producer_that_cannot_start(programs: Programs, env: dict[str, str], said: str) -> None:
+def test_a_producer_that_cannot_start(
+    programs: Programs, env: dict[str, str], message: str
+) -> None:
     started = time.monotonic()
     sender = programs.run("hudilab_jobs.stock_producer", **env)
     assert time.monotonic() - started < 15
     assert (sender.returncode, sender.stdout) == (1, "")
-    assert sender.stderr.startswith(f"hudilab: {said}")
+    assert sender.stderr.startswith(f"hudilab: {message}")
 
 
 def test_the_job_does_not_start_without_its_topics(programs: Programs, kafka: Access) -> None:
@@ -349,8 +351,8 @@ def end(pid: int) -> None:
         family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
     except psutil.NoSuchProcess:
         return
-    for one in family:
-        one.kill()
+    for process in family:
+        process.kill()
 
 
 # --- security
@@ -360,10 +362,10 @@ def use_secure(conf: Path, broker: Broker) -> None:
     """Let the settings' groups ask for TLS and the user."""
     file = conf / "application_properties.json"
     groups = json.loads(file.read_text())
-    for one in groups:
-        if one["PropertyGroupId"] not in ("consumer.config.0", "producer.config.0"):
+    for group in groups:
+        if group["PropertyGroupId"] not in ("consumer.config.0", "producer.config.0"):
             continue
-        one["PropertyMap"] |= {
+        group["PropertyMap"] |= {
             "security.protocol": "SASL_SSL",
             "sasl.username": USER,
             "ssl.ca.location": str(broker.ca),

@@ -198,13 +198,13 @@ class HandMade:
         return self.instant(begin, end, action, data, started=started or action)
 
     def clean(self, begin: int, end: int, keep: str, deleted: tuple[str, ...] = ()) -> str:
-        its = {"sensor_id=10": {"deletePathPatterns": list(deleted)}}
-        record = {"earliestCommitToRetain": keep, "partitionMetadata": its}
+        partitions = {"sensor_id=10": {"deletePathPatterns": list(deleted)}}
+        record = {"earliestCommitToRetain": keep, "partitionMetadata": partitions}
         return self.instant(begin, end, "clean", avro(CLEAN, record))
 
     def compaction(self, begin: int, *groups: str, partition: str = "sensor_id=10") -> str:
         """A compaction that is planned and not done."""
-        plan = {"operations": [{"partitionPath": partition, "fileId": one} for one in groups]}
+        plan = {"operations": [{"partitionPath": partition, "fileId": group} for group in groups]}
         return self.instant(begin, None, "compaction", plan=avro(PLAN, plan), inflight=False)
 
     def archive(self, *rows: tuple[int, int | None, str, dict[str, Any] | None]) -> Path:

@@ -136,18 +136,18 @@ TEXTS = [
 
 def test_programs_inside_texts_import_what_exists() -> None:
     """Tests start programs that they hold as text, which no type checker reads."""
-    found = {
+    output = {
         (module, name)
         for path in TEXTS
         for module, names in IMPORT.findall(path.read_text("utf-8"))
         for name in names.split(", ")
         if name
     }
-    assert ("hudi_sink.files", "list_files") in found
+    assert ("hudi_sink.files", "list_files") in output
     modules = set(modules_of(*PACKAGES))
     missing = [
         f"{module}.{name}"
-        for module, name in sorted(found)
+        for module, name in sorted(output)
         if not hasattr(importlib.import_module(module), name) and f"{module}.{name}" not in modules
     ]
     assert missing == []

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from running import start_program
 from spark.programs import foreign
-from spark.programs.foreign import HFILE, TABLES, Steps, said
+from spark.programs.foreign import HFILE, TABLES, Steps, counts_of
 from unit.hudi_inspect.tables import unlike
 
 from hudi_inspect import inspect
@@ -54,7 +54,7 @@ def wrong_in(path: Path, answers: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_is_right_or_unknown(spark: SparkSession, tmp_path: Path, name: str) -> None:
     table = Steps(spark, tmp_path, TABLES[name])
-    assert wrong_in(table.path, said(table)) == []
+    assert wrong_in(table.path, counts_of(table)) == []
 
 
 def test_base_files_that_spark_does_not_read(spark: SparkSession, tmp_path: Path) -> None:
@@ -68,11 +68,11 @@ def test_tables_of_older_releases(tmp_path: Path, release: str) -> None:
     running = start_program(foreign.__file__, str(jar), str(tmp_path), *ITS_TABLES, env={})
     out, err = running.communicate(timeout=1200)
     assert running.returncode == 0, err[-3000:]
-    found = json.loads(out.splitlines()[-1])
-    unmade = {name: theirs["error"] for name, theirs in found.items() if "error" in theirs}
+    report = json.loads(out.splitlines()[-1])
+    unmade = {name: theirs["error"] for name, theirs in report.items() if "error" in theirs}
     wrong = {
         name: problems
-        for name, theirs in found.items()
+        for name, theirs in report.items()
         if name not in unmade and (problems := wrong_in(tmp_path / name / "t", theirs))
     }
     assert wrong == {}
@@ -91,7 +91,7 @@ def test_tables_of_flink(spark: SparkSession, tmp_path: Path) -> None:
     assert {"append", "original"} <= {path.name for path in tables}
     for path in tables:
         read = spark.read.format("hudi").load(f"file://{path}")
-        found, counted = (inspect(str(path), count=count).table for count in (False, True))
+        snapshot, counted = (inspect(str(path), count=count).table for count in (False, True))
         partitions = read.select("_hoodie_partition_path").distinct().count()
-        assert (counted.rows, found.partitions) == (read.count(), partitions), path.name
-        assert found.rows in (None, counted.rows), path.name
+        assert (counted.rows, snapshot.partitions) == (read.count(), partitions), path.name
+        assert snapshot.rows in (None, counted.rows), path.name

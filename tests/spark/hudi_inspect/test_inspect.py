@@ -39,14 +39,16 @@ def test_copy_on_write_in_an_odd_place_and_half_written(
     table.write(0, 30, **{OPERATION: "delete"})
     table.write(230, 260)
     table.last_commit().unlink()  # a driver that died just before its commit
-    found = same(table)
-    assert found.table.rows == 220
-    newest = found.instants[1]
+    snapshot = same(table)
+    assert snapshot.table.rows == 220
+    newest = snapshot.instants[1]
     assert (newest.operation, newest.rows_deleted) == ("DELETE", 30)
-    assert [(one.action, one.state) for one in found.pending] == [("commit", "INFLIGHT")]
+    assert [(instant.action, instant.state) for instant in snapshot.pending] == [
+        ("commit", "INFLIGHT")
+    ]
     assert failing(table, stuck_after=0.0) == ["dead writer"]
     table.write(300, 360)
-    assert [one.action for one in same(table).instants[:2]] == ["commit", "rollback"]
+    assert [instant.action for instant in same(table).instants[:2]] == ["commit", "rollback"]
     assert failing(table, stuck_after=0.0) == []
 
 
@@ -58,8 +60,8 @@ def test_merge_on_read_before_and_after_a_compaction(spark: SparkSession, tmp_pa
     assert same(table).table.index == "BUCKET"
     table.compact("schedule")
     table.write(0, 100)
-    found = same(table, planned=True)
-    assert [one.action for one in found.pending] == ["compaction"]
+    snapshot = same(table, planned=True)
+    assert [instant.action for instant in snapshot.pending] == ["compaction"]
     assert failing(table, stuck_after=0.0) == ["services"]
     table.compact("execute")
     assert same(table).pending == []
@@ -74,10 +76,10 @@ def test_a_stream_of_the_lab_is_known_by_its_query(spark: SparkSession, tmp_path
     stream = rows.writeStream.foreachBatch(sink.write_batch)
     drain(stream.option("checkpointLocation", location.checkpoint).start(), batches=3, deadline=60)
     query = json.loads((tmp_path / "checkpoint" / "metadata").read_text())["id"]
-    found = inspect(location.table)
-    assert [(one.query, one.number) for one in found.writers] == [(query, 2)]
-    assert found.table.rows == 60
-    assert found.table.uri == location.table
+    snapshot = inspect(location.table)
+    assert [(batch.query, batch.number) for batch in snapshot.writers] == [(query, 2)]
+    assert snapshot.table.rows == 60
+    assert snapshot.table.uri == location.table
 
 
 # -- each of these takes seconds; together, minutes -------------------------------------------
@@ -130,10 +132,10 @@ def test_reach_is_what_queries_reach(
     for _ in range(8):
         table.write(0, 100)
     table.call("run_clean", options=options)
-    found = same(table)
-    oldest = raw(found.window.oldest_time_travel or "")
+    snapshot = same(table)
+    oldest = raw(snapshot.window.oldest_time_travel or "")
     assert table.read(**{"as.of.instant": oldest}).count() == 100
-    times = [one.time for one in found.timeline if one.action == "commit"]
+    times = [instant.time for instant in snapshot.timeline if instant.action == "commit"]
     earlier = times[times.index(oldest) - 1]
     if lost is None:
         with pytest.raises(
@@ -142,13 +144,13 @@ def test_reach_is_what_queries_reach(
             table.read(**{"as.of.instant": earlier}).count()
     else:
         assert table.read(**{"as.of.instant": earlier}).count() == lost
-    begin = raw(found.window.oldest_incremental or "")
+    begin = raw(snapshot.window.oldest_incremental or "")
     query = {
         "hoodie.datasource.query.type": "incremental",
         "hoodie.datasource.read.begin.instanttime": begin,
     }
     second = times[times.index(oldest) + 1]
-    end = {"hoodie.datasource.read.end.instanttime": _completed(found, oldest)}
+    end = {"hoodie.datasource.read.end.instanttime": _completed(snapshot, oldest)}
     changed = table.read(**query, **end)
     assert {row[0] for row in changed.select("_hoodie_commit_time").distinct().collect()} == {
         oldest
@@ -157,8 +159,8 @@ def test_reach_is_what_queries_reach(
     assert second > oldest
 
 
-def _completed(found: TableSnapshot, instant: str) -> str:
-    (event,) = (event for event in found.timeline if event.time == instant)
+def _completed(snapshot: TableSnapshot, instant: str) -> str:
+    (event,) = (event for event in snapshot.timeline if event.time == instant)
     assert event.completion_time is not None
     return event.completion_time
 
@@ -175,11 +177,13 @@ def test_an_archived_timeline(spark: SparkSession, tmp_path: Path, version: int,
         table.write(0, 100, **{OPERATION: "insert_overwrite"})
     for _ in range(14):
         table.write(0, 100)
-    found = same(table)
-    assert found.archive.folder
+    snapshot = same(table)
+    assert snapshot.archive.folder
     archived = inspect(str(table.path), archived=True)
-    assert len(archived.instants) > len(found.instants) + 10
-    done = {one.operation: one.rows_deleted for one in archived.instants if one.archived}
+    assert len(archived.instants) > len(snapshot.instants) + 10
+    done = {
+        instant.operation: instant.rows_deleted for instant in archived.instants if instant.archived
+    }
     assert done["DELETE"] == 30
     assert ("COMPACT" if mor else "INSERT_OVERWRITE") in done
 
@@ -191,7 +195,7 @@ def test_savepoint_and_restore(spark: SparkSession, tmp_path: Path) -> None:
         table.write(first, first + 100)
     second = sorted(row.commit_time for row in table.call("show_commits", limit=10))[1]
     table.call("create_savepoint", commit_time=second)
-    assert "savepoint" in [one.action for one in same(table).instants]
+    assert "savepoint" in [instant.action for instant in same(table).instants]
     table.call("rollback_to_savepoint", instant_time=second)
     assert same(table).table.rows == 150
     table.write(500, 600)
@@ -206,7 +210,7 @@ def test_a_half_written_delta_commit(spark: SparkSession, tmp_path: Path) -> Non
     table.last_commit().unlink()
     assert len(same(table).pending) == 1
     table.write(300, 360)
-    assert "rollback" in [one.action for one in same(table).instants]
+    assert "rollback" in [instant.action for instant in same(table).instants]
 
 
 @deep
@@ -277,12 +281,12 @@ def test_an_upgraded_table_has_one_archive(spark: SparkSession, tmp_path: Path) 
     table = made(spark, tmp_path / "t", ARCHIVE | _of(6))
     for _ in range(9):
         table.write(0, 100)
-    found = same(table)
-    assert found.unread in (".hoodie/archived", ".hoodie/history")
-    assert len(found.notes) == 1
+    snapshot = same(table)
+    assert snapshot.unread in (".hoodie/archived", ".hoodie/history")
+    assert len(snapshot.notes) == 1
     timeline = table.call("show_timeline", limit=100_000, showArchived=True)
     before = {row.instant_time for row in timeline}
-    assert len(before) > len(found.instants)
+    assert len(before) > len(snapshot.instants)
     new = {"hoodie.write.table.version": "9", "hoodie.write.auto.upgrade": "true"}
     table.write(0, 100, **new)
     after = inspect(str(table.path), archived=True)
@@ -299,9 +303,9 @@ def test_five_hundred_commits(spark: SparkSession, tmp_path: Path) -> None:
     model.write(0, 300)
     table = Made(spark, tmp_path / "t", model.options)
     rows = synthesise(model.path, table.path, commits=500)
-    found = same(table)
-    its = found.table
-    assert (its.rows, its.files, len(found.instants)) == (rows, 10_000, 500)
+    snapshot = same(table)
+    summary = snapshot.table
+    assert (summary.rows, summary.files, len(snapshot.instants)) == (rows, 10_000, 500)
 
 
 @deep
@@ -309,7 +313,7 @@ def test_five_hundred_commits_that_spark_wrote(spark: SparkSession, tmp_path: Pa
     table = made(spark, tmp_path / "t", operation="bulk_insert")
     for number in range(500):
         table.write(number * 4, number * 4 + 4)
-    found = same(table)
-    assert found.table.rows == 2000
-    assert found.archive.folder
+    snapshot = same(table)
+    assert snapshot.table.rows == 2000
+    assert snapshot.archive.folder
     assert len(inspect(str(table.path), archived=True).instants) >= 500

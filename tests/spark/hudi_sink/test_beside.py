@@ -91,11 +91,13 @@ def assert_exact(
 
 def plans(spark: SparkSession, location: TableLocation) -> list[str]:
     meta = Commits(spark, location.table).meta()
-    return [one for kind in (COMPACTIONS, CLUSTERINGS) for one in pending(meta, kind)]
+    return [instant for kind in (COMPACTIONS, CLUSTERINGS) for instant in pending(meta, kind)]
 
 
 def services_of(spark: SparkSession, location: TableLocation) -> int:
-    return sum(one.operation in SERVICES for one in Commits(spark, location.table).newest_first())
+    return sum(
+        commit.operation in SERVICES for commit in Commits(spark, location.table).newest_first()
+    )
 
 
 def parts(spark: SparkSession, kind: str) -> int:
@@ -143,7 +145,7 @@ def test_a_driver_removes_the_plan_of_the_one_before(
     stream(spark, SPECS[kind], location, 9, 9)
     assert_exact(spark, SPECS[kind], location, 9)
     assert plans(spark, location) == []
-    done = {one.instant for one in Commits(spark, location.table).newest_first()}
+    done = {commit.instant for commit in Commits(spark, location.table).newest_first()}
     assert left not in done
     assert services_of(spark, location) > 0
 
@@ -174,21 +176,21 @@ def planned(spark: SparkSession, location: TableLocation) -> tuple[StreamService
     services = StreamServices(
         *(spark, LOGS, location.table), every=EVERY, beside=True, is_mine=lambda: True
     )
-    asked = services.options(EVERY - 1)
-    assert asked["hoodie.compact.schedule.inline"] == "true"
-    assert asked["hoodie.compact.inline"] == asked["hoodie.clean.automatic"] == "false"
-    return services, asked
+    options = services.options(EVERY - 1)
+    assert options["hoodie.compact.schedule.inline"] == "true"
+    assert options["hoodie.compact.inline"] == options["hoodie.clean.automatic"] == "false"
+    return services, options
 
 
 def test_the_last_batch_that_may_plan_waits_for_the_plan_before(
     spark: SparkSession, location: TableLocation, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    services, asked = planned(spark, location)
+    services, options = planned(spark, location)
     assert services.options(EVERY) == QUIET
-    services.start(asked, LOGS.write_options())
-    assert services.options(2 * EVERY - 1) == asked
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said == (
+    services.start(options, LOGS.write_options())
+    assert services.options(2 * EVERY - 1) == options
+    last_line = capsys.readouterr().err.splitlines()[-1]
+    assert last_line == (
         f"hudilab: batch {2 * EVERY - 1} waits for the table services that an earlier batch has "
         "planned"
     )
@@ -201,11 +203,11 @@ def test_what_is_due_while_the_thread_is_busy_is_planned_after_it(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    services, asked = planned(spark, location)
+    services, options = planned(spark, location)
     monkeypatch.setattr(beside, "LATEST", 40)
     everything, grown = 199, 200  # of policy.COMPACT_ALL_EVERY, and of EVERY
     monkeypatch.setattr(policy, "SMALL_LOG", 1)
-    services.start(asked, LOGS.write_options())
+    services.start(options, LOGS.write_options())
     assert services.options(everything) == QUIET
     assert list(services.count_bytes(Commits(spark, location.table).newest_first()))
     assert services.options(grown) == QUIET
@@ -234,14 +236,14 @@ def test_a_replaced_driver_cannot_complete_its_compaction(
         hung = plans(spark, location)
         assert hung
         new = start_program(PROGRAM, location.warehouse, env=env)
-        said = new.communicate(timeout=600)[1]
-        assert new.returncode == 0, said[-3000:]
+        output = new.communicate(timeout=600)[1]
+        assert new.returncode == 0, output[-3000:]
         rows = rows_once(folder(location.table))
         os.killpg(old.pid, signal.SIGCONT)
-        said = old.communicate(timeout=300)[1]
+        output = old.communicate(timeout=300)[1]
         assert old.returncode != 0
-        assert "another driver has taken over the checkpoint" in said
-        done = {one.instant for one in Commits(spark, location.table).newest_first()}
+        assert "another driver has taken over the checkpoint" in output
+        done = {commit.instant for commit in Commits(spark, location.table).newest_first()}
         assert not done.intersection(hung)
         assert rows_once(folder(location.table)) == rows
     finally:

@@ -234,7 +234,7 @@ def test_a_write_waits_for_seconds(
         re.MULTILINE,
     )
     drain(start(spark, location, write, once=True), deadline=120)
-    assert len({one for one in instants(location.table) if one > newest}) == 2
+    assert len({instant for instant in instants(location.table) if instant > newest}) == 2
     finish(spark, spec, location)
 
 

@@ -88,8 +88,8 @@ def test_a_full_disk_loses_nothing(
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("there", ["logs/*.log", "**/timeline/*.requested", "**/timeline/*_*.*"])
-def test_a_disk_that_fills_while_a_lesson_runs(disk: Path, there: str) -> None:
+@pytest.mark.parametrize("full", ["logs/*.log", "**/timeline/*.requested", "**/timeline/*_*.*"])
+def test_a_disk_that_fills_while_a_lesson_runs(disk: Path, full: str) -> None:
     """At any moment: one line, and with space again the lesson runs."""
     assert mount("-o", "remount", "40", disk) == 0
     lesson = ["run", "02_write_hudi_stream", "-p", "rows", "500", "-p", "batches", "2"]
@@ -101,16 +101,16 @@ def test_a_disk_that_fills_while_a_lesson_runs(disk: Path, there: str) -> None:
         stderr=subprocess.PIPE,
         text=True,
     ) as program:
-        wait_while_running(program, lambda: any(disk.glob(there)), 300, there)
+        wait_while_running(program, lambda: any(disk.glob(full)), 300, full)
         filler = (disk / "filler").open("wb", buffering=0)
         with filler, suppress(OSError):
             while filler.write(bytes(64 * 1024)):
                 pass
-        _, said = program.communicate(timeout=300)
-    assert program.returncode == 1, said
-    (line,) = [line for line in said.splitlines() if line.startswith("hudilab: ")]
+        _, output = program.communicate(timeout=300)
+    assert program.returncode == 1, output
+    (line,) = [line for line in output.splitlines() if line.startswith("hudilab: ")]
     assert re.search(FULL, line), line
     assert "make room on" in line
-    assert "Traceback" not in said
+    assert "Traceback" not in output
     (disk / "filler").unlink()
     subprocess.run([str(HUDILAB), *lesson], env=env, capture_output=True, check=True)

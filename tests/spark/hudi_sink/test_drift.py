@@ -184,8 +184,10 @@ DAMAGED = {
 def two_batches(spark: SparkSession, columns: dict[str, Any]) -> tuple[DataFrame, DataFrame]:
     def row(which: int) -> DataFrame:
         # Nullable, as the columns of a stream are.
-        found = (f"IF(rand() < 2, {two[which]}, NULL) AS {name}" for name, two in columns.items())
-        return spark.sql(f"SELECT {ROW.replace('1L', f'{which}L')}, {', '.join(found)}")
+        columns_of_batch = (
+            f"IF(rand() < 2, {two[which]}, NULL) AS {name}" for name, two in columns.items()
+        )
+        return spark.sql(f"SELECT {ROW.replace('1L', f'{which}L')}, {', '.join(columns_of_batch)}")
 
     return row(0), row(1)
 

@@ -50,8 +50,8 @@ def replace_driver(spark: SparkSession, location: TableLocation, operation: str)
 def assert_exact(spark: SparkSession, location: TableLocation) -> None:
     expected = sensor_readings(spark, SIZES["rows"], sensors=SIZES["sensors"], seed=SIZES["seed"])
     table = spark.read.format("hudi").load(location.table).select(expected.columns)
-    found = table.count(), expected.exceptAll(table).count(), table.exceptAll(expected).count()
-    assert found == (SIZES["rows"], 0, 0)
+    counts = table.count(), expected.exceptAll(table).count(), table.exceptAll(expected).count()
+    assert counts == (SIZES["rows"], 0, 0)
     assert Commits(spark, location.table).count() == SIZES["batches"]
 
 
@@ -85,9 +85,9 @@ def test_a_driver_that_was_replaced_cannot_commit(
             replace_driver(spark, location, operation)
             (gates / f"{point}.go").touch()
             await_file(gates / f"{point}.done", old)
-            said = (gates / f"{point}.done").read_text()
-            assert SAID[point] in said, f"{point}: {said}"
-            assert said != "finished", point
+            output = (gates / f"{point}.done").read_text()
+            assert SAID[point] in output, f"{point}: {output}"
+            assert output != "finished", point
             assert_exact(spark, location)
     finally:
         if old.poll() is None:

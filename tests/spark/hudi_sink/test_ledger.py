@@ -426,10 +426,11 @@ def test_an_older_commit_and_one_that_only_cannot_be_read_are_not_to_be_deleted(
     whole = newest.read_bytes()
     crash_before_last_note(location)
     empty_last_commit(location).write_bytes(whole.replace(b"avro.schema", b"avro.schemb"))
-    said = refusal(spark, location)
-    assert f"the commit {newest.name[:17]} of {location.table} cannot be read: " in said
+    message = refusal(spark, location)
+    assert f"the commit {newest.name[:17]} of {location.table} cannot be read: " in message
     assert (
-        f"; do not delete {location.table}/.hoodie/timeline/{newest.name}; restore it from" in said
+        f"; do not delete {location.table}/.hoodie/timeline/{newest.name}; restore it from"
+        in message
     )
     newest.write_bytes(whole)
     older = min(newest.parent.glob("*_*.commit"))
@@ -437,10 +438,13 @@ def test_an_older_commit_and_one_that_only_cannot_be_read_are_not_to_be_deleted(
     older.write_bytes(b"")
     with pytest.raises(StreamError) as caught:
         Commits(spark, location.table).unseen(frozenset())
-    said = str(caught.value)
-    assert f"the commit {older.name[:17]} of {location.table} is damaged: its file is empty" in said
+    message = str(caught.value)
     assert (
-        f"; do not delete {location.table}/.hoodie/timeline/{older.name}; restore it from" in said
+        f"the commit {older.name[:17]} of {location.table} is damaged: its file is empty" in message
+    )
+    assert (
+        f"; do not delete {location.table}/.hoodie/timeline/{older.name}; restore it from"
+        in message
     )
 
 

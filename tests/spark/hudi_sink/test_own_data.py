@@ -90,8 +90,8 @@ def test_any_text_can_be_a_partition(
     table = spark.read.format("hudi").load(location.table)
     assert sorted((row.id, row.city) for row in table.collect()) == expected
     for city in CITIES:
-        found = table.where(F.col("city").eqNullSafe(F.lit(city))).count()
-        assert found == len(expected) // len(CITIES), city
+        count = table.where(F.col("city").eqNullSafe(F.lit(city))).count()
+        assert count == len(expected) // len(CITIES), city
     path = local_path(location.table)
     assert path is not None
     seen = [row for batch in read_batches(path) for row in batch.to_pylist()]

@@ -73,8 +73,12 @@ class Stream:
         """How many rows each batch has quarantined, as the table's commits say."""
         meta = Commits(self.spark, self.location.table).meta()
         timeline = meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
-        instants = sorted(timeline.getInstants().toArray(), key=lambda one: one.requestedTime())
-        return [timeline.readCommitMetadata(one).getMetadata(QUARANTINED) for one in instants]
+        instants = sorted(
+            timeline.getInstants().toArray(), key=lambda instant: instant.requestedTime()
+        )
+        return [
+            timeline.readCommitMetadata(instant).getMetadata(QUARANTINED) for instant in instants
+        ]
 
 
 def cached_rdds(spark: SparkSession) -> set[int]:
@@ -96,8 +100,8 @@ def test_each_bad_row_is_set_aside_once_with_its_reason(
     assert stream.stored() == [GOOD[:3]]
     expected = [(0, reason, as_json(row)) for reason, row in BAD.items()]
     expected.append((2, NO_KEY, as_json(bad[0])))
-    found = [(batch, reason, json.loads(row)) for batch, reason, row in stream.set_aside()]
-    assert sorted(found, key=repr) == sorted(expected, key=repr)
+    quarantined = [(batch, reason, json.loads(row)) for batch, reason, row in stream.set_aside()]
+    assert sorted(quarantined, key=repr) == sorted(expected, key=repr)
     assert stream.counts() == ["3", "0", "1"]
     assert (
         f"hudilab: batch 2: 1 row quarantined in {stream.location.quarantine}"
@@ -151,7 +155,7 @@ def test_without_the_word_a_bad_row_is_an_error_and_with_it_the_stream_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     stream = Stream(spark, tmp_path)
-    asked, stream.sink = (
+    source, stream.sink = (
         stream.sink,
         lambda: ExactlyOnceSink(spark, stream.spec, stream.location, {"inbox": "own"}),
     )
@@ -159,7 +163,7 @@ def test_without_the_word_a_bad_row_is_an_error_and_with_it_the_stream_goes_on(
         stream.run([GOOD, BAD[NO_ORDER]])
     assert f"cannot store the row with id=2: {NO_ORDER}" in str(caught.value)
     assert list(Commits(spark, stream.location.table).newest_first()) == []
-    stream.sink = asked
+    stream.sink = source
     stream.run()
     assert stream.stored() == [GOOD[:3]]
     assert [reason for _, reason, _ in stream.set_aside()] == [NO_ORDER]
@@ -188,9 +192,9 @@ def test_two_streams_share_a_table_and_its_quarantine(spark: SparkSession, tmp_p
     for _ in range(2):
         for stream in streams:
             stream.run([GOOD, BAD[NO_KEY]])
-    found = [(row.batch, row.query_id) for row in table(spark, streams[0]).collect()]
-    assert sorted(batch for batch, _ in found) == [0, 0, 1, 1]
-    assert len({query for _, query in found}) == 2
+    rows_read = [(row.batch, row.query_id) for row in table(spark, streams[0]).collect()]
+    assert sorted(batch for batch, _ in rows_read) == [0, 0, 1, 1]
+    assert len({query for _, query in rows_read}) == 2
 
 
 def table(spark: SparkSession, stream: Stream) -> DataFrame:

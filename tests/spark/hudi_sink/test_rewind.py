@@ -118,7 +118,9 @@ def assert_refills(spark: SparkSession, spec: TableSpec, location: TableLocation
     wanted = sensor_readings(spark, BATCHES * PER_BATCH, **SIZES)
     assert compare(wanted, location.table) == {"rows": BATCHES * PER_BATCH, "lost": 0, "twice": 0}
     stamps = [
-        one.metadata.batch for one in Commits(spark, location.table).newest_first() if one.metadata
+        commit.metadata.batch
+        for commit in Commits(spark, location.table).newest_first()
+        if commit.metadata
     ]
     assert stamps == [*range(BATCHES)][::-1]
 
@@ -187,14 +189,16 @@ def test_what_cannot_be_returned_to(
         f"{location.table}"
     )
     other = commits(spark, location)[2]
-    said = refused(lambda: Rewind(spark, location.table, other))
-    assert said == (
+    message = refused(lambda: Rewind(spark, location.table, other))
+    assert message == (
         f"the commit {other} of {location.table} has no savepoint, so cleaning may have deleted "
         "its "
         f"files (its savepoints are {to}); create the savepoint before a clean deletes them: CALL "
         f"create_savepoint(path => '{location.table}', commit_time => '{other}')"
     )
-    spark.sql(said.rpartition("; create the savepoint before a clean deletes them: ")[2]).collect()
+    spark.sql(
+        message.rpartition("; create the savepoint before a clean deletes them: ")[2]
+    ).collect()
     assert "1 commit after" in Rewind(spark, location.table, other).preview()[0]
     assert refused(lambda: Rewind(spark, f"file://{tmp_path}/none", to)) == (
         f"no Hudi table at file://{tmp_path}/none: .hoodie/hoodie.properties is missing or empty; "
@@ -214,9 +218,9 @@ def test_checkpoints_that_are_not_the_tables(
     stranger = locate("other", "lab", "readings", is_local=True, home=tmp_path)
     write(spark, spec, stranger, 1)
     others = [stranger.checkpoint]
-    said = refused(lambda: Rewind(spark, location.table, to, checkpoints=others))
+    message = refused(lambda: Rewind(spark, location.table, to, checkpoints=others))
     query = CheckpointFiles(spark, stranger.checkpoint).query()
-    assert said == (
+    assert message == (
         f"the checkpoint {stranger.checkpoint} belongs to another table: {location.table} has no "
         f"commit of its stream {query}; {give} --checkpoint URI"
     )
@@ -301,8 +305,8 @@ def test_a_writer_is_alive(
     )
     maybe = f"make sure that it is not, and add --stopped: {again} --stopped"
     checkpoint.take(Owner("run", 1, "elsewhere"))
-    said = f"the stream of {location.checkpoint} may be running on elsewhere; {maybe}"
-    assert refused(rewind.check_safe) == said
+    problem = f"the stream of {location.checkpoint} may be running on elsewhere; {maybe}"
+    assert refused(rewind.check_safe) == problem
     folder(checkpoint.owner_file()).unlink()
     assert (
         refused(rewind.check_safe) == f"the stream of {location.checkpoint} may be running; {maybe}"

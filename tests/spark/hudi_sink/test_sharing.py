@@ -101,9 +101,9 @@ def test_two_streams_share_a_table_when_both_say_so(
 ) -> None:
     # Both upsert into the same file groups: one of two overlapping commits loses. With six batches
     # each, both compact and clean, and roll back what has lost.
-    one = start(spark, spec, location, batches, shared=True, batches=batches)
+    stream = start(spark, spec, location, batches, shared=True, batches=batches)
     two = start(spark, spec, second(location), batches, first=1000, shared=True, batches=batches)
-    drain(one, batches=batches, deadline=300)
+    drain(stream, batches=batches, deadline=300)
     drain(two, batches=batches, deadline=300)
     both = expected(spark, batches).union(expected(spark, batches, first=1000))
     assert_holds(spark, location, both)
@@ -167,8 +167,8 @@ def test_a_service_that_loses_to_another_writers_ends_no_stream(
 
     monkeypatch.setattr(DataFrameWriter, "save", fails_afterwards)
     drain(start(spark, APPENDS, location, 2, shared=True, batches=2), batches=2, deadline=300)
-    said = [line for line in capsys.readouterr().err.splitlines() if "is committed" in line]
-    assert [line.partition("hudilab: ")[2] for line in said] == [
+    lines = [line for line in capsys.readouterr().err.splitlines() if "is committed" in line]
+    assert [line.partition("hudilab: ")[2] for line in lines] == [
         f"batch {number} is committed, but the table services after it failed, as they do when "
         "another writer runs them at the same time; the next batch runs them again: "
         "java.io.IOException: Could not delete instant"
@@ -285,11 +285,11 @@ IMPATIENT = {
 }
 
 
-def different_locks(location: TableLocation, instant: str, theirs: str, mine: str) -> str:
+def different_locks(location: TableLocation, instant: str, theirs: str, own: str) -> str:
     return (
         f"StreamError: two writers of {location.table} use different locks, so neither waits "
         "for the "
-        f"other: commit {instant} used {theirs}, this stream uses {mine}; use the same lock "
+        f"other: commit {instant} used {theirs}, this stream uses {own}; use the same lock "
         "for both: omit lock= for a table on a disk, or name a provider that both processes can "
         "reach; "
     )
@@ -300,25 +300,25 @@ def test_a_running_stream_refuses_a_new_one_with_another_lock(
 ) -> None:
     """As two processes have them whose locks are in their own memory."""
     turn = threading.Event()
-    one = start(spark, APPENDS, location, 1000, turn=turn, shared=True, lock=IN_JVM)
-    while not one.recentProgress:
+    stream = start(spark, APPENDS, location, 1000, turn=turn, shared=True, lock=IN_JVM)
+    while not stream.recentProgress:
         time.sleep(0.02)
     other = start(spark, APPENDS, second(location), 1, first=10**6, shared=True, batches=1)
     drain(other, batches=1, deadline=300)
     turn.set()
     with pytest.raises(StreamError) as caught:
-        drain(one, batches=1000, deadline=300)
+        drain(stream, batches=1000, deadline=300)
     newest = next(Commits(spark, location.table).newest_first())
-    mine = lock_name(IN_JVM["hoodie.write.lock.provider"])
+    own_lock = lock_name(IN_JVM["hoodie.write.lock.provider"])
     assert newest.lock == "FileSystemBasedLockProvider"
-    assert different_locks(location, newest.instant, newest.lock, mine) in str(caught.value)
+    assert different_locks(location, newest.instant, newest.lock, own_lock) in str(caught.value)
     # What another process wrote before is no sign that it is running.
     start(spark, APPENDS, location, 1000, shared=True, lock=IN_JVM).stop()
     newest = next(Commits(spark, location.table).newest_first())
     tidy = TableServices(spark, location.table, lock=IN_JVM)
     with pytest.raises(TableError) as refused:
-        (TableServices(spark, location.table) if newest.lock == mine else tidy).clean(1)
-    theirs = {"FileSystemBasedLockProvider", mine} - {newest.lock}
+        (TableServices(spark, location.table) if newest.lock == own_lock else tidy).clean(1)
+    theirs = {"FileSystemBasedLockProvider", own_lock} - {newest.lock}
     assert str(refused.value) == (
         f"the newest write to {location.table} used the lock {newest.lock}, but services would use "
         f"{theirs.pop()}; stop its writer, then: hudilab tidy {location.table} --clean --stopped"
@@ -330,27 +330,27 @@ def test_a_new_stream_refuses_a_running_one_with_another_lock(
 ) -> None:
     """The running one commits between the new one's first look and its first write."""
     turn = threading.Event()
-    one = start(spark, APPENDS, location, 1000, turn=turn, shared=True, lock=IN_JVM)
-    while not one.recentProgress:
+    stream = start(spark, APPENDS, location, 1000, turn=turn, shared=True, lock=IN_JVM)
+    while not stream.recentProgress:
         time.sleep(0.02)
     instants = Commits.instants
 
     def then_one_commits(self: Commits) -> set[str]:
-        found = instants(self)
+        instants_now = instants(self)
         turn.set()
-        wait_for(lambda: instants(self) != found, 120, "a commit of the running stream")
-        return found
+        wait_for(lambda: instants(self) != instants_now, 120, "a commit of the running stream")
+        return instants_now
 
     monkeypatch.setattr(Commits, "instants", then_one_commits)
     other = start(spark, APPENDS, second(location), 1, first=10**6, shared=True, batches=1)
     with pytest.raises(StreamError) as caught:
         drain(other, batches=1, deadline=300)
-    one.stop()
+    stream.stop()
     named = re.search(r"commit (\d+) used", str(caught.value))
     assert named is not None
     theirs = lock_name(IN_JVM["hoodie.write.lock.provider"])
-    told = different_locks(location, named[1], theirs, "FileSystemBasedLockProvider")
-    assert told in str(caught.value)
+    message = different_locks(location, named[1], theirs, "FileSystemBasedLockProvider")
+    assert message in str(caught.value)
     locks = {commit.lock for commit in Commits(spark, location.table).newest_first()}
     assert locks == {theirs}
 
@@ -476,16 +476,16 @@ def test_file_groups_that_are_not_the_tables_own_are_refused_and_rewritten(
         drain(query, batches=2, deadline=300)
     with pytest.raises(TableError) as caught:
         start(spark, UPSERTS, location, 1)
-    said = str(caught.value)
+    message = str(caught.value)
     assert re.fullmatch(
         rf"1 file groups of {re.escape(location.table)} \(\S+, \.\.\.\) belong to no bucket: SQL "
         r"or "
         r"clustering wrote them without the table's bucket index, and every later upsert would "
         r"fail; rewrite the table's files, then start again: from "
         r"hudi_sink\.repairs import .*",
-        said,
+        message,
     )
-    remedy = said.rpartition("start again: ")[2]
+    remedy = message.rpartition("start again: ")[2]
     assert remedy == (
         "from hudi_sink.repairs import rewrite_table; rewrite_table(spark, spec, location)"
     )

@@ -194,13 +194,13 @@ def test_a_file_is_gone_before_its_batch_is_written(spark: SparkSession, tmp_pat
     home.mkdir()
     inbox = Inbox(spark, home, "json")
     _planned_not_done(inbox)
-    there = (inbox.folder / "001.json").rename(tmp_path / "elsewhere")
+    moved = (inbox.folder / "001.json").rename(tmp_path / "elsewhere")
     inbox.arrive()
     with pytest.raises(StreamError, match="restore each file under its name") as caught:
         inbox.run()
     assert f"batch 1 reads file://{inbox.folder}/001.json, but the file" in str(caught.value)
     assert inbox.ids() == list(range(ROWS))
-    there.rename(inbox.folder / "001.json")
+    moved.rename(inbox.folder / "001.json")
     inbox.run()
     inbox.assert_exact()
 

@@ -71,17 +71,19 @@ ITS_TABLE = {
 }
 
 
-def short(found: dict[str, str]) -> dict[str, str]:
+def short(results: dict[str, str]) -> dict[str, str]:
     """Without what a source says itself; it has to be the source's words, not Spark's."""
-    print(json.dumps(found, indent=1))
-    assert "INTERNAL_ERROR" not in str(found)
-    return {name: "stopped" if what.startswith("stopped") else what for name, what in found.items()}
+    print(json.dumps(results, indent=1))
+    assert "INTERNAL_ERROR" not in str(results)
+    return {
+        name: "stopped" if what.startswith("stopped") else what for name, what in results.items()
+    }
 
 
 @pytest.mark.parametrize("kind", HERE)
 def test_a_source(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    found = feeds.tried(feeds.makers(spark)[kind], tmp_path / kind.replace(", ", "-"))
-    assert short(found) == HERE[kind] | ITS_TABLE.get(kind, {})
+    tried = feeds.tried(feeds.makers(spark)[kind], tmp_path / kind.replace(", ", "-"))
+    assert short(tried) == HERE[kind] | ITS_TABLE.get(kind, {})
 
 
 @pytest.mark.parametrize("kind", ELSEWHERE)
@@ -97,5 +99,5 @@ def test_a_source_with_jars_of_its_own(tmp_path: Path, kind: str) -> None:
             os.killpg(running.pid, signal.SIGINT)  # it stops its server
             running.communicate(timeout=60)
     assert running.returncode == 0, err[-3000:]
-    found = json.loads(out.splitlines()[-1])[kind]
-    assert short(found) == ELSEWHERE[kind] | ITS_TABLE.get(kind, {})
+    tried = json.loads(out.splitlines()[-1])[kind]
+    assert short(tried) == ELSEWHERE[kind] | ITS_TABLE.get(kind, {})

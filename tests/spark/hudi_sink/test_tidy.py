@@ -298,7 +298,11 @@ def test_services_in_a_second_process_beside_a_stream(
     assert_exact(spark, spec, location, batches)
     lines = [line for line in out.splitlines() if line.startswith(services[0])]
     assert sum("0 plans" not in line for line in lines) >= 2, out
-    stamps = [one.metadata for one in Commits(spark, location.table).newest_first() if one.metadata]
+    stamps = [
+        commit.metadata
+        for commit in Commits(spark, location.table).newest_first()
+        if commit.metadata
+    ]
     assert len({stamp.batch for stamp in stamps}) == batches
 
 

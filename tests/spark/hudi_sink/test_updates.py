@@ -73,10 +73,10 @@ def test_of_older_equal_and_newer_rows(
     readings = sensor_readings(spark, 30, **SIZES)
     write(readings, spec, location)
     write(later(readings, "reading_id % 3 - 1"), spec, location)
-    there = read(spark, location)
-    warm = there.where("temperature >= 500").selectExpr("reading_id % 3 AS kind").collect()
+    stored = read(spark, location)
+    warm = stored.where("temperature >= 500").selectExpr("reading_id % 3 AS kind").collect()
     assert [sum(row.kind == kind for row in warm) for kind in range(3)] == won
-    assert there.count() == 30
+    assert stored.count() == 30
     if merge_mode:  # what the table keeps says what the spec said
         file = Path(str(local_path(location.table)), ".hoodie", "hoodie.properties")
         assert read_properties(file.read_text())["hoodie.record.merge.mode"] == merge_mode
@@ -109,9 +109,9 @@ def test_a_row_that_is_older_than_a_delete_comes_back_once_no_log_holds_the_dele
         # Without the spec's care the JVM ends, at the row that is older.
         ("COPY_ON_WRITE", "GLOBAL_SIMPLE", 40, 10),
         *(
-            (table_type, index, *found)
+            (table_type, index, *stored_now)
             for table_type in ("COPY_ON_WRITE", "MERGE_ON_READ")
-            for index, found in {
+            for index, stored_now in {
                 "SIMPLE": (55, 15),
                 "BLOOM": (55, 15),
                 "RECORD_LEVEL_INDEX": (55, 15),
@@ -130,8 +130,8 @@ def test_a_key_that_moves_is_one_row_only_with_a_global_index(
     write(readings, spec, location)
     write(elsewhere.where("reading_id < 10"), spec, location)
     write(elsewhere.where("reading_id BETWEEN 10 AND 14"), spec, location)  # older than stored
-    there = read(spark, location)
-    assert (there.count(), there.where("sensor_id = 30").count()) == (rows, moved)
+    stored = read(spark, location)
+    assert (stored.count(), stored.where("sensor_id = 30").count()) == (rows, moved)
     # SQL, told the index, adds a key and drops no record index.
     register(spark, spec, location, "moving")
     sensor_readings(spark, 41, first=40, **SIZES).createOrReplaceTempView("fresh")
@@ -181,11 +181,11 @@ def test_a_merge_that_knows_the_index_leaves_the_stream_healthy(
     )
     spark.sql("DROP TABLE told")
     stream(spark, spec, location, 2)
-    there = read(spark, location)
-    assert there.count() == there.select("sensor_id", "reading_id").distinct().count() == 40
-    assert there.where("temperature >= 500").count() == 10
-    assert there.where("sensor_id = 99").count() == 5
-    assert there.where("reading_id >= 20").count() == 20
+    stored = read(spark, location)
+    assert stored.count() == stored.select("sensor_id", "reading_id").distinct().count() == 40
+    assert stored.where("temperature >= 500").count() == 10
+    assert stored.where("sensor_id = 99").count() == 5
+    assert stored.where("reading_id >= 20").count() == 20
     assert foreign_groups(Commits(spark, location.table).file_groups(), 2) == []
 
 
@@ -213,8 +213,8 @@ def test_a_name_in_sql_is_given_to_its_own_table_only(
     )
     spark.catalog.dropTempView("mine")
     for _ in range(2):  # a name can be given again
-        said = register(spark, spec, location, "mine")
-    assert said == (
+        statement = register(spark, spec, location, "mine")
+    assert statement == (
         "CREATE TABLE mine USING hudi TBLPROPERTIES ('hoodie.index.type' = 'BUCKET', "
         "'hoodie.bucket.index.num.buckets' = '1', 'hoodie.parquet.bloom.filter.enabled' = 'false')"
         f" LOCATION '{location.table}'"

@@ -45,8 +45,8 @@ def read_elsewhere(table: Path) -> list[tuple[int, int, str]]:
     """The same by hudi-rs, which shares no code with Spark."""
     batches = HudiTableBuilder.from_base_uri(str(table)).build().read()
     rows = pa.Table.from_batches(batches).to_pylist()
-    found = [(row["reading_id"], row["sensor_id"], str(row["temperature"])) for row in rows]
-    return sorted(found, key=lambda row: (row[1], row[0]))
+    stored = [(row["reading_id"], row["sensor_id"], str(row["temperature"])) for row in rows]
+    return sorted(stored, key=lambda row: (row[1], row[0]))
 
 
 @pytest.mark.parametrize(
@@ -151,12 +151,14 @@ def test_a_stream_keeps_one_row_of_each_key(
     stream(spark, location, 2, spec, extra)
     table = local_path(location.table)
     assert table is not None
-    found = read(spark, table)
+    stored = read(spark, table)
     chance = {(1, 11, "1.10"), (1, 11, "1.20")} if combined else set()
-    assert [row for row in found if row not in chance] == [row for row in LEFT if row not in chance]
-    assert len(found) == len(LEFT)
+    assert [row for row in stored if row not in chance] == [
+        row for row in LEFT if row not in chance
+    ]
+    assert len(stored) == len(LEFT)
     # hudi-rs counts what Spark counts, too: no duplicate is hidden in a log.
-    assert read_elsewhere(table) == found
+    assert read_elsewhere(table) == stored
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,8 @@ def test_the_newest_is_what_the_table_says(
 
     def write_batch(batch: DataFrame, number: int) -> None:
         values = [
-            (*one[:2], Decimal(one[2]), datetime(2026, 1, 1, 0, 0, one[3])) for one in changes
+            (*change[:2], Decimal(change[2]), datetime(2026, 1, 1, 0, 0, change[3]))
+            for change in changes
         ]
         sink.write_batch(batch.sparkSession.createDataFrame(values, SCHEMA).coalesce(1), number)
 
@@ -189,7 +192,7 @@ def test_the_newest_is_what_the_table_says(
     drain(query, batches=2, deadline=180)
     table = local_path(location.table)
     assert table is not None
-    assert read(spark, table) == [one[:3] for one in left]
+    assert read(spark, table) == [row[:3] for row in left]
 
 
 @pytest.mark.parametrize("buckets", [1, 3])
@@ -198,20 +201,20 @@ def test_a_partition_goes_to_no_more_tasks_than_it_has_buckets(
 ) -> None:
     """Hudi reads the timeline once for each partition of each task."""
     spec = readings_table(operation="upsert", buckets=buckets)
-    one = sensor_readings(spark, 400, sensors=4, seed=1)
+    batch = sensor_readings(spark, 400, sensors=4, seed=1)
     # As in a stream, nothing joins small tasks.
     settings = {"spark.sql.shuffle.partitions": "16", "spark.sql.adaptive.enabled": "false"}
     before = {key: str(spark.conf.get(key)) for key in settings}
     try:
         for key, value in settings.items():
             spark.conf.set(key, value)
-        left = newest_rows(one.unionByName(one), spec, by_arrival=False)
+        left = newest_rows(batch.unionByName(batch), spec, by_arrival=False)
         plan: Any = left._jdf.queryExecution()
         assert str(plan.executedPlan()).count("Exchange") == 1
-        found = left.withColumn("task", F.spark_partition_id())
-        tasks = found.groupBy("sensor_id").agg(F.countDistinct("task").alias("tasks")).collect()
-        assert left.columns == one.columns
-        assert left.exceptAll(one).count() == one.exceptAll(left).count() == 0
+        with_task = left.withColumn("task", F.spark_partition_id())
+        tasks = with_task.groupBy("sensor_id").agg(F.countDistinct("task").alias("tasks")).collect()
+        assert left.columns == batch.columns
+        assert left.exceptAll(batch).count() == batch.exceptAll(left).count() == 0
     finally:
         for key, value in before.items():
             spark.conf.set(key, value)
@@ -271,6 +274,6 @@ def test_large_logs_are_compacted_as_often_as_they_grow(
     writer = rows.writeStream.foreachBatch(sink.write_batch)
     query = writer.option("checkpointLocation", location.checkpoint).start()
     drain(query, batches=20, deadline=300)
-    found = list(instants(spark, location.table)["action"])
-    assert found.count("commit") == 2, "compactions at the tenth and twentieth batch"
+    actions = list(instants(spark, location.table)["action"])
+    assert actions.count("commit") == 2, "compactions at the tenth and twentieth batch"
     assert spark.read.format("hudi").load(location.table).count() == 100_000

@@ -80,9 +80,9 @@ def test_a_command_on_the_table(
     )
     dry = "--dry-run" in command
     assert done.returncode == (0 if dry else 1), done.stderr
-    told = (done.stdout if dry else done.stderr).splitlines()[-1]
+    last_line = (done.stdout if dry else done.stderr).splitlines()[-1]
     assert_refusal(
-        told,
+        last_line,
         f"the table {location.table} cannot be written: {folder} belongs to root, and nobody may "
         "not "
         "write to it",

@@ -83,9 +83,9 @@ def test_the_manifest_names_every_part(built: Path) -> None:
     with ZipFile(built) as archive:
         manifest = json.loads(archive.read("MANIFEST.json"))
         names = archive.namelist()
-        found = {name: sha256(archive.read(name)).hexdigest() for name in names}
+        hashes = {name: sha256(archive.read(name)).hexdigest() for name in names}
     assert names == sorted(names)
-    assert manifest["files"] == {k: v for k, v in found.items() if k != "MANIFEST.json"}
+    assert manifest["files"] == {k: v for k, v in hashes.items() if k != "MANIFEST.json"}
     assert {"main.py", JAR, "conf/application_properties.json"} <= set(names)
     assert {"package/hudilab_jobs/sensor_readings.py", "conf/hudi-defaults.conf"} <= set(names)
     assert not [name for name in names if "__pycache__" in name or "conf/local" in name]
@@ -130,34 +130,34 @@ def test_the_jar_has_each_class_once_and_as_it_was(built: Path, tmp_path: Path) 
                     services.setdefault(entry.filename, set()).update(named)
     versions = {name for name in classes if name.startswith("META-INF/versions/")}
     assert len(versions) == 3  # of the IAM library; its jar does not switch them on
-    assert [name for name, found in classes.items() if len(found) > 1] == []
+    assert [name for name, jars_with_it in classes.items() if len(jars_with_it) > 1] == []
     with ZipFile(tmp_path / JAR) as merged:
         names = merged.namelist()
         assert len(names) == len(set(names))
-        there = {
+        packed = {
             entry.filename: {(entry.CRC, entry.file_size)}
             for entry in merged.infolist()
             if entry.filename.endswith(".class")
         }
-        assert there == {k: v for k, v in classes.items() if k not in versions}
-        assert len(there) > 15_000
+        assert packed == {k: v for k, v in classes.items() if k not in versions}
+        assert len(packed) > 15_000
         assert not [name for name in names if name.endswith((".SF", ".RSA", ".DSA", ".EC"))]
-        found = {
+        in_jar = {
             name: merged.read(name).decode().splitlines()
             for name in names
             if name.startswith("META-INF/services/")
         }
-        assert {name: set(lines) for name, lines in found.items()} == services
-        register = found["META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"]
+        assert {name: set(lines) for name, lines in in_jar.items()} == services
+        register = in_jar["META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"]
         assert register[0] == "org.apache.hudi.BaseDefaultSource"
         assert register[-2:] == [
             "org.apache.spark.sql.kafka010.KafkaSourceProvider",
             "org.apache.spark.sql.v2.avro.AvroDataSourceV2",
         ]
-        assert "META-INF/services/org.apache.spark.security.HadoopDelegationTokenProvider" in found
+        assert "META-INF/services/org.apache.spark.security.HadoopDelegationTokenProvider" in in_jar
     # What docs/deploy.md says of locks: ZooKeeper's is here, Amazon's are in another jar.
-    assert "org/apache/hudi/client/transaction/lock/ZookeeperBasedLockProvider.class" in there
-    assert not [name for name in there if name.startswith("org/apache/hudi/aws/")]
+    assert "org/apache/hudi/client/transaction/lock/ZookeeperBasedLockProvider.class" in packed
+    assert not [name for name in packed if name.startswith("org/apache/hudi/aws/")]
 
 
 class Platform:
@@ -229,8 +229,8 @@ def test_it_writes_the_table_where_nothing_else_is(platform: Platform, spark: Sp
     assert done.returncode == 0, done.stdout[-3000:]
     assert line in done.stdout.splitlines()
     expected = sensor_readings(spark, 707, sensors=4, seed=3)
-    found = spark.read.format("hudi").load(table).select(expected.columns)
-    assert expected.exceptAll(found).count() == found.exceptAll(expected).count() == 0
+    stored = spark.read.format("hudi").load(table).select(expected.columns)
+    assert expected.exceptAll(stored).count() == stored.exceptAll(expected).count() == 0
     folder = platform.home / "warehouse" / "lab" / "sensor_readings"
     # The lab's Hudi settings count, though nobody has told the JVM of their folder, and the
     # runtime's own stand above them. (Hudi's default is gzip; the lab's other file says false.)

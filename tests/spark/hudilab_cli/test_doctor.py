@@ -39,9 +39,9 @@ def test_a_healthy_machine(tmp_path: Path) -> None:
     assert code == 0
     assert [name for name, check in checks.items() if check["required"] and not check["ok"]] == []
     pins = supported()
-    found = re.fullmatch(r"Spark (.+), Scala (.+)[.]\d+, Hudi (.+)", checks["spark"]["found"])
-    assert found
-    assert list(found.groups()) == [pins[name] for name in ("Spark", "Scala", "Hudi")]
+    match = re.fullmatch(r"Spark (.+), Scala (.+)[.]\d+, Hudi (.+)", checks["spark"]["found"])
+    assert match
+    assert list(match.groups()) == [pins[name] for name in ("Spark", "Scala", "Hudi")]
     python = f"{sys.version_info.major}.{sys.version_info.minor} with hudilab 0.1.0"
     assert checks["worker python"]["found"] == f"{python}; driver {python}"
     assert len(checks) == 14

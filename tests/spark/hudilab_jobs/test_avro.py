@@ -60,5 +60,5 @@ def test_avro_files_become_a_table(tmp_path: Path) -> None:
         assert last in out.splitlines()[-1]
     location = prepare(load(tmp_path / "conf", HUDILAB_HOME=str(tmp_path)), table="own")
     stored = pa.Table.from_batches(read_batches(folder(location.table)))
-    found = stored.select(["station", "at", "celsius", "tags"]).sort_by("station").to_pylist()
-    assert found == [later[0], first[1]]
+    stored_rows = stored.select(["station", "at", "celsius", "tags"]).sort_by("station").to_pylist()
+    assert stored_rows == [later[0], first[1]]

@@ -86,14 +86,14 @@ def test_each_file_is_read_once_whatever_its_name(spark: SparkSession, tmp_path:
     for number, name in enumerate(names):
         for shop in ("1", "01", "a%3Ab+c"):
             inbox.put(f"shop={shop}/{name}.csv", f"id,seen,name\n{number},{TIME},n\n")
-    (told,) = inbox.write()
+    (report,) = inbox.write()
     expected = [
         (number, shop)
         for number, name in enumerate(names)
         for shop in ("1", "01", "a:b+c")
         if not name.startswith(("_", "."))
     ]
-    assert (told["rows"], told["files_behind"]) == (len(expected), 0)
+    assert (report["rows"], report["files_behind"]) == (len(expected), 0)
     assert inbox.stored("id", "shop") == sorted(expected, key=repr)
     source = f"source: {len(expected)} files"
     assert any(line.startswith(source) for line in preview(inbox.pipeline()))

@@ -35,11 +35,11 @@ def test_the_unchanged_file_fills_its_table(tmp_path: Path, spark: SparkSession)
     assert local == f"IS_LOCAL is true: warehouse.path is ignored, the warehouse is {home}"
     assert line == f"hudilab: rows=220 commits=2 partitions=11 table={table}"
     expected = sensor_readings(spark, 220, sensors=11, seed=42)
-    found = spark.read.format("hudi").load(table).select(expected.columns)
-    assert expected.exceptAll(found).count() == found.exceptAll(expected).count() == 0
+    stored = spark.read.format("hudi").load(table).select(expected.columns)
+    assert expected.exceptAll(stored).count() == stored.exceptAll(expected).count() == 0
     file = next((tmp_path / "warehouse" / "my_database" / "my_table").rglob("*.parquet"))
     # Of conf/hudi-defaults.conf; Hudi's own default is GZIP.
     assert parquet.ParquetFile(file).metadata.row_group(0).column(0).compression == "SNAPPY"
-    told = log.read_text()
-    assert " WARN " in told  # as conf/log4j2.properties has it
-    assert "Fair Scheduler configuration file not found" not in told
+    output = log.read_text()
+    assert " WARN " in output  # as conf/log4j2.properties has it
+    assert "Fair Scheduler configuration file not found" not in output

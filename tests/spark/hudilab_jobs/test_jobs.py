@@ -42,8 +42,8 @@ def test_its_table_equals_the_generator(
     line = f"hudilab: rows=1003 commits=4 partitions=3 table={table}"
     assert done.stdout.splitlines() == [line]
     expected = sensor_readings(spark, 1003, sensors=3, seed=9)
-    found = spark.read.format("hudi").load(table).select(expected.columns)
-    assert expected.exceptAll(found).count() == found.exceptAll(expected).count() == 0
+    stored = spark.read.format("hudi").load(table).select(expected.columns)
+    assert expected.exceptAll(stored).count() == stored.exceptAll(expected).count() == 0
     assert f".table.type={table_type}" in Path(
         table.removeprefix("file://"), ".hoodie", "hoodie.properties"
     ).read_text("utf-8")
@@ -54,9 +54,9 @@ def test_its_table_equals_the_generator(
     assert (again.returncode, again.stdout.splitlines()) == (0, [line])
     other = job(tmp_path, "--rows", "10", "--batches", "1", "--run-id", "a")
     assert other.returncode == 1
-    told = other.stderr.splitlines()[-1]
-    assert told.startswith("hudilab: the checkpoint file://")
-    assert told.endswith("or use another run_id")
+    last_line = other.stderr.splitlines()[-1]
+    assert last_line.startswith("hudilab: the checkpoint file://")
+    assert last_line.endswith("or use another run_id")
 
 
 def test_ctrl_c_ends_it_when_its_batch_is_done(tmp_path: Path) -> None:
@@ -78,9 +78,9 @@ def test_ctrl_c_ends_it_when_its_batch_is_done(tmp_path: Path) -> None:
         running.kill()
     assert running.returncode == 0, err[-3000:]
     assert "Traceback" not in err
-    said = re.fullmatch(r"hudilab: rows=(\d+) commits=(\d+) partitions=2 table=file:.*\n", out)
-    assert said is not None, out
-    assert int(said[1]) == 2 * int(said[2]) < 100
+    match = re.fullmatch(r"hudilab: rows=(\d+) commits=(\d+) partitions=2 table=file:.*\n", out)
+    assert match is not None, out
+    assert int(match[1]) == 2 * int(match[2]) < 100
 
 
 @pytest.mark.deep

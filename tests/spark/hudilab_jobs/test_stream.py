@@ -103,14 +103,19 @@ def test_files_become_a_table_and_later_ones_update_it(
     assert any("JFK, New York" in line for line in shown)
     assert shown[-1].endswith("; nothing was written")
     assert not (tmp_path / "warehouse").exists()
-    (told,) = own.run()
-    assert told.pop("rows_per_second") > 0
-    assert told == {"batch": 0, "rows": 3, "set_aside": 0, "files_behind": 0}
+    (report,) = own.run()
+    assert report.pop("rows_per_second") > 0
+    assert report == {"batch": 0, "rows": 3, "set_aside": 0, "files_behind": 0}
     first = [("EWR", "2013-01-01", -3.5), ("EWR", "2013-01-02", 0.25)]
     assert own.rows() == [*first, ("JFK, New York", "2013-01-01", None)]
     own.put("b.csv", LATER)
-    (told,) = own.run()
-    assert (told["batch"], told["rows"], told["set_aside"], told["files_behind"]) == (1, 2, 1, 0)
+    (report,) = own.run()
+    assert (report["batch"], report["rows"], report["set_aside"], report["files_behind"]) == (
+        1,
+        2,
+        1,
+        0,
+    )
     assert ("EWR", "2013-01-01", -4.0) in own.rows()
     assert len(own.rows()) == 3  # of a key without a station there is no row
     assert "batch 1: 1 row quarantined in" in capsys.readouterr().err
@@ -153,16 +158,16 @@ def test_a_load_counts_each_row_once(spark: SparkSession, tmp_path: Path, quaran
     """It reads its source up to three times."""
     own = Own(spark, tmp_path, quarantine=quarantine)
     own.put("a.csv", [*ROWS, *LATER[1:]] if quarantine == "true" else ROWS)
-    (told,) = own.run(initial_load=True)
-    assert (told["rows"], told["set_aside"]) == ((4, 1) if quarantine == "true" else (3, 0))
+    (report,) = own.run(initial_load=True)
+    assert (report["rows"], report["set_aside"]) == ((4, 1) if quarantine == "true" else (3, 0))
 
 
 def test_a_batch_counts_the_rows_of_the_query(spark: SparkSession, tmp_path: Path) -> None:
     twice = SELECT.replace("SELECT Station", "SELECT explode(array(Station, 'all'))")
     own = Own(spark, tmp_path, select=f"{twice} WHERE Station = 'EWR'")
     own.put("a.csv", ROWS)
-    (told,) = own.run()
-    assert told["rows"] == len(own.rows()) == 4
+    (report,) = own.run()
+    assert report["rows"] == len(own.rows()) == 4
 
 
 @pytest.mark.deep
@@ -176,11 +181,11 @@ def test_the_stream_continues_from_a_first_load(spark: SparkSession, tmp_path: P
     with pytest.raises(StreamError, match=re.escape(f"{twice}; add columns to the record key, or")):
         own.run(initial_load=True)
     own.put("a.csv", ROWS)
-    (told,) = own.run(initial_load=True)
-    assert (told["batch"], told["files_behind"]) == (0, 0)
+    (report,) = own.run(initial_load=True)
+    assert (report["batch"], report["files_behind"]) == (0, 0)
     own.put("b.csv", LATER[:1])
-    (told,) = own.run()
-    assert (told["batch"], told["files_behind"]) == (1, 0)
+    (report,) = own.run()
+    assert (report["batch"], report["files_behind"]) == (1, 0)
     first = [("EWR", "2013-01-01", -4.0), ("EWR", "2013-01-02", 0.25)]
     assert own.rows() == [*first, ("JFK, New York", "2013-01-01", None)]
     remedy = "; start the stream itself, which continues from there: hudilab stream NAME, or "
@@ -216,11 +221,11 @@ def test_the_changes_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
 
     commit(("Bergen", 8.0), ("Oslo", -3.5))
     assert own.check()[0] == f"source: table of 1 commit, file://{cities}"
-    (told,) = own.run()
-    assert (told["rows"], told["commits_behind"]) == (2, 0)
+    (report,) = own.run()
+    assert (report["rows"], report["commits_behind"]) == (2, 0)
     commit(("Oslo", 1.5))
-    (told,) = own.run()
-    assert (told["batch"], told["rows"], told["commits_behind"]) == (1, 1, 0)
+    (report,) = own.run()
+    assert (report["batch"], report["rows"], report["commits_behind"]) == (1, 1, 0)
     assert own.rows() == [("Bergen", "2013-01-01", 8.0), ("Oslo", "2013-01-01", 1.5)]
 
 
@@ -467,8 +472,8 @@ def test_a_row_with_a_mark_deletes_the_row_with_its_key(
     newer, older = "2013-02-01T00:00:00Z", "2012-01-01T00:00:00Z"
     deletes = [("EWR", "2013-01-01", "NA", newer), ("JFK", "2013-01-01", "NA", older)]
     own.put("b.csv", deletes)
-    (told,) = own.run()
-    assert told["rows"] == 2
+    (report,) = own.run()
+    assert report["rows"] == 2
     assert own.rows() == [("EWR", "2013-01-02", 0.25), ("JFK", "2013-01-01", -3.5)]
 
 

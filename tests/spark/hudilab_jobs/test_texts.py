@@ -62,8 +62,8 @@ def test_a_text_is_exactly_its_value_or_none(
     parsed = T._parse_datatype_string(kind)
     value = F.expr(texts.value("text", parsed)).alias("value")
     assert rows.select(value).schema["value"].dataType == parsed
-    found = [row.value for row in rows.orderBy("number").select(value).collect()]
-    assert dict(zip(values, found, strict=True)) == values
+    rows_read = [row.value for row in rows.orderBy("number").select(value).collect()]
+    assert dict(zip(values, rows_read, strict=True)) == values
 
 
 JSON_SCHEMA = (
@@ -117,13 +117,13 @@ def test_json_is_read_exactly_or_refused(spark: SparkSession) -> None:
     texts = [*JSON_RIGHT, *wrong]
     data = [(n, t if isinstance(t, bytes) else t.encode()) for n, t in enumerate(texts)]
     rows = spark.createDataFrame(data, "n INT, value BINARY")
-    found = with_json(rows, "value", schema, Texts({}), arrays=True).collect()
+    rows_read = with_json(rows, "value", schema, Texts({}), arrays=True).collect()
     for number, text in enumerate(texts):
-        mine = [row for row in found if row.n == number]
-        problems = {row[json_text.PROBLEM] for row in mine}
+        rows_of_number = [row for row in rows_read if row.n == number]
+        problems = {row[json_text.PROBLEM] for row in rows_of_number}
         if text in JSON_RIGHT:
-            values = [row[json_text.ROW].asDict() for row in mine]
-            values = [{k: v for k, v in one.items() if v is not None} for one in values]
+            values = [row[json_text.ROW].asDict() for row in rows_of_number]
+            values = [{k: v for k, v in fields.items() if v is not None} for fields in values]
             assert (problems, values) == ({None}, JSON_RIGHT[str(text)]), text
         else:
             what = next(what for what, these in JSON_WRONG.items() if text in these)
@@ -162,8 +162,8 @@ def test_lines_of_csv_are_read_exactly_or_refused(spark: SparkSession, tmp_path:
     (tmp_path / "a.csv").write_bytes(b"\n".join([b"\xef\xbb\xbfid,a,b", *LINES, b""]))
     schema = spark.createDataFrame([], "id INT, a STRING, b STRING").schema
     rows = Dialect(Texts({})).rows(spark.read, f"file://{tmp_path}", schema)
-    found = rows.select(csv_text.ROW, csv_text.PROBLEM).collect()
-    for (line, expected), (row, problem) in zip(LINES.items(), found, strict=True):
+    rows_read = rows.select(csv_text.ROW, csv_text.PROBLEM).collect()
+    for (line, expected), (row, problem) in zip(LINES.items(), rows_read, strict=True):
         if isinstance(expected, str):
             assert expected in str(problem), line
         else:

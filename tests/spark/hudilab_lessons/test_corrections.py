@@ -61,9 +61,9 @@ def test_a_key_is_found_in_base_files_and_logs(spark: SparkSession, tmp_path: Pa
     for batch in (readings, readings.where("sensor_id = 10")):
         options = spec.write_options()
         batch.write.format("hudi").options(**options).mode("append").save(table)
-    found = files_holding(table, "sensor_id:10,")
-    assert len(found) == 2
-    assert [".log." in file for file in found].count(True) == 1
+    files_listed = files_holding(table, "sensor_id:10,")
+    assert len(files_listed) == 2
+    assert [".log." in file for file in files_listed].count(True) == 1
     assert len(files_holding(table, "sensor_id:11,")) == 1
     assert files_holding(table, "sensor_id:12,") == []
 

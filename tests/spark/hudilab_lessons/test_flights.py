@@ -58,7 +58,9 @@ def test_the_newest_message_of_each_flight_says_what_happened(
     newest = timed.groupBy(KEY).agg(row).select("row.*")
     assert newest.count() == COUNT
     assert newest.drop("event_at").exceptAll(happened.drop("event_at")).isEmpty()
-    counts = {one["status"]: one["count"] for one in happened.groupBy("status").count().collect()}
+    counts = {
+        group["status"]: group["count"] for group in happened.groupBy("status").count().collect()
+    }
     assert counts == {"cancelled": 300, "departed": 188, "arrived": 2_512}
 
 
@@ -99,9 +101,9 @@ def test_a_seed_decides_which_messages_are_late_and_their_order(
         # A store for each: Spark takes a file for the one whose rows it has cached.
         return messages(spark, folder, f"file://{tmp_path}/{name}", MONTHS, seed).collect()
 
-    one, again, other = rows(1, "one"), rows(1, "again"), rows(2, "other")
-    assert one == again
-    assert set(one) != set(other)
+    first, again, other = rows(1, "one"), rows(1, "again"), rows(2, "other")
+    assert first == again
+    assert set(first) != set(other)
 
 
 def test_each_delivered_file_is_a_folder_with_one_file(feed: DataFrame, tmp_path: Path) -> None:

@@ -41,12 +41,15 @@ def test_a_cleaned_range_is_refused(spark: SparkSession, tmp_path: Path, policy:
 
     def completed() -> list[str]:
         times = instants(spark, table)
-        return [f"{one:%Y%m%d%H%M%S%f}"[:17] for one in times[times.action == "commit"].completed]
+        return [
+            f"{completed:%Y%m%d%H%M%S%f}"[:17]
+            for completed in times[times.action == "commit"].completed
+        ]
 
     for _ in range(5):
         write()
     times = completed()
-    assert [as_of(spark, table, one).count() for one in times] == [ROWS] * 5
+    assert [as_of(spark, table, instant).count() for instant in times] == [ROWS] * 5
     pairs = list(zip([LONG_AGO, *times], times, strict=False))
     assert [changes(spark, table, *pair).count() for pair in pairs] == [ROWS] * 5
     write(**{"hoodie.clean.automatic": "true", "hoodie.clean.max.commits": "1"}, **POLICIES[policy])
@@ -67,9 +70,9 @@ def test_a_cleaned_range_is_refused(spark: SparkSession, tmp_path: Path, policy:
                 (str(error), f"the changes of {table} since {begin} are incomplete: {LATER}")
             )
     names = {"as_of": as_of, "changes": changes, "spark": spark, "table": table}
-    for said, expected in refused:
-        assert said.startswith(expected)
-        remedy = eval(said.rpartition(": ")[2], names)  # what it tells the reader to type
+    for message, expected in refused:
+        assert message.startswith(expected)
+        remedy = eval(message.rpartition(": ")[2], names)  # what it tells the reader to type
         assert remedy.count() >= ROWS
     # What can be read is a row of the newest commits, and some cannot.
     assert reached == list(range(reached[0], 7))

@@ -99,11 +99,13 @@ def test_first_gives_the_readings_from_there_on(spark: SparkSession) -> None:
 
 
 def test_the_seed_decides_every_column(spark: SparkSession) -> None:
-    one, same, other = (
+    first, same, other = (
         collected(sensor_readings(spark, 200, sensors=11, seed=seed)) for seed in (1, 1, 2)
     )
-    assert one == same
-    for left, right in list(zip(zip(*one, strict=True), zip(*other, strict=True), strict=True))[1:]:
+    assert first == same
+    for left, right in list(zip(zip(*first, strict=True), zip(*other, strict=True), strict=True))[
+        1:
+    ]:
         assert sum(a == b for a, b in zip(left, right, strict=True)) < 60
 
 
@@ -111,17 +113,17 @@ def streamed(
     spark: SparkSession, checkpoint: Path, batches: int, rows: int | None, first: int = 0
 ) -> list[list[Reading]]:
     """The rows of micro-batches 0 to `batches` - 1 of 20 readings each."""
-    found: dict[int, list[Reading]] = {}
+    results: dict[int, list[Reading]] = {}
 
     def keep(batch: DataFrame, batch_id: int) -> None:
         assert batch.schema.simpleString() == SCHEMA
         assert batch.rdd.getNumPartitions() == 2
-        found[batch_id] = collected(batch)
+        results[batch_id] = collected(batch)
 
     stream = sensor_stream(spark, rows_per_batch=20, rows=rows, first=first, **SIZES)
     writer = stream.writeStream.foreachBatch(keep).option("checkpointLocation", str(checkpoint))
     drain(writer.start(), batches=batches, deadline=120)
-    return [found[number] for number in range(batches)]
+    return [results[number] for number in range(batches)]
 
 
 def test_a_stream_holds_the_same_readings_batch_by_batch(

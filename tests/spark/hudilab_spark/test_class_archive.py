@@ -26,7 +26,7 @@ def test_a_session_maps_the_archive(spark: SparkSession) -> None:
     jvm = spark._jvm
     assert jvm is not None
     process = psutil.Process(int(jvm.java.lang.ProcessHandle.current().pid()))
-    assert str(JARS / ARCHIVE) in {one.path for one in process.memory_maps()}
+    assert str(JARS / ARCHIVE) in {region.path for region in process.memory_maps()}
 
 
 def loaded(archive: Path, path: str) -> str:
@@ -57,9 +57,9 @@ def test_java_makes_the_archive_again_for_other_jars(tmp_path: Path) -> None:
     for jar in core:
         jar.symlink_to(JARS / "core" / jar.name)
     (tmp_path / CLASSES).symlink_to(JARS / CLASSES)
-    said = make_archive(tmp_path, core, find_java())
-    assert said is not None
-    assert said.startswith("core: classes.jsa, an archive of classes, ")
+    line = make_archive(tmp_path, core, find_java())
+    assert line is not None
+    assert line.startswith("core: classes.jsa, an archive of classes, ")
     assert loaded(tmp_path / ARCHIVE, class_path(core)) == "shared objects file"
     assert make_archive(tmp_path, core, find_java()) is None
     core[0].unlink()

@@ -91,11 +91,11 @@ def test_a_log_and_a_notebook_get_no_bar(
 def test_a_quiet_stream_is_not_asked_for_all_its_progress(
     query: StreamingQuery, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
+    calls = []
     every: Any = StreamingQuery.recentProgress
 
     def recent(self: StreamingQuery) -> Any:
-        asked.append(self)
+        calls.append(self)
         return every.fget(self)
 
     monkeypatch.setattr(StreamingQuery, "recentProgress", property(recent))
@@ -108,4 +108,4 @@ def test_a_quiet_stream_is_not_asked_for_all_its_progress(
     eventually(lambda: batches_done(query) == 1)
     lines = [line for _ in range(20) for line in reports.new(query)]
     assert [line.split(" (")[0] for line in lines] == ["batch 0: 1 row"]
-    assert len(asked) == 1
+    assert len(calls) == 1

@@ -41,11 +41,13 @@ def test_the_healthy_stream_runs_on_to_its_end(
     folder.parent.mkdir(parents=True)
     folder.touch()
     with pytest.raises(StreamError) as caught:
-        run_until_end([one.start() for one in streams])
-    told = str(caught.value)
-    assert told.startswith("the stream ended after 0 batches: ")
-    assert told.endswith("; fix the cause and start again: the stream resumes from its checkpoint")
-    assert f"hudilab: {told}; the other stream keeps running" in capsys.readouterr().err
+        run_until_end([writer.start() for writer in streams])
+    message = str(caught.value)
+    assert message.startswith("the stream ended after 0 batches: ")
+    assert message.endswith(
+        "; fix the cause and start again: the stream resumes from its checkpoint"
+    )
+    assert f"hudilab: {message}; the other stream keeps running" in capsys.readouterr().err
     table = spark.read.format("hudi").load(runs.table).select(rows.columns)
     assert rows.exceptAll(table).count() == table.exceptAll(rows).count() == 0
 

@@ -80,7 +80,7 @@ def run(home: Path, end: str, wait: str) -> str:
     ],
 )
 def test_a_stream_says_how_java_ended(tmp_path: Path, end: str, wait: str, how: str) -> None:
-    told = run(tmp_path, end, wait).splitlines()
+    lines = run(tmp_path, end, wait).splitlines()
     remedy = "raise" if end == "memory" else "free memory or lower"
     log = re.escape(f"{tmp_path}/logs/program.log")
     settings = r"\S+/conf/local/spark-defaults\.conf"
@@ -89,7 +89,7 @@ def test_a_stream_says_how_java_ended(tmp_path: Path, end: str, wait: str, how: 
         "batches, and restart the kernel or the job"
     )
     ended = f"StreamError: the stream ended: {reason}: the stream resumes from its checkpoint"
-    assert re.fullmatch(ended, told[0])
+    assert re.fullmatch(ended, lines[0])
     assert [*(tmp_path / "tmp").iterdir()] == []  # no row of a JVM that was killed
-    assert re.fullmatch(f"SessionError: this kernel has no Spark any more: {reason}", told[1])
+    assert re.fullmatch(f"SessionError: this kernel has no Spark any more: {reason}", lines[1])
     assert run(tmp_path, "none", "drain") == "different rows: 0\n"

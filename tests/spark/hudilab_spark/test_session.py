@@ -48,9 +48,9 @@ def test_an_exception_survives_kryo(spark: SparkSession) -> None:
     error.addSuppressed(jvm.java.lang.IllegalArgumentException("beside", error))
     serializer = jvm.org.apache.spark.serializer.KryoSerializer(jsc.sc().conf()).newInstance()
     any_class = java_class(jvm, "scala.reflect.ClassTag$").__getattr__("MODULE$").Any()
-    found = serializer.deserialize(serializer.serialize(error, any_class), any_class)
-    assert found.getCause().getMessage() == "Array contains a null element"
-    assert found.getSuppressed()[0].getCause().getMessage() == "outer"
+    copy = serializer.deserialize(serializer.serialize(error, any_class), any_class)
+    assert copy.getCause().getMessage() == "Array contains a null element"
+    assert copy.getSuppressed()[0].getCause().getMessage() == "outer"
 
 
 def test_jobs_carry_no_defaults_of_daemons(spark: SparkSession, tmp_path: Path) -> None:
@@ -228,8 +228,8 @@ def test_a_kernel_does_not_wait_for_a_java_that_has_ended(tmp_path: Path) -> Non
         "print(psutil.Process().children())\n"
     )
     program = start_program("-c", code, env={"HUDILAB_HOME": str(tmp_path)}, cwd=str(tmp_path))
-    said, complaints = program.communicate(timeout=120)
-    assert (program.returncode, said) == (0, "[]\n"), complaints
+    output, complaints = program.communicate(timeout=120)
+    assert (program.returncode, output) == (0, "[]\n"), complaints
 
 
 def test_jars_that_a_running_java_does_not_have(tmp_path: Path) -> None:

@@ -26,15 +26,15 @@ def test_all_files_are_listed_with_their_sizes(spark: SparkSession, tmp_path: Pa
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"x" * size)
     (tmp_path / "empty" / "folder").mkdir(parents=True)
-    found = list_files(spark, f"file://{tmp_path}")
-    assert found == [
+    files_listed = list_files(spark, f"file://{tmp_path}")
+    assert files_listed == [
         FileInfo(name, size, (tmp_path / name).stat().st_mtime_ns // 1_000_000)
         for name, size in sorted(sizes.items())
     ]
     assert list_files(spark, f"file://{tmp_path}/b c") == [
-        FileInfo(one.path.removeprefix("b c/"), one.size, one.modified_ms)
-        for one in found
-        if one.path.startswith("b c/")
+        FileInfo(file.path.removeprefix("b c/"), file.size, file.modified_ms)
+        for file in files_listed
+        if file.path.startswith("b c/")
     ]
 
 
@@ -61,12 +61,12 @@ def test_a_folder_is_listed_while_a_writer_deletes_in_it(
     writer = Thread(target=churn)
     writer.start()
     try:
-        found = [list_files(spark, f"file://{tmp_path}") for _ in range(300)]
+        files_listed = [list_files(spark, f"file://{tmp_path}") for _ in range(300)]
     finally:
         stop.set()
         writer.join()
-    assert all("kept" in [one.path for one in files] for files in found)
-    assert len({len(files) for files in found}) > 1  # it did meet the writer
+    assert all("kept" in [file.path for file in files] for files in files_listed)
+    assert len({len(files) for files in files_listed}) > 1  # it did meet the writer
 
 
 def test_checksums_are_no_files_and_links_are_followed(spark: SparkSession, tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ def test_checksums_are_no_files_and_links_are_followed(spark: SparkSession, tmp_
         (tmp_path / "real" / name).write_bytes(b"x")
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked/folder").symlink_to(tmp_path / "real")
-    found = list_files(spark, f"file://{tmp_path}/linked")
-    assert [one.path for one in found] == ["folder/.b", "folder/a"]
+    files_listed = list_files(spark, f"file://{tmp_path}/linked")
+    assert [file.path for file in files_listed] == ["folder/.b", "folder/a"]
 
 
 def test_a_folder_that_may_not_be_read_is_an_error(spark: SparkSession) -> None:

@@ -59,13 +59,13 @@ def main(home: Path, first: int) -> None:
         drain(query, batches=BATCHES, deadline=300)
     except LabError as error:
         problem = str(error)
-    mine = {
+    own = {
         commit.metadata.batch
         for commit in Commits(spark, location.table).newest_first()
         if query and commit.metadata and commit.metadata.query == str(query.id)
         if commit.operation not in SERVICES
     }
-    print(json.dumps({"table": location.table, "batches": len(mine), "problem": problem}))
+    print(json.dumps({"table": location.table, "batches": len(own), "problem": problem}))
     spark.stop()
 
 

@@ -175,8 +175,8 @@ class Hudi(TableFeed):
             self.spark.sql(f"CALL {call.format(table)} => '{before.instant}')").collect()
 
     def put(self, rows: DataFrame) -> None:
-        asked = {**self.options, "hoodie.datasource.write.operation": "upsert"}
-        rows.write.format("hudi").options(**asked).mode("append").save(str(self.home / "feed"))
+        upsert = {**self.options, "hoodie.datasource.write.operation": "upsert"}
+        rows.write.format("hudi").options(**upsert).mode("append").save(str(self.home / "feed"))
 
     def stream(self) -> DataFrame:
         rows = self.spark.readStream.format("hudi").load(str(self.home / "feed"))
@@ -328,11 +328,11 @@ class Run:
                 return f"WRONG: {len(now)} rows after a refusal, {len(before)} before: {error}"
             return refusal(str(error))
         checkpoint = self.checkpoint if location is None else folder(location.checkpoint)
-        expected, found = self.feed.expected(checkpoint), self.ids()
-        if found == expected:
+        expected, ids = self.feed.expected(checkpoint), self.ids()
+        if ids == expected:
             return "exact"
-        lost, twice = len(set(expected) - set(found)), len(found) - len(set(found))
-        return f"WRONG: {lost} lost, {twice} twice, {len(set(found) - set(expected))} others"
+        lost, twice = len(set(expected) - set(ids)), len(ids) - len(set(ids))
+        return f"WRONG: {lost} lost, {twice} twice, {len(set(ids) - set(expected))} others"
 
 
 REFUSALS = {
@@ -525,17 +525,17 @@ FAULTS = (
 
 def tried(make: Callable[[Path], Feed], home: Path) -> dict[str, str]:
     """What became of each fault."""
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for fault in (*FAULTS, *TABLE_FAULTS):
         if fault in TABLE_FAULTS and home.name not in ("hudi", "delta", "iceberg"):
             continue
         at = home / fault.__name__.replace("_", "-")
         at.mkdir(parents=True)
         try:
-            found[fault.__name__] = fault(Run(make(at)))
+            results[fault.__name__] = fault(Run(make(at)))
         except Exception as error:  # before the fault, or not by the ledger
-            found[fault.__name__] = f"FAILED: {type(error).__name__}: {str(error)[:600]}"
-    return found
+            results[fault.__name__] = f"FAILED: {type(error).__name__}: {str(error)[:600]}"
+    return results
 
 
 def makers(spark: SparkSession) -> dict[str, Callable[[Path], Feed]]:
@@ -590,12 +590,12 @@ def _found(
     made = makers(spark)
     if client is not None:
         made["kafka"] = lambda at: Kafka(spark, at, client)
-    found = {}
+    results = {}
     for kind in kinds:
-        found[kind] = tried(made[kind], home / kind.replace(", ", "-").replace(" ", "-"))
-        print(json.dumps({kind: found[kind]}, indent=1), file=sys.stderr, flush=True)
+        results[kind] = tried(made[kind], home / kind.replace(", ", "-").replace(" ", "-"))
+        print(json.dumps({kind: results[kind]}, indent=1), file=sys.stderr, flush=True)
     spark.stop()
-    return found
+    return results
 
 
 if __name__ == "__main__":

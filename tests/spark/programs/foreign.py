@@ -120,11 +120,11 @@ class Steps:
             raise
 
 
-def said(table: Steps) -> dict[str, Any]:
+def counts_of(table: Steps) -> dict[str, Any]:
     """What Spark and Hudi's procedures say of a table, as plain values."""
     where = "table => '{table}', limit => 10000"
     try:
-        found = said_by_query(table)
+        counts = said_by_query(table)
         slices = table.sql(f"CALL show_fsview_latest({where}, include_in_flight => true)")
     except Exception as error:  # a truncated table has no schema until the next write
         if "No schema found" in str(error) or "does not contains schema" in str(error):
@@ -133,7 +133,7 @@ def said(table: Steps) -> dict[str, Any]:
     sizes = ("data_file_size", "num_delta_files", "total_delta_file_size")
     timeline = table.sql(f"CALL show_timeline({where})")
     commits = table.sql(f"CALL show_commits({where})")
-    return found | {
+    return counts | {
         "commits": {row.commit_time: row.total_records_written for row in commits},
         "partitions": len({row.partition for row in slices}),
         "slices": sorted(
@@ -148,11 +148,11 @@ def said_by_query(table: Steps) -> dict[str, Any]:
     # With it, Hudi 1.2 cannot read the partition columns of ORC files.
     table.spark.conf.set("spark.sql.orc.enableVectorizedReader", "false")
     rows = table.spark.read.format("hudi").load(str(table.path))
-    found: dict[str, Any] = {"rows": rows.count(), "by_partition": {}}
+    figures: dict[str, Any] = {"rows": rows.count(), "by_partition": {}}
     if "_hoodie_partition_path" in rows.columns:
         counts = rows.groupBy("_hoodie_partition_path").count().collect()
-        found["by_partition"] = {row[0]: row[1] for row in counts if row[0] is not None}
-    return found
+        figures["by_partition"] = {row[0]: row[1] for row in counts if row[0] is not None}
+    return figures
 
 
 def keygen(name: str, partition: str = "city", key: str = "id", **more: str) -> dict[str, str]:
@@ -351,16 +351,16 @@ def main(jar: Path, home: Path, names: list[str]) -> None:
     }.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name in names:
         at = home / name
         at.mkdir(parents=True)
         try:
-            found[name] = said_by_query(Steps(spark, at, TABLES[name]))
+            results[name] = said_by_query(Steps(spark, at, TABLES[name]))
         except Exception as error:  # this release cannot make it
-            found[name] = {"error": " ".join(str(error).split())[:300]}
+            results[name] = {"error": " ".join(str(error).split())[:300]}
     spark.stop()
-    print(json.dumps(found))
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -35,8 +35,8 @@ class Made:
     def write(self, *rows: int, **options: str) -> None:
         """Write the readings from one number to another."""
         first, last = rows
-        its = sensor_readings(self.spark, last, sensors=3, seed=1, first=first)
-        self.save(its, options)
+        readings = sensor_readings(self.spark, last, sensors=3, seed=1, first=first)
+        self.save(readings, options)
 
     def save(self, rows: DataFrame, options: dict[str, str]) -> None:
         writer = rows.write.format("hudi").options(**self.options | options)
@@ -109,19 +109,19 @@ def same(table: Made, location: str = "", *, planned: bool = False) -> TableSnap
     `planned`: a compaction is planned and was written past; only with what is in flight do Hudi's
     procedures then show the logs that its own queries read.
     """
-    found = inspect(location or str(table.path))
+    snapshot = inspect(location or str(table.path))
     timeline = table.call("show_timeline", limit=100_000)
-    mine = [(one.time, one.action, one.state) for one in found.instants]
+    instants = [(instant.time, instant.action, instant.state) for instant in snapshot.instants]
     # A savepoint has the time of the commit it keeps; which of them is first is chance.
-    assert sorted(mine) == sorted((row.instant_time, row.action, row.state) for row in timeline)
-    assert [time for time, *_ in mine] == [row.instant_time for row in timeline]
-    assert sorted(_commit(one) for one in found.instants if one.commit) == sorted(
+    assert sorted(instants) == sorted((row.instant_time, row.action, row.state) for row in timeline)
+    assert [time for time, *_ in instants] == [row.instant_time for row in timeline]
+    assert sorted(_commit(instant) for instant in snapshot.instants if instant.commit) == sorted(
         _summary(row, row.action) for row in table.call("show_commits", limit=100_000)
     )
     slices = table.call("show_fsview_latest", limit=1_000_000, include_in_flight=planned)
     assert sorted(
         (s.partition, s.group, s.instant, s.base_bytes, len(s.logs), s.log_bytes)
-        for s in found.latest_slices
+        for s in snapshot.latest_slices
     ) == sorted(
         (
             row.partition,
@@ -133,34 +133,40 @@ def same(table: Made, location: str = "", *, planned: bool = False) -> TableSnap
         )
         for row in slices
     )
-    its = found.table
-    assert its.file_groups == len(slices)
-    assert its.bytes == sum(row.data_file_size + row.total_delta_file_size for row in slices)
+    table_of_snapshot = snapshot.table
+    assert table_of_snapshot.file_groups == len(slices)
+    assert table_of_snapshot.bytes == sum(
+        row.data_file_size + row.total_delta_file_size for row in slices
+    )
     rows = table.read()
-    assert its.rows in (None, rows.count())
+    assert table_of_snapshot.rows in (None, rows.count())
     # The logs of a COPY_ON_WRITE table hold images of changed rows: they count for nothing.
-    logged = its.type == "MERGE_ON_READ" and any(one.log_bytes for one in found.partitions)
-    assert (its.rows is None) == logged
+    logged = table_of_snapshot.type == "MERGE_ON_READ" and any(
+        partition.log_bytes for partition in snapshot.partitions
+    )
+    assert (table_of_snapshot.rows is None) == logged
     assert inspect(location or str(table.path), count=True).table.rows == rows.count()
-    assert its.partitions == rows.select("_hoodie_partition_path").distinct().count()
-    if found.archive.folder:
+    assert table_of_snapshot.partitions == rows.select("_hoodie_partition_path").distinct().count()
+    if snapshot.archive.folder:
         _same_archive(table, inspect(location or str(table.path), archived=True))
-    assert len(found.timeline) == len(timeline)
-    return found
+    assert len(snapshot.timeline) == len(timeline)
+    return snapshot
 
 
-def _same_archive(table: Made, found: TableSnapshot) -> None:
+def _same_archive(table: Made, snapshot: TableSnapshot) -> None:
     both = [
         (row.instant_time, row.action, row.timeline_type == "ARCHIVED")
         for row in table.call("show_timeline", limit=100_000, showArchived=True)
         if row.timeline_type == "ACTIVE" or row.state == "COMPLETED"
     ]
-    assert sorted((one.time, one.action, one.archived) for one in found.instants) == sorted(both)
+    assert sorted(
+        (instant.time, instant.action, instant.archived) for instant in snapshot.instants
+    ) == sorted(both)
     # Without a span, the procedures show the last ten days without the last one.
     span = {"start_ts": "20000101000000000", "end_ts": "29991231235959999", "limit": 1_000_000}
     files = table.call("show_archived_commits_metadata", **span)
     actions = {row.commit_time: row.action for row in files}
-    old = [one for one in found.archived or () if one.is_write]
+    old = [instant for instant in snapshot.archived or () if instant.is_write]
     assert sorted(map(_commit, old)) == sorted(
         _summary(row, actions.get(row.commit_time, ""))
         for row in table.call("show_archived_commits", **span)
@@ -168,7 +174,7 @@ def _same_archive(table: Made, found: TableSnapshot) -> None:
     deleted: Counter[str] = Counter()
     for row in files:
         deleted[row.commit_time] += row.num_deletes
-    assert {one.time: one.rows_deleted for one in old} == deleted
+    assert {instant.time: instant.rows_deleted for instant in old} == deleted
 
 
 def _summary(row: Row, action: str) -> tuple[Any, ...]:
@@ -183,14 +189,14 @@ def _summary(row: Row, action: str) -> tuple[Any, ...]:
     )
 
 
-def _commit(one: Instant) -> tuple[Any, ...]:
-    assert one.commit is not None
+def _commit(instant: Instant) -> tuple[Any, ...]:
+    assert instant.commit is not None
     return (
-        one.time,
-        one.completion_time or raw(iso(one.completed) or ""),
-        one.action,
-        one.rows_written,
-        one.rows_updated,
-        sum(stat.bytes for stat in one.commit.stats),
-        len({stat.partition for stat in one.commit.stats}),
+        instant.time,
+        instant.completion_time or raw(iso(instant.completed) or ""),
+        instant.action,
+        instant.rows_written,
+        instant.rows_updated,
+        sum(stat.bytes for stat in instant.commit.stats),
+        len({stat.partition for stat in instant.commit.stats}),
     )

@@ -15,12 +15,12 @@ from hudilab_spark.session import open_session
 def merge(spark: SparkSession, table: str, times: int) -> int:
     """How many of so many runs found files to merge."""
     options = ",".join(f"{name}={value}" for name, value in sharing_options(table).items())
-    found = 0
+    count = 0
     for _ in range(times):
         call = f"CALL run_clustering(path => '{table}', options => '{options}')"
-        found += bool(spark.sql(call).collect())
+        count += bool(spark.sql(call).collect())
         time.sleep(1)  # for the stream to add files
-    return found
+    return count
 
 
 if __name__ == "__main__":

@@ -106,9 +106,9 @@ def start(stream: DataStreamWriter, location: TableLocation, **trigger: Any) -> 
     return (stream.trigger(**trigger) if trigger else stream).start()
 
 
-def difference(one: DataFrame, other: DataFrame) -> tuple[int, int]:
-    one, other = one.select(COLUMNS), other.select(COLUMNS)
-    return one.exceptAll(other).count(), other.exceptAll(one).count()
+def difference(first: DataFrame, other: DataFrame) -> tuple[int, int]:
+    first, other = first.select(COLUMNS), other.select(COLUMNS)
+    return first.exceptAll(other).count(), other.exceptAll(first).count()
 
 
 def main(kind: str, rows: int, batches: int) -> None:
@@ -129,12 +129,12 @@ def main(kind: str, rows: int, batches: int) -> None:
     touched = readings.where(f"reading_id < {-(-rows // batches) * (batches - 1)}")
     won = changed(touched).where("reading_id % 10 = 0")
     kept = exact(readings).join(touched.where("reading_id % 10 IN (0, 2)"), "reading_id", "anti")
-    there, copy = (spark.read.format("hudi").load(location.table) for location in (bronze, silver))
+    stored, copy = (spark.read.format("hudi").load(location.table) for location in (bronze, silver))
     stamps = [commit.metadata for commit in Commits(spark, silver.table).newest_first()]
     times = Counter(stamp.batch for stamp in stamps if stamp)
     result = {
-        "bronze": difference(kept.select(COLUMNS).union(won.select(COLUMNS)), there),
-        "silver": difference(there, copy),
+        "bronze": difference(kept.select(COLUMNS).union(won.select(COLUMNS)), stored),
+        "silver": difference(stored, copy),
         "rows": copy.count(),
         "deleted": touched.where("reading_id % 10 = 2").count(),
         "silver batches": len(times),

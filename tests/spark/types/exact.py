@@ -17,10 +17,10 @@ def of_spark(rows: DataFrame, key: str) -> dict[int, dict[str, Any]]:
     """The rows by the column `key`; each value in the exact form."""
     fields = {field.name: field.dataType for field in rows.schema.fields if field.name != key}
     columns = [_whole(F.col(f"`{name}`"), kind).alias(name) for name, kind in fields.items()]
-    found = rows.select(F.col(key).alias("key"), F.struct(*columns).alias("values")).collect()
+    rows_read = rows.select(F.col(key).alias("key"), F.struct(*columns).alias("values")).collect()
     return {
-        row["key"]: {name: _bits(one) for name, one in zip(fields, row["values"], strict=True)}
-        for row in found
+        row["key"]: {name: _bits(value) for name, value in zip(fields, row["values"], strict=True)}
+        for row in rows_read
     }
 
 
@@ -37,11 +37,13 @@ def _whole(column: Column, kind: T.DataType) -> Column:
             F.convert_timezone(F.lit("UTC"), F.lit("UTC"), column).cast("timestamp")
         )
     if isinstance(kind, T.ArrayType):
-        return F.transform(column, lambda one: _whole(one, kind.elementType))
+        return F.transform(column, lambda element: _whole(element, kind.elementType))
     if isinstance(kind, T.MapType):
-        return F.transform_values(column, lambda _, one: _whole(one, kind.valueType))
+        return F.transform_values(column, lambda _, value: _whole(value, kind.valueType))
     if isinstance(kind, T.StructType):
-        fields = [_whole(column[one.name], one.dataType).alias(one.name) for one in kind.fields]
+        fields = [
+            _whole(column[field.name], field.dataType).alias(field.name) for field in kind.fields
+        ]
         return F.when(column.isNotNull(), F.struct(*fields))
     return column
 
@@ -56,9 +58,9 @@ def _bits(value: Any) -> Any:
     if isinstance(value, bytearray):
         return bytes(value)
     if isinstance(value, dict):  # its order means nothing
-        return tuple(sorted((key, _bits(one)) for key, one in value.items()))
+        return tuple(sorted((key, _bits(part)) for key, part in value.items()))
     if isinstance(value, Row | list | tuple):
-        return tuple(_bits(one) for one in value)
+        return tuple(_bits(part) for part in value)
     return value
 
 
@@ -67,26 +69,26 @@ def of_arrow(column: pa.ChunkedArray) -> list[Any]:
     return [value for chunk in column.chunks for value in _values(chunk)]
 
 
-def _values(found: pa.Array) -> list[Any]:
-    kind, there = found.type, found.is_valid().to_pylist()
+def _values(column: pa.Array) -> list[Any]:
+    kind, is_valid = column.type, column.is_valid().to_pylist()
     if pa.types.is_map(kind):
-        keys, inner = found.keys.to_pylist(), _values(found.items)
-        starts = found.offsets.to_pylist()
+        keys, inner = column.keys.to_pylist(), _values(column.items)
+        starts = column.offsets.to_pylist()
         made: list[Any] = [
             tuple(sorted(zip(keys[a:b], inner[a:b], strict=True))) for a, b in pairwise(starts)
         ]
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        inner, starts = _values(found.values), found.offsets.to_pylist()
+        inner, starts = _values(column.values), column.offsets.to_pylist()
         made = [tuple(inner[a:b]) for a, b in pairwise(starts)]
     elif pa.types.is_struct(kind):
-        fields = [_values(found.field(number)) for number in range(kind.num_fields)]
+        fields = [_values(column.field(number)) for number in range(kind.num_fields)]
         made = list(zip(*fields, strict=True))
     elif pa.types.is_date32(kind):
-        made = found.cast(pa.int32()).to_pylist()
+        made = column.cast(pa.int32()).to_pylist()
     elif pa.types.is_timestamp(kind):
-        made = found.cast(pa.int64()).to_pylist()
+        made = column.cast(pa.int64()).to_pylist()
     elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        made = found.cast(pa.large_binary()).to_pylist()
+        made = column.cast(pa.large_binary()).to_pylist()
     else:
-        made = [_bits(one) for one in found.to_pylist()]
-    return [one if valid else None for one, valid in zip(made, there, strict=True)]
+        made = [_bits(value) for value in column.to_pylist()]
+    return [value if valid else None for value, valid in zip(made, is_valid, strict=True)]

@@ -37,9 +37,9 @@ def page(cells: Sequence[Cell], refusals: Sequence[Refused]) -> str:
 
 
 def _table(text: str, name: str) -> re.Match[str]:
-    found = re.search(rf"<!-- {name} -->\n\|.*\n\|[-|]+\n((?:.+\n)*)", text)
-    assert found is not None, f"docs/types.md has no table marked {name}"
-    return found
+    match = re.search(rf"<!-- {name} -->\n\|.*\n\|[-|]+\n((?:.+\n)*)", text)
+    assert match is not None, f"docs/types.md has no table marked {name}"
+    return match
 
 
 def rows_of(name: str) -> list[list[str]]:
@@ -50,24 +50,28 @@ def rows_of(name: str) -> list[list[str]]:
 
 def with_table(text: str, name: str, rows: Iterable[str]) -> str:
     """The page's text with other rows in the table of this mark."""
-    found = _table(text, name)
-    return text[: found.start(1)] + "".join(f"{row}\n" for row in rows) + text[found.end(1) :]
+    table_lines = _table(text, name)
+    return (
+        text[: table_lines.start(1)]
+        + "".join(f"{row}\n" for row in rows)
+        + text[table_lines.end(1) :]
+    )
 
 
 def _counts(cells: Sequence[Cell], refusals: Sequence[Refused]) -> Iterator[str]:
-    found = Counter((cell.reader in FOREIGN, cell.verdict == "right") for cell in cells)
-    yield f"| right in Spark | {found[False, True]:,} |"
-    yield f"| refused before anything was written | {sum(one[2] for one in refusals):,} |"
-    yield f"| **wrong in Spark** | **{found[False, False]:,}** |"
-    yield f"| right in hudi-rs and DuckDB | {found[True, True]:,} |"
-    yield f"| not read by hudi-rs or DuckDB | {found[True, False]:,} |"
+    counts = Counter((cell.reader in FOREIGN, cell.verdict == "right") for cell in cells)
+    yield f"| right in Spark | {counts[False, True]:,} |"
+    yield f"| refused before anything was written | {sum(refusal[2] for refusal in refusals):,} |"
+    yield f"| **wrong in Spark** | **{counts[False, False]:,}** |"
+    yield f"| right in hudi-rs and DuckDB | {counts[True, True]:,} |"
+    yield f"| not read by hudi-rs or DuckDB | {counts[True, False]:,} |"
 
 
 def _tables(cells: Sequence[Cell]) -> Iterator[str]:
     """The tables, and what was run on each after it was written and read."""
     services = {state(spec, ""): [""] for spec in SPECS}
     for name in dict.fromkeys(cell.state for cell in cells):
-        spec = max((one for one in services if name.startswith(one)), key=len)
+        spec = max((service for service in services if name.startswith(service)), key=len)
         services[spec].append(name.removeprefix(spec).removeprefix(", "))
     for spec, after in services.items():
         yield f"| {spec} | {', '.join(filter(None, after))} |"
@@ -79,7 +83,9 @@ def _stored(cells: Sequence[Cell]) -> Iterator[str]:
         of.setdefault((cell.row, cell.reader), []).append(cell)
     first: dict[str, str] = {}  # values: the first row that has them
     for row in dict.fromkeys(column.row for column in COLUMNS):
-        heads = [[cell for one in readers for cell in of[row, one]] for readers in HEADS.values()]
+        heads = [
+            [cell for reader in readers for cell in of[row, reader]] for readers in HEADS.values()
+        ]
         read = " | ".join(map(_verdicts, heads))
         like = first.setdefault(values := _values(row), row)
         yield f"| `{row}` | {values if like == row else f'as `{like}`'} | {read} |"
@@ -87,25 +93,25 @@ def _stored(cells: Sequence[Cell]) -> Iterator[str]:
 
 def _verdicts(cells: Sequence[Cell]) -> str:
     """How many there are if all are right; else of each verdict, and which values, if few."""
-    found: dict[str, Counter[str]] = {}
+    results: dict[str, Counter[str]] = {}
     for cell in cells:
-        found.setdefault(cell.verdict, Counter())[cell.label] += 1
-    if list(found) == ["right"]:
+        results.setdefault(cell.verdict, Counter())[cell.label] += 1
+    if list(results) == ["right"]:
         return f"{len(cells):,}"
     shown = []
-    for verdict, labels in found.items():
+    for verdict, labels in results.items():
         text = f"{sum(labels.values()):,} {verdict}"
-        if verdict != "right" and len(found) > 1 and len(labels) <= FEW:
+        if verdict != "right" and len(results) > 1 and len(labels) <= FEW:
             text += f": {', '.join(labels)}"
         shown.append(text)
     return "; ".join(shown)
 
 
 def _values(row: str) -> str:
-    plain = [one for one in COLUMNS if one.row == row and one.shape == "column"]
+    plain = [column for column in COLUMNS if column.row == row and column.shape == "column"]
     labels = [label for label, _ in plain[0].values]
     late = [label for label in labels if label.endswith(LATE)]
-    shown = [f"`{one}`" if "(" in one else one for one in labels if one not in late]
+    shown = [f"`{label}`" if "(" in label else label for label in labels if label not in late]
     if len(plain) > 1:
         shown = [label.partition(" ")[2] for label in labels]
         shown.append(f"of {len(plain)} types, with scales of none, half and all digits")

@@ -153,8 +153,8 @@ def _states(spark: SparkSession, written: Written, home: Path, later: DataFrame)
     spec = written.spec
 
     def copied(service: str) -> Written:
-        shutil.copytree(home, there := home.with_name(f"{home.name}-{service}"))
-        return replace(written, location=_at(there))
+        shutil.copytree(home, target := home.with_name(f"{home.name}-{service}"))
+        return replace(written, location=_at(target))
 
     yield from _read(spark, written, "")
     if spec.table_type == MOR and spec.operation == "upsert":
@@ -180,7 +180,9 @@ def _read(spark: SparkSession, written: Written, service: str) -> Iterator[Cell]
     everything = range(2 * ROWS)
     rows = spark.read.format("hudi").load(table)
     yield from _of_spark(rows, written, everything, (named, SNAPSHOT))
-    first = min(str(one.completion_time) for one in inspect(table).timeline if one.is_done)
+    first = min(
+        str(instant.completion_time) for instant in inspect(table).timeline if instant.is_done
+    )
     rows = changes(spark, table, first)
     yield from _of_spark(rows, written, range(ROWS, 2 * ROWS), (named, INCREMENTAL))
     folder = Path(str(local_path(table)))
@@ -200,14 +202,14 @@ def _read(spark: SparkSession, written: Written, service: str) -> Iterator[Cell]
 def _of_spark(
     rows: DataFrame, written: Written, keys: Sequence[int], where: tuple[str, str]
 ) -> Iterator[Cell]:
-    names = [one.name for one in written.columns]
+    names = [field.name for field in written.columns]
     kinds = dict(rows.dtypes)
     got = of_spark(rows.select("id", *names), "id")
     assert sorted(got) == list(keys), where
-    for one in written.columns:
-        kind = "" if kinds[one.name] == written.kinds[one.name] else kinds[one.name]
-        found = {key: got[key][one.name] for key in keys}
-        yield from _compared(one, written, found, where, kind)
+    for column in written.columns:
+        kind = "" if kinds[column.name] == written.kinds[column.name] else kinds[column.name]
+        stored = {key: got[key][column.name] for key in keys}
+        yield from _compared(column, written, stored, where, kind)
 
 
 def _of_arrow(
@@ -218,27 +220,27 @@ def _of_arrow(
     except BaseException as error:  # a panic in Rust is not an Exception
         if isinstance(error, KeyboardInterrupt):
             raise
-        for one in written.columns:
-            for label, _ in one.values:
-                yield Cell(one.row, one.shape, label, *where, "table not read")
+        for column in written.columns:
+            for label, _ in column.values:
+                yield Cell(column.row, column.shape, label, *where, "table not read")
         return
     keys = table["id"].to_pylist()
     assert sorted(keys) == list(range(2 * ROWS)), where
-    for one in written.columns:
-        found = dict(zip(keys, of_arrow(table[one.name]), strict=True))
-        yield from _compared(one, written, found, where, "")
+    for column in written.columns:
+        stored = dict(zip(keys, of_arrow(table[column.name]), strict=True))
+        yield from _compared(column, written, stored, where, "")
 
 
 def _compared(
     column: TypeColumn,
     written: Written,
-    found: Mapping[int, Any],
+    stored: Mapping[int, Any],
     where: tuple[str, str],
     kind: str,
 ) -> Iterator[Cell]:
     """One cell for each value: right if each row that has it reads as it was written."""
     verdicts: dict[str, str] = {}
-    for key, got in found.items():
+    for key, got in stored.items():
         label, _ = column.at(key % ROWS)
         want = written.want[key % ROWS][column.name]
         verdict = f"of type {kind}" if kind else "right" if got == want else f"reads {_short(got)}"

@@ -83,8 +83,8 @@ MOMENTS = st.datetimes(datetime.min, datetime.max)
 LEAVES: Mapping[T.DataType, st.SearchStrategy[Any]] = {
     T.BooleanType(): st.booleans(),
     **{kind: st.integers(-(1 << n), (1 << n) - 1) for kind, n in WHOLE.items()},
-    T.FloatType(): st.floats(width=32).map(lambda one: math.nan if math.isnan(one) else one),
-    T.DoubleType(): st.floats().map(lambda one: math.nan if math.isnan(one) else one),
+    T.FloatType(): st.floats(width=32).map(lambda drawn: math.nan if math.isnan(drawn) else drawn),
+    T.DoubleType(): st.floats().map(lambda drawn: math.nan if math.isnan(drawn) else drawn),
     T.StringType(): TEXTS,
     T.BinaryType(): st.binary(max_size=8),
     T.DateType(): DAYS,
@@ -109,7 +109,7 @@ class Sample:
 
     def schema(self) -> T.StructType:
         key = [T.StructField("id", T.LongType()), T.StructField("moment", T.IntegerType())]
-        return T.StructType([*key, *(one for schema in self.schemas for one in schema)])
+        return T.StructType([*key, *(field for schema in self.schemas for field in schema)])
 
 
 @st.composite
@@ -122,13 +122,15 @@ def fields(depth: int, plain: bool) -> st.SearchStrategy[T.StructField]:
     """Fields with a type of at most so many others around a leaf."""
     names = ASCII_NAMES if plain else NAMES
     made = st.builds(T.StructField, names, kinds(depth, plain), st.booleans())
-    return made.filter(lambda one: one.name not in TYPES or not isinstance(one.dataType, NAMED))
+    return made.filter(
+        lambda field: field.name not in TYPES or not isinstance(field.dataType, NAMED)
+    )
 
 
 @cache
 def kinds(depth: int, plain: bool) -> st.SearchStrategy[T.DataType]:
     apart = (T.TimestampType(), T.TimestampNTZType()) if plain else ()
-    leaf = st.one_of(st.sampled_from([one for one in LEAVES if one not in apart]), decimals())
+    leaf = st.one_of(st.sampled_from([kind for kind in LEAVES if kind not in apart]), decimals())
     if not depth:
         return leaf
     inner = kinds(depth - 1, plain)
@@ -153,7 +155,7 @@ def values(kind: T.DataType, nullable: bool) -> st.SearchStrategy[Any]:
     elif isinstance(kind, T.MapType):
         made = st.dictionaries(TEXTS, values(kind.valueType, kind.valueContainsNull), max_size=2)
     elif isinstance(kind, T.StructType):
-        made = st.tuples(*(values(one.dataType, one.nullable) for one in kind.fields))
+        made = st.tuples(*(values(field.dataType, field.nullable) for field in kind.fields))
     else:
         made = LEAVES[kind]
     return st.one_of(st.none(), made) if nullable else made
@@ -163,7 +165,7 @@ def values(kind: T.DataType, nullable: bool) -> st.SearchStrategy[Any]:
 def samples(draw: st.DrawFn) -> Sample:
     spec, plain = draw(st.sampled_from(SPECS)), draw(st.booleans())
     sizes = draw(st.lists(st.integers(1, 3), min_size=TOGETHER, max_size=TOGETHER))
-    field = fields(3, plain).filter(lambda one: lower(one) not in ("id", "moment"))
+    field = fields(3, plain).filter(lambda name: lower(name) not in ("id", "moment"))
     number = sum(sizes)
     columns = draw(st.lists(field, min_size=number, max_size=number, unique_by=lower))
     rows = draw(st.lists(values(T.StructType(columns), False), min_size=2, max_size=3))
@@ -190,7 +192,7 @@ def test_schemas_that_nobody_thought_of(
     @given(samples())
     def come_back(sample: Sample) -> None:
         read.append(round_trip(spark, sample, tmp_path_factory.mktemp("schema")))
-        seen.update(T.StructType(list(one)).json() for one in sample.schemas)
+        seen.update(T.StructType(list(schema)).json() for schema in sample.schemas)
 
     come_back()
     assert len(seen) >= SCHEMAS
@@ -208,7 +210,9 @@ def round_trip(spark: SparkSession, sample: Sample, home: Path) -> int:
     want = of_spark(batches[0], "id") | of_spark(batches[1], "id")
     names = sample.schema().names
     rows = (
-        spark.read.format("hudi").load(location.table).select(*(F.col(f"`{one}`") for one in names))
+        spark.read.format("hudi")
+        .load(location.table)
+        .select(*(F.col(f"`{name}`") for name in names))
     )
     assert rows.dtypes == batches[0].dtypes
     assert differences(of_spark(rows, "id"), want) == []
@@ -217,22 +221,22 @@ def round_trip(spark: SparkSession, sample: Sample, home: Path) -> int:
     table = pa.Table.from_batches(read_batches(Path(str(local_path(location.table)))))
     columns = {name: of_arrow(table[name]) for name in names}
     keys = columns.pop("id")
-    found = {
+    stored = {
         key: {name: column[number] for name, column in columns.items()}
         for number, key in enumerate(keys)
     }
-    assert differences(found, want) == []
+    assert differences(stored, want) == []
     return len(keys)
 
 
-def differences(found: Mapping[Any, Any], want: Mapping[Any, Any]) -> list[str]:
+def differences(stored: Mapping[Any, Any], want: Mapping[Any, Any]) -> list[str]:
     """Which columns of which rows differ, and how."""
-    assert found.keys() == want.keys()
+    assert stored.keys() == want.keys()
     return [
-        f"{key}, {name}: {found[key].get(name)!r}, not {value!r}"
+        f"{key}, {name}: {stored[key].get(name)!r}, not {value!r}"
         for key, row in want.items()
         for name, value in row.items()
-        if found[key].get(name) != value
+        if stored[key].get(name) != value
     ]
 
 

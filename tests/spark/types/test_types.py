@@ -53,18 +53,18 @@ REFUSALS = [
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Cell]:
+def all_cells(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Cell]:
     return list(cells(spark, tmp_path_factory.mktemp("types")))
 
 
-@pytest.mark.parametrize("reader", [one for one in READERS if one not in FOREIGN])
-def test_spark_reads_each_value_as_it_was_written(found: list[Cell], reader: str) -> None:
-    read = [cell for cell in found if cell.reader == reader]
+@pytest.mark.parametrize("reader", [name for name in READERS if name not in FOREIGN])
+def test_spark_reads_each_value_as_it_was_written(all_cells: list[Cell], reader: str) -> None:
+    read = [cell for cell in all_cells if cell.reader == reader]
     assert [cell for cell in read if cell.verdict != "right"] == []
     # Each value of each column, in each state of each table.
     states = {cell.state for cell in read}
     assert len(states) == 24
-    assert len(read) == len(states) * sum(len(one.values) for one in COLUMNS)
+    assert len(read) == len(states) * sum(len(column.values) for column in COLUMNS)
 
 
 def is_foreign_limit(cell: Cell) -> bool:
@@ -76,8 +76,8 @@ def is_foreign_limit(cell: Cell) -> bool:
     return logs and cell.shape != "column"
 
 
-def test_other_engines_read_it_too_or_not_at_all(found: list[Cell]) -> None:
-    read = [cell for cell in found if cell.reader in FOREIGN]
+def test_other_engines_read_it_too_or_not_at_all(all_cells: list[Cell]) -> None:
+    read = [cell for cell in all_cells if cell.reader in FOREIGN]
     assert {cell.verdict for cell in read} == {"right", "table not read"}
     assert [cell for cell in read if (cell.verdict != "right") != is_foreign_limit(cell)] == []
 
@@ -99,13 +99,13 @@ def refused(spark: SparkSession, refusal: Refusal, home: Path) -> int:
 
 
 def test_the_page_says_what_is_found(
-    spark: SparkSession, found: list[Cell], tmp_path: Path, request: pytest.FixtureRequest
+    spark: SparkSession, all_cells: list[Cell], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     refusals = [
-        (one.kind, one.remedy, refused(spark, one, tmp_path / str(number)))
-        for number, one in enumerate(REFUSALS)
+        (refusal.kind, refusal.remedy, refused(spark, refusal, tmp_path / str(number)))
+        for number, refusal in enumerate(REFUSALS)
     ]
-    made = page(found, refusals)
+    made = page(all_cells, refusals)
     if file := request.config.getoption("--types-to"):
         file.write_text(made, "utf-8")
     assert PAGE.read_text("utf-8") == made, "rewrite it with --types-to, and review the diff"

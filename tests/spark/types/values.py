@@ -208,9 +208,9 @@ ROWS = max(len(column.values) for column in COLUMNS)  # each value is in a row
 def frame(spark: SparkSession, columns: Sequence[TypeColumn], turn: int) -> DataFrame:
     """Rows 0, 1, ... by the column `n`, with the columns' values; the first has value `turn`."""
     made = (
-        f"array({', '.join(sql for _, sql in one.values)})[(n + {turn}) % {len(one.values)}]"
-        f" AS {one.name}"
-        for one in columns
+        f"array({', '.join(sql for _, sql in column.values)})[(n + {turn}) % {len(column.values)}]"
+        f" AS {column.name}"
+        for column in columns
     )
     rows = spark.range(ROWS, numPartitions=1).selectExpr("CAST(id AS INT) AS n")
     # Checkpointed, so that no batch plans and evaluates thousands of literals again.

@@ -31,17 +31,17 @@ def refusal(table: HandMade | Path | str, **options: Any) -> str:
 
 def problem(table: HandMade, **options: Any) -> str:
     """The first note of a report that is there all the same."""
-    found = look(table, **options)
-    _ = str(found), found.to_json(), found.to_html()
-    return found.notes[0]
+    snapshot = look(table, **options)
+    _ = str(snapshot), snapshot.to_json(), snapshot.to_html()
+    return snapshot.notes[0]
 
 
 def mor(tmp_path: Path, version: int = 9) -> HandMade:
     return HandMade(tmp_path / "mor", version=version, table__type="MERGE_ON_READ")
 
 
-def line(found: TableSnapshot, check: str) -> str:
-    return next(one.line() for one in found.health if one.check == check)
+def line(snapshot: TableSnapshot, check: str) -> str:
+    return next(each.line() for each in snapshot.health if each.check == check)
 
 
 def write(table: HandMade, *queries: str) -> None:
@@ -69,25 +69,33 @@ def report_of(path: Path) -> dict[str, Any]:
 
 def unlike(path: Path, answers: dict[str, Any]) -> list[str]:
     """What `inspect` reports otherwise than Spark's answers; unknown rows are like any."""
-    found = inspect(str(path))
+    snapshot = inspect(str(path))
     reported = {
-        "partitions": found.table.partitions,
+        "partitions": snapshot.table.partitions,
         "slices": sorted(
             [part.partition, part.group, part.base_bytes, len(part.logs), part.log_bytes]
-            for part in found.latest_slices
+            for part in snapshot.latest_slices
         ),
-        "commits": {one.time: one.rows_written for one in found.instants if one.commit},
-        "timeline": sorted([one.time, one.action, one.state] for one in found.instants),
+        "commits": {
+            instant.time: instant.rows_written for instant in snapshot.instants if instant.commit
+        },
+        "timeline": sorted(
+            [instant.time, instant.action, instant.state] for instant in snapshot.instants
+        ),
     }
-    if found.table.rows is not None:
-        reported["rows"] = found.table.rows
-    by_partition = {one.path: one.rows for one in found.partitions if one.rows is not None}
+    if snapshot.table.rows is not None:
+        reported["rows"] = snapshot.table.rows
+    by_partition = {
+        partition.path: partition.rows
+        for partition in snapshot.partitions
+        if partition.rows is not None
+    }
     if answers["by_partition"]:
         # Spark lists no partition without rows.
         expected = dict.fromkeys(by_partition, 0) | answers["by_partition"]
         answers = answers | {"by_partition": expected}
         reported["by_partition"] = expected | by_partition
-    _ = str(found), found.to_json(), found.to_html()
+    _ = str(snapshot), snapshot.to_json(), snapshot.to_html()
     return [
         f"{what}: {value}, but Spark says {answers[what]}"
         for what, value in reported.items()

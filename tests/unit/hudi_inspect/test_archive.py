@@ -21,10 +21,10 @@ def test_archived_instants_and_the_rows_of_their_files(table: HandMade) -> None:
     table.commit(10, 12, {A: 5})
     plain, archived = look(table), look(table, archived=True)
     assert (plain.table.rows, archived.table.rows) == (9, 9)
-    assert [one.archived for one in plain.instants] == [False]
+    assert [instant.archived for instant in plain.instants] == [False]
     assert [
-        (one.archived, iso(one.completed), one.operation, one.rows_written)
-        for one in archived.instants
+        (instant.archived, iso(instant.completed), instant.operation, instant.rows_written)
+        for instant in archived.instants
     ] == [
         (False, "2026-01-01T00:00:12.000Z", "INSERT", 5),
         (True, "2026-01-01T00:00:02.000Z", "INSERT", 4),
@@ -42,14 +42,14 @@ def test_hudis_clean_plan_and_archive_are_understood() -> None:
     clean = parse_content((SAMPLES / "v9.clean").read_bytes())
     assert clean["earliestCommitToRetain"] == "20261122090107744"
     plan = parse_content((SAMPLES / "v9.compaction.requested").read_bytes())
-    assert {one["partitionPath"] for one in plan["operations"]} == {
+    assert {operation["partitionPath"] for operation in plan["operations"]} == {
         f"sensor_id={sensor}" for sensor in (10, 11, 12)
     }
     archive = Archive(open_store(str(SAMPLES)), "history", True, [])
     events = archive.instants()
-    assert [one.action for one in events] == ["commit"] * 10
-    found = archive.contents([one.time for one in events], parse_commit)
-    rows = [sum(s.writes for s in found[one.time].stats) for one in events]
+    assert [event.action for event in events] == ["commit"] * 10
+    contents = archive.contents([event.time for event in events], parse_commit)
+    rows = [sum(s.writes for s in contents[event.time].stats) for event in events]
     assert rows == [100] * 10
 
 
@@ -59,8 +59,8 @@ def test_an_archive_in_any_order_and_without_content(table: HandMade) -> None:
     (history / "_version_").write_text("1\n")
     archive = Archive(open_store(str(table.root)), ".hoodie/timeline/history", True, [])
     instants = archive.instants()
-    assert [one.action for one in instants] == ["commit", "x", "clean"]
-    assert [one.completed is None for one in instants] == [False, True, False]
+    assert [instant.action for instant in instants] == ["commit", "x", "clean"]
+    assert [instant.completed is None for instant in instants] == [False, True, False]
     assert list(archive.contents([at(1), at(3)], parse_commit)) == [at(1)]
     assert archive.contents([], parse_commit) == {}
 
@@ -88,18 +88,18 @@ def test_an_archive_of_version_6_is_not_read_and_the_report_says_so(tmp_path: Pa
     table.archive((1, 2, "commit", None))
     file = table.root / table.base(1, B)  # an archived instant wrote it
     parquet.write_table(pa.table({"a": [1, 2, 3, 4]}), file)
-    found = look(table)
-    assert (found.table.rows, found.table.files) == (9, 2)
-    assert found.window.oldest_time_travel == "2026-01-01T00:00:10.000Z"
+    snapshot = look(table)
+    assert (snapshot.table.rows, snapshot.table.files) == (9, 2)
+    assert snapshot.window.oldest_time_travel == "2026-01-01T00:00:10.000Z"
     note = (
         "the archive .hoodie/history is not read, because the table has version 6: its instants "
         "are missing here, and queries may reach further back; list its commits with "
         "CALL show_archived_commits(table => 'readings')"
     )
-    assert found.as_dict()["notes"] == [note]
-    assert "services        archive not read\n" in str(found)
-    assert note in " ".join(str(found).split())
-    assert note.replace("'", "&#x27;").replace(">", "&gt;") in found.to_html()
+    assert snapshot.as_dict()["notes"] == [note]
+    assert "services        archive not read\n" in str(snapshot)
+    assert note in " ".join(str(snapshot).split())
+    assert note.replace("'", "&#x27;").replace(">", "&gt;") in snapshot.to_html()
     assert refusal(table, archived=True) == (
         f"cannot read the archived timeline file://{table.meta}/history: inspect reads archives "
         "from table version 8 on, this is version 6; omit --archived, or let Hudi list them: "

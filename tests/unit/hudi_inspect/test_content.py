@@ -140,13 +140,13 @@ def test_one_instant_that_cannot_be_read_leaves_the_rest(tmp_path: Path, version
     table = HandMade(tmp_path / "t", version=version)
     table.commit(10, 12, {A: 5})
     file = table.timeline / table.instant(20, 22, "commit", b'{"operationType": 5}')
-    for found in (look(table), look(table, archived=True)):
-        assert [(one.time, one.rows_written) for one in found.instants] == [
+    for snapshot in (look(table), look(table, archived=True)):
+        assert [(instant.time, instant.rows_written) for instant in snapshot.instants] == [
             (at(20), None),
             (at(10), 5),
         ]
-        assert found.table.rows == 5
-        assert len(found.health) == 8
+        assert snapshot.table.rows == 5
+        assert len(snapshot.health) == 8
     text = problem(table)
     assert text.startswith(f"instant {at(20)} can't be read: file://{file.parent}/{at(20)}")
     assert " holds operationType=5, which is no text; look at it first (ls -l " in text

@@ -31,11 +31,11 @@ def test_instants_in_the_future(table: HandMade) -> None:
     assert line(look(table), "clock") == (
         "ok   clock          no instant is in the future, or older than an earlier batch"
     )
-    found = look(table)
-    newest = max(instant.completed for instant in found.timeline if instant.completed)
+    snapshot = look(table)
+    newest = max(instant.completed for instant in snapshot.timeline if instant.completed)
     for seconds, ok in ((10, True), (11, False)):
-        options = replace(found.options, now=newest - timedelta(seconds=seconds))
-        shown = line(replace(found, options=options), "clock")
+        options = replace(snapshot.options, now=newest - timedelta(seconds=seconds))
+        shown = line(replace(snapshot, options=options), "clock")
         assert shown.startswith("ok " if ok else "FAIL")
     assert f"the newest instant is {iso(newest)}, 11 s ahead of this machine's clock; set" in shown
 
@@ -61,8 +61,8 @@ def test_batches_that_were_written_after_the_clock_was_set_back(table: HandMade)
 def test_what_merging_small_files_saves(table: HandMade) -> None:
     """Each partition keeps at least one file, and one for each 120 MiB."""
     table.commit(10, 12, {A: 5})
-    found = look(table)
-    (part,) = found.slices
+    snapshot = look(table)
+    (part,) = snapshot.slices
     mib = 1024**2
     for sizes, saved in (
         ({"a": [10 * mib] * 100}, 91),  # 1000 MiB are nine files
@@ -73,7 +73,7 @@ def test_what_merging_small_files_saves(table: HandMade) -> None:
             for path, files in sizes.items()
             for size in files
         )
-        assert f", {saved} fewer if merged" in line(replace(found, slices=slices), "small files")
+        assert f", {saved} fewer if merged" in line(replace(snapshot, slices=slices), "small files")
 
 
 def test_small_files_of_a_bucketed_table(table: HandMade) -> None:
@@ -108,15 +108,15 @@ def test_a_healthy_merge_on_read_table_with_logs(tmp_path: Path) -> None:
     table.commit(10, 12, {A: 5, B: 7}, action="deltacommit", size=100)
     for i in range(9):
         table.commit(20 + i, 20 + i, {A: 1}, action="deltacommit", logs=True, size=30)
-    found = look(table)
-    assert (found.table.rows, found.table.bytes, found.table.files) == (None, 470, 11)
-    assert found.is_healthy
-    assert line(found, "compaction") == (
+    snapshot = look(table)
+    assert (snapshot.table.rows, snapshot.table.bytes, snapshot.table.files) == (None, 470, 11)
+    assert snapshot.is_healthy
+    assert line(snapshot, "compaction") == (
         "ok   compaction     10 delta commits since the last compaction, logs are 1.4 times the "
         "size of the base files"
     )
-    assert "logs            270 B, 1.35 times the base files (200 B)\n" in str(found)
-    assert "rows            unknown without reading the data (--count)\n" in str(found)
+    assert "logs            270 B, 1.35 times the base files (200 B)\n" in str(snapshot)
+    assert "rows            unknown without reading the data (--count)\n" in str(snapshot)
 
 
 def test_delta_commits_without_logs_need_no_compaction(tmp_path: Path) -> None:
@@ -244,9 +244,9 @@ def test_two_writers_without_a_lock(table: HandMade) -> None:
 def test_a_savepoint_is_no_batch_of_the_commit_that_it_keeps(table: HandMade) -> None:
     write(table, "a", "a", "b")
     table.instant(10, 30, "savepoint")
-    found = look(table)
-    assert "one after the other" in line(found, "two writers")
-    assert [(batch.query, batch.number) for batch in found.writers] == [("a", 1), ("b", 2)]
+    snapshot = look(table)
+    assert "one after the other" in line(snapshot, "two writers")
+    assert [(batch.query, batch.number) for batch in snapshot.writers] == [("a", 1), ("b", 2)]
 
 
 def test_batches_are_in_order_of_completion_and_also_archived(table: HandMade) -> None:

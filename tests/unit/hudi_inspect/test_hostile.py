@@ -125,19 +125,19 @@ def refuse(constant: str) -> NoReturn:
     raise AssertionError(f"{constant} is no JSON")
 
 
-def shown(found: TableSnapshot) -> list[str]:
+def shown(snapshot: TableSnapshot) -> list[str]:
     """All that the commands print of a snapshot; JSON and page are parsed."""
-    texts = [str(found), found.to_json(), found.to_html()]
+    texts = [str(snapshot), snapshot.to_json(), snapshot.to_html()]
     json.loads(texts[1], parse_constant=refuse)
     data = re.search(r'id="data">(.*?)</script>', texts[2], re.DOTALL)
     assert data is not None
     json.loads(data[1], parse_constant=refuse)
     assert texts[2].count("<script") == texts[2].count("</script>") == 2
-    texts = [texts[0], texts[1].replace("\n", " "), texts[2], *found.notes]
-    texts += [check.line() for check in found.health]
-    for instant in found.instants[-3:]:
+    texts = [texts[0], texts[1].replace("\n", " "), texts[2], *snapshot.notes]
+    texts += [check.line() for check in snapshot.health]
+    for instant in snapshot.instants[-3:]:
         try:
-            texts.append(json.dumps(found.content(instant.time)))
+            texts.append(json.dumps(snapshot.content(instant.time)))
         except InspectError as error:
             texts.append(str(error))
     return texts
@@ -148,11 +148,11 @@ def examine(root: Path, rng: random.Random) -> tuple[str, list[str]]:
     options: dict[str, Any] = {"archived": True} if rng.random() < 0.3 else {}
     with limited():
         try:
-            found = inspect(str(root), now=NOW, **options)
-            texts = shown(found)
+            snapshot = inspect(str(root), now=NOW, **options)
+            texts = shown(snapshot)
         except InspectError as error:
             return "refused", [str(error)]
-    return ("partly" if found.problems else "whole"), texts
+    return ("partly" if snapshot.problems else "whole"), texts
 
 
 def check_texts(texts: list[str], is_lost: bool) -> None:

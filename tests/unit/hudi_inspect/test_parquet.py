@@ -57,8 +57,8 @@ def test_each_compression_and_dictionaries(compression: str, version: str) -> No
         "content": [b"\x00\xff", b"", None] * 1000,
     }
     data = written(columns, compression=compression, data_page_version=version)
-    found = list(read_rows(data, list(columns), "time"))
-    assert {name: [row[name] for row in found] for name in columns} == columns
+    rows = list(read_rows(data, list(columns), "time"))
+    assert {name: [row[name] for row in rows] for name in columns} == columns
 
 
 @pytest.mark.parametrize(

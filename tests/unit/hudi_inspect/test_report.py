@@ -20,9 +20,9 @@ def test_the_whole_report(table: HandMade) -> None:
     table.commit(
         20, 21, {A: 9}, operation="UPSERT", extra={"hudilab.query_id": "q", "hudilab.batch_id": "1"}
     )
-    found = look(table)
+    snapshot = look(table)
     healthy = {"ok": True, "remedy": ""}
-    assert found.as_dict() == {
+    assert snapshot.as_dict() == {
         "table": {
             "uri": f"file://{table.root}",
             "name": "readings",
@@ -95,7 +95,7 @@ def test_the_whole_report(table: HandMade) -> None:
         ],
         "notes": [],
     }
-    assert json.loads(found.to_json()) == found.as_dict()
+    assert json.loads(snapshot.to_json()) == snapshot.as_dict()
 
 
 def test_since_and_partition_and_instant(table: HandMade) -> None:
@@ -104,7 +104,7 @@ def test_since_and_partition_and_instant(table: HandMade) -> None:
     for since in (at(20), "2026-01-01T00:00:20Z", "2026-01-01T01:00:20+01:00"):
         assert len(look(table, since=since).instants) == 1
     chosen = look(table, partition="sensor_id=11")
-    assert [one.group for one in chosen.chosen_slices] == [B]
+    assert [chosen_slice.group for chosen_slice in chosen.chosen_slices] == [B]
     for time in (at(20), "2026-01-01T00:00:20.000Z", at(22)):
         content = chosen.content(time)
         assert (content["instant"], content["commit"]["operationType"]) == (at(20), "INSERT")
@@ -115,7 +115,7 @@ def test_hudis_own_sink_names_its_streams(table: HandMade) -> None:
     table.commit(10, 12, {A: 5}, extra={key: '{"one": "0"}'})
     table.commit(20, 22, {B: 5}, extra={key: '{"one": "0", "two": "4"}'})
     table.commit(30, 32, {B: 5}, extra={key: "not JSON"})
-    writers = [(one.query, one.number) for one in look(table).writers]
+    writers = [(batch.query, batch.number) for batch in look(table).writers]
     assert writers == [("one", 0), ("two", 4)]
 
 
@@ -127,17 +127,17 @@ def test_odd_names(tmp_path: Path) -> None:
         f"file://{table.root}",
         f"file://{str(table.root).replace(' ', '%20')}",
     ):
-        found = inspect(location, now=NOW)
-        assert found.table.rows == 5
-        assert "city=São Paulo/[red]x" in str(found)
+        snapshot = inspect(location, now=NOW)
+        assert snapshot.table.rows == 5
+        assert "city=São Paulo/[red]x" in str(snapshot)
 
 
 def test_an_empty_table(table: HandMade) -> None:
-    found = look(table)
-    assert (found.table.rows, found.window.oldest_time_travel) == (0, None)
-    assert found.is_healthy
-    assert "No committed files." in str(found)
-    assert "no instants" in found.to_html()
+    snapshot = look(table)
+    assert (snapshot.table.rows, snapshot.window.oldest_time_travel) == (0, None)
+    assert snapshot.is_healthy
+    assert "No committed files." in str(snapshot)
+    assert "no instants" in snapshot.to_html()
 
 
 def test_options_that_fit_nothing(table: HandMade) -> None:

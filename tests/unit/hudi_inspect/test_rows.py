@@ -20,8 +20,8 @@ def test_a_log_of_changes_does_not_hide_the_rows(table: HandMade) -> None:
     table.commit(10, 12, {A: 5})
     log = table.root / table.log(10, A)
     log.rename(f"{log}.cdc")
-    found = look(table)
-    assert (found.table.rows, found.table.files) == (5, 2)
+    snapshot = look(table)
+    assert (snapshot.table.rows, snapshot.table.files) == (5, 2)
 
 
 def test_a_data_file_whose_rows_nobody_tells(table: HandMade) -> None:
@@ -64,6 +64,6 @@ def test_a_table_that_hudi_rs_cannot_count(tmp_path: Path) -> None:
     uri = f"file://{tmp_path}"
     with pytest.raises(InspectError) as caught:
         count_snapshot(DiskStore(tmp_path), 0)
-    said = str(caught.value)
-    assert said.startswith(f"hudi-rs cannot count the rows of {uri}: ")
-    assert said.endswith(f"; omit --count: hudilab inspect {uri}")
+    message = str(caught.value)
+    assert message.startswith(f"hudi-rs cannot count the rows of {uri}: ")
+    assert message.endswith(f"; omit --count: hudilab inspect {uri}")

@@ -32,13 +32,13 @@ def test_a_table_that_hudi_wrote(tmp_path: Path, name: str) -> None:
     with tarfile.open(SAMPLES / f"{name}.tar.xz") as kept:
         kept.extractall(tmp_path, **FILTER)
     answers = json.loads((SAMPLES / f"{name}.json").read_text("utf-8"))
-    found = inspect(str(tmp_path))
+    snapshot = inspect(str(tmp_path))
     slices = [
         [part.partition, part.group, part.base_bytes, len(part.logs)]
-        for part in found.latest_slices
+        for part in snapshot.latest_slices
     ]
     assert sorted(slices) == answers["slices"]
-    has_logs = any(part.logs for part in found.latest_slices)
-    assert found.table.rows == (None if has_logs else answers["rows"])
+    has_logs = any(part.logs for part in snapshot.latest_slices)
+    assert snapshot.table.rows == (None if has_logs else answers["rows"])
     assert report_of(tmp_path) == answers["report"]
-    _ = str(found), found.to_html()
+    _ = str(snapshot), snapshot.to_html()

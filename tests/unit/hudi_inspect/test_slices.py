@@ -14,9 +14,9 @@ def test_files_that_no_completed_commit_wrote_are_not_there(table: HandMade) -> 
     table.commit(10, 12, {A: 5})
     table.commit(20, None, {A: 6, B: 7})  # in flight
     table.base(15, B)  # what is left of a commit that was rolled back
-    found = look(table)
-    assert (found.table.rows, found.table.files, found.table.file_groups) == (5, 1, 1)
-    assert [one.state for one in found.pending] == ["INFLIGHT"]
+    snapshot = look(table)
+    assert (snapshot.table.rows, snapshot.table.files, snapshot.table.file_groups) == (5, 1, 1)
+    assert [instant.state for instant in snapshot.pending] == ["INFLIGHT"]
 
 
 def test_replaced_file_groups_are_not_there(table: HandMade) -> None:
@@ -31,16 +31,16 @@ def test_replaced_file_groups_are_not_there(table: HandMade) -> None:
         operation="CLUSTER",
         replaced=(A, B),
     )
-    found = look(table)
-    assert [one.group for one in found.latest_slices] == [new]
-    assert [one.ended for one in found.slices] == [at(20), at(20), None]
-    assert found.table.rows == 12
-    assert [one.action for one in found.instants] == ["replacecommit", "commit"]
+    snapshot = look(table)
+    assert [latest_slice.group for latest_slice in snapshot.latest_slices] == [new]
+    assert [part.ended for part in snapshot.slices] == [at(20), at(20), None]
+    assert snapshot.table.rows == 12
+    assert [instant.action for instant in snapshot.instants] == ["replacecommit", "commit"]
 
 
-def shape(found: TableSnapshot) -> list[tuple[str, bool, int, bool]]:
+def shape(snapshot: TableSnapshot) -> list[tuple[str, bool, int, bool]]:
     """Slices: instant, whether there is a base file, number of logs, whether it is the latest."""
-    return [(s.instant, s.base is not None, len(s.logs), s.is_latest) for s in found.slices]
+    return [(s.instant, s.base is not None, len(s.logs), s.is_latest) for s in snapshot.slices]
 
 
 def test_a_log_belongs_to_the_slice_that_was_newest_when_it_was_completed(tmp_path: Path) -> None:
@@ -49,9 +49,9 @@ def test_a_log_belongs_to_the_slice_that_was_newest_when_it_was_completed(tmp_pa
     table.commit(20, 35, {A: 2}, action="deltacommit", logs=True)  # ends after the compaction began
     table.commit(22, 24, {A: 2}, action="deltacommit", logs=True)
     table.commit(30, 32, {A: 6}, started="compaction", operation="COMPACT")
-    found = look(table)
-    assert shape(found) == [(at(10), True, 1, False), (at(30), True, 1, True)]
-    assert found.table.rows is None
+    snapshot = look(table)
+    assert shape(snapshot) == [(at(10), True, 1, False), (at(30), True, 1, True)]
+    assert snapshot.table.rows is None
 
 
 def test_logs_without_a_base_file_and_those_before_the_first(tmp_path: Path) -> None:
@@ -73,9 +73,9 @@ def test_a_planned_compaction_splits_no_slice_for_a_reader(tmp_path: Path) -> No
     table.commit(20, 22, {A: 2}, action="deltacommit", logs=True)
     table.compaction(30, A)
     table.commit(40, 42, {A: 2}, action="deltacommit", logs=True)
-    found = look(table)
-    assert shape(found) == [(at(10), True, 2, True)]
-    assert [one.action for one in found.pending] == ["compaction"]
+    snapshot = look(table)
+    assert shape(snapshot) == [(at(10), True, 2, True)]
+    assert [instant.action for instant in snapshot.pending] == ["compaction"]
 
 
 def test_a_log_of_a_commit_in_flight_is_not_there(tmp_path: Path) -> None:

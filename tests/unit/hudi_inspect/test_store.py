@@ -21,12 +21,18 @@ def test_nothing_is_written(table: HandMade) -> None:
     table.commit(10, 12, {A: 5})
 
     def state() -> list[tuple[str, int, int]]:
-        found = sorted(table.root.rglob("*"))
-        return [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in found]
+        snapshot = sorted(table.root.rglob("*"))
+        return [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in snapshot]
 
     before = state()
-    found = look(table, archived=True)
-    _ = found.as_dict(), found.to_html(), str(found), found._repr_html_(), found.content(at(10))
+    snapshot = look(table, archived=True)
+    _ = (
+        snapshot.as_dict(),
+        snapshot.to_html(),
+        str(snapshot),
+        snapshot._repr_html_(),
+        snapshot.content(at(10)),
+    )
     assert state() == before
 
 
@@ -39,11 +45,11 @@ def test_a_table_that_changes_is_read_again(table: HandMade) -> None:
         times = 1
 
         def files(self) -> list[Entry]:
-            found = super().files()
+            files = super().files()
             if self.times:
                 self.times -= 1
-                found.append(Entry(f".hoodie/timeline/{at(5)}_{at(6)}.commit", 1, 0.0))
-            return found
+                files.append(Entry(f".hoodie/timeline/{at(5)}_{at(6)}.commit", 1, 0.0))
+            return files
 
     store = Changing(table.root)
     assert len(read_snapshot(store, Options()).timeline) == 1
@@ -66,8 +72,8 @@ def test_a_file_that_vanishes_hides_no_other(table: HandMade) -> None:
     for name in names:
         (table.root / name).touch()
         (table.root / f"{name}.gone").symlink_to("nowhere")
-    found = [one.path for one in DiskStore(table.root).files() if one.path.startswith("data/")]
-    assert sorted(found) == names
+    paths = [file.path for file in DiskStore(table.root).files() if file.path.startswith("data/")]
+    assert sorted(paths) == names
 
 
 @pytest.mark.parametrize("target", ["loop", ".", "..", "../..", "mutual"])
@@ -82,8 +88,8 @@ def test_a_link_that_leads_back_adds_nothing(table: HandMade, target: str) -> No
     else:
         link.symlink_to(target)
     (table.meta / "loop").symlink_to("loop")
-    found = [one.path for one in DiskStore(table.root).files() if one.path.endswith(".parquet")]
-    assert len(found) == (2 if target == "mutual" else 1)  # also as sensor_id=11/back/
+    paths = [file.path for file in DiskStore(table.root).files() if file.path.endswith(".parquet")]
+    assert len(paths) == (2 if target == "mutual" else 1)  # also as sensor_id=11/back/
     with pytest.raises(InspectError, match=f"choose one: hudilab inspect '{table.root}'"):
         inspect(str(table.root.parent))  # whose search for tables meets the link, too
 
@@ -96,14 +102,14 @@ def test_a_link_is_followed_inside_the_table_and_no_further(
     moved = table.root / "moved" if inside else tmp_path / "elsewhere"
     (table.root / "sensor_id=10").rename(moved)
     (table.root / "sensor_id=10").symlink_to(moved)
-    found = look(table)
-    assert found.table.files == (2 if inside else 0)
-    assert found.store.skipped == ([] if inside else ["sensor_id=10"])
+    snapshot = look(table)
+    assert snapshot.table.files == (2 if inside else 0)
+    assert snapshot.store.skipped == ([] if inside else ["sensor_id=10"])
     note = (
         "sensor_id=10 can't be read: inspect reads only regular files inside the table, and "
         "follows no link that leads out of it"
     )
-    assert (note in found.notes) != inside
+    assert (note in snapshot.notes) != inside
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device", "folder outside", "deep"])
@@ -125,13 +131,13 @@ def test_what_is_no_regular_file_of_the_table_is_left_out(table: HandMade, kind:
             folder = os.open(thing.parent, os.O_RDONLY)
             made.bind(f"/proc/self/fd/{folder}/{thing.name}")
             os.close(folder)
-    found = look(table)
-    assert [one.time for one in found.instants] == [at(10)]
-    assert found.notes == [
+    snapshot = look(table)
+    assert [instant.time for instant in snapshot.instants] == [at(10)]
+    assert snapshot.notes == [
         f"{thing.relative_to(table.root)} can't be read: inspect reads only regular files inside "
         "the table, and follows no link that leads out of it"
     ]
-    assert found.problems == ()
+    assert snapshot.problems == ()
 
 
 def test_a_path_in_a_file_leads_nowhere_else(table: HandMade, tmp_path: Path) -> None:
@@ -186,10 +192,10 @@ def test_properties_behind_a_link_to_itself(table: HandMade) -> None:
 def test_an_archive_that_changes_after_the_read_is_one_line(table: HandMade) -> None:
     history = table.archive((1, 2, "commit", {"operationType": "INSERT"}))
     table.commit(10, 12, {A: 5})
-    found = look(table, archived=True)
+    snapshot = look(table, archived=True)
     next(history.glob("*.parquet")).unlink()
     with pytest.raises(InspectError, match=r"was deleted during the read: .*; try again: hudilab"):
-        found.content(at(1))
+        snapshot.content(at(1))
 
 
 def test_no_right_to_read(table: HandMade) -> None:

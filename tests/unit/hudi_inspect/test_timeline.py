@@ -28,18 +28,18 @@ def test_version_6_keeps_json_and_completes_when_the_file_was_written(tmp_path: 
     table = HandMade(tmp_path / "t", version=6)
     table.commit(10, 12, {A: 5})
     table.commit(20, None, {B: 5})
-    found = look(table)
-    assert [(iso(one.completed), one.state) for one in found.instants] == [
+    snapshot = look(table)
+    assert [(iso(instant.completed), instant.state) for instant in snapshot.instants] == [
         (None, "INFLIGHT"),
         ("2026-01-01T00:00:12.000Z", "COMPLETED"),
     ]
-    assert (found.table.rows, found.table.files) == (5, 1)
+    assert (snapshot.table.rows, snapshot.table.files) == (5, 1)
 
 
 def test_a_savepoint_is_an_instant_of_its_own(table: HandMade) -> None:
     table.commit(10, 12, {A: 5})
     table.instant(10, 15, "savepoint")
-    actions = [one.action for one in look(table).instants]
+    actions = [instant.action for instant in look(table).instants]
     assert actions == ["savepoint", "commit"]
     assert look(table).table.rows == 5
 
@@ -79,9 +79,9 @@ def test_what_hudi_wrote_is_understood(
         files,
         replaced,
     )
-    assert sum(one.writes for one in commit.stats) == written
-    assert sum(one.updates for one in commit.stats) == updated
-    assert all(one.path.startswith(f"{one.partition}/") and one.bytes for one in commit.stats)
+    assert sum(stat.writes for stat in commit.stats) == written
+    assert sum(stat.updates for stat in commit.stats) == updated
+    assert all(stat.path.startswith(f"{stat.partition}/") and stat.bytes for stat in commit.stats)
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,11 @@ def test_what_hudi_wrote_is_understood(
 def test_actions_of_every_kind(names: list[str], action: str, state: str) -> None:
     entries = [Entry(f"f/{at(10)}.{name}", 0, float(i)) for i, name in enumerate(names)]
     below = Entry(f"f/history/{at(20)}.commit.requested", 0, 9.0)
-    found = instants_of([*entries, below], "f", utc=True)
-    assert [(one.action, one.state) for one in found] == ([(action, state)] if action else [])
-    assert [one.touched for one in found] == [float(len(names) - 1)] * len(found)
+    instants = instants_of([*entries, below], "f", utc=True)
+    assert [(instant.action, instant.state) for instant in instants] == (
+        [(action, state)] if action else []
+    )
+    assert [instant.touched for instant in instants] == [float(len(names) - 1)] * len(instants)
 
 
 def test_a_commit_whose_fields_are_empty() -> None:

@@ -28,8 +28,8 @@ def table() -> Iterator[Path]:
 
 
 def ask(table: Path, *, write: bool) -> str:
-    found = denied(f"file://{table}", ".hoodie", ".hoodie/timeline", "p=1", write=write)
-    return "; ".join(found or ())
+    refusal = denied(f"file://{table}", ".hoodie", ".hoodie/timeline", "p=1", write=write)
+    return "; ".join(refusal or ())
 
 
 def as_nobody(ask: Callable[[], str]) -> str:
@@ -47,9 +47,9 @@ def as_nobody(ask: Callable[[], str]) -> str:
             os._exit(0)
     os.close(write)
     with open(read) as answer:  # noqa: PTH123 - a pipe
-        said = answer.read()
+        answer_text = answer.read()
     os.waitpid(child, 0)
-    return said
+    return answer_text
 
 
 def test_a_table_of_ones_own_or_none(table: Path) -> None:

@@ -19,7 +19,7 @@ def test_a_link_that_leads_back_adds_nothing(tmp_path: Path, target: str) -> Non
     (folder / "file").touch()
     (folder / "loop").symlink_to(target)
     (folder / "nothing").symlink_to("nowhere")
-    assert [one.path for one in list_files(SPARK, f"file://{tmp_path}/table")] == ["part/file"]
+    assert [file.path for file in list_files(SPARK, f"file://{tmp_path}/table")] == ["part/file"]
 
 
 def test_a_partition_behind_a_link_is_listed(tmp_path: Path) -> None:
@@ -27,4 +27,4 @@ def test_a_partition_behind_a_link_is_listed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "file").touch()
     (tmp_path / "table").mkdir()
     (tmp_path / "table" / "part").symlink_to(tmp_path / "elsewhere")
-    assert [one.path for one in list_files(SPARK, f"file://{tmp_path}/table")] == ["part/file"]
+    assert [file.path for file in list_files(SPARK, f"file://{tmp_path}/table")] == ["part/file"]

@@ -129,8 +129,8 @@ class Lab(RuleBasedStateMachine):
         return [row.commit for row in reversed(self.table)]
 
     def judge(self, _: Driver) -> None:
-        mine, others = self.rulebook.find(self.notes.query, self.commits())
-        self.rulebook.check(self.notes.seen(), self.source, mine, others)
+        newest, others = self.rulebook.find(self.notes.query, self.commits())
+        self.rulebook.check(self.notes.seen(), self.source, newest, others)
 
     def plan(self, batch: int) -> bool:
         """Whether the batch is planned: by now, or with what has arrived since the last one."""
@@ -178,9 +178,9 @@ class Lab(RuleBasedStateMachine):
             self.pending.clear()
 
     def look(self, driver: Driver) -> None:
-        mine, _ = self.rulebook.find(self.notes.query, self.commits())
+        newest, _ = self.rulebook.find(self.notes.query, self.commits())
         digest = self.notes.digest(driver.batch)
-        driver.skip = self.rulebook.is_written(driver.batch, digest, self.source, mine)
+        driver.skip = self.rulebook.is_written(driver.batch, digest, self.source, newest)
         driver.stamp = BatchMetadata(str(self.notes.query), driver.batch, digest, self.source)
 
     def announce(self, driver: Driver) -> None:
@@ -296,8 +296,8 @@ class Forgetful(Lab):
     """The same with a ledger that skips a batch by its number alone."""
 
     def look(self, driver: Driver) -> None:
-        mine, _ = self.rulebook.find(self.notes.query, self.commits())
-        last = -1 if mine is None else mine.batch
+        newest, _ = self.rulebook.find(self.notes.query, self.commits())
+        last = -1 if newest is None else newest.batch
         driver.skip = driver.batch <= last
         digest = self.notes.digest(driver.batch)
         driver.stamp = BatchMetadata(str(self.notes.query), driver.batch, digest, self.source)

@@ -32,8 +32,8 @@ def answering() -> Iterator[Callable[[bytes], str]]:
             connection, _ = server.accept()
             with connection, suppress(ConnectionError):  # it may have read enough
                 assert connection.recv(64) == CALL
-                for one in reply:
-                    connection.sendall(struct.pack("B", one))
+                for byte in reply:
+                    connection.sendall(struct.pack("B", byte))
 
         threading.Thread(target=serve, daemon=True).start()
         return f"thrift://127.0.0.1:{server.getsockname()[1]}"

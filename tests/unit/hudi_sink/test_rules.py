@@ -36,8 +36,8 @@ def test_as_few_commits_are_read_as_it_takes() -> None:
         yield commit(4)
         raise AssertionError("read too far")
 
-    mine, newer = RULES.find(MINE, commits())
-    assert (mine, [one.instant for one in newer]) == (stamp(4), ["t9"])
+    newest, newer = RULES.find(MINE, commits())
+    assert (newest, [each.instant for each in newer]) == (stamp(4), ["t9"])
 
 
 @pytest.mark.parametrize("done", [3, 4])
@@ -63,7 +63,7 @@ def test_a_batch_is_skipped_only_if_it_is_the_same() -> None:
     assert RULES.is_written(5, "d5", "{}", stamp(4)) is False
     assert RULES.is_written(4, "d4", "{}", stamp(4)) is True
     assert RULES.is_written(0, "d0", "{}", None) is False
-    for batch, digest, said in (
+    for batch, digest, message in (
         (4, "x4", "^batch 4 in <table> has other source offsets than batch 4 of the"),
         (
             6,
@@ -73,7 +73,7 @@ def test_a_batch_is_skipped_only_if_it_is_the_same() -> None:
         ),
         (3, "d3", "^another driver has taken over the checkpoint <checkpoint>; stop this driver"),
     ):
-        with pytest.raises(StreamError, match=said):
+        with pytest.raises(StreamError, match=message):
             RULES.is_written(batch, digest, "{}", stamp(4))
     with pytest.raises(StreamError, match=r"^another driver has taken over the checkpoint"):
         RULES.is_written(-1, "", "{}", None)
@@ -123,7 +123,7 @@ def test_a_bounded_stream_cannot_get_longer_after_its_end() -> None:
 
 
 def test_another_stream_is_refused_unless_the_table_is_shared() -> None:
-    for query, others, said in (
+    for query, others, message in (
         (MINE, [commit(0, OTHER)], "was written by a stream whose checkpoint is not at"),
         (None, [commit(0, OTHER)], "was written by a stream whose checkpoint is not at"),
         (
@@ -132,7 +132,7 @@ def test_another_stream_is_refused_unless_the_table_is_shared() -> None:
             "contains rows that no stream wrote, and <checkpoint> is a new",
         ),
     ):
-        with pytest.raises(StreamError, match=said):
+        with pytest.raises(StreamError, match=message):
             RULES.check(checkpoint(-1, query), "{}", None, others)
         SHARED_TABLE.check(checkpoint(-1, query), "{}", None, others)
     newer = [commit(7, OTHER), commit(4)]

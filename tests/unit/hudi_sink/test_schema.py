@@ -266,19 +266,19 @@ def test_names_that_avro_takes(name: str) -> None:
 )
 def test_names_that_avro_does_not_take(name: str, renamed: str) -> None:
     rule = "has a name that Avro does not allow (letters, digits and _, not starting with a digit)"
-    told = unstorable(schema(**GOOD, **{name: "integer"}))
-    assert told == f"column {name!r} {rule}; rename it to {renamed}"
+    problems = unstorable(schema(**GOOD, **{name: "integer"}))
+    assert problems == f"column {name!r} {rule}; rename it to {renamed}"
     inner = array(struct(x=struct(**{name: "integer"})))
-    told = unstorable(schema(**GOOD, s=inner))
-    assert told == f"column {f's.x.{name}'!r} {rule}; rename it to {renamed}"
+    problems = unstorable(schema(**GOOD, s=inner))
+    assert problems == f"column {f's.x.{name}'!r} {rule}; rename it to {renamed}"
 
 
 @pytest.mark.parametrize("kind", [struct(a="integer"), "decimal(9,2)"])
 def test_a_struct_or_a_decimal_may_not_be_named_as_a_type_of_avro(kind: Any) -> None:
-    told = unstorable(schema(**GOOD, null=kind))
-    assert told.startswith("column null is of type ")
-    assert "has the name of an Avro type, so every later batch would fail" in told
-    assert told.endswith("rename it to null_")
+    problems = unstorable(schema(**GOOD, null=kind))
+    assert problems.startswith("column null is of type ")
+    assert "has the name of an Avro type, so every later batch would fail" in problems
+    assert problems.endswith("rename it to null_")
     assert unstorable(schema(**GOOD, s=struct(string=kind))).endswith("rename it to string_")
     for name in ("boolean", "int", "long", "float", "double", "bytes"):
         assert unstorable(schema(**GOOD, **{name: kind})).endswith(f"rename it to {name}_")
@@ -349,8 +349,8 @@ def test_columns_that_the_spec_names_and_the_batch_lacks() -> None:
 
 
 def test_every_problem_is_named() -> None:
-    told = unstorable(schema(id="long", ID="long", moment="long", _hudilab_rank="long"))
-    assert told.split("; ") == [
+    problems = unstorable(schema(id="long", ID="long", moment="long", _hudilab_rank="long"))
+    assert problems.split("; ") == [
         "column _hudilab_rank begins with _hudilab_, which the writer uses itself",
         "rename it",
         "columns id and ID differ only by case",

@@ -119,12 +119,12 @@ def test_the_command_runs_with_its_own_modules(tmp_path: Path, name: str) -> Non
         text=True,
         check=True,
     )
-    path, found = done.stdout.splitlines()
+    path, lines = done.stdout.splitlines()
     if name == "helpers.py":
         assert (path, done.stderr) == (env["PYTHONPATH"], "")
     else:
         assert path == str(kept)
-        assert f"'{tmp_path}'" not in found
+        assert f"'{tmp_path}'" not in lines
         assert f"({tmp_path / name})" in done.stderr
         assert done.stderr.endswith("; take them out of PYTHONPATH\n")
 

@@ -19,15 +19,15 @@ FAMILY = [kind for name, kind in vars(errors).items() if name.endswith("Error")]
 
 def test_all_are_the_lab_s() -> None:
     assert len(FAMILY) == 14
-    assert all(issubclass(one, errors.LabError) and one.__doc__ for one in FAMILY)
+    assert all(issubclass(kind, errors.LabError) and kind.__doc__ for kind in FAMILY)
     assert issubclass(NotebookFailed, errors.LabError)
     # No two kinds in one: `except JarError` must not catch a ConfigError.
-    assert all(one.__mro__[1] is errors.LabError for one in FAMILY if one is not errors.LabError)
+    assert all(kind.__mro__[1] is errors.LabError for kind in FAMILY if kind is not errors.LabError)
 
 
-@pytest.mark.parametrize("one", FAMILY)
-def test_a_cell_shows_one_line(one: type[errors.LabError]) -> None:
-    assert one("a; b")._render_traceback_() == [f"{one.__name__}: a; b"]
+@pytest.mark.parametrize("kind", FAMILY)
+def test_a_cell_shows_one_line(kind: type[errors.LabError]) -> None:
+    assert kind("a; b")._render_traceback_() == [f"{kind.__name__}: a; b"]
 
 
 def test_ipython_shows_that_line_and_no_stack_trace(capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,7 +96,7 @@ def test_the_tutorial_s_file(tmp_path: Path) -> None:
 
 def test_the_table_that_stands_in_is_the_project_s_own() -> None:
     own = json.loads((ROOT / "conf" / "application_properties.json").read_text())
-    assert [one["PropertyMap"] for one in own if one["PropertyGroupId"] == "HudiTable0"] == [
+    assert [entry["PropertyMap"] for entry in own if entry["PropertyGroupId"] == "HudiTable0"] == [
         DEFAULT_TABLE
     ]
     assert load(ROOT / "conf").notice == ""

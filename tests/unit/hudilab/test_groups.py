@@ -75,9 +75,9 @@ def test_run_options_that_are_wrong(tmp_path: Path, changes: dict[str, Any], tex
 
 def test_a_metastore(tmp_path: Path) -> None:
     write(tmp_path, [group(), group("metastore", {"uri": "thrift://hive.example:9083"})])
-    found = load(tmp_path).metastore
-    assert found is not None
-    assert (found.uri, found.database_name) == ("thrift://hive.example:9083", "default")
+    hive = load(tmp_path).metastore
+    assert hive is not None
+    assert (hive.uri, hive.database_name) == ("thrift://hive.example:9083", "default")
     own = {"uri": "thrift://[::1]:9083", "database.name": "lab"}
     write(tmp_path, [group(), group("metastore", own)])
     again = load(tmp_path, BOOTSTRAP_SERVERS="a:1").metastore
@@ -103,8 +103,8 @@ def test_a_metastore(tmp_path: Path) -> None:
     ],
 )
 def test_a_metastore_that_is_wrong(tmp_path: Path, properties: dict[str, Any], text: str) -> None:
-    told = file_refusal(tmp_path, [group(), group("metastore", properties)])
-    assert f"group 'metastore'{text}" in told
+    message = file_refusal(tmp_path, [group(), group("metastore", properties)])
+    assert f"group 'metastore'{text}" in message
 
 
 # --- Kafka's groups

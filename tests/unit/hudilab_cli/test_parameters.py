@@ -33,9 +33,9 @@ def refused(call: Any, *arguments: Any, **named: Any) -> str:
 
 def test_literals_of_four_types(tmp_path: Path) -> None:
     source = 'rows = 5_000\nseed = -5\nshare = -0.5\nname = ""  # why\n\nquick = False'
-    found = defaults(notebook(tmp_path, source))
-    assert found == {"rows": 5000, "seed": -5, "share": -0.5, "name": "", "quick": False}
-    assert [type(value) for value in found.values()] == [int, int, float, str, bool]
+    values = defaults(notebook(tmp_path, source))
+    assert values == {"rows": 5000, "seed": -5, "share": -0.5, "name": "", "quick": False}
+    assert [type(value) for value in values.values()] == [int, int, float, str, bool]
 
 
 @pytest.mark.parametrize("sources", [(), ("a = 1", "a = 2"), ("a = 1", "b = 2", "c = 3")])
@@ -112,9 +112,9 @@ def test_a_file_that_is_no_notebook(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_a_text_becomes_the_default_s_type(name: str, text: str, value: object) -> None:
-    found = parse([(name, text)], KNOWN, "nb")
-    assert found == {name: value}
-    assert type(found[name]) is type(KNOWN[name])
+    values = parse([(name, text)], KNOWN, "nb")
+    assert values == {name: value}
+    assert type(values[name]) is type(KNOWN[name])
 
 
 @pytest.mark.parametrize(

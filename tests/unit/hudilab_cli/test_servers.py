@@ -241,8 +241,8 @@ def test_a_user_that_the_broker_does_not_add(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_master_that_kills_nothing() -> None:
     master = Master(f"spark://{NOWHERE}", f"http://{NOWHERE}")
     remedy = f"see {master.ui}, and check that spark.ui.killEnabled is not false there"
-    said = refusal(applications._ask_to_end, master, "app-1", remedy)
-    assert said.startswith(f"{master.url} did not kill app-1 (")
-    assert said.endswith(
+    message = refusal(applications._ask_to_end, master, "app-1", remedy)
+    assert message.startswith(f"{master.url} did not kill app-1 (")
+    assert message.endswith(
         f"); see http://{NOWHERE}, and check that spark.ui.killEnabled is not false there"
     )

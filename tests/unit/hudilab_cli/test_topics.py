@@ -25,10 +25,10 @@ def checkpoint(folder: Path, *batches: str, done: int) -> None:
 
 
 def test_the_newest_committed_batch_says_what_was_read(tmp_path: Path) -> None:
-    one, two = '{"a": {"0": 5, "1": 7}}', '{"a": {"0": 9, "1": 8}}'
-    checkpoint(tmp_path / "lab" / "planned", one, two, done=1)
-    checkpoint(tmp_path / "lab" / "first", one, done=0)
-    checkpoint(tmp_path / "lab" / "joined", f'{{"b": {{"0": 1}}}}\n{one}', done=1)
+    first, two = '{"a": {"0": 5, "1": 7}}', '{"a": {"0": 9, "1": 8}}'
+    checkpoint(tmp_path / "lab" / "planned", first, two, done=1)
+    checkpoint(tmp_path / "lab" / "first", first, done=0)
+    checkpoint(tmp_path / "lab" / "joined", f'{{"b": {{"0": 1}}}}\n{first}', done=1)
     checkpoint(tmp_path / "lab" / "files", '{"logOffset":3}', done=1)
     checkpoint(tmp_path / "lab" / "rate", "17\n-", done=1)
     (tmp_path / "lab" / "new").mkdir()
@@ -49,8 +49,8 @@ def test_lag() -> None:
         "lab/new": {"a": {}},
         "lab/x": {"gone": {"0": 1}},
     }
-    found = [tuple(row.values()) for row in lags(rows, streams)]
-    assert found == [
+    rows_of_lag = [tuple(row.values()) for row in lags(rows, streams)]
+    assert rows_of_lag == [
         ("lab/s", "a", 0, 5, 4),
         ("lab/s", "a", 1, 3, None),
         ("lab/new", "a", 0, 2, 7),

@@ -39,8 +39,8 @@ OTHER = [
 
 @pytest.mark.parametrize(("options", "text", "problem"), OTHER)
 def test_a_header_has_the_columns(options: dict[str, str], text: str, problem: str | None) -> None:
-    found = Dialect(Texts(options)).header_problem(text.encode(), COLUMNS)
-    assert found is None if problem is None else found and found[0].startswith(problem)
+    problems = Dialect(Texts(options)).header_problem(text.encode(), COLUMNS)
+    assert problems is None if problem is None else problems and problems[0].startswith(problem)
 
 
 LINES = {"multiline": "true"}
@@ -68,8 +68,8 @@ def test_the_first_line_names_the_form(options: dict[str, str], text: str, form:
 
 def test_a_byte_order_mark_names_the_encoding() -> None:
     start = "id,Größe,seen\n".encode("utf-16")
-    found = Dialect(Texts({})).header_problem(start, COLUMNS)
-    assert found == ("it is UTF-16", "write encoding=UTF-16 into source.options")
+    problems = Dialect(Texts({})).header_problem(start, COLUMNS)
+    assert problems == ("it is UTF-16", "write encoding=UTF-16 into source.options")
     assert Dialect(Texts({"encoding": "UTF-16"})).header_problem(start, COLUMNS) is None
 
 

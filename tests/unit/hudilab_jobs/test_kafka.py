@@ -135,7 +135,7 @@ def test_a_password_file_of_mode_0600_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "mode", "said"),
+    ("text", "mode", "message"),
     [
         (SECRET.encode(), 0o640, " is readable by others (mode 0640); restrict it with chmod 600"),
         (SECRET.encode(), 0o604, " is readable by others (mode 0604); restrict it with chmod 600"),
@@ -144,12 +144,12 @@ def test_a_password_file_of_mode_0600_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_password_file_that_cannot_be_used(
-    tmp_path: Path, text: bytes, mode: int, said: str
+    tmp_path: Path, text: bytes, mode: int, message: str
 ) -> None:
     env = password_file(tmp_path, text, mode)
     with pytest.raises(KafkaError) as caught:
         password(env)
-    assert str(caught.value) == f"KAFKA_PASSWORD_FILE={env['KAFKA_PASSWORD_FILE']}{said}"
+    assert str(caught.value) == f"KAFKA_PASSWORD_FILE={env['KAFKA_PASSWORD_FILE']}{message}"
 
 
 def test_a_password_file_that_is_not_there(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_topic_that_cannot_be_described() -> None:
         java=SimpleNamespace(
             util=SimpleNamespace(
                 Properties=lambda: SimpleNamespace(put=lambda name, value: None),
-                Collections=SimpleNamespace(singletonList=lambda one: [one]),
+                Collections=SimpleNamespace(singletonList=lambda column_name: [column_name]),
             )
         ),
         org=SimpleNamespace(

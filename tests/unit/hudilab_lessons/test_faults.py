@@ -66,10 +66,10 @@ def test_writers_race_and_what_is_refused_is_tried_again() -> None:
             failed.add(number)
             raise PySparkException("java.io.IOException: lost")
 
-    found = race(write, each=2, tries=2)
-    assert found["acknowledged"] == [0, 1, 2, 3]
-    assert found["refused"] == ["java.io.IOException: lost"]
-    assert found["seconds"] < 10
+    outcome = race(write, each=2, tries=2)
+    assert outcome["acknowledged"] == [0, 1, 2, 3]
+    assert outcome["refused"] == ["java.io.IOException: lost"]
+    assert outcome["seconds"] < 10
     failed.clear()
     both.reset()
     assert race(write, each=2)["acknowledged"] == [0, 1, 2]

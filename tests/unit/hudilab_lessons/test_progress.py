@@ -89,9 +89,9 @@ def test_a_file_that_cannot_be_read_is_no_damage(file: Path) -> None:
 
 def test_no_fault_ends_the_lesson(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.parent.write_text("a file, not a folder")
-    said = record("winner")
-    assert said.startswith("this answer was not recorded: HUDILAB_HOME=")
-    assert "set it to a directory" in said
+    notice = record("winner")
+    assert notice.startswith("this answer was not recorded: HUDILAB_HOME=")
+    assert "set it to a directory" in notice
     file.parent.unlink()
     file.parent.mkdir()
     (file.parent / "locks").write_text("a file, not a folder")

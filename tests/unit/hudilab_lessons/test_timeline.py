@@ -64,8 +64,8 @@ def test_a_savepoint_and_the_commit_it_keeps_are_two_instants() -> None:
         "20261121035706985_20261121035723181.savepoint",
     ]
     for order in (names, names[::-1]):
-        found = parse_instants(order)
-        assert [(one.action, one.state) for one in found] == [
+        parsed = parse_instants(order)
+        assert [(instant.action, instant.state) for instant in parsed] == [
             ("deltacommit", "COMPLETED"),
             ("savepoint", "COMPLETED"),
         ]
@@ -73,8 +73,14 @@ def test_a_savepoint_and_the_commit_it_keeps_are_two_instants() -> None:
 
 def test_oldest_first_whatever_the_listing() -> None:
     names = ["20261121035712296_20261121035713712.commit", f"{AT}_{END}.deltacommit"]
-    assert [one.action for one in parse_instants(names)] == ["deltacommit", "commit"]
-    assert [one.action for one in parse_instants(names[::-1])] == ["deltacommit", "commit"]
+    assert [parse_instant.action for parse_instant in parse_instants(names)] == [
+        "deltacommit",
+        "commit",
+    ]
+    assert [parse_instant.action for parse_instant in parse_instants(names[::-1])] == [
+        "deltacommit",
+        "commit",
+    ]
 
 
 @pytest.mark.parametrize(

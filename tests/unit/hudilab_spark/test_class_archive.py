@@ -65,8 +65,8 @@ def without(problem: str) -> str:
 
 def test_no_list_of_classes(jars: Path) -> None:
     (jars / CLASSES).unlink()
-    said = make_archive(jars, [], find_java())
-    assert said == without(f"No such file or directory: {jars}/{CLASSES}")
+    line = make_archive(jars, [], find_java())
+    assert line == without(f"No such file or directory: {jars}/{CLASSES}")
 
 
 def test_no_java(jars: Path) -> None:
@@ -82,8 +82,8 @@ def test_a_java_that_fails(jars: Path) -> None:
     java.parent.mkdir(parents=True)
     java.write_text("#!/bin/sh\necho 'Error: no room' >&2\nexit 1\n")
     java.chmod(0o755)
-    said = make_archive(jars, [], Java(jars / "java", 17, ""))
-    assert said == without("Error: no room")
+    line = make_archive(jars, [], Java(jars / "java", 17, ""))
+    assert line == without("Error: no room")
     assert not (jars / ARCHIVE).exists()
 
 
@@ -105,7 +105,7 @@ def test_no_archive_is_made_where_java_would_not_find_its_classes(
 ) -> None:
     jars = tmp_path / folder
     (jars / "core").mkdir(parents=True)
-    said = make_archive(jars, [], Java(jars / "java", 17, ""))
-    assert said is not None
-    assert said.startswith(f"core: no archive of classes: Java 17 finds none for jars in {jars}, ")
+    line = make_archive(jars, [], Java(jars / "java", 17, ""))
+    assert line is not None
+    assert line.startswith(f"core: no archive of classes: Java 17 finds none for jars in {jars}, ")
     assert list((jars / "core").iterdir()) == []

@@ -38,9 +38,9 @@ def test_a_folder_that_lacks_nothing_is_used_as_it_is(tmp_path: Path) -> None:
 
 
 def test_one_file_is_enough(settings: Settings) -> None:
-    mine = settings.conf_dir
-    (mine / "pipelines").mkdir()
-    (mine / "pipelines" / "own.json").write_text("{}")
+    conf = settings.conf_dir
+    (conf / "pipelines").mkdir()
+    (conf / "pipelines" / "own.json").write_text("{}")
     assert overlay(settings) == overlay(load_settings(env={}))
     assert settings.conf_file("hudi-defaults.conf") == CONF / "hudi-defaults.conf"
     folder = conf_folder(settings)
@@ -50,11 +50,11 @@ def test_one_file_is_enough(settings: Settings) -> None:
     for runtime in ("docker", "aws"):  # they name the project's servers and buckets
         del expected[f"{runtime}/application_properties.json"]
     for name in ("application_properties.json", "pipelines/own.json"):
-        expected[name] = mine / name
+        expected[name] = conf / name
     assert links(folder) == expected == conf_files(settings)
     assert folder.is_relative_to(settings.home)
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert sorted(each.name for each in mine.iterdir()) == [
+    assert sorted(each.name for each in conf.iterdir()) == [
         "application_properties.json",
         "pipelines",
     ]
@@ -68,9 +68,9 @@ def test_a_runtime_s_settings_are_not_mixed_with_the_project_s(tmp_path: Path) -
 
 
 def test_a_file_of_one_s_own_stands_above_the_project_s(settings: Settings) -> None:
-    mine, folder = settings.conf_dir, conf_folder(settings)
-    (mine / "local").mkdir()
-    own = [mine / "hive-site.xml", mine / "log4j2.properties", mine / "local/spark-defaults.conf"]
+    conf, folder = settings.conf_dir, conf_folder(settings)
+    (conf / "local").mkdir()
+    own = [conf / "hive-site.xml", conf / "log4j2.properties", conf / "local/spark-defaults.conf"]
     for file in own:
         file.write_text("spark.master local[1]\n")
     assert conf_folder(settings) == folder
@@ -85,11 +85,11 @@ def test_a_file_of_one_s_own_stands_above_the_project_s(settings: Settings) -> N
 
 def test_executors_get_the_folder_that_has_hudi_s_settings(settings: Settings) -> None:
     cluster = replace(settings, runtime="DOCKER")
-    told = session_settings(cluster, ())["spark.executorEnv.HUDI_CONF_DIR"]
-    assert told == str(CONF)
+    folder_of_executors = session_settings(cluster, ())["spark.executorEnv.HUDI_CONF_DIR"]
+    assert folder_of_executors == str(CONF)
     (settings.conf_dir / "hudi-defaults.conf").touch()
-    told = session_settings(cluster, ())["spark.executorEnv.HUDI_CONF_DIR"]
-    assert told == str(settings.conf_dir)
+    folder_of_executors = session_settings(cluster, ())["spark.executorEnv.HUDI_CONF_DIR"]
+    assert folder_of_executors == str(settings.conf_dir)
 
 
 def test_a_home_that_cannot_hold_it(settings: Settings) -> None:

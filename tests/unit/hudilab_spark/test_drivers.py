@@ -53,9 +53,9 @@ def test_only_the_process_that_was_noted_is_found(
     note_driver(tmp_path, "app-2", driver.pid, "/another.log")  # its process id was used again
     note_driver(tmp_path, "app-3", 2**22 + 1, "/its.log")  # more than a process id can be
     (tmp_path / "submitted" / "app-4.json").write_text("half")
-    found = find_driver(tmp_path, "app-1")
-    assert found is not None
-    assert found.pid == driver.pid
+    process = find_driver(tmp_path, "app-1")
+    assert process is not None
+    assert process.pid == driver.pid
     assert [find_driver(tmp_path, f"app-{number}") for number in (2, 3, 4, 5)] == [None] * 4
 
 

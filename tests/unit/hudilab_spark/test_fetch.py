@@ -38,7 +38,7 @@ class Server(ThreadingHTTPServer):
     """Serves a folder, with TLS when given a context; `asked` are the paths asked for."""
 
     def __init__(self, folder: Path, tls: ssl.SSLContext | None = None) -> None:
-        self.folder, self.asked = folder, list[str]()
+        self.folder, self.requests = folder, list[str]()
         self.fault: Callable[[Handler], bool] = lambda handler: False
         super().__init__(("127.0.0.1", 0), Handler)
         if tls:
@@ -61,7 +61,7 @@ class Handler(SimpleHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        self.server.asked.append(self.path)
+        self.server.requests.append(self.path)
         if not self.server.fault(self):
             super().do_GET()
 
@@ -76,7 +76,7 @@ class Lab:
     """A `jars/` folder whose repository is the folder `repository`."""
 
     def __init__(self, folder: Path) -> None:
-        self.jars, self.said = folder / "jars", list[str]()
+        self.jars, self.lines = folder / "jars", list[str]()
         self.repository = folder / "repository"
         module = self.repository / "org" / "demo" / "plain" / "1.0"
         module.mkdir(parents=True)
@@ -90,7 +90,7 @@ class Lab:
         (self.jars / "jars.lock").write_text("[demo]\n" + "".join(lines))
 
     def fetch(self) -> list[Path]:
-        return fetch(self.jars, ["demo"], say=self.said.append)
+        return fetch(self.jars, ["demo"], say=self.lines.append)
 
     def files(self) -> list[str]:
         return sorted(path.name for path in (self.jars / "demo").iterdir())
@@ -129,26 +129,26 @@ def test_fetched_verified_and_said(lab: Lab, server: Server) -> None:
     paths = lab.fetch()
     assert [path.read_bytes() for path in paths] == list(DATA.values())
     assert paths == verify(lab.jars, ["demo"])
-    assert sorted(server.asked) == sorted(f"/maven/org/demo/plain/1.0/{name}" for name in DATA)
-    assert lab.said[:2] == [f"demo: {name}, 0.0 MB" for name in DATA]
-    assert lab.said[2].startswith("demo: 2 fetched and verified, 0.0 MB in ")
+    assert sorted(server.requests) == sorted(f"/maven/org/demo/plain/1.0/{name}" for name in DATA)
+    assert lab.lines[:2] == [f"demo: {name}, 0.0 MB" for name in DATA]
+    assert lab.lines[2].startswith("demo: 2 fetched and verified, 0.0 MB in ")
     assert lab.files() == sorted(DATA)
     assert [path.stat().st_mode & 0o777 for path in paths] == [0o644, 0o644]
 
 
 def test_intact_jars_are_not_asked_for(lab: Lab, server: Server) -> None:
     lab.fetch()
-    server.asked.clear()
+    server.requests.clear()
     assert lab.fetch() == verify(lab.jars, ["demo"])
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_an_altered_jar_is_fetched_again_and_only_that(lab: Lab, server: Server) -> None:
     lab.fetch()
     (lab.jars / "demo" / "plain-1.0.jar").write_bytes(b"PLAIN")
-    lab.said.clear()
+    lab.lines.clear()
     lab.fetch()
-    assert [line.split(",")[0] for line in lab.said] == [
+    assert [line.split(",")[0] for line in lab.lines] == [
         "demo: plain-1.0.jar",
         "demo: 1 fetched and verified",
     ]
@@ -171,7 +171,7 @@ def test_not_in_the_repository(lab: Lab, server: Server) -> None:
         "cannot fetch org.demo:gone:2 of group demo from 127.0.0.1: not in the repository"
         + by_hand(lab, "gone-2.jar")
     )
-    assert sorted(server.asked) == [
+    assert sorted(server.requests) == [
         "/maven/org/demo/gone/2/gone-2.jar",
         "/maven/org/demo/plain/1.0/plain-1.0.jar",
     ]
@@ -197,7 +197,7 @@ def test_a_mirror_that_is_down(lab: Lab, server: Server) -> None:
         f"cannot fetch {PLAIN} of group demo from 127.0.0.1: HTTP 503 Service Unavailable"
         + by_hand(lab)
     )
-    assert len(server.asked) == 3
+    assert len(server.requests) == 3
 
 
 def cut(handler: Handler) -> bool:
@@ -210,10 +210,10 @@ def cut(handler: Handler) -> bool:
 
 
 def test_a_cut_connection_is_tried_again(lab: Lab, server: Server) -> None:
-    server.fault = lambda handler: len(server.asked) < 3 and cut(handler)
+    server.fault = lambda handler: len(server.requests) < 3 and cut(handler)
     lab.lock({PLAIN: SHA256["plain-1.0.jar"]})
     assert [path.read_bytes() for path in lab.fetch()] == [b"plain"]
-    assert len(server.asked) == 3
+    assert len(server.requests) == 3
 
 
 def test_of_a_connection_cut_each_time_nothing_is_kept(lab: Lab, server: Server) -> None:

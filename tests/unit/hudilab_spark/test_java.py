@@ -80,9 +80,9 @@ def test_the_version_is_the_one_printed(tmp_path: Path, version: int) -> None:
 
 
 def test_java_home_comes_first(tmp_path: Path) -> None:
-    one, two = printing(tmp_path / "one", 17), printing(tmp_path / "two", 17)
-    java = find_java({"JAVA_HOME": str(one), "PATH": str(two / "bin")})
-    assert java == Java(one, 17, "Java 17 from JAVA_HOME")
+    first, two = printing(tmp_path / "one", 17), printing(tmp_path / "two", 17)
+    java = find_java({"JAVA_HOME": str(first), "PATH": str(two / "bin")})
+    assert java == Java(first, 17, "Java 17 from JAVA_HOME")
     assert java.notice == "Java 17 from JAVA_HOME"
 
 
@@ -188,7 +188,7 @@ def test_none_fits_names_all_in_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("", "no output"),
         ("\n \n", "no output"),
@@ -209,10 +209,10 @@ def test_none_fits_names_all_in_one_line(tmp_path: Path) -> None:
         ("Error occurred during initialization of VM\nToo small heap\n", "Too small heap"),
     ],
 )
-def test_what_a_program_complained_of(text: str, said: str) -> None:
-    found = complaint(text)
-    assert found.startswith(said)
-    assert "\n" not in found
+def test_what_a_program_complained_of(text: str, expected: str) -> None:
+    line = complaint(text)
+    assert line.startswith(expected)
+    assert "\n" not in line
 
 
 def test_no_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:

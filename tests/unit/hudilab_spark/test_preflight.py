@@ -48,7 +48,7 @@ def test_this_machine_is_fine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "found", "remedy"),
+    ("limits", "problem", "remedy"),
     [
         (
             {resource.RLIMIT_NOFILE: (256, 256)},
@@ -65,7 +65,7 @@ def test_this_machine_is_fine(tmp_path: Path) -> None:
     ],
 )
 def test_a_limit_of_the_shell(
-    tmp_path: Path, limits: dict[int, Limit], found: str, remedy: str
+    tmp_path: Path, limits: dict[int, Limit], problem: str, remedy: str
 ) -> None:
     def limit() -> None:
         for kind, values in limits.items():
@@ -78,9 +78,9 @@ def test_a_limit_of_the_shell(
         text=True,
         check=True,
     )
-    assert found in done.stdout
+    assert problem in done.stdout
     assert done.stdout.strip().endswith(remedy)
-    assert len(done.stdout.splitlines()) == bool(found)
+    assert len(done.stdout.splitlines()) == bool(problem)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_limits_of_control_groups(
     proc.write_text(f"1:name=systemd:/x\n{line}\n")
     (mounted / file).parent.mkdir(parents=True)
     (mounted / file).write_text(text)
-    found = list(preflight._control_groups(proc, mounted))
-    assert found == ([] if limit is None else [(mounted / file, limit)])
+    limits = list(preflight._control_groups(proc, mounted))
+    assert limits == ([] if limit is None else [(mounted / file, limit)])
     assert list(preflight._control_groups(tmp_path / "none", mounted)) == []
 
 
@@ -141,29 +141,29 @@ def test_temporary_files_are_in_the_home_if_programs_may_run_there(
 
 
 def test_the_temporary_files_of_a_jvm_that_was_killed_are_removed(tmp_path: Path) -> None:
-    mine = temporary_folder(tmp_path)
-    host = mine.name.removesuffix(str(os.getpid()))
+    own = temporary_folder(tmp_path)
+    host = own.name.removesuffix(str(os.getpid()))
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    left, used = (mine.with_name(f"{host}{pid}") for pid in (ended.pid, 99999999))
-    another = mine.with_name(f"hudilab-elsewhere-{ended.pid}")
+    left, used = (own.with_name(f"{host}{pid}") for pid in (ended.pid, 99999999))
+    another = own.with_name(f"hudilab-elsewhere-{ended.pid}")
     for folder in (left, used, another):
         (folder / "blockmgr-1").mkdir(parents=True)
     jvm = subprocess.Popen([sys.executable, "-c", "input()", str(used)], stdin=subprocess.PIPE)
     try:
-        make_temporary(mine)
+        make_temporary(own)
     finally:
         jvm.communicate(b"\n")
-    assert sorted(tmp_path.joinpath("tmp").iterdir()) == sorted([mine, used, another])
-    assert mine.stat().st_mode & 0o777 == 0o700
-    mine.rmdir()
-    mine.write_text("a file")
+    assert sorted(tmp_path.joinpath("tmp").iterdir()) == sorted([own, used, another])
+    assert own.stat().st_mode & 0o777 == 0o700
+    own.rmdir()
+    own.write_text("a file")
     with refused(
         PathError,
-        f"{mine} for temporary files cannot be created",
+        f"{own} for temporary files cannot be created",
         remedy="HUDILAB_HOME to a writable folder",
     ):
-        make_temporary(mine)
+        make_temporary(own)
 
 
 def test_a_name_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

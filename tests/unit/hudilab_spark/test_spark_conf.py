@@ -88,20 +88,20 @@ def test_executors_are_told_where_credentials_are_and_never_one(
         monkeypatch.setenv(name, "canary")
     monkeypatch.setenv("AWS_PROFILE", "lab")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/a/file")
-    asked = session_settings(settings, [Path("/a.jar"), Path("/b.jar")])
-    assert asked["spark.master"] == "spark://127.0.0.1:7"
-    assert asked["spark.executor.extraClassPath"] == f"{spark_home()}/jars/*:/a.jar:/b.jar"
-    assert asked["spark.executor.extraJavaOptions"].startswith("-Duser.timezone=UTC ")
+    chosen = session_settings(settings, [Path("/a.jar"), Path("/b.jar")])
+    assert chosen["spark.master"] == "spark://127.0.0.1:7"
+    assert chosen["spark.executor.extraClassPath"] == f"{spark_home()}/jars/*:/a.jar:/b.jar"
+    assert chosen["spark.executor.extraJavaOptions"].startswith("-Duser.timezone=UTC ")
     archive = with_archive("", settings.project / "jars" / ARCHIVE)  # none in an odd path
     temporary = f"-Djava.io.tmpdir={temporary_folder(settings.home)}"
     ends = f'{archive} "{temporary}"'
-    assert asked["spark.executor.extraJavaOptions"].endswith(ends)
-    assert asked["spark.executorEnv.TZ"] == "UTC"
-    assert asked["spark.executorEnv.PYTHONPATH"] == str(settings.project / "lib")
-    assert asked["spark.executorEnv.AWS_PROFILE"] == "lab"
-    assert asked["spark.executorEnv.AWS_SHARED_CREDENTIALS_FILE"] == "/a/file"
-    assert "canary" not in asked.values()
-    assert asked["spark.driver.host"] == "127.0.0.1"
+    assert chosen["spark.executor.extraJavaOptions"].endswith(ends)
+    assert chosen["spark.executorEnv.TZ"] == "UTC"
+    assert chosen["spark.executorEnv.PYTHONPATH"] == str(settings.project / "lib")
+    assert chosen["spark.executorEnv.AWS_PROFILE"] == "lab"
+    assert chosen["spark.executorEnv.AWS_SHARED_CREDENTIALS_FILE"] == "/a/file"
+    assert "canary" not in chosen.values()
+    assert chosen["spark.driver.host"] == "127.0.0.1"
     monkeypatch.setenv("SPARK_MASTER_URL", "spark://spark-master:7077")
     # Executors elsewhere could not reach a driver on loopback.
     assert "spark.driver.host" not in session_settings(settings, ())

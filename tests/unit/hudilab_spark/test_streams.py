@@ -152,7 +152,7 @@ def test_a_stream_that_was_stopped(batches: int | None, done: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "message"),
     [
         (
             52,
@@ -163,11 +163,11 @@ def test_a_stream_that_was_stopped(batches: int | None, done: str) -> None:
     ],
 )
 def test_a_java_that_the_reader_started_without_the_lab_has_ended(
-    monkeypatch: pytest.MonkeyPatch, code: int, told: str
+    monkeypatch: pytest.MonkeyPatch, code: int, message: str
 ) -> None:
     """Then nothing says where its log and its settings are."""
     for name in ("HUDILAB_LOG_FILE", "HUDILAB_SPARK_SETTINGS"):
         monkeypatch.delenv(name, raising=False)
     java = subprocess.Popen([sys.executable, "-c", f"raise SystemExit({code})"])
     monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=java))
-    assert str(java_end(patience=30)) == told
+    assert str(java_end(patience=30)) == message

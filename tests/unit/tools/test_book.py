@@ -108,8 +108,8 @@ def test_a_changed_notebook_is_not_the_same(change: str) -> None:
 
 def test_links_to_files_are_found() -> None:
     text = "[a](docs/tidy.md#x) ![b](/notebooks/images/overview.png) [c](gone.md) [d](#here) [e](https://x.y)"
-    found = [str(path.relative_to(ROOT)) for path in book.linked(ROOT / "README.md", text)]
-    assert found == ["docs/tidy.md", "notebooks/images/overview.png"]
+    links = [str(path.relative_to(ROOT)) for path in book.linked(ROOT / "README.md", text)]
+    assert links == ["docs/tidy.md", "notebooks/images/overview.png"]
 
 
 def test_what_leads_nowhere_is_told(tmp_path: Path) -> None:

@@ -74,8 +74,8 @@ def test_a_copy_has_not_run_and_gives_no_answer_away(lessons: Path, copies: Path
     marked = [cell(tag) for tag in ("fact", "exercise", "check", "proof", "solution")]
     (lessons / "00_a.ipynb").write_text(book("An exercise", *marked))
     list(update(lessons, copies))
-    found = nbformat.read(copies / "00_a.ipynb", as_version=4).cells[1:]
-    *code, solution = found
+    cells = nbformat.read(copies / "00_a.ipynb", as_version=4).cells[1:]
+    *code, solution = cells
     assert [bool(cell_copy.outputs) for cell_copy in code] == [False] * 4
     assert [cell_copy.execution_count for cell_copy in code] == [None] * 4
     assert [cell_copy.source for cell_copy in code] == [

@@ -115,6 +115,6 @@ def test_a_round_of_updates(tmp_path: Path) -> None:
     loads = ["--loads", "100k_1k_80_one,100k_10k_20", "--json", str(file)]
     done = benchmark("updates.py", "--rounds", "1", *loads, timeout=1800)
     assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(file.read_text())["loads"]
-    assert set(found["100k_10k_20"]) == set(updates.PEERS)
-    assert set(found["100k_1k_80_one"]) == set(SPARK_PEERS)
+    report = json.loads(file.read_text())["loads"]
+    assert set(report["100k_10k_20"]) == set(updates.PEERS)
+    assert set(report["100k_1k_80_one"]) == set(SPARK_PEERS)

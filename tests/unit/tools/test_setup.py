@@ -54,25 +54,25 @@ bootstrap, gates = tool("bootstrap"), tool("gates")
 
 def entries(lock: str) -> dict[str, tuple[str, int]]:
     """Package -> (pin with marker, number of hashes)."""
-    found: dict[str, tuple[str, int]] = {}
+    results: dict[str, tuple[str, int]] = {}
     for block in re.split(r"\n(?=\S)", lock.rstrip("\n")):
         pin, *hashes = block.split(" \\\n")
         valid = [line for line in hashes if re.fullmatch(r" +--hash=sha256:[0-9a-f]{64}", line)]
         assert len(valid) == len(hashes), block
-        found[canonicalize_name(pin.split("==")[0])] = (pin, len(hashes))
-    return found
+        results[canonicalize_name(pin.split("==")[0])] = (pin, len(hashes))
+    return results
 
 
 def unpinned(requirements: list[str], lock: str) -> list[str]:
     """What a lock does not pin to a version that fits, with a hash."""
     pins = entries(lock)
-    found = [name for name, (pin, hashes) in pins.items() if "==" not in pin or not hashes]
+    without_hashes = [name for name, (pin, hashes) in pins.items() if "==" not in pin or not hashes]
     for wanted in map(Requirement, requirements):
         pin, _ = pins.get(canonicalize_name(wanted.name), ("", 0))
         version = pin.split(" ;")[0].partition("==")[2]
         if not version or Version(version) not in wanted.specifier:
-            found.append(str(wanted))
-    return found
+            without_hashes.append(str(wanted))
+    return without_hashes
 
 
 @pytest.mark.parametrize(
@@ -168,9 +168,9 @@ def test_conda_users_get_the_same_versions() -> None:
 
 def test_every_notebook_belongs_to_one_gate() -> None:
     golden = [gate for gate in gates.GATES if gate.startswith("golden cells")]
-    found = [name for gate in golden for name in gates.lessons(gate)]
-    there = (ROOT / "notebooks").glob("*.ipynb")
-    assert sorted(found) == sorted(f"notebooks/{path.name}" for path in there)
+    names = [name for gate in golden for name in gates.lessons(gate)]
+    notebooks = (ROOT / "notebooks").glob("*.ipynb")
+    assert sorted(names) == sorted(f"notebooks/{path.name}" for path in notebooks)
     assert [name[10:12] for name in gates.lessons("golden cells with servers")] == ["20"]
 
 
@@ -198,7 +198,7 @@ def steps(root: Path, dev: bool, monkeypatch: pytest.MonkeyPatch, find: bool = F
     done: list[str] = []
     monkeypatch.setattr(bootstrap.Setup, "create", lambda _: done.append("create"))
     monkeypatch.setattr(
-        bootstrap.Setup, "install", lambda one: done.append("dev" if one.dev else "runtime")
+        bootstrap.Setup, "install", lambda setup: done.append("dev" if setup.dev else "runtime")
     )
     bootstrap.Setup(root, root / "log", dev, find).run()
     return done
@@ -294,15 +294,15 @@ def refusal(python: Path, find: bool = False) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("found", ["3.10", "3.14", "3.13t"])
+@pytest.mark.parametrize("command", ["3.10", "3.14", "3.13t"])
 def test_another_python_is_refused_with_the_command_that_uses_one(
-    machine: Path, found: str
+    machine: Path, command: str
 ) -> None:
-    other = python(machine / "bin" / "python3", f"{found} True")
+    other = python(machine / "bin" / "python3", f"{command} True")
     fits = python(machine / "bin" / "python3.12", "3.12 True")
     python(machine / "bin" / "python3.11", "3.11 False")  # cannot make an environment
     python(machine / "bin" / "python3.13", "").write_text("#!/bin/sh\nexit 127\n")  # a shim
-    problem = f"{other} is Python {found}, but the lab needs Python 3.11, 3.12 or 3.13"
+    problem = f"{other} is Python {command}, but the lab needs Python 3.11, 3.12 or 3.13"
     assert (
         refusal(other) == f"{problem}; there is 3.12 ({fits}), so use: make run PYTHON=python3.12"
     )
@@ -486,7 +486,7 @@ user = true
 [download]
 proxy = http://other
 """
-    found = sources(tmp_path, monkeypatch, conf)
+    chosen = sources(tmp_path, monkeypatch, conf)
     wanted = {
         "PIP_INDEX_URL": "https://mirror.example/simple",
         "PIP_EXTRA_INDEX_URL": "\nhttps://a.example/simple\nhttps://b.example/simple",
@@ -494,9 +494,9 @@ proxy = http://other
         "PIP_DEFAULT_TIMEOUT": "33",
     }
     # A pip.conf of the whole machine may add to it.
-    assert {name: found.get(name) for name in wanted} == wanted
-    assert not {"PIP_USER", "PIP_TARGET", "PIP_NO_BINARY"} & found.keys()
-    assert found.get("PIP_PROXY") != "http://other"
+    assert {name: chosen.get(name) for name in wanted} == wanted
+    assert not {"PIP_USER", "PIP_TARGET", "PIP_NO_BINARY"} & chosen.keys()
+    assert chosen.get("PIP_PROXY") != "http://other"
 
 
 @pytest.mark.parametrize("conf", ["index-url = x\n", "[global]\nindex-url = a\nindex-url = b\n"])
@@ -613,7 +613,7 @@ def test_settings_of_pip_that_mean_other_packages_are_ignored(
     )
     log = (folder / ".lab" / "logs" / "setup.log").read_text()
     assert (done.returncode, done.stderr) == (0, ""), log[-3000:]
-    told = subprocess.run(
+    listed = subprocess.run(
         [".venv/bin/hudilab", "--help"],
         cwd=folder,
         env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
@@ -621,7 +621,7 @@ def test_settings_of_pip_that_mean_other_packages_are_ignored(
         text=True,
         check=True,
     )
-    assert "Usage: hudilab" in told.stdout
+    assert "Usage: hudilab" in listed.stdout
     assert not (folder / ".venv" / "tmp").exists()
 
 
@@ -638,10 +638,10 @@ def test_two_set_ups_at_once_make_one_environment(tmp_path: Path) -> None:
         )
         for _ in range(2)
     ]
-    said = sorted((one.communicate()[0] for one in both), key=len)
-    assert [one.returncode for one in both] == [0, 0], said
-    assert said[0] == f"setup: waiting for another set-up of {folder} to end\n"
-    assert said[1].count("creating .venv") == 1
+    output = sorted((process.communicate()[0] for process in both), key=len)
+    assert [process.returncode for process in both] == [0, 0], output
+    assert output[0] == f"setup: waiting for another set-up of {folder} to end\n"
+    assert output[1].count("creating .venv") == 1
 
 
 @pytest.mark.deep
