@@ -73,20 +73,6 @@ def test_the_query_finds_errors_and_nothing_else() -> None:
     assert [line for line in quiet if re.search(pattern[1], line)] == []
 
 
-def test_cores_are_estimated_from_what_was_measured() -> None:
-    measured = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
-    sizes = (ROOT / "docs" / "work.md").read_text("utf-8")
-    assert "work.md#how-large" in PAGE
-    assert "27,000 for upserts, 90,000 for appends" in sizes
-    assert "55,197 and 180,832 rows/s on two cores" in sizes
-    for peer, rows, core in (
-        ("hudi_append", 180_832, 90_000),
-        ("hudi_upsert_mor", 55_197, 27_000),
-    ):
-        assert re.search(rf"\| `{peer}` \| \*\*{rows:,}\*\*", measured)
-        assert abs(rows / 2 - core) < 1000
-
-
 def test_each_job_is_in_the_table_with_its_end() -> None:
     rows = dict(re.findall(r"^\| `(\w+)[^`]*` \|.*\| ([^|]+) \|$", PAGE, re.MULTILINE))
     assert set(JOBS) <= set(rows)
@@ -94,12 +80,3 @@ def test_each_job_is_in_the_table_with_its_end() -> None:
         endless = rows[job].startswith("only with")
         options = re.findall(r"`--([\w-]+)`", rows[job]) if endless else []
         assert tuple(name.replace("-", "_") for name in options) == ENDLESS_WITHOUT.get(job, ())
-
-
-def test_its_links_and_anchors_are_there() -> None:
-    for target in re.findall(r"\]\(([^)]+)\)", PAGE):
-        file, _, anchor = target.partition("#")
-        text = (ROOT / "docs" / file).read_text("utf-8") if file else PAGE
-        titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-        anchors = [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles]
-        assert not anchor or anchor in anchors

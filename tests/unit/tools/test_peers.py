@@ -1,11 +1,10 @@
-"""The benchmarks refuse bad arguments before they measure, and run to their end."""
+"""The benchmarks run to their end."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,6 @@ import updates
 from updates_peer import PEERS as SPARK_PEERS
 
 ROOT = Path(__file__).resolve().parents[3]
-# Below a file, where no folder can be: an argument that is not refused must not start a benchmark.
-NOWHERE = f"{__file__}/x.json"
-NO_FOLDER = f"{__file__} is not a directory; make it first"
-ONE_PEER = ["parquet", "--home", __file__, "--started", "0"]
 
 
 def benchmark(script: str, *arguments: str, timeout: int) -> subprocess.CompletedProcess[str]:
@@ -27,59 +22,6 @@ def benchmark(script: str, *arguments: str, timeout: int) -> subprocess.Complete
         timeout=timeout,
         check=False,
     )
-
-
-@pytest.mark.parametrize(
-    ("script", "arguments", "text"),
-    [
-        ("peers", ["--peers", "parquet,hudi"], "no peer hudi; peers are parquet, delta, iceberg, "),
-        ("peers", ["--rounds", "0"], "--rounds must be 1 or more"),
-        ("peers", ["--json", NOWHERE], NO_FOLDER),
-        ("updates", ["--peers", "delta"], "no peer delta; peers are hudi_upsert_mor, "),
-        ("updates", ["--rounds", "0"], "--rounds must be 1 or more"),
-        ("updates", ["--json", NOWHERE], NO_FOLDER),
-        ("updates", ["--loads", "1m"], "no load '1m'; write TABLE_BATCH_UPDATES such as 1m_100"),
-        (
-            "updates",
-            ["--peers", "flink_hudi_upsert", "--loads", "1m_10_100"],
-            "flink_hudi_upsert writes whole hundreds of rows, to all partitions: 1m_10_100",
-        ),
-        ("profile_updates", ["--peer", "delta_merge"], "invalid choice: 'delta_merge'"),
-        ("profile_updates", ["--json", NOWHERE], NO_FOLDER),
-        ("profile_updates", ["--loads", "1m"], "no load '1m'; write TABLE_BATCH_UPDATES such as"),
-        ("soak", ["--appends", "14"], "--appends must be 15 or more, or 0"),
-        (
-            "soak",
-            ["--appends", "0", "--upserts", "0"],
-            "--appends and --upserts are both 0; give one of them",
-        ),
-        ("soak", ["--kill-every", "-1"], "--kill-every must be 0 or more"),
-        ("soak", ["--most", "0"], "--most must be more than 0"),
-        ("soak", ["--picture", NOWHERE], NO_FOLDER),
-        (
-            "spark_peer",
-            [*ONE_PEER, "--set", "metadata=false"],
-            "--set metadata=false: write hoodie.KEY=VALUE or spark.KEY",
-        ),
-        (
-            "spark_peer",
-            [*ONE_PEER, "--loads", "10k,1M"],
-            "no load 1M; loads are heartbeat, 10k, 100k, 1m, or ROWSxWARMxCOUNTED",
-        ),
-    ],
-)
-def test_a_bad_argument(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    script: str,
-    arguments: list[str],
-    text: str,
-) -> None:
-    monkeypatch.setattr(sys, "argv", [f"{script}.py", *arguments])
-    with pytest.raises(SystemExit) as caught:
-        import_module(script).main()
-    assert caught.value.code == 2
-    assert text in capsys.readouterr().err
 
 
 @pytest.mark.deep
