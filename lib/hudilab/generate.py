@@ -174,26 +174,24 @@ def _draw(seed: int, number: np.ndarray, salt: int, size: int) -> np.ndarray:
     return (mixed % np.uint64(size)).astype(np.int64)
 
 
-def check_sizes(  # noqa: PLR0913 - a notebook's parameters, by name
-    *,
-    rows: Any = 1,
-    batches: Any = 1,
-    sensors: Any = 1,
-    tickers: Any = 1,
-    seed: Any = 0,
-    trigger_seconds: Any = 0,
-    table_type: Any = TABLE_TYPES[0],
+# A notebook's whole numbers, and the least that each may be.
+_LEAST = {"rows": 1, "batches": 1, "sensors": 1, "tickers": 1, "seed": None}
+
+
+def check_sizes(
+    *, trigger_seconds: Any = 0, table_type: Any = TABLE_TYPES[0], **sizes: Any
 ) -> None:
-    """Raise ParameterError, with all problems at once, for sizes that no stream can have."""
+    """Raise ParameterError, with all problems at once, for sizes that no stream can have.
+
+    Args:
+        sizes: rows, batches, sensors, tickers and seed, or some of them.
+    """
     problems = []
-    for name, value, least in (
-        ("rows", rows, 1),
-        ("batches", batches, 1),
-        ("sensors", sensors, 1),
-        ("tickers", tickers, 1),
-        ("seed", seed, None),
-    ):
-        if isinstance(value, bool) or not isinstance(value, int):
+    for name, value in sizes.items():
+        least = _LEAST.get(name)
+        if name not in _LEAST:
+            problems.append(f"{name} is not one of {', '.join(_LEAST)}")
+        elif isinstance(value, bool) or not isinstance(value, int):
             problems.append(f"{name}={value!r} is not a whole number")
         elif least is not None and value < least:
             problems.append(f"{name}={value} is less than {least}")
@@ -207,6 +205,7 @@ def check_sizes(  # noqa: PLR0913 - a notebook's parameters, by name
         problems.append(f"trigger_seconds={trigger_seconds} is not 0 or a positive number")
     if table_type not in TABLE_TYPES:
         problems.append(f"table_type={table_type!r} is not one of {', '.join(TABLE_TYPES)}")
+    rows, batches = sizes.get("rows", 1), sizes.get("batches", 1)
     if not problems and batches > rows:
         problems.append(
             f"batches={batches} is more than rows={rows}, so some batches would be empty"

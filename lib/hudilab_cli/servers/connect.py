@@ -23,7 +23,7 @@ from hudilab_jobs.kafka.connection import Access
 from hudilab_spark.cluster import open_directly
 from hudilab_spark.fetch import fetch
 from hudilab_spark.jars import problem, wanted
-from hudilab_spark.server_records import read_record, server_folder
+from hudilab_spark.server_records import read_record
 
 USER = "hudilab"
 _LOGIN = (
@@ -89,9 +89,8 @@ def start_connect(settings: Settings, *, port: int = 0) -> Connect:
             "start it with: hudilab services start kafka",
         )
     access = broker.access()
-    folder = server_folder(settings.home, "connect")
 
-    def prepare() -> process.Plan:
+    def prepare(folder: Path) -> process.Plan:
         jars = _jars(settings)
         address = f"http://{HOST}:{process.server_port(settings, 'connect', port)}"
         secret = read_record(settings.home, "connect").get("password") or token_hex(20)

@@ -25,7 +25,7 @@ from hudilab.files import write_private
 from hudilab.settings import Settings, load_settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.process import HOST
-from hudilab_spark.server_records import read_record, server_folder
+from hudilab_spark.server_records import read_record
 
 if TYPE_CHECKING:
     import psycopg
@@ -99,9 +99,8 @@ def start_database(settings: Settings, *, port: int = 0) -> Database:
         ServiceError: the packages cannot be installed, the port is in use, the disk is full, the
             server is not ready in time, or the running one has another port.
     """
-    folder = server_folder(settings.home, "database")
 
-    def prepare() -> process.Plan:
+    def prepare(folder: Path) -> process.Plan:
         install(settings)
         process.check_disk(settings, "database", folder)
         number = process.server_port(settings, "database", port)

@@ -12,7 +12,6 @@ from hudilab_cli.servers import process, spark
 from hudilab_spark.cluster import CONF, open_directly
 from hudilab_spark.jars import verify
 from hudilab_spark.s3 import spark_settings
-from hudilab_spark.server_records import server_folder
 
 
 class History(process.Server):
@@ -49,10 +48,9 @@ def start_history(settings: Settings, events: str = "", *, port: int = 0) -> His
         JarError: a jar that s3a:// needs is missing or altered.
         JavaError: no suitable Java is found.
     """
-    folder = server_folder(settings.home, "history")
     events = events or str(settings.home / "spark-events")
 
-    def prepare() -> process.Plan:
+    def prepare(folder: Path) -> process.Plan:
         number = process.server_port(settings, "history", port)
         ui = f"http://{process.HOST}:{number}"
         jars = _write_conf(settings, folder, events, number)

@@ -27,7 +27,7 @@ from hudilab_jobs.kafka.connection import Access, broker_access, password
 from hudilab_jobs.kafka.topics import create_topics
 from hudilab_spark.jars import verify
 from hudilab_spark.java import run_quietly
-from hudilab_spark.server_records import read_record, server_folder
+from hudilab_spark.server_records import read_record
 
 PARTITIONS = 3  # of each topic that the settings name
 
@@ -81,9 +81,8 @@ def start_broker(
         JarError: a jar is missing or altered.
         JavaError: no suitable Java is found.
     """
-    folder = server_folder(settings.home, "kafka")
 
-    def prepare() -> process.Plan:
+    def prepare(folder: Path) -> process.Plan:
         # Files are named relative to the folder: Kafka and log4j2 end a path at a comma.
         java = process.java_command(verify(settings.project / "jars", ["broker"]))
         java += ["-Dlog4j2.configurationFile=log4j2.properties"]

@@ -10,7 +10,6 @@ from hudilab.groups import METASTORE_GROUP
 from hudilab.settings import Settings, load_settings
 from hudilab_cli.servers import process
 from hudilab_spark.java import spark_home
-from hudilab_spark.server_records import server_folder
 
 PROGRAM = Path(__file__).with_suffix(".java")
 # Of Spark's jars, those that Hive's metastore needs: with all of them it starts more slowly.
@@ -46,9 +45,8 @@ def start_metastore(settings: Settings, *, port: int = 0) -> Metastore:
             running one has another port.
         JavaError: no suitable Java is found.
     """
-    folder = server_folder(settings.home, "metastore")
 
-    def prepare() -> process.Plan:
+    def prepare(folder: Path) -> process.Plan:
         process.check_disk(settings, "metastore", folder)
         number = process.server_port(settings, "metastore", port)
         uri = f"{SCHEME}{process.HOST}:{number}"

@@ -113,13 +113,13 @@ def start(
     settings: Settings,
     kind: type[S],
     port: int,
-    prepare: Callable[[], Plan],
+    prepare: Callable[[Path], Plan],
     fits: Callable[[S], bool] = lambda _: True,
 ) -> S:
     """Return the home's server of a kind: the running one, else a new one, once it answers.
 
-    If two programs start it at the same time, the second gets the first one's server. A failure
-    leaves no server behind.
+    `prepare` gets the server's folder. If two programs start it at the same time, the second gets
+    the first one's server. A failure leaves no server behind.
 
     Raises:
         ServiceError: the running server does not fit, or the new one ended as soon as it answered.
@@ -127,7 +127,7 @@ def start(
     with starting(settings, kind.name) as folder:
         server = find(settings, kind)
         if server is None:
-            retry(settings, kind.name, lambda: _begin(settings, kind.name, prepare()))
+            retry(settings, kind.name, lambda: _begin(settings, kind.name, folder, prepare(folder)))
             server = find(settings, kind)
         elif port not in (0, port_of(server.address)) or not fits(server):
             raise another_runs(server)
@@ -140,9 +140,8 @@ def start(
     return server
 
 
-def _begin(settings: Settings, name: Name, plan: Plan) -> None:
-    log = server_folder(settings.home, name) / f"{name}.log"
-    server = launch(plan.command, log, plan.env)
+def _begin(settings: Settings, name: Name, folder: Path, plan: Plan) -> None:
+    server = launch(plan.command, folder / f"{name}.log", plan.env)
     record(settings, name, server, plan.address, **plan.about)
     what = f"{SPECS[name].title} did not answer at {plan.address}"
     wait_until(plan.answers, [server], name=name, what=what)

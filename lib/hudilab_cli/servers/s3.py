@@ -70,9 +70,8 @@ def start_s3(settings: Settings, *, port: int = 0) -> S3Server:
         JarError: a jar is missing or altered.
         JavaError: no suitable Java is found.
     """
-    folder = server_folder(settings.home, "s3")
 
-    def prepare() -> process.Plan:
+    def prepare(folder: Path) -> process.Plan:
         jars = verify(settings.project / "jars", ["s3proxy"])
         process.check_disk(settings, "s3", folder / "data")
         address = f"http://{HOST}:{process.server_port(settings, 's3', port)}"

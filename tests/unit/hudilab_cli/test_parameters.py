@@ -167,6 +167,7 @@ def test_sizes_that_a_stream_can_have() -> None:
         ({"tickers": 0}, "tickers=0 is less than 1"),
         ({"tickers": 18}, "tickers=18 is more than the 17 available"),
         ({"batches": 11}, "batches=11 is more than rows=10, so some batches would be empty"),
+        ({"rowz": 5}, "rowz is not one of rows, batches, sensors, tickers, seed"),
         ({"rows": "ten"}, "rows='ten' is not a whole number"),
         ({"rows": True}, "rows=True is not a whole number"),
         ({"rows": 10.0}, "rows=10.0 is not a whole number"),

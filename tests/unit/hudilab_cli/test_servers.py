@@ -112,7 +112,7 @@ def test_a_server_that_does_not_answer(
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
     plan = process.Plan(command, NOWHERE, lambda: False)
     log = settings.home / "services" / kind.name / f"{kind.name}.log"
-    assert refusal(process.start, settings, kind, 0, lambda: plan) == (
+    assert refusal(process.start, settings, kind, 0, lambda _: plan) == (
         f"{title} did not answer at {NOWHERE} within 0 s; see {log}, then start again"
     )
     record = read_record(settings.home, kind.name)
@@ -171,7 +171,7 @@ def test_a_server_that_ends_when_it_has_answered(
     services = settings.home / "services"
     plan = process.Plan([sys.executable, "-c", ""], NOWHERE, lambda: True)
     monkeypatch.setattr(process, "find", none)
-    assert refusal(process.start, settings, kafka.Broker, 0, lambda: plan) == (
+    assert refusal(process.start, settings, kafka.Broker, 0, lambda _: plan) == (
         f"kafka exited as soon as it answered; see the log in {services}/kafka, then start it "
         "again with: hudilab services start kafka"
     )
