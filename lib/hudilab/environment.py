@@ -10,6 +10,7 @@ import locale
 import os
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from hudilab.errors import ConfigError, as_typed
@@ -17,27 +18,8 @@ from hudilab.errors import ConfigError, as_typed
 # Options for Java that are meant for the lab.
 JAVA_OPTIONS = "HUDILAB_JAVA_OPTIONS"
 
-# Names, or beginnings of names with a *, and what a process of the lab needs them for.
-TAKEN = {
-    "HUDILAB_*": "the lab's own",
-    "RUNTIME_ENV": "the profile of settings",
-    "IS_LOCAL": "where the warehouse is",
-    "BOOTSTRAP_SERVERS": "the broker",
-    "TOPIC_NAME": "the producer's topic",
-    "MAX_RUN": "the producer's rounds",
-    "KAFKA_PASSWORD*": "the login of a broker",
-    "SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO": "the login of a schema registry",
-    "SPARK_MASTER_URL": "the cluster",
-    "SPARK_MASTER_WEBUI_PORT": "the port of the cluster's web page",
-    "AWS_*": "endpoint, region and keys of S3, as every AWS tool reads them",
-    "JAVA_HOME": "the Java to run on, if it fits",
-    "PATH": "where java is, without JAVA_HOME",
-    "*_proxy": "the way to the jars; servers on this machine are asked directly",
-    "REQUESTS_CA_BUNDLE": "the certificates of a proxy",
-    "PYTHONPATH": "modules of your own; a folder that hides one of the lab's is left out",
-}
-
-# The same form: what could change a result or break a start, and how.
+# Names and patterns of what could change a result or break a start, and how. docs/settings.md
+# lists what a process of the lab takes over.
 DROPPED = {
     "PYSPARK_*": "settings and packages of another Spark, or workers with another Python",
     "SPARK_*": "home, settings, folders and addresses of another Spark; a Spark elsewhere",
@@ -54,6 +36,8 @@ DROPPED = {
     "PYTHONHASHSEED": "a word's hash would differ between Python workers",
     "ARROW_PRE_0_15_IPC_FORMAT": "a format of Arrow that Spark 3.5 refuses",
 }
+# The cluster that a session is for.
+_OURS = ("SPARK_MASTER_URL", "SPARK_MASTER_WEBUI_PORT")
 # With a cluster these name what its machines have, and how they reach this one.
 _OF_A_CLUSTER = ("PYSPARK_PYTHON", "SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME", "SPARK_PUBLIC_DNS")
 
@@ -62,11 +46,11 @@ def dropped(env: Mapping[str, str], runtime: str = "LOCAL") -> list[str]:
     """Return the variables of `env` that a process of the lab must not see, sorted."""
     if runtime.upper() == "AWS" or "PYSPARK_GATEWAY_PORT" in env:
         return []
-    kept = () if runtime.upper() == "LOCAL" else _OF_A_CLUSTER
+    kept = _OURS if runtime.upper() == "LOCAL" else (*_OURS, *_OF_A_CLUSTER)
     return sorted(
         name
         for name in env
-        if _among(name, DROPPED) and not _among(name, TAKEN) and name not in kept
+        if name not in kept and any(fnmatchcase(name, pattern) for pattern in DROPPED)
     )
 
 
@@ -178,15 +162,6 @@ def _modules(folder: str | Path) -> dict[str, str]:
         elif rest in ("py", "pyc") or rest.endswith("so"):
             modules[name] = entry.path
     return modules
-
-
-def _among(name: str, names: Mapping[str, str]) -> bool:
-    for known in names:
-        start, star, end = known.partition("*")
-        begins_and_ends = name.startswith(start) and name.lower().endswith(end)
-        if name == known or (star and begins_and_ends):
-            return True
-    return False
 
 
 def _is_ours(name: str, value: str) -> bool:

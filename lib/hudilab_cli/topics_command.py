@@ -196,7 +196,7 @@ def _own_data(settings: Settings, client: Access) -> Path | None:
     from hudilab_cli.servers.kafka import find_broker
 
     broker = find_broker(settings)
-    if broker is None or broker.bootstrap != client.servers.replace("localhost:", "127.0.0.1:"):
+    if broker is None or broker.address != client.servers.replace("localhost:", "127.0.0.1:"):
         return None
     return broker.folder / "data"
 

@@ -66,7 +66,7 @@ def alone(tmp_path: Path) -> Iterator[Settings]:
 
 @pytest.fixture
 def programs(settings: Settings, broker: Broker) -> Programs:
-    return Programs(settings, broker.bootstrap)
+    return Programs(settings, broker.address)
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ PATIENCE = 15  # seconds, for every refusal
 
 @pytest.fixture(scope="module")
 def client(secure: Broker) -> Access:
-    return Access(secure.bootstrap, "SASL_SSL", USER, SECRET, str(secure.ca))
+    return Access(secure.address, "SASL_SSL", USER, SECRET, str(secure.ca))
 
 
 def refusal(client: Access, *topics: str) -> str:
@@ -83,8 +83,8 @@ def test_the_broker_of_the_own_home_needs_no_settings(
 ) -> None:
     """The group names its servers only, by either name of this machine."""
     assert settings.consumer is not None
-    port = broker.bootstrap.rpartition(":")[2]
-    for servers in (broker.bootstrap, f"localhost:{port}"):
+    port = broker.address.rpartition(":")[2]
+    for servers in (broker.address, f"localhost:{port}"):
         named = settings.consumer.model_copy(update={"bootstrap_servers": servers})
         client_of_group = access(named, settings.home, {})
         assert client_of_group == replace(kafka, servers=servers)
@@ -92,9 +92,9 @@ def test_the_broker_of_the_own_home_needs_no_settings(
     other = settings.consumer.model_copy(update={"bootstrap_servers": "127.0.0.1:1"})
     assert access(other, settings.home, {}) == Access("127.0.0.1:1")
     # Of the broker of another home it knows nothing.
-    named_by_env = load_settings(env={"BOOTSTRAP_SERVERS": broker.bootstrap})
+    named_by_env = load_settings(env={"BOOTSTRAP_SERVERS": broker.address})
     assert access(named_by_env.consumer, settings.home, {}) == kafka
-    assert access(named_by_env.consumer, tmp_path, {}) == Access(broker.bootstrap)
+    assert access(named_by_env.consumer, tmp_path, {}) == Access(broker.address)
 
 
 @pytest.mark.parametrize(
@@ -105,13 +105,13 @@ def test_a_record_of_another_broker_is_not_believed(
 ) -> None:
     """Another broker may have taken the port that a stopped one left."""
     assert settings.consumer is not None
-    named = settings.consumer.model_copy(update={"bootstrap_servers": broker.bootstrap})
+    named = settings.consumer.model_copy(update={"bootstrap_servers": broker.address})
     (tmp_path / "services").mkdir()
     record = tmp_path / "services" / "kafka.json"
     record.write_text(json.dumps(dict(broker.about)))
     assert access(named, tmp_path, {}) == broker.access()
     record.write_text(json.dumps({**broker.about, **change}))
-    assert access(named, tmp_path, {}) == Access(broker.bootstrap)
+    assert access(named, tmp_path, {}) == Access(broker.address)
 
 
 def test_a_second_user_is_added_to_a_running_broker(secure: Broker, client: Access) -> None:
@@ -128,7 +128,7 @@ def test_a_second_user_is_added_to_a_running_broker(secure: Broker, client: Acce
 
 def test_the_lab_gets_into_a_broker_of_users_by_a_listener_of_its_own(secure: Broker) -> None:
     own = secure.access()
-    assert own.servers != secure.bootstrap
+    assert own.servers != secure.address
     assert (own.protocol, own.mechanism) == ("SASL_PLAINTEXT", "PLAIN")
     check_topics(own)
     assert refusal(Access(own.servers)).startswith(
@@ -143,7 +143,7 @@ def test_the_lab_gets_into_a_broker_of_users_by_a_listener_of_its_own(secure: Br
 def test_kafkas_own_tools_get_in(settings: Settings, broker: Broker) -> None:
     jars = map(str, verify(settings.project / "jars", ["broker"]))
     java = (str(find_java().home / "bin" / "java"), "-cp", os.pathsep.join(jars))
-    tool = ("kafka.admin.ConfigCommand", "--bootstrap-server", broker.bootstrap)
+    tool = ("kafka.admin.ConfigCommand", "--bootstrap-server", broker.address)
     arguments = ("--describe", "--entity-type", "brokers", "--all")
     done = subprocess.run(
         [*java, *tool, "--command-config", str(broker.client_file), *arguments],

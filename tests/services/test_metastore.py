@@ -44,7 +44,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """A home with a metastore that the settings name."""
     bare = replace(load_settings(env={}), home=tmp_path_factory.mktemp("metastore"))
     server = start_metastore(bare)
-    yield replace(bare, metastore=Hive.model_validate({"uri": server.uri}))
+    yield replace(bare, metastore=Hive.model_validate({"uri": server.address}))
     stop(bare)
 
 
@@ -275,7 +275,7 @@ def test_a_metastore_that_fails_in_the_middle_of_a_stream(
             wait_for(lambda: len(feed.waits) > number, 60, f"batch {number}")  # noqa: B023
         undo()
         back = start_metastore(settings)
-        assert back.uri == server.uri
+        assert back.address == server.address
         feed.put((5, "oslo"))
         wait_for(lambda: len(feed.waits) == 6, 60, "the last batch")
     finally:
@@ -412,7 +412,7 @@ def test_a_dropped_table_takes_no_folder_outside_the_warehouse_along(
 
 def test_it_is_small_and_keeps_everything_in_its_folder(settings: Settings) -> None:
     server = start_metastore(settings)
-    assert trouble(server.uri) == ""
+    assert trouble(server.address) == ""
     assert psutil.Process(server.pid).memory_info().rss < 350e6
     folder = settings.home / "services" / "metastore"
     assert {"data", "derby.log", "metastore.log"} <= {path.name for path in folder.iterdir()}

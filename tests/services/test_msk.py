@@ -100,7 +100,7 @@ def test_the_handshake_reaches_a_broker_that_has_no_iam(settings: Settings, secu
         "kafka.ssl.truststore.type": "PEM",
         "kafka.ssl.truststore.location": str(secure.ca),
     }
-    options = spark_options_of(settings, secure.bootstrap, "msk", **trust)
+    options = spark_options_of(settings, secure.address, "msk", **trust)
     for text in (options["driver"], options["executor"]):
         assert "AWS_MSK_IAM" in text
         assert "not enabled" in text

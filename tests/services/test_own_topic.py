@@ -183,7 +183,7 @@ def topics(
 ) -> Topics:
     """`hudilab topics` on the broker of the tests; returns what it prints."""
     monkeypatch.setenv("HUDILAB_HOME", str(settings.home))
-    monkeypatch.setenv("BOOTSTRAP_SERVERS", broker.bootstrap)
+    monkeypatch.setenv("BOOTSTRAP_SERVERS", broker.address)
 
     def run(*arguments: str, code: int = 0) -> str:
         assert hudilab(monkeypatch, "topics", *arguments) == code

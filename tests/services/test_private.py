@@ -164,7 +164,7 @@ def test_kafka_lets_nobody_in_without_a_password(broker: Broker) -> None:
     trust = {"security.protocol": "SSL", "ssl.ca.location": str(broker.ca)}
     clients = {
         "plain": {"bootstrap.servers": client.servers},
-        "tls": {"bootstrap.servers": broker.bootstrap} | trust,
+        "tls": {"bootstrap.servers": broker.address} | trust,
         "guess": client.client_options() | {"sasl.password": "guess"},
         "lab": client.client_options(),  # so it is the password that counts
     }
@@ -202,7 +202,7 @@ def test_s3_gives_nothing_without_keys(s3: S3Server) -> None:
 
 
 def test_the_metastore_answers_nobody_else(home: Settings) -> None:
-    uri = start_metastore(home).uri
+    uri = start_metastore(home).address
     try:
         assert trouble(uri) == ""
         assert as_nobody(metastores=[uri])[uri] == "what listens there is not a Hive metastore"

@@ -254,7 +254,7 @@ def here(
 ) -> Callable[..., None]:
     """The job's streams in this process and its session, to the end of what is there."""
     monkeypatch.setenv("HUDILAB_HOME", str(settings.home))
-    monkeypatch.setenv("BOOTSTRAP_SERVERS", broker.bootstrap)
+    monkeypatch.setenv("BOOTSTRAP_SERVERS", broker.address)
 
     def job(run_id: str, *, fail_on_data_loss: bool = True) -> None:
         here = load_settings()
@@ -321,7 +321,7 @@ def test_the_stream_survives_a_broker_that_is_killed_and_away_for_20_seconds(
         end(start_broker(settings).pid)  # which returns the one that runs
         time.sleep(20)
         assert job.poll() is None
-        assert start_broker(settings).bootstrap == broker.bootstrap
+        assert start_broker(settings).address == broker.address
         produce(kafka, "stocks-in", price_messages(2000, seed=9, first=1000))
         wait_for(lambda: passed_on(kafka) >= 2000, 120, "2000 prices in stocks-out")
         path = settings.home / "warehouse" / "run-away" / "lab" / "stock_prices"
@@ -377,10 +377,10 @@ def use_secure(conf: Path, broker: Broker) -> None:
 def test_producer_and_stream_with_tls_and_a_password(
     spark: SparkSession, settings: Settings, secure: Broker, programs: Programs, conf: Path
 ) -> None:
-    client = Access(secure.bootstrap, "SASL_SSL", USER, SECRET, str(secure.ca))
+    client = Access(secure.address, "SASL_SSL", USER, SECRET, str(secure.ca))
     create_topics(client, TOPICS)
     use_secure(conf, secure)
-    env = {"HUDILAB_CONF": str(conf), "BOOTSTRAP_SERVERS": secure.bootstrap}
+    env = {"HUDILAB_CONF": str(conf), "BOOTSTRAP_SERVERS": secure.address}
     secret = settings.home / "secret"
     secret.touch(mode=0o600)
     secret.write_text(SECRET)
@@ -405,7 +405,7 @@ def test_producer_and_stream_with_tls_and_a_password(
         "hudilab_jobs.stock_prices", "--available-now", **env, KAFKA_PASSWORD="wrong"
     )
     assert wrong.returncode == 1
-    assert wrong.stderr.startswith(f"hudilab: {secure.bootstrap} rejected user 'lab' (")
+    assert wrong.stderr.startswith(f"hudilab: {secure.address} rejected user 'lab' (")
     for text in (job.stdout, job.stderr, sender.stdout, sender.stderr, log.read_text()):
         assert SECRET not in text
     for path in (settings.home / "warehouse" / "run-secure").rglob("*"):
@@ -415,7 +415,7 @@ def test_producer_and_stream_with_tls_and_a_password(
 def test_sparks_ui_and_plans_do_not_show_the_password(
     spark: SparkSession, secure: Broker, settings: Settings
 ) -> None:
-    client = Access(secure.bootstrap, "SASL_SSL", USER, SECRET, str(secure.ca))
+    client = Access(secure.address, "SASL_SSL", USER, SECRET, str(secure.ca))
     create_topics(client, {"seen": 1})
     produce(client, "seen", price_messages(10, seed=1))
     options = client.spark_options() | {"subscribe": "seen", "startingOffsets": "earliest"}
@@ -460,7 +460,7 @@ def test_an_executed_notebook_does_not_show_the_password(
         | {
             "HUDILAB_HOME": str(tmp_path / "home"),
             "HUDILAB_CONF": str(conf),
-            "BOOTSTRAP_SERVERS": secure.bootstrap,
+            "BOOTSTRAP_SERVERS": secure.address,
             "KAFKA_PASSWORD": SECRET,
         },
         capture_output=True,

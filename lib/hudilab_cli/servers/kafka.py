@@ -38,11 +38,6 @@ class Broker(process.Server):
     name = "kafka"
 
     @property
-    def bootstrap(self) -> str:
-        """Return its address: host:port."""
-        return self.address
-
-    @property
     def ca(self) -> Path | None:
         """Return the certificate to trust; None if clients need no TLS and user."""
         return self.folder / CA if self.about["users"] else None
@@ -200,7 +195,7 @@ def command(port: int, user: str) -> None:
     topics = [group.topic_name for group in (settings.consumer, settings.producer) if group]
     topics += [settings.producer.dead_letter_topic_name] if settings.producer else []
     create_topics(client, dict.fromkeys(topics, PARTITIONS))
-    print(f"topics: {', '.join(topics) or 'none'}; export BOOTSTRAP_SERVERS={broker.bootstrap}")
+    print(f"topics: {', '.join(topics) or 'none'}; export BOOTSTRAP_SERVERS={broker.address}")
     tools = f"--bootstrap-server {client.servers} --command-config"
     print(f"Kafka's own tools: {tools} {shlex.quote(str(broker.client_file))}")
 

@@ -28,11 +28,6 @@ class Metastore(process.Server):
 
     name = "metastore"
 
-    @property
-    def uri(self) -> str:
-        """Return its address, as clients take it: thrift://host:port."""
-        return self.address
-
 
 def start_metastore(settings: Settings, *, port: int = 0) -> Metastore:
     """Start a metastore, or return the running one, once it answers a request.
@@ -83,7 +78,7 @@ def command(port: int) -> None:
     """Start a Hive metastore, in which other programs find the tables by name."""
     server = start_metastore(load_settings(), port=port)
     print(server.describe())
-    print(f'group {METASTORE_GROUP!r} of the settings: "uri": "{server.uri}"')
+    print(f'group {METASTORE_GROUP!r} of the settings: "uri": "{server.address}"')
 
 
 SERVICE = process.Service(start_metastore, find_metastore, stop_metastore)

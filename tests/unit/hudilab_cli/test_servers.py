@@ -62,7 +62,7 @@ def test_a_record_is_private_and_names_the_process(
     assert file.stat().st_mode & 0o777 == 0o600
     server = find_metastore(settings)
     assert server is not None
-    assert (server.uri, server.pid) == ("thrift://127.0.0.1:9083", sleeper.process.pid)
+    assert (server.address, server.pid) == ("thrift://127.0.0.1:9083", sleeper.process.pid)
     assert server.folder == sleeper.log.parent
     # After a step of the clock, every process seems to have started at another time.
     created, booted = psutil.Process.create_time, psutil.boot_time
