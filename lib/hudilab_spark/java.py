@@ -40,7 +40,7 @@ FAST_START = f"{COMPILER[0]}1 {COMPILER[1]}240m"
 
 @dataclass(frozen=True)
 class Java:
-    """The chosen Java; `notice` says in one line why this one and not another."""
+    """The chosen Java; `notice` is one line about why it was chosen."""
 
     home: Path
     version: int
@@ -180,6 +180,6 @@ def complaint(text: str) -> str:
     # The JVM reports refused options in two lines.
     lines += re.findall(r"(?m)^Error occurred during initialization of VM\n(.+)$", text)
     lines += re.findall(r"(?m)^# (There is insufficient memory .+)$", text)
-    # Skip stack frames: they say where, not what.
+    # Skip stack frames: they don't contain the cause.
     lines = lines or re.findall(r"(?m)^(?!\s*at ).*\S.*$", text)
     return str(lines[-1]).strip() if lines else "no output"

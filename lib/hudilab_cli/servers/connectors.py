@@ -87,7 +87,7 @@ def register(settings: Settings, connector: Mapping[str, str]) -> list[str]:
 
     Raises:
         ServiceError: the worker or the database does not run, refuses the login, cannot decode
-            changes, has no such table, one without a primary key, or has given up the slot; or the
+            changes, lacks the table or its primary key, or has given up the slot; or the
             connector fails.
     """
     connect = find_connect(settings)
@@ -123,7 +123,7 @@ def connector_problem(connect: Connect, name: str) -> ServiceError | None:
 
     That is the cause in the trace of a part that failed. A connector whose database is down,
     refuses its password or has given up its slot tries again without end instead of failing, so
-    this asks the database, too.
+    this queries the database, too.
 
     Raises:
         ServiceError: there is no such connector.
