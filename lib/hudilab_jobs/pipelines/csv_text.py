@@ -31,6 +31,7 @@ from hudilab_jobs.pipelines.text_values import (
 
 ROW, PROBLEM, TEXT = "csv_row", "csv_problem", "csv_text"
 _LINE, _FIELDS, _WRONG = "_csv_line", "_csv_fields", "_csv_wrong"
+_RAW = f"encode({_LINE}, 'ISO-8859-1')"  # the line's bytes
 NOTHING = "\0"  # what no file holds: an empty field is NULL, and "" is an empty text
 _MARKS = {r"\t": "\t", r"\\": "\\", r"\'": "'", r"\"": '"', r"\u0000": "\0"}
 BYTE_ORDER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
@@ -75,6 +76,12 @@ class Dialect:
         wide = self.texts.charset.upper().startswith(("UTF-16", "UTF-32"))
         return wide or self.option("multiline", "false").lower() == "true"
 
+    @property
+    def line(self) -> str:
+        """The SQL of a line's text, in hex if it is not of the encoding; unless `whole`."""
+        _, is_wrong = decoded(_RAW, self.texts.charset)
+        return f"if({is_wrong}, hex({_RAW}), {TEXT})"
+
     def rows(
         self,
         reader: Any,
@@ -103,14 +110,15 @@ class Dialect:
         fields = fields.add(_WRONG, "string")
         if self.whole:
             rows = reader.options(**self._parser()).option("encoding", self.texts.charset)
-            rows = rows.option("multiLine", "true")
+            rows = rows.option("multiLine", "true").option("columnNameOfCorruptRecord", _WRONG)
             # Without a line end, Spark would turn those in fields into line breaks.
             rows = rows.option("lineSep", self.option("linesep", line_end or "\n"))
             rows = rows.schema(fields).load(path)
             named = ", ".join(quoted(field.name) for field in fields)
             rows = rows.select(F.expr(f"struct({named})").alias(_FIELDS))
-            each = (f"coalesce({_FIELDS}.{quoted(field.name)}, '')" for field in fields)
+            each = (f"coalesce({_FIELDS}.{quoted(field.name)}, '')" for field in schema)
             text = f"concat_ws({literal(self.sep)}, {', '.join(each)})"
+            text = f"coalesce({_FIELDS}.{_WRONG}, {text})"
             check = f"contains({text}, '\\ufffd')"
             rows = rows.withColumn(TEXT, F.expr(text))
         else:
@@ -120,9 +128,8 @@ class Dialect:
             raw |= {"maxCharsPerColumn": "-1"}
             raw |= {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
             rows = reader.options(**raw).schema(f"{_LINE} STRING").load(path)
-            encoded = f"encode({_LINE}, 'ISO-8859-1')"
             is_ascii = f"octet_length({_LINE}) = length({_LINE})"
-            text, check = decoded(encoded, self.texts.charset)
+            text, check = decoded(_RAW, self.texts.charset)
             check = f"NOT ({is_ascii}) AND {check}"
             rows = rows.withColumn(TEXT, F.expr(f"if({is_ascii}, {_LINE}, {text})"))
             parser = self._parser() | {"columnNameOfCorruptRecord": _WRONG}

@@ -28,7 +28,7 @@ from hudilab_jobs.pipelines.text_values import (
     widened,
 )
 
-ROW, PROBLEM = "json_row", "json_problem"
+ROW, PROBLEM, LINE = "json_row", "json_problem", "json_line"
 _TEXT, _PARSED, _WHOLE = "_json_text", "_json_parsed", "_json_whole"
 _WRONG = "_json_wrong"  # where Spark says that a value does not fit
 # A high surrogate without a low one, or a low one without a high one.
@@ -36,6 +36,8 @@ _LONE = (
     r"(?i)(?<!\\)(?:\\\\)*\\u(?:d[89ab][0-9a-f]{2}(?!\\ud[c-f])"
     r"|(?<!\\ud[89ab][0-9a-f]{2}\\u)d[c-f][0-9a-f]{2})"
 )
+# What to do about a message in another encoding.
+_RECODE = "correct the program that wrote it, or write its encoding into source.options"
 _IS_ARRAY = f"left({_TEXT}, 1) = '['"
 _INFINITE = r'(?i)[:,\[]\s*"?[+-]?inf(inity)?"?\s*[,\]}]'
 
@@ -47,7 +49,7 @@ def with_json(
     texts: Texts,
     *,
     arrays: bool,
-    recode: str = RECODE,
+    lines: bool = False,
 ) -> DataFrame:
     """Parse the JSON texts of a column into the columns `json_row` and `json_problem`.
 
@@ -57,10 +59,12 @@ def with_json(
     Args:
         column: STRING or BINARY, in UTF-8 or the option `encoding`.
         arrays: Whether an array of objects becomes a row for each; else it is a problem.
-        recode: What to do about a text in another encoding.
+        lines: Whether to add `json_line` too: STRING, the text, in hex if it is not of the
+            encoding; of an array without a problem as a whole, the text of the row's object.
     """
     charset = texts.charset
-    text, check = decoded(quoted(column), charset)
+    raw = quoted(column)
+    text, check = decoded(raw, charset)
     rows = rows.withColumn(_TEXT, F.expr(f"trim(LEADING ' \\t\\r\\n\\ufeff' FROM {text})"))
     fields = T.StructType([T.StructField(f.name, _parsed_as(f.dataType)) for f in schema])
     wrapper = T.StructType().add("rows", T.ArrayType(fields)).add("end", "integer")
@@ -73,11 +77,26 @@ def with_json(
     options = {"locale": "de-CH"} | dict(texts.options)
     options |= {"mode": "PERMISSIVE", "columnnameofcorruptrecord": _WRONG}
     rows = rows.withColumn(_PARSED, F.from_json(F.expr(wrapped), wrapper, options))
-    cases = [(check, encoding_problem(charset, recode)), *_text_cases(schema, arrays)]
+    cases = [
+        (check, encoding_problem(charset, RECODE if arrays else _RECODE)),
+        *_text_cases(schema, arrays),
+    ]
     rows = rows.withColumn(_WHOLE, F.expr(problem_of(cases)))
-    # Not `explode`: for it, Spark would parse each text a second time, to skip empty arrays.
-    parsed = F.explode_outer(f"{_PARSED}.rows") if arrays else F.expr(f"{_PARSED}.rows[0]")
-    rows = rows.withColumn(_PARSED, parsed)
+    parsed = f"{_PARSED}.rows"
+    if lines:
+        text = f"if({_WHOLE} IS NOT NULL AND {check}, hex({raw}), {_TEXT})"
+        whole = f"array(named_struct('row', {parsed}[0], 'line', {text}))"
+        objects = f"from_json({_TEXT}, 'array<string>')"
+        each = f"zip_with({parsed}, {objects}, (r, t) -> named_struct('row', r, 'line', t))"
+        items = F.expr(f"if({_WHOLE} IS NULL AND {_IS_ARRAY}, {each}, {whole})")
+        rows = rows.withColumn(_PARSED, F.explode_outer(items))
+        parts = {LINE: F.col(f"{_PARSED}.line"), _PARSED: F.col(f"{_PARSED}.row")}
+        rows = rows.withColumns(parts)
+    elif arrays:
+        # Not `explode`: for it, Spark would parse each text a second time, to skip empty arrays.
+        rows = rows.withColumn(_PARSED, F.explode_outer(parsed))
+    else:
+        rows = rows.withColumn(_PARSED, F.expr(f"{parsed}[0]"))
     problem = f"coalesce({_WHOLE}, {problem_of(_value_cases(schema, texts))})"
     converted = _converted(_PARSED, schema, texts) or _PARSED
     rows = rows.withColumns({ROW: F.expr(converted), PROBLEM: F.expr(problem)})

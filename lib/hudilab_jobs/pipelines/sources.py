@@ -23,7 +23,7 @@ from pyspark.sql import types as T
 from hudi_sink.commits import Commits
 from hudi_sink.files import FileInfo, exists, list_files
 from hudi_sink.jvm import as_batch, completed
-from hudi_sink.rows import REFUSED_ROW, refused_row
+from hudi_sink.rows import REFUSED, REFUSED_ROW, refused_row
 from hudilab.errors import ConfigError, many, root_cause
 from hudilab.groups import PREFIX, FilePipeline, Pipeline, TablePipeline
 from hudilab.paths import TableLocation
@@ -41,6 +41,7 @@ from hudilab_jobs.pipelines.files import (
     folder_columns,
     is_folder,
 )
+from hudilab_jobs.pipelines.json_text import LINE as JSON_LINE
 from hudilab_jobs.pipelines.json_text import PROBLEM as JSON_PROBLEM
 from hudilab_jobs.pipelines.json_text import ROW as JSON_ROW
 from hudilab_jobs.pipelines.json_text import with_json
@@ -52,6 +53,11 @@ FILES = 20  # the newest, of which columns are read
 PATTERN = frozenset("[]{}*?\\")  # characters of a path that make it a pattern
 FAILED = (Py4JError, PySparkException)
 META = ("_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name")
+ASIDE = ', or quarantine such lines: "quarantine": "true"'
+NOT_ASIDE = (
+    ", because the quarantine takes lines, and multiLine=true or this encoding reads a file as a "
+    "whole"
+)
 Group = TypeVar("Group", bound=Pipeline)
 
 
@@ -114,9 +120,13 @@ class Source(ABC, Generic[Group]):
         """Return how many `unit`s the table lacks after a batch with this progress."""
 
     def selected(self, rows: DataFrame) -> DataFrame:
-        """Return the rows after the group's query."""
+        """Return the rows after the group's query, which cannot drop what is refused."""
         if self.group.select is None:
             return rows
+        if REFUSED in rows.columns:
+            is_right = F.col(f"{REFUSED}.reason").isNull()
+            chosen = self.selected(rows.where(is_right).drop(REFUSED))
+            return chosen.unionByName(rows.where(~is_right).select(REFUSED), True)
         rows.createOrReplaceTempView("source")
         try:
             return rows.sparkSession.sql(self.group.select)
@@ -130,11 +140,26 @@ class Source(ABC, Generic[Group]):
         file = self._settings.origin(self._name, key)
         return ConfigError(f"{file}: group {self._name!r}, key {key!r}: {problem}", remedy)
 
-    def first(self, rows: DataFrame) -> DataFrame:
+    def first(self, origin: str, rows: DataFrame) -> Sample:
         """Return the first rows after the query, read once."""
-        rows = self.selected(rows).limit(SAMPLE).cache()
-        rows.count()
-        return rows
+        if REFUSED in rows.columns:
+            rows = rows.limit(SAMPLE)
+        return sample_of(origin, self.selected(rows).limit(SAMPLE))
+
+
+def sample_of(origin: str, rows: DataFrame) -> Sample:
+    """Return rows of the table as a sample, and what is refused of them."""
+    rows = rows.cache()
+    rows.count()
+    if REFUSED not in rows.columns:
+        return Sample(origin, rows)
+    reason = F.col(f"{REFUSED}.reason")
+    refused = rows.groupBy(reason.alias("reason")).count().dropna().collect()
+    return Sample(
+        origin,
+        rows.where(reason.isNull()).drop(REFUSED),
+        [(row["reason"], row["count"]) for row in refused],
+    )
 
 
 class Folder(Source[FilePipeline]):
@@ -209,10 +234,9 @@ class Folder(Source[FilePipeline]):
         file = files[-1].path
         newest = f"{self.group.uri}/{file}"
         try:
-            rows = self.first(self._read(self._spark, {newest: forms.get(newest, Form())}))
+            return self.first(file, self._read(self._spark, {newest: forms.get(newest, Form())}))
         except FAILED as error:
             raise self._unreadable(file, error) from error
-        return Sample(file, rows)
 
     @contextmanager
     def batch(self, rows: DataFrame) -> Iterator[DataFrame]:
@@ -307,6 +331,23 @@ class Folder(Source[FilePipeline]):
     @property
     def _mode(self) -> str:
         return self._options.get("mode", "FAILFAST").upper()
+
+    @property
+    def _is_text(self) -> bool:
+        return self.group.source_format in ("csv", "json")
+
+    @cached_property
+    def _has_lines(self) -> bool:
+        """Whether Spark reads the files line by line, so that a wrong line can be taken out."""
+        is_whole = self._options.get("multiline", "false").lower() == "true"
+        if self.group.source_format == "csv":
+            is_whole = Dialect(self._texts).whole
+        return self._is_text and not is_whole
+
+    @property
+    def _sets_aside(self) -> bool:
+        """Whether wrong lines go to the quarantine."""
+        return self.group.quarantine and self._has_lines and self._mode == "FAILFAST"
 
     @property
     def _corrupt(self) -> str:
@@ -410,22 +451,31 @@ class Folder(Source[FilePipeline]):
             rows = Dialect(self._texts).rows(
                 reader, path, schema, line_end=line_end, orders=orders, file=FILE
             )
-            return self._columns_of(rows, CSV_ROW, CSV_PROBLEM, CSV_TEXT)
+            return self._columns_of(rows, CSV_ROW, CSV_PROBLEM, CSV_TEXT, Dialect(self._texts).line)
         if self.group.source_format == "json":
             whole = self._options.get("multiline", "false")
             rows = reader.format("text").option("wholetext", whole).load(path)
-            rows = with_json(rows, "value", schema, self._texts, arrays=True)
+            rows = with_json(
+                rows, "value", schema, self._texts, arrays=True, lines=self._sets_aside
+            )
             rows = rows.where(f"{JSON_ROW} IS NOT NULL OR {JSON_PROBLEM} IS NOT NULL")
-            return self._columns_of(rows, JSON_ROW, JSON_PROBLEM, "value")
+            return self._columns_of(rows, JSON_ROW, JSON_PROBLEM, "value", JSON_LINE)
         rows = reader.format(self.group.source_format).schema(schema).load(path)
         if not self._folder_columns:
             return cast(DataFrame, rows)
         rows = rows.select(F.struct(*(F.col(quoted(name)) for name in schema.names)).alias("row"))
         rows = rows.withColumn("problem", F.lit(None).cast("string"))
-        return self._columns_of(rows, "row", "problem", "''")
+        return self._columns_of(rows, "row", "problem", "''", "''")
 
-    def _columns_of(self, rows: DataFrame, row: str, problem: str, text: str) -> DataFrame:
-        """Return the group's columns; a row with a problem is an error, unless the mode says so."""
+    def _columns_of(
+        self, rows: DataFrame, row: str, problem: str, text: str, line: str
+    ) -> DataFrame:
+        """Return the group's columns; a row with a problem is an error, unless the mode says so.
+
+        Args:
+            text: What the column of corrupt records gets.
+            line: What the quarantine gets.
+        """
         parts = {field.name: f"{row}.{quoted(field.name)}" for field in self._file_schema}
         problems = [problem]
         if self._folder_columns:
@@ -451,7 +501,17 @@ class Folder(Source[FilePipeline]):
             return rows.select(*columns)
         # The name of the file is what keeps Spark from moving later filters below this one, where
         # they would read each line once more.
-        message = f"concat({literal(REFUSED_ROW)}, {FILE}, ': ', {first})"
+        if self._sets_aside:
+            place = f"named_struct('file', {FILE}, 'line', {line})"
+            place = f"if({first} IS NULL, NULL, {place})"
+            refused = F.expr(f"named_struct('reason', {first}, 'row', {place})")
+            return rows.select(*columns, refused.alias(REFUSED))
+        other = ""
+        if self._has_lines:
+            other = ASIDE
+        elif self.group.quarantine and self._is_text:
+            other = NOT_ASIDE
+        message = f"concat({literal(REFUSED_ROW)}, {FILE}, ': ', {first}, {literal(other)})"
         rows = rows.select(
             *columns, F.expr(f"if({first} IS NULL, NULL, {message})").alias("_refused")
         )
@@ -525,8 +585,8 @@ class Changes(Source[TablePipeline]):
 
     def sample(self) -> Sample | None:
         """Read rows of the table as it is now."""
-        rows = self.first(self._snapshot())
-        return Sample(self.group.uri, rows) if rows.take(1) else None
+        sample = self.first(self.group.uri, self._snapshot())
+        return sample if sample.rows.take(1) else None
 
     def behind(self, progress: Mapping[str, Any], location: TableLocation) -> int:
         """Return how many commits of the table completed after what the batch has read."""

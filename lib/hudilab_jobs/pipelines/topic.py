@@ -29,7 +29,7 @@ from hudilab_jobs.kafka.connection import access
 from hudilab_jobs.kafka.registry import read_schema
 from hudilab_jobs.kafka.topics import TopicIdentity, check_topics
 from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, with_json
-from hudilab_jobs.pipelines.sources import FAILED, SAMPLE, Sample, Source
+from hudilab_jobs.pipelines.sources import FAILED, SAMPLE, Sample, Source, sample_of
 from hudilab_jobs.pipelines.text_values import Texts, decoded
 
 KEY, PARTITION, OFFSET, TIME = ("kafka_key", "kafka_partition", "kafka_offset", "kafka_timestamp")
@@ -183,17 +183,10 @@ class Topic(Source[TopicPipeline]):
             return None
         try:
             ids = self._ids(messages) if self.group.schema_registry_url else []
-            rows = self._selected(self._rows(messages, ids)).cache()
-            rows.count()
+            rows = self._selected(self._rows(messages, ids))
+            return sample_of(f"topic {self.group.topic_name}", rows)
         except FAILED as error:
             raise self._unreadable(error) from error
-        refused: Sequence[Any] = ()
-        if REFUSED in rows.columns:
-            reason = F.col(f"{REFUSED}.reason")
-            refused = rows.groupBy(reason.alias("reason")).count().dropna().collect()
-            rows = rows.where(reason.isNull()).drop(REFUSED)
-        origin = f"topic {self.group.topic_name}"
-        return Sample(origin, rows, [(row["reason"], row["count"]) for row in refused])
 
     def behind(self, progress: Mapping[str, Any], location: TableLocation) -> int:
         """Return how many messages no batch has read, by the offsets that Spark reports."""
@@ -411,10 +404,7 @@ class Topic(Source[TopicPipeline]):
         if self.group.is_avro:
             row, names, cases = self._avro(ids)
             return messages.withColumn("row", row), names, cases
-        recode = "correct the program that wrote it, or write its encoding into source.options"
-        messages = with_json(
-            messages, "value", self._columns, self._texts, arrays=False, recode=recode
-        )
+        messages = with_json(messages, "value", self._columns, self._texts, arrays=False)
         cases = [
             (F.col(PROBLEM).isNotNull(), F.col(PROBLEM)),
             (F.col("row").isNull(), F.lit("it is empty; correct the program that wrote it")),

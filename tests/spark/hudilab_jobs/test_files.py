@@ -110,7 +110,7 @@ HEADERS = {
     f"1,{TIME},x": "its first line is not the header id, seen, name",
     "id;seen;name": "its first line is not the header",
 }
-ROWS = {
+ROWS: dict[str | bytes, str] = {
     f"1,{TIME}": "does not have the 3 fields",
     f"1,{TIME},x,y": "does not have the 3 fields",
     f"one,{TIME},x": "column id has one, which is not BIGINT",
@@ -185,6 +185,104 @@ def test_a_wrong_line_is_refused(spark: SparkSession, tmp_path: Path, row: str |
     line = row if isinstance(row, bytes) else row.encode()
     inbox.put("bad.csv", b"id,seen,name\n" + line + b"\n")
     with refused(inbox, "bad.csv", ROWS[row]):
+        pass
+
+
+# What a file holds: lines of rows 1 and 2, and wrong lines, each with a part of the reason.
+LINES: dict[str, tuple[list[str], dict[str | bytes, str]]] = {
+    "csv": (
+        [f"1,{TIME},x", f'2,{TIME},"y; z"'],
+        ROWS | {f"7; 8,{TIME}, z": "column id has 7; 8, which is not BIGINT"},
+    ),
+    "json": (
+        [f'{{"id":1,"seen":"{TIME}","name":"x"}}', f'{{"id":2,"seen":"{TIME}","name":"y; z"}}'],
+        {
+            f'{{"id":5,"seen":"{TIME}"}}{{"id":6,"seen":"{TIME}"}}': "not one JSON object",
+            '{"id":5,"seen"': "not one JSON object",
+            "cut": "not one JSON object",
+            f'{{"id":"5","seen":"{TIME}"}}': "a value does not fit source.schema",
+            f'{{"ID":5,"seen":"{TIME}"}}': "spells it with other capitals",
+            '{"id":5,"seen":"12:30"}': "column seen has 12:30, which is not TIMESTAMP",
+            b'{"id":5,"name":"M\xfcller"}': "a byte that is not UTF-8",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "initial_load", "select"),
+    [
+        ("csv", False, ""),
+        pytest.param("csv", True, "SELECT * FROM source WHERE id <> 2", marks=pytest.mark.deep),
+        pytest.param("json", True, "", marks=pytest.mark.deep),
+        pytest.param(
+            "json", False, "SELECT id, seen FROM source WHERE id <> 2", marks=pytest.mark.deep
+        ),
+    ],
+)
+def test_wrong_lines_are_quarantined(
+    spark: SparkSession, tmp_path: Path, kind: str, initial_load: bool, select: str
+) -> None:
+    """With their file and text, each once; all others are rows, in each order of columns."""
+    right, wrong = LINES[kind]
+    keys = {"source_format": kind, "quarantine": "true"} | ({"select": select} if select else {})
+    inbox = Inbox(spark, tmp_path, **keys)
+    head = ["id,seen,name"] if kind == "csv" else []
+    lines = [line if isinstance(line, bytes) else line.encode() for line in wrong]
+    one, two = (text.encode() for text in right)
+    inbox.put("a.dat", b"\n".join([*(name.encode() for name in head), one, *lines, two, b""]))
+    shown = list(preview(inbox.pipeline()))
+    for reason in wrong.values():
+        assert any("would be quarantined" in line and reason in line for line in shown), reason
+    loading = inbox.pipeline().write(None, as_json=True, initial_load=initial_load)
+    report = json.loads(next(loading))
+    list(loading)
+    stored = [(1,)] if select else [(1,), (2,)]
+    assert (report["rows"], report["set_aside"]) == (len(stored) + len(lines), len(lines))
+    assert inbox.stored("id") == stored
+    if kind == "csv":  # the batch is read by another plan
+        inbox.put("b.dat", f"name,id,seen\nz,3,{TIME}\nz,3\n")
+    else:
+        objects = f'{{"id":3,"seen":"{TIME}"}}, {{"id": 4, "seen":"x"}}'
+        inbox.put("b.dat", f'[{objects}]\n[{objects}, {{"id":7,"id":8}}]')
+    (report,) = inbox.write()
+    expected = 1 if kind == "csv" else 2
+    assert (report["rows"], report["set_aside"]) == (1 + expected, expected)
+    assert inbox.stored("id") == [*stored, (3,)]
+    aside = spark.read.format("hudi").load(inbox.pipeline().location.quarantine)
+    rows = [(row.batch, row.reason, json.loads(row.row)) for row in aside.collect()]
+    first = {row["line"]: (reason, row["file"]) for batch, reason, row in rows if not batch}
+    for line, (text, reason) in zip(lines, wrong.items(), strict=True):
+        kept = text if isinstance(text, str) else line.hex().upper()
+        assert reason in first[kept][0]
+        assert first[kept][1] == f"file://{inbox.folder}/a.dat"
+    assert len(first) == len(lines)
+    later = sorted(row["line"] for batch, _, row in rows if batch)
+    assert later == (
+        ["z,3"] if kind == "csv" else [f'[{objects}, {{"id":7,"id":8}}]', '{"id":4,"seen":"x"}']
+    )
+
+
+GOOD = f"id,seen,name\n1,{TIME},x\n"
+WHOLE = {
+    "csv, cut": ("multiLine=true", f"{GOOD}1,{TIME}\n", "does not have the 3 fields"),
+    "csv, long": ("multiLine=true", f"{GOOD}1,{TIME},x,y\n", "does not have the 3 fields"),
+    "csv, two ends": ("multiLine=true", f"{GOOD}1,{TIME},x\r\n", "ends with a carriage return"),
+    "csv, value": ("encoding=UTF-16", f"{GOOD}1,12:30,x\n", "column seen has 12:30"),
+    "json": ("multiLine=true", '{"id":\n"5"}', "a value does not fit"),
+}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", WHOLE)
+def test_wrong_records_of_whole_files_are_refused(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    options, text, problem = WHOLE[kind]
+    keys = {"source_format": kind[:4].strip(","), "source_options": options}
+    inbox = Inbox(spark, tmp_path, quarantine="true", **keys)
+    inbox.put("bad.dat", text.encode("utf-16" if "UTF-16" in options else "utf-8"))
+    with refused(inbox, "bad.dat", problem, "the quarantine takes lines"):
         pass
 
 
