@@ -6,7 +6,7 @@ that differ by case, and turns half a surrogate pair into `?`, each without an e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -39,6 +39,7 @@ _LONE = (
 # What to do about a message in another encoding.
 _RECODE = "correct the program that wrote it, or write its encoding into source.options"
 _IS_ARRAY = f"left({_TEXT}, 1) = '['"
+_OTHER_KEY = r"['\s]:"  # the end of a key in single quotes, or before a blank
 _INFINITE = r'(?i)[:,\[]\s*"?[+-]?inf(inity)?"?\s*[,\]}]'
 
 
@@ -79,7 +80,7 @@ def with_json(
     rows = rows.withColumn(_PARSED, F.from_json(F.expr(wrapped), wrapper, options))
     cases = [
         (check, encoding_problem(charset, RECODE if arrays else _RECODE)),
-        *_text_cases(schema, arrays),
+        *_text_cases(schema, arrays, texts.options),
     ]
     rows = rows.withColumn(_WHOLE, F.expr(problem_of(cases)))
     parsed = f"{_PARSED}.rows"
@@ -97,9 +98,9 @@ def with_json(
         rows = rows.withColumn(_PARSED, F.explode_outer(parsed))
     else:
         rows = rows.withColumn(_PARSED, F.expr(f"{parsed}[0]"))
+    rows = rows.withColumn(ROW, F.expr(_converted(_PARSED, schema, texts) or _PARSED))
     problem = f"coalesce({_WHOLE}, {problem_of(_value_cases(schema, texts))})"
-    converted = _converted(_PARSED, schema, texts) or _PARSED
-    rows = rows.withColumns({ROW: F.expr(converted), PROBLEM: F.expr(problem)})
+    rows = rows.withColumn(PROBLEM, F.expr(problem))
     return rows.drop(_TEXT, _PARSED, _WHOLE)
 
 
@@ -160,7 +161,9 @@ def _lost(value: str, kind: T.DataType, texts: Texts, depth: int = 0) -> str | N
     return converted and f"({value} IS NOT NULL AND {converted} IS NULL)"
 
 
-def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[tuple[str, str]]:
+def _text_cases(
+    schema: T.StructType, arrays: bool, options: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
     """Yield conditions that a text must not meet, each with the problem and its remedy."""
     rows = f"{_PARSED}.rows"
     misshapen = f"{_TEXT} <> '' AND (size({rows}) <> 1 OR {rows}[0] IS NULL)"
@@ -180,13 +183,18 @@ def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[tuple[str, str]]
         shown("a value does not fit source.schema: ", _TEXT, "correct it, or source.schema"),
     )
     yield (
-        f"(contains({_TEXT}, '\\\\ud') OR contains({_TEXT}, '\\\\uD')) "
-        f"AND {_TEXT} RLIKE {literal(_LONE)}",
+        f"contains({_TEXT}, '\\\\u') AND (contains({_TEXT}, '\\\\ud') OR "
+        f"contains({_TEXT}, '\\\\uD')) AND {_TEXT} RLIKE {literal(_LONE)}",
         shown("it has half a surrogate pair: ", _TEXT, "correct the program that wrote it"),
     )
-    doubtful = _doubtful(_TEXT, schema)
+    # Options that let keys be written in other ways, such as allowUnquotedFieldNames.
+    lenient = [text for pair in options.items() if pair[0].startswith("allow") for text in pair]
+    form = f", map({', '.join(map(literal, lenient))})" if lenient else ""
+    doubtful = _doubtful(_TEXT, schema, form)
+    if doubtful and not lenient:
+        doubtful = f"NOT ({_has_plain_keys(schema)}) AND ({doubtful})"
     if arrays:
-        doubtful = f"if({_IS_ARRAY}, {_doubtful(_TEXT, T.ArrayType(schema))}, {doubtful})"
+        doubtful = f"if({_IS_ARRAY}, {_doubtful(_TEXT, T.ArrayType(schema), form)}, {doubtful})"
     yield (
         doubtful or "false",
         shown(
@@ -201,7 +209,11 @@ def _value_cases(schema: T.StructType, texts: Texts) -> Iterator[tuple[str, str]
     """Yield conditions that a parsed row must not meet, each with the problem and its remedy."""
     for field in schema:
         parsed = f"{_PARSED}.{quoted(field.name)}"
-        if lost := _lost(parsed, field.dataType, texts):
+        lost = _lost(parsed, field.dataType, texts)
+        if lost and isinstance(field.dataType, (*TIMES, T.DecimalType)):
+            # The converted value is there already.
+            lost = f"({parsed} IS NOT NULL AND {ROW}.{quoted(field.name)} IS NULL)"
+        if lost:
             name = field.dataType.simpleString().upper()
             yield (
                 lost,
@@ -212,24 +224,55 @@ def _value_cases(schema: T.StructType, texts: Texts) -> Iterator[tuple[str, str]
     yield "false", "''"
 
 
-def _doubtful(text: str, kind: T.DataType, depth: int = 0) -> str | None:
-    """Return whether a JSON text has a key twice or with other capitals; None for never."""
+def _has_plain_keys(schema: T.StructType) -> str:
+    """Return whether a text has no more keys than columns that are there, which is quick to see.
+
+    A key ends with a quote and a colon, so a text has at most as many keys as such pairs, unless a
+    key ends in another way. If each pair belongs to another column, no key is there twice, or with
+    other capitals. A column that is NULL has a pair if its key is there, but among structs, or
+    names with quotes, that pair may belong to another column.
+    """
+    is_flat = not any(
+        isinstance(field.dataType, T.StructType) or set(field.name) & {'"', "\\"}
+        for field in schema
+    )
+
+    def present(value: str, kind: T.StructType) -> Iterator[str]:
+        for field in kind:
+            place = f"{value}.{quoted(field.name)}"
+            key = literal(f'"{field.name}":')
+            null = f" OR contains({_TEXT}, {key})" if is_flat else ""
+            yield f"if({place} IS NOT NULL{null}, 2, 0)"
+            if isinstance(field.dataType, T.StructType):
+                yield from present(place, field.dataType)
+
+    pairs = f"""octet_length({_TEXT}) - octet_length(replace({_TEXT}, '":', ''))"""
+    columns = " + ".join(present(f"{_PARSED}.rows[0]", schema))
+    return f"{pairs} = {columns} AND NOT {_TEXT} RLIKE {literal(_OTHER_KEY)}"
+
+
+def _doubtful(text: str, kind: T.DataType, form: str, depth: int = 0) -> str | None:
+    """Return whether a JSON text has a key twice or with other capitals; None for never.
+
+    Args:
+        form: The options of Spark's parser as SQL's last argument; empty without.
+    """
     item, keys = f"t{depth}", f"k{depth}"
     if isinstance(kind, T.ArrayType):
-        inner = _doubtful(item, kind.elementType, depth + 1)
-        return inner and f"exists(from_json({text}, 'array<string>'), {item} -> {inner})"
+        inner = _doubtful(item, kind.elementType, form, depth + 1)
+        return inner and f"exists(from_json({text}, 'array<string>'{form}), {item} -> {inner})"
+    entries = f"from_json({text}, 'map<string,string>'{form})"
     if isinstance(kind, T.MapType):
-        entries = f"from_json({text}, 'map<string,string>')"
         twice = f"size(array_distinct(map_keys({entries}))) < size({entries})"
-        inner = _doubtful(item, kind.valueType, depth + 1)
+        inner = _doubtful(item, kind.valueType, form, depth + 1)
         inner = inner and f" OR exists(map_values({entries}), {item} -> {inner})"
         return f"coalesce({twice}{inner or ''}, false)"
     if not isinstance(kind, T.StructType):
         return None
     names = f"array({', '.join(literal(f.name) for f in kind)})"
     lower = f"array({', '.join(literal(f.name.lower()) for f in kind)})"
-    # The first function does not support NaN.
-    keys_of_object = f"json_object_keys({text}), map_keys(from_json({text}, 'map<string,string>'))"
+    # The first function supports neither NaN nor options.
+    keys_of_object = f"json_object_keys({text}), map_keys({entries})"
     ours = f"filter({keys}, k -> array_contains({lower}, lower(k)))"
     # A lambda evaluates the list once.
     conditions = [
@@ -239,6 +282,7 @@ def _doubtful(text: str, kind: T.DataType, depth: int = 0) -> str | None:
     ]
     for field in kind:
         path = literal(f"$['{field.name}']")
-        if inner := _doubtful(f"get_json_object({text}, {path})", field.dataType, depth + 1):
+        value = f"{entries}[{literal(field.name)}]" if form else f"get_json_object({text}, {path})"
+        if inner := _doubtful(value, field.dataType, form, depth + 1):
             conditions.append(inner)
     return " OR ".join(f"coalesce({condition}, false)" for condition in conditions)

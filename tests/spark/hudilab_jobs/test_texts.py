@@ -135,6 +135,47 @@ def test_json_is_read_exactly_or_refused(spark: SparkSession) -> None:
     assert "not one JSON object" in problem
 
 
+KEYS_ONCE = {
+    '{"id":1,"k":"x"}': (1, "x", None),
+    '{"k":"\\"id\\":","id":1,"b":null}': (1, '"id":', None),
+    '{"id" :1, "k" : "x"}': (1, "x", None),
+    "{'id':1,'k':'x'}": (1, "x", None),
+    '{"\\u0069d":1,"k":"12:30"}': (1, "12:30", None),
+    '{"id":1,"other":1,"other":2,"k":{"id":2,"id":3}}': (1, '{"id":2,"id":3}', None),
+    "{}": (None, None, None),
+}
+KEYS_TWICE = (
+    *('{"id":1,"id":2}', '{"id":1,"id" :2}', "{\"id\":1,'id':2}", '{"id":1,"\\u0069d":2}'),
+    *('{"id":null,"id":null}', '{"id":1,"id":null}', '{"id":null,"id":1}', '{"id":null,"ID":1}'),
+    *('{"id":1,"Id":2,"k":"x"}', '{"other":{"k":1},"K":2}', '{"id":1,"ID":null}', '{"K":null}'),
+    *('{"id":1,"id"\t:2}', '{"other":{"id":1},"k":"x","K":"y"}', '{"k":"\\"b\\":","K":1}'),
+    *('{"\\u0069d":1,"Id":2}', "{id:1,id:2}", '{"id":1,id:2}', '{"id"/**/:1,"id":2}'),
+)
+
+
+@pytest.mark.parametrize("nested", ["", ", s STRUCT<b INT, k STRING>"])
+def test_a_key_is_there_once(spark: SparkSession, nested: str) -> None:
+    """However it is written; most texts are seen to be right without a list of their keys."""
+    schema = spark.createDataFrame([], f"id BIGINT, k STRING, b INT{nested}").schema
+    right: list[tuple[str, tuple[Any, ...]]] = list(KEYS_ONCE.items())
+    twice = list(KEYS_TWICE)
+    if nested:
+        right = [(text, (*row, None)) for text, row in right]
+        right += [('{"b":1,"s":{"b":2}}', (None, None, 1, (2, None)))]
+        twice += ['{"s":{"k":"x"},"K":"y"}', '{"s":{"b":1,"B":2}}', '{"s":{"b":1},"S":{"b":1}}']
+    texts = [*(text for text, _ in right), *twice]
+    rows = spark.createDataFrame([*enumerate(texts)], "n INT, value STRING").coalesce(1)
+    options = {"allowunquotedfieldnames": "true", "allowcomments": "true"}
+    for given in ({}, options):
+        found = with_json(rows, "value", schema, Texts(given), arrays=False).orderBy("n").collect()
+        for (text, row), (_, _, values, problem) in zip(right, found, strict=False):
+            assert (tuple(values), problem) == (row, None), text
+        for text, row in zip(twice, found[len(right) :], strict=True):
+            lenient = "{id:" in text or ",id:" in text or "/*" in text
+            expected = "it repeats a key" if given or not lenient else "it is not one JSON object"
+            assert expected in str(row[json_text.PROBLEM]), text
+
+
 LINES: dict[bytes, tuple[Any, ...] | str] = {
     b"1,plain,x": (1, "plain", "x"),
     b'2,"6"" pipe",x': (2, '6" pipe', "x"),
