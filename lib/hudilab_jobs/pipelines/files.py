@@ -72,6 +72,21 @@ def first_bytes(spark: SparkSession, uri: str) -> bytes:
         return bytes(stream.readNBytes(START))
 
 
+def pack_problem(spark: SparkSession, uri: str) -> Problem | None:
+    """Return why a file cannot be unpacked to its end; None if it can, or is not packed."""
+    jvm: Any = spark._jvm
+    fs, path = file_system(spark, uri)
+    codec = jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(fs.getConf()).getCodec(path)
+    if codec is None:
+        return None
+    try:
+        with closing(fs.open(path)) as packed:
+            jvm.org.apache.commons.io.IOUtils.consume(codec.createInputStream(packed))
+    except Py4JError as error:
+        return f"it cannot be unpacked: {_plain(error)}", "replace the file"
+    return None
+
+
 def is_folder(spark: SparkSession, uri: str) -> bool:
     """Return whether a path that exists is a folder."""
     if (local := local_path(uri)) is not None:

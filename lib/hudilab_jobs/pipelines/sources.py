@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, reduce
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
@@ -40,6 +40,7 @@ from hudilab_jobs.pipelines.files import (
     first_problem,
     folder_columns,
     is_folder,
+    pack_problem,
 )
 from hudilab_jobs.pipelines.json_text import LINE as JSON_LINE
 from hudilab_jobs.pipelines.json_text import PROBLEM as JSON_PROBLEM
@@ -246,14 +247,21 @@ class Folder(Source[FilePipeline]):
         lines end differently, a second plan reads the whole batch.
         """
         self._reads = None
-        forms = self._check_files(batch_files(self._spark, rows))
+        files = batch_files(self._spark, rows)
+        forms = self._check_files(files)
         if any(form.order or form.line_end.strip("\n") for form in forms.values()):
             session = rows.sparkSession
             own = self.selected(self._read(session, forms))
             own = own.observe(ROWS, F.count("*").alias("rows"))
             self._reads = own._jdf.queryExecution()
             rows = as_batch(session, self._reads)
-        yield rows
+        try:
+            yield rows
+        except Exception as error:  # of Spark, Java or the lab: only explained, and raised again
+            # Spark does not name the file.
+            if self._is_text and re.search(r"java[.](io[.](IO|EOF)|util[.]zip[.])", str(error)):
+                self._raise_first(lambda uri: pack_problem(self._spark, uri), files)
+            raise
 
     def rows_read(self) -> int | None:
         """Return how many rows the newest batch has, if a second plan has read it."""
@@ -378,14 +386,26 @@ class Folder(Source[FilePipeline]):
                     f"{path} is not in folders {expected or 'without ='}, as others do",
                     "move the file, or start again if all files have been moved",
                 )
+        for uri in uris:
+            if uri.startswith("file:") and ":" in uri.rpartition("/")[2]:
+                raise self.error(
+                    "source.path",
+                    f"{uri.removeprefix(base)} has a colon, which Hadoop cannot read on a disk",
+                    "rename the file",
+                )
         forms: dict[str, Form] = {}
         if self.group.source_format == "json":
             return forms  # each line is checked by itself
-        problem = first_problem(lambda uri: self._problem(uri, forms), uris)
-        if problem is not None:
-            uri, (what, remedy) = problem
-            raise self.error("source.schema", f"{uri.removeprefix(base)}: {what}", remedy)
+        self._raise_first(lambda uri: self._problem(uri, forms), uris)
         return {uri: forms[uri] for uri in uris if uri in forms}  # no matter which was read first
+
+    def _raise_first(self, check: Callable[[str], Problem | None], uris: Sequence[str]) -> None:
+        """Raise LabError about the first file that a check finds a problem with."""
+        if problem := first_problem(check, uris):
+            uri, (what, remedy) = problem
+            raise self.error(
+                "source.schema", f"{uri.removeprefix(f'{self.group.uri}/')}: {what}", remedy
+            )
 
     def _problem(self, uri: str, forms: dict[str, Form]) -> Problem | None:
         """Return what is wrong with a file before its rows are read, and the remedy.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -103,6 +104,7 @@ def test_each_file_is_read_once_whatever_its_name(spark: SparkSession, tmp_path:
     assert len(inbox.stored("id")) == len(expected)
 
 
+GOOD = f"id,seen,name\n1,{TIME},x\n"
 HEADERS = {
     "id,seen,name,id": "its header has a column twice: id, seen, name, id, not id",
     "id,seen,name,more": "its header also has more",
@@ -127,6 +129,31 @@ def test_another_header_is_refused(spark: SparkSession, tmp_path: Path, header: 
     inbox.put("bad.csv", f"{header}\n")
     with refused(inbox, "bad.csv", HEADERS[header]):
         pass
+
+
+MANY = "".join(f"{n},{TIME},x{n * 7919 % 10007}\n" for n in range(5000)).encode()
+UNREADABLE = {
+    "csv, cut": ("a.csv.gz", gzip.compress(b"id,seen,name\n" + MANY)[:-200], "be unpacked"),
+    "json, cut": ("a.json.gz", gzip.compress(b'{"id":1}\n' * 99)[:-9], "be unpacked"),
+    "csv, colon": ("a:b.csv", GOOD.encode(), "has a colon"),
+    "json, colon": ("a:b.json", b"{}\n", "has a colon"),
+}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", UNREADABLE)
+def test_a_file_that_cannot_be_read_is_named(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    name, content, problem = UNREADABLE[kind]
+    inbox = Inbox(spark, tmp_path, source_format=kind.partition(",")[0])
+    inbox.put(name, content)
+    with pytest.raises(LabError) as caught:
+        inbox.write()
+    assert f"{name} {problem}" in str(caught.value) or f"{name}: it cannot {problem}" in str(
+        caught.value
+    )
+    assert "Exception" not in str(caught.value)
 
 
 def line(names: str, row: dict[str, str], end: str) -> str:
@@ -263,7 +290,6 @@ def test_wrong_lines_are_quarantined(
     )
 
 
-GOOD = f"id,seen,name\n1,{TIME},x\n"
 WHOLE = {
     "csv, cut": ("multiLine=true", f"{GOOD}1,{TIME}\n", "does not have the 3 fields"),
     "csv, long": ("multiLine=true", f"{GOOD}1,{TIME},x,y\n", "does not have the 3 fields"),
