@@ -39,7 +39,9 @@ _LONE = (
 # What to do about a message in another encoding.
 _RECODE = "correct the program that wrote it, or write its encoding into source.options"
 _IS_ARRAY = f"left({_TEXT}, 1) = '['"
-_OTHER_KEY = r"['\s]:"  # the end of a key in single quotes, or before a blank
+_OTHER_ENDS = ("\\'", " ", "\\t", "\\n", "\\r")  # of a key, before its colon
+_FLOATING = "^-?[0-9]+[.][0-9]+(E-?[0-9]+)?$"
+_ENDS = '",}] '  # of a number, or of a text like one
 _INFINITE = r'(?i)[:,\[]\s*"?[+-]?inf(inity)?"?\s*[,\]}]'
 
 
@@ -148,6 +150,11 @@ def _lost(value: str, kind: T.DataType, texts: Texts, depth: int = 0) -> str | N
     item = f"y{depth}"
     if isinstance(kind, (T.FloatType, T.DoubleType)):
         return f"(abs({value}) = double('inf') AND NOT {_TEXT} RLIKE {literal(_INFINITE)})"
+    if isinstance(kind, T.StringType):
+        # Spark takes a number for the text of a DOUBLE: 1.1 for 1.10, and 100.0 for 1e2.
+        is_number = f"contains({value}, '.') AND {value} RLIKE '{_FLOATING}'"
+        ends = ", ".join(f"contains({_TEXT}, concat({value}, '{end}'))" for end in _ENDS)
+        return f"({is_number} AND NOT array_contains(array({ends}), true))"
     if isinstance(kind, T.ArrayType):
         inner = _lost(item, kind.elementType, texts, depth + 1)
         return inner and f"exists({value}, {item} -> {inner})"
@@ -248,7 +255,9 @@ def _has_plain_keys(schema: T.StructType) -> str:
 
     pairs = f"""octet_length({_TEXT}) - octet_length(replace({_TEXT}, '":', ''))"""
     columns = " + ".join(present(f"{_PARSED}.rows[0]", schema))
-    return f"{pairs} = {columns} AND NOT {_TEXT} RLIKE {literal(_OTHER_KEY)}"
+    # A regular expression for these ends takes as long as a list of the keys.
+    others = " OR ".join(f"contains({_TEXT}, '{end}:')" for end in _OTHER_ENDS)
+    return f"{pairs} = {columns} AND NOT ({others})"
 
 
 def _doubtful(text: str, kind: T.DataType, form: str, depth: int = 0) -> str | None:

@@ -20,6 +20,7 @@ _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _INFINITE = "'nan', '+nan', '-nan', 'inf', '+inf', '-inf', 'infinity', '+infinity', '-infinity'"
 SPECIAL = {"nanvalue": "NaN", "positiveinf": "inf", "negativeinf": "-inf"}
 _MIDNIGHT = r"^([T ]00:00(:00(\\.0+)?)?(Z|[+]00:00)?)?$"
+_FINER = "[.][0-9]{6}[0-9]*?[1-9]"
 SHOWN = 100  # characters of a value in a message
 RECODE = "write the file's encoding into source.options"
 
@@ -135,6 +136,8 @@ class Texts:
             if name == "date":
                 iso += f" AND substring({text}, 11) RLIKE '{_MIDNIGHT}'"
             value = f"if({iso}, try_cast({text} AS {name}), NULL)"
+        if name != "date":  # Spark cuts what is finer than a microsecond
+            value = f"if(length({text}) > 21 AND {text} RLIKE '{_FINER}', NULL, {value})"
         if self.days and name == "date":
             number = f"try_cast({text} AS INT)"
             days = f"date_from_unix_date(if(abs({number}) <= {LAST_DAY}, {number}, NULL))"
@@ -155,7 +158,8 @@ def remedy(kind: T.DataType) -> str:
     if isinstance(kind, TIMES):
         return (
             "correct it, or set how times are written: timestampFormat=... or dateFormat=... in "
-            "source.options, or timestamp.unit (s, ms or us) for whole numbers"
+            "source.options, or timestamp.unit (s, ms or us) for whole numbers; STRING in "
+            "source.schema and a cast in select cut nanoseconds"
         )
     if isinstance(kind, (T.DecimalType, T.FloatType, T.DoubleType, *_INTEGERS)):
         return "correct it, source.schema, or source.options (locale=de-DE reads 1.234,50)"

@@ -45,6 +45,16 @@ VALUES: list[tuple[str, dict[str, Any], Texts]] = [
     ("DATE", {"01.01.2026": DAY, "2026-01-01": None}, Texts({"dateformat": "dd.MM.yyyy"})),
     ("TIMESTAMP", {"2026-01-01": NEW_YEAR, "2026-01-01T01:00:00+01": NEW_YEAR}, Texts({})),
     ("TIMESTAMP", {"12:30": None, "202601": None, "2026-01": None, "1767225600": None}, Texts({})),
+    (
+        "TIMESTAMP",
+        {"2026-01-01T00:00:00.000000000Z": NEW_YEAR, f"{NIGHT}.123456789Z": None},
+        Texts({}),
+    ),
+    (
+        "TIMESTAMP_NTZ",
+        {"2026-01-01 00:00:00.000000": NEW_YEAR, "2026-1-1 0:0:0.0000001": None},
+        Texts({}),
+    ),
     ("TIMESTAMP", {"01/02/2026": None, "1767225600000": None, "T10:00": None}, Texts({})),
     ("TIMESTAMP", {"1767225600": NEW_YEAR, "1767225600000": None}, Texts({}, unit="s")),
     ("TIMESTAMP", {"1767225600000": NEW_YEAR, "2026-01-01": NEW_YEAR}, Texts({}, unit="ms")),
@@ -87,6 +97,9 @@ JSON_RIGHT: dict[str, list[dict[str, Any]]] = {
     '{"n":"2026-01-01T00:00:00","day":"2026-01-01"}': [{"n": NEW_YEAR, "day": DAY}],
     '{"l":[{"w":1},{"w":2}]}': [{"l": [(1,), (2,)]}],
     '{"id":null}': [{}],
+    '{"k":1.5}': [{"k": "1.5"}],
+    '{"k":"1.10"}': [{"k": "1.10"}],
+    '{"k":12345678901234567890123}': [{"k": "12345678901234567890123"}],
 }
 JSON_WRONG = {
     "not one JSON object": (
@@ -96,6 +109,7 @@ JSON_WRONG = {
     ),
     "value does not fit": ('{"id":"5"}', '{"id":1.5}', '{"d":"1,50"}', f'{{"id":{2**70}}}'),
     "column d has": ('{"d":1.239}', '{"d":0.30000000000000004}'),
+    "column k has": ('{"k":1.10}', '{"k":1e2}', '{"k":0.123456789012345678901}'),
     "column t has": ('{"t":1767225600000}', '{"t":1767225600}', '{"t":"12:30"}', '{"t":1.5}'),
     "column day has": ('{"day":20260101}', '{"day":"20260101"}', '{"day":"2026-01-01T10:00"}'),
     "column x has": ('{"x":1e400}', '{"x":1e400,"k":"info"}'),
