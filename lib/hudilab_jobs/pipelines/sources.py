@@ -190,7 +190,12 @@ class Folder(Source[FilePipeline]):
         self._check_folder()
         if self.group.source_schema is None:
             raise self._without_schema()
-        self.selected(self._rows(self._spark.read, self.group.uri))
+        try:
+            rows = self._rows(self._spark.read, self.group.uri)
+        except FAILED as error:
+            problem = root_cause(str(error))
+            raise self.error("source.schema", problem, "write STRING for such a column") from error
+        self.selected(rows)
 
     def _check_folder(self) -> None:
         uri = self.group.uri

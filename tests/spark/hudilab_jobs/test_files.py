@@ -131,10 +131,16 @@ def test_another_header_is_refused(spark: SparkSession, tmp_path: Path, header: 
         pass
 
 
-MANY = "".join(f"{n},{TIME},x{n * 7919 % 10007}\n" for n in range(5000)).encode()
+NAMES = [f"x{number * 7919 % 10007}" for number in range(5000)]
+MANY = "".join(f"{number},{TIME},{name}\n" for number, name in enumerate(NAMES))
+OBJECTS = [{"id": number, "seen": TIME, "name": name} for number, name in enumerate(NAMES)]
 UNREADABLE = {
-    "csv, cut": ("a.csv.gz", gzip.compress(b"id,seen,name\n" + MANY)[:-200], "be unpacked"),
-    "json, cut": ("a.json.gz", gzip.compress(b'{"id":1}\n' * 99)[:-9], "be unpacked"),
+    "csv, cut": ("a.csv.gz", gzip.compress(f"id,seen,name\n{MANY}".encode())[:-200], "be unpacked"),
+    "json, cut": (
+        "a.json.gz",
+        gzip.compress("\n".join(map(json.dumps, OBJECTS)).encode())[:-200],
+        "be unpacked",
+    ),
     "csv, colon": ("a:b.csv", GOOD.encode(), "has a colon"),
     "json, colon": ("a:b.json", b"{}\n", "has a colon"),
 }
@@ -349,6 +355,14 @@ def test_a_path_is_a_folder(spark: SparkSession, tmp_path: Path, path: str) -> N
         inbox.pipeline()
     assert problem in caught.value.problem
     assert remedy in caught.value.remedy
+
+
+@pytest.mark.parametrize("kind", ["MAP<INT, INT>", "VARCHAR(2)"])
+def test_a_type_that_json_cannot_have(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    inbox = Inbox(spark, tmp_path, source_format="json", source_schema=f"{SCHEMA}, x {kind}")
+    with pytest.raises(LabError, match=r"key 'source\.schema'") as caught:
+        inbox.pipeline()
+    assert "STRING" in caught.value.remedy
 
 
 def test_a_folder_column_without_a_type(spark: SparkSession, tmp_path: Path) -> None:
