@@ -65,6 +65,7 @@ class Shop:
             "CREATE TABLE orders (id int PRIMARY KEY, customer int, channel text)"
         )
         self.database.execute("INSERT INTO customers VALUES (1, 'Jack'), (2, 'Rose'), (3, 'Ada')")
+        self.database.execute("INSERT INTO orders VALUES (1, 1, 'web')")
         topics = [f"shop.public.{table}" for table in TABLES]
         kafka.create_topics(access, dict.fromkeys(topics, 3))
         connector = {"name": "shop", "database.dbname": "shop", "skipped.operations": "none"}
