@@ -138,6 +138,8 @@ def use(name: str) -> None:
     Errors: SetupError if it is none that the lab supports.
     """
     path = shutil.which(name)
+    if path and not about(path)[0]:  # as pyenv's shim of a version that is not switched on
+        path = pythons().get(name[6:], path) if name.startswith("python") else path
     if path is None:
         hand_over(f"PYTHON={name} is not there", False)
     elif not about(path)[0]:

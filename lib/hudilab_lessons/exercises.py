@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from numbers import Number
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from hudilab.errors import root_cause
 from hudilab_lessons import progress
 
 
@@ -114,7 +117,10 @@ class Exercise:
             verdict = self._right(answer)
             return (False, f", {verdict}") if isinstance(verdict, str) else (bool(verdict), "")
         except Exception as error:  # noqa: BLE001  a learner's answer can make the check raise anything
-            return False, f", {type(error).__name__}"
+            if not callable(answer) and str(error).endswith("object is not callable"):
+                return False, ", it should be a function"
+            of_java = isinstance(error, Py4JJavaError | PySparkException)
+            return False, f", {root_cause(str(error)) if of_java else type(error).__name__}"
 
 
 def _form(answer: Any, right: Any) -> str:

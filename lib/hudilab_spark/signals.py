@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -41,12 +42,14 @@ def stop_on_signal(
         with suppress(OSError):  # print might be interrupted in the middle of a line
             os.write(stderr, line.encode())
         if at_once:
+            logging.disable()  # py4j would print a traceback of the call that this interrupts
             raise KeyboardInterrupt
 
     before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield received
     finally:
+        logging.disable(logging.NOTSET)
         for number, handler in before.items():
             signal.signal(number, handler)
         os.close(stderr)

@@ -75,11 +75,7 @@ def write(
             status.show("starting Spark")
             from hudilab_jobs.pipelines.runner import opened
 
-            # Spark has its own handler for Ctrl-C.
-            with (
-                opened(settings, own, run_id, with_metrics=True) as pipeline,
-                stop_on_signal(signals, at_once=True),
-            ):
+            with opened(settings, own, run_id, with_metrics=True, signals=signals) as pipeline:
                 for line in pipeline.write(
                     trigger,
                     as_json,

@@ -296,11 +296,17 @@ def _layout(rows: DataFrame, count: int, spec: TableSpec) -> Iterator[str]:
 
 @contextmanager
 def opened(
-    settings: Settings, name: str, run_id: str, *, with_metrics: bool = False
+    settings: Settings,
+    name: str,
+    run_id: str,
+    *,
+    with_metrics: bool = False,
+    signals: list[int] | None = None,
 ) -> Iterator[Running]:
     """Open a session for the pipeline NAME, and check its source; stop the session at the end.
 
-    `with_metrics` opens the group's `metrics.port`, if it has the key.
+    `with_metrics` opens the group's `metrics.port`, if it has the key. `signals` collects Ctrl-C
+    and SIGTERM, and the first one raises KeyboardInterrupt.
 
     Raises:
         LabError: The group, the source, the schema or the query is wrong.
@@ -312,7 +318,9 @@ def opened(
     extra = metrics_settings(port, name) if port else {}
     spark = open_session(settings, app=name, groups=list(jars), names=False, extra=extra)
     try:
-        yield joined(spark, settings, name, tables, run_id)
+        # Spark's own handler, which came with the session, calls Java while another call waits.
+        with stop_on_signal(signals, at_once=True) if signals is not None else nullcontext():
+            yield joined(spark, settings, name, tables, run_id)
     finally:
         close_session(spark)
 

@@ -54,6 +54,12 @@ CASES = [
         False,
         "not yet (your answer: 'many'), TypeError",
     ),
+    (
+        lambda answer: answer() > 2,
+        2,
+        False,
+        "not yet (your answer: 2), it should be a function",
+    ),
     (lambda answer: "one row is missing", 2, False, "not yet (your answer: 2), one row is missing"),
     (lambda answer: answer == 1, print, False, "not yet"),
     (lambda answer: len(answer) == 100, "x" * 100, True, f"right: {'x' * 77}..."),

@@ -364,6 +364,11 @@ def test_the_python_that_is_asked_for_takes_over(
             bootstrap.use(name)
         assert str(caught.value) == problem + tip
     assert len(done) == 1
+    shim = python(machine / "shims" / "python3.12", "")
+    shim.write_text("#!/bin/sh\nexit 127\n")
+    monkeypatch.setenv("PATH", f"{shim.parent}{os.pathsep}{os.environ['PATH']}")
+    bootstrap.use("python3.12")
+    assert done.pop()[0] == str(fits)
 
 
 def test_uv_brings_a_python(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
