@@ -118,16 +118,19 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     home = tmp_path_factory.mktemp("it") / "o'brien jürgen"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HUDILAB_HOME", str(home))  # of the killed programs, too
-        shop = Shop(load_settings(), tmp_path_factory.mktemp("lesson"))
-        names = vars(shop.lesson)
-        last = names["rows_of"]  # it reads the tables, which the first run makes
-        names["rows_of"] = names["parsed"]
-        assert shop.sync() == 0
-        names["rows_of"] = last
-        yield shop
-        shop.lab.spark.stop()
-        for stop in (stop_connect, stop_database, stop_broker):
-            stop(shop.settings)
+        settings = load_settings()
+        try:
+            shop = Shop(settings, tmp_path_factory.mktemp("lesson"))
+            names = vars(shop.lesson)
+            last = names["rows_of"]  # it reads the tables, which the first run makes
+            names["rows_of"] = names["parsed"]
+            assert shop.sync() == 0
+            names["rows_of"] = last
+            yield shop
+            shop.lab.spark.stop()
+        finally:
+            for stop in (stop_connect, stop_database, stop_broker):
+                stop(settings)
 
 
 def test_the_connector_is_killed(shop: Shop) -> None:
