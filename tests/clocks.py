@@ -81,6 +81,9 @@ def set_ahead(table: str, seconds: float) -> None:
         if ".hoodie" in file.parts:
             file.write_bytes(time.sub(later, file.read_bytes()))
         file.rename(file.with_name(time.sub(later, file.name.encode()).decode()))
+    # A commit in flight finds its files by its folder of markers.
+    for markers in (folder(table) / ".hoodie" / ".temp").glob("20*"):
+        markers.rename(markers.with_name(time.sub(later, markers.name.encode()).decode()))
 
 
 def set_newest_ahead(table: str, seconds: float) -> None:
