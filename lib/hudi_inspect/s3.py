@@ -174,7 +174,7 @@ class S3Store:
         return str(answer.get("Error", {}).get("Code") or "")
 
     def _failed(self, error: Exception) -> InspectError:
-        """Return the error in words of its own: the client's text may contain keys."""
+        """Return the error with the inspector's own message: the client's may contain keys."""
         code, kind = self._code(error), type(error).__name__
         if code in ("NoSuchBucket", "404"):
             cause, remedy = "it does not exist", "fix the URI"

@@ -34,7 +34,7 @@ CATALOG = "spark_catalog"
 
 
 def _form(pattern: str, problem: str) -> AfterValidator:
-    """Return what refuses a text that does not have a form, in words of its own."""
+    """Return a validator that rejects a text unless all of it matches; `problem` is the message."""
 
     def check(value: str) -> str:
         if not re.fullmatch(pattern, value, re.DOTALL):

@@ -73,7 +73,7 @@ def names_in(source: str) -> list[str]:
 
 
 def forget(file: Path) -> str:
-    """Delete the progress file, whatever its content; return a line about it.
+    """Delete the progress file, even a damaged one; return a line about it.
 
     Raises:
         PathError: It cannot be deleted.

@@ -73,8 +73,9 @@ def submit(
 ) -> Submitted:
     """Start a job in the background, and return once its application has started.
 
-    A job without an application after `PATIENCE` seconds keeps running, and is returned without an
-    id; so is a Python file of your own without a cluster after `BRIEFLY`: it need not have one.
+    If a job has no application after `PATIENCE` seconds, it keeps running and is returned without
+    an id. Without a cluster, your own Python file gets only `BRIEFLY`, because it may never start
+    an application.
 
     Args:
         bundle: run this zip's code and jar, not the checkout's; Spark sends them to the executors.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import psutil
 
 PATIENCE = 3.0  # seconds per attempt: a session without a master or room fails within 15
-END = 15.0  # seconds for a driver that is told to end
+END = 15.0  # seconds that a driver has to stop
 ANSWER = 30.0  # seconds: for its first answer a web UI loads classes, 15 s on a busy machine
 USUAL_UI_PORT = 8080
 CONF = "conf"  # in a Spark server's folder: its settings
