@@ -54,7 +54,7 @@ VALUES: list[tuple[bytes, int | str]] = [
     (b'[{"id":8},{"id":9}]', "not one JSON object"),
     (b'[{"id":8}]', "not one JSON object"),
     (b'{"ID":5}', "other capitals"),
-    (b'{"id":5,"id":6}', "twice"),
+    (b'{"id":5,"id":6}', "it repeats a key, or spells it with other capitals"),
     (b'{"id":5,"at":1767225600000}', "1767225600000"),
     (b'{"id":5,"at":"noon"}', "noon"),
     (b'{"id":5,"tags":["x"]}', "source.schema"),
@@ -169,7 +169,7 @@ def test_a_tombstone_is_refused_or_set_aside(make: Make) -> None:
     remedy = (
         'to delete the row of its key, write "record.key": "kafka_key" and "tombstones": "delete"'
     )
-    with pytest.raises(StreamError, match=f"offset 1, key a: it has no value .*{remedy}, or set"):
+    with pytest.raises(StreamError, match=f"offset 1, key a: it has no value .*{remedy}, or quar"):
         own.run()
     assert own.rows("kafka_key", "amount") == [("a", 1)]
     own = make(**BY_KEY | {"tombstones": "", "quarantine": "true"})
@@ -178,6 +178,23 @@ def test_a_tombstone_is_refused_or_set_aside(make: Make) -> None:
     assert reason.startswith("it has no value (a tombstone)")
     assert (row["kafka_key"], row["kafka_offset"], row["kafka_value"]) == ("a", 1, None)
     assert own.rows("kafka_key", "amount") == [("a", 1)]
+
+
+@pytest.mark.deep
+def test_a_column_of_deletions_gets_through_a_query_beside_the_quarantine(make: Make) -> None:
+    own = make(
+        source_schema="id INT, _hoodie_is_deleted BOOLEAN",
+        record_key="id",
+        ordering="kafka_offset",
+        quarantine="true",
+        select="SELECT id, _hoodie_is_deleted, kafka_offset FROM source",
+    )
+    own.send(b'{"id":1}', b'{"id":2}', b'{"id":"x"}')
+    own.run()
+    own.send(b'{"id":1,"_hoodie_is_deleted":true}')
+    own.run()
+    assert own.rows("id") == [(2,)]
+    assert len(own.set_aside()) == 1
 
 
 @pytest.mark.deep

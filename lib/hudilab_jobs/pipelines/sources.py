@@ -11,12 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, reduce
+from operator import and_
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -121,16 +122,28 @@ class Source(ABC, Generic[Group]):
         """Return how many `unit`s the table lacks after a batch with this progress."""
 
     def selected(self, rows: DataFrame) -> DataFrame:
-        """Return the rows after the group's query, which cannot drop what is refused."""
+        """Return the rows after the group's query, with those that bypass it."""
         if self.group.select is None:
             return rows
-        if REFUSED in rows.columns:
-            is_right = F.col(f"{REFUSED}.reason").isNull()
-            chosen = self.selected(rows.where(is_right).drop(REFUSED))
-            return chosen.unionByName(rows.where(~is_right).select(REFUSED), True)
+        marks, kept = self._bypassing(rows)
+        if not marks:
+            return self._queried(rows, self.group.select)
+        through = reduce(and_, (mark.isNull() for mark in marks.values()))
+        chosen = self._queried(rows.where(through).drop(*marks), self.group.select)
+        others = rows.where(~through).select(*kept, *marks)
+        return chosen.unionByName(others, allowMissingColumns=True)
+
+    def _bypassing(self, rows: DataFrame) -> tuple[dict[str, Column], Sequence[str]]:
+        """Return how to recognize rows that the query could drop, and the columns they keep.
+
+        The first are columns that the query doesn't see, with what is NULL in all other rows.
+        """
+        return ({REFUSED: F.col(f"{REFUSED}.reason")} if REFUSED in rows.columns else {}), ()
+
+    def _queried(self, rows: DataFrame, query: str) -> DataFrame:
         rows.createOrReplaceTempView("source")
         try:
-            return rows.sparkSession.sql(self.group.select)
+            return rows.sparkSession.sql(query)
         except FAILED as error:
             raise self.error(
                 "select", root_cause(str(error)), "fix the query; it reads the view source"

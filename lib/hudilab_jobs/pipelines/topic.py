@@ -9,8 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property, reduce
-from operator import and_
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -100,10 +99,10 @@ class Topic(Source[TopicPipeline]):
         if self.group.source_schema is None:
             raise self._without_schema()
         rows = self._rows(self._messages(), [])
-        table = self._selected(rows)
+        table = self.selected(rows)
         if self.group.select is not None and not self._deletes:
             try:
-                self._has_key = self._selected(rows.drop(KEY)).columns != table.columns
+                self._has_key = self.selected(rows.drop(KEY)).columns != table.columns
             except ConfigError:
                 self._has_key = True
         self._check_deletes(rows)
@@ -123,7 +122,7 @@ class Topic(Source[TopicPipeline]):
         if not whole:
             reader = reader.option("maxOffsetsPerTrigger", self.group.messages_per_batch)
         messages = reader.options(**self.group.options()).load()
-        return messages if self._by_batch else self._selected(self._rows(messages, []))
+        return messages if self._by_batch else self.selected(self._rows(messages, []))
 
     def share(self, others: Sequence[Topic]) -> None:
         """Read the topics of other pipelines too, in one query whose batches `batch` splits.
@@ -148,7 +147,7 @@ class Topic(Source[TopicPipeline]):
         """Return the stream's rows after the query, to examine the plan."""
         rows = self.stream()
         if self._by_batch:
-            rows = self._selected(self._rows(rows, []))
+            rows = self.selected(self._rows(rows, []))
             self._check_streams(rows)
         return rows
 
@@ -160,9 +159,9 @@ class Topic(Source[TopicPipeline]):
         try:
             if self.group.schema_registry_url is not None:
                 rows = rows.persist()
-                yield self._selected(self._rows(rows, self._ids(rows)))
+                yield self.selected(self._rows(rows, self._ids(rows)))
             else:
-                yield self._selected(self._rows(rows, [])) if self._by_batch else rows
+                yield self.selected(self._rows(rows, [])) if self._by_batch else rows
         except Exception as error:  # of Spark, Java or the lab: only explained, and raised again
             if (loss := LOST.search(str(error))) is None:
                 raise
@@ -183,7 +182,7 @@ class Topic(Source[TopicPipeline]):
             return None
         try:
             ids = self._ids(messages) if self.group.schema_registry_url else []
-            rows = self._selected(self._rows(messages, ids))
+            rows = self.selected(self._rows(messages, ids))
             return sample_of(f"topic {self.group.topic_name}", rows)
         except FAILED as error:
             raise self._unreadable(error) from error
@@ -232,7 +231,7 @@ class Topic(Source[TopicPipeline]):
         if not self._deletes:
             return
         self._check_table()
-        before, after = _ids_of(rows), _ids_of(self._selected(rows))
+        before, after = _ids_of(rows), _ids_of(self.selected(rows))
         changed = [name for name in self._places() if after.get(name) != before[name]]
         if changed:
             raise self.error(
@@ -504,18 +503,12 @@ class Topic(Source[TopicPipeline]):
         except FAILED as error:
             raise self.error("select", root_cause(str(error)), "fix the query") from error
 
-    def _selected(self, rows: DataFrame) -> DataFrame:
-        """Return the rows as the group's query makes them, with deletions and refused messages."""
-        hidden = [name for name in (DELETED, REFUSED) if name in rows.columns]
-        if self.group.select is None or not hidden:
-            return self.selected(rows)
-        # They pass by the query, which could drop them.
-        passes = [F.col(DELETED).isNull()] if self._deletes else []
-        passes += [F.col(f"{REFUSED}.reason").isNull()] if self.group.quarantine else []
-        through = reduce(and_, passes)
-        chosen = self.selected(rows.where(through).drop(*hidden))
-        others = rows.where(~through).select(*(self._places() if self._deletes else ()), *hidden)
-        return chosen.unionByName(others, allowMissingColumns=True)
+    def _bypassing(self, rows: DataFrame) -> tuple[dict[str, Column], Sequence[str]]:
+        """Also return what recognizes a deletion, which keeps the columns that it needs."""
+        refused, _ = super()._bypassing(rows)
+        if not self._deletes or DELETED not in rows.columns:
+            return refused, ()
+        return {DELETED: F.col(DELETED)} | refused, self._places()
 
 
 def _ids_of(rows: DataFrame) -> dict[str, int]:
