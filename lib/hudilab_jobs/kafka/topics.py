@@ -203,9 +203,10 @@ class TopicIdentity:
 
     def ends(self) -> dict[str, int]:
         """Return the end of each partition, as far as transactions are complete."""
-        common, latest = self._jvm.org.apache.kafka.common, self._jvm.java.util.HashMap()
+        common = self._jvm.org.apache.kafka.common
+        topic_part, parts = common.TopicPartition, range(self.partitions)
         committed = self._kafka.ListOffsetsOptions(common.IsolationLevel.READ_COMMITTED)
-        parts, topic_part = range(self.partitions), common.TopicPartition
+        latest = self._jvm.java.util.HashMap()
         for number in parts:
             latest.put(topic_part(self._topic, number), self._kafka.OffsetSpec.latest())
         offsets = self._admin.listOffsets(latest, committed).all().get()

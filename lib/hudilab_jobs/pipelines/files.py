@@ -65,8 +65,7 @@ def first_bytes(spark: SparkSession, uri: str) -> bytes:
     fs, path = file_system(spark, uri)
     if not fs.exists(path):
         return b""
-    jvm: Any = spark._jvm
-    codec = jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(fs.getConf()).getCodec(path)
+    codec = _codec(spark, fs, path)
     with closing(fs.open(path)) as packed:
         stream = packed if codec is None else codec.createInputStream(packed)
         return bytes(stream.readNBytes(START))
@@ -74,17 +73,23 @@ def first_bytes(spark: SparkSession, uri: str) -> bytes:
 
 def pack_problem(spark: SparkSession, uri: str) -> Problem | None:
     """Return why a file cannot be unpacked to its end; None if it can, or is not packed."""
-    jvm: Any = spark._jvm
     fs, path = file_system(spark, uri)
-    codec = jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(fs.getConf()).getCodec(path)
+    codec = _codec(spark, fs, path)
     if codec is None:
         return None
+    io: Any = spark._jvm.org.apache.commons.io  # type: ignore[union-attr]
     try:
         with closing(fs.open(path)) as packed:
-            jvm.org.apache.commons.io.IOUtils.consume(codec.createInputStream(packed))
+            io.IOUtils.consume(codec.createInputStream(packed))
     except Py4JError as error:
         return f"it cannot be unpacked: {_plain(error)}", "replace the file"
     return None
+
+
+def _codec(spark: SparkSession, fs: Any, path: Any) -> Any:
+    """Return Hadoop's codec for a file's name; None if the file isn't packed."""
+    jvm: Any = spark._jvm
+    return jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(fs.getConf()).getCodec(path)
 
 
 def is_folder(spark: SparkSession, uri: str) -> bool:

@@ -153,8 +153,8 @@ def _lost(value: str, kind: T.DataType, texts: Texts, depth: int = 0) -> str | N
     if isinstance(kind, T.StringType):
         # Spark takes a number for the text of a DOUBLE: 1.1 for 1.10, and 100.0 for 1e2.
         is_number = f"contains({value}, '.') AND {value} RLIKE '{_FLOATING}'"
-        ends = ", ".join(f"contains({_TEXT}, concat({value}, '{end}'))" for end in _ENDS)
-        return f"({is_number} AND NOT array_contains(array({ends}), true))"
+        ends = " OR ".join(f"contains({_TEXT}, concat({value}, '{end}'))" for end in _ENDS)
+        return f"({is_number} AND NOT ({ends}))"
     if isinstance(kind, T.ArrayType):
         inner = _lost(item, kind.elementType, texts, depth + 1)
         return inner and f"exists({value}, {item} -> {inner})"

@@ -311,7 +311,7 @@ def test_wrong_records_of_whole_files_are_refused(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     options, text, problem = WHOLE[kind]
-    keys = {"source_format": kind[:4].strip(","), "source_options": options}
+    keys = {"source_format": kind.partition(",")[0], "source_options": options}
     inbox = Inbox(spark, tmp_path, quarantine="true", **keys)
     inbox.put("bad.dat", text.encode("utf-16" if "UTF-16" in options else "utf-8"))
     with refused(inbox, "bad.dat", problem, "the quarantine takes lines"):
