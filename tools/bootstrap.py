@@ -137,13 +137,13 @@ def use(name: str) -> None:
 
     Errors: SetupError if it is none that the lab supports.
     """
-    path = shutil.which(name)
-    if path and not about(path)[0]:  # as pyenv's shim of a version that is not switched on
-        path = pythons().get(name[6:], path) if name.startswith("python") else path
+    path, problem = shutil.which(name), "is not there"
+    if path and not about(path)[0]:
+        # Such as pyenv's shim of a version that is not switched on.
+        path = pythons().get(name[6:]) if name.startswith("python") else None
+        problem = "is no Python 3 that starts"
     if path is None:
-        hand_over(f"PYTHON={name} is not there", False)
-    elif not about(path)[0]:
-        hand_over(f"PYTHON={name} is no Python 3 that starts", False)
+        hand_over(f"PYTHON={name} {problem}", False)
     else:
         check_python(False, path)
         dev = [word for word in sys.argv[1:] if word == "--dev"]
