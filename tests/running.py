@@ -71,9 +71,9 @@ def end_jvm(spark: SparkSession) -> None:
     spark.stop()
     gateway = SparkContext._gateway
     assert gateway is not None
-    gateway.shutdown()
     gateway.proc.stdin.close()  # the JVM ends with it
     gateway.proc.wait(30)
+    gateway.shutdown()  # not before: it waits for threads that read from a living JVM
     SparkContext._gateway = SparkContext._jvm = None
 
 
