@@ -27,6 +27,8 @@ _CARRIER = re.compile(
     r"|.*Traceback \(most recent call last\):"
 )
 
+_OWN = re.compile(rf"^{re.escape(__name__)}\.\w+: ")
+
 
 def as_typed(text: str) -> str:
     """Return a text with the lab's commands as they must be typed here.
@@ -141,7 +143,8 @@ def root_cause(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return text.replace("\t", " ").rstrip(" :;")
+    # The lab's own errors say what to do, so their class would only be in the way.
+    return _OWN.sub("", text).replace("\t", " ").rstrip(" :;")
 
 
 def _goes_on(line: str) -> bool:

@@ -114,7 +114,7 @@ def test_no_checkpoint_location(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(StreamError) as caught:
         drain(readings.writeStream.foreachBatch(sink.write_batch).start(), batches=2, deadline=60)
     assert str(caught.value) == (
-        "the stream ended after 0 of 2 batches: hudilab.errors.StreamError: the stream does not "
+        "the stream ended after 0 of 2 batches: the stream does not "
         f"use the checkpoint {location.checkpoint}, so a restart would write everything again; add "
         '.option("checkpointLocation", location.checkpoint) to writeStream; '
         "fix the cause and start again: the stream resumes from its checkpoint"

@@ -27,7 +27,7 @@ CAUSES = {
     "q_stream_nested": "org.apache.hudi.exception.HoodieKeyException: "
     'recordKey value: "null" for field: "reading_id" cannot be null or empty.',
     # An error of the lab, raised inside foreachBatch.
-    "stream_python": "hudilab.errors.StreamError: the stream does not use the checkpoint "
+    "stream_python": "the stream does not use the checkpoint "
     "file:///lab/_checkpoints/lab/t, so a restart would write everything again; "
     'add .option("checkpointLocation", location.checkpoint) to writeStream',
     # Spark's own errors are followed by a plan.
