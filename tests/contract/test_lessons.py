@@ -26,8 +26,9 @@ def test_each_lesson_is_in_the_table_with_its_minutes() -> None:
 
 
 def test_the_first_hour_takes_an_hour() -> None:
+    """A reader with a clock needed a seventh more than the stated minutes."""
     first = [path for path in LESSONS if path.name < "04"]
-    assert sum(measure(nbformat.read(path, as_version=4)).read for path in first) <= 60
+    assert sum(measure(nbformat.read(path, as_version=4)).read for path in first) <= 60 / 1.14
 
 
 def test_half_of_the_cells_of_a_lesson_use_nothing_of_the_lab() -> None:
