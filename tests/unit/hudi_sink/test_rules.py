@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hudi_sink.metadata import QUARANTINED, SHARED
+from hudi_sink.metadata import KEYS, MICROS, QUARANTINED, SHARED
 from hudi_sink.rules import BatchMetadata, Checkpoint, Commit, Rules, offsets_digest
 from hudilab.errors import StreamError
 
@@ -181,3 +181,4 @@ def test_tables_that_exist_are_found_by_these_names_and_this_digest() -> None:
         "hudilab.source": source,
     }
     assert (QUARANTINED, SHARED) == ("hudilab.quarantined", "hudilab.shared")
+    assert (KEYS, MICROS) == ("hudilab.keys", "micros")
