@@ -97,6 +97,14 @@ def test_the_inspectors_own_command_needs_nothing_of_the_lab(table: HandMade) ->
     )
 
 
+def test_the_sink_needs_nothing_but_pyspark() -> None:
+    others = [name for name in (*HEAVY, "typer", "rich") if name not in ("pyspark", "py4j")]
+    modules = [f"hudi_sink.{file.stem}" for file in (ROOT / "lib" / "hudi_sink").glob("[!_]*.py")]
+    assert "hudi_sink.sink" in modules
+    code = f"import sys; sys.modules |= dict.fromkeys({others}); import hudilab"
+    run(sys.executable, "-c", f"{code}; hudilab.TableSpec; import {', '.join(modules)}")
+
+
 def test_help_needs_nothing_heavy() -> None:
     shown = run(sys.executable, "-c", LIGHT, "--help")
     assert all(command in shown for command in ("inspect", "jars", "submit", "tidy"))
