@@ -390,7 +390,7 @@ class TopicPipeline(Pipeline, Client):
 
 
 class ChangePipeline(TopicPipeline):
-    """A stream of Debezium's change events of one database table, as JSON.
+    """A stream of Debezium's change events of one database table, as JSON or Avro.
 
     Attributes:
         source_table: The table in the database, `schema.table`; by default the end of the topic's
@@ -405,6 +405,11 @@ class ChangePipeline(TopicPipeline):
     ordering: Literal["kafka_offset"] = "kafka_offset"
     key_format: Literal["string"] = "string"
     tombstones: Literal["refuse"] = "refuse"
+
+    @property
+    @override
+    def is_avro(self) -> bool:
+        return self.schema_registry_url is not None
 
     @property
     def database_table(self) -> str:

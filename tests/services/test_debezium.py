@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -18,6 +20,7 @@ from kills import read_batches
 from pyspark.sql import SparkSession
 from running import end_jvm, folder, running_server
 from services.own_topic import Own
+from services.registries import running_registry
 
 from hudilab.errors import ConfigError, KafkaError, StreamError
 from hudilab.settings import Settings
@@ -27,12 +30,15 @@ from hudilab_cli.servers.connectors import register
 from hudilab_cli.servers.database import Database
 from hudilab_cli.servers.kafka import Broker
 from hudilab_jobs.kafka.connection import Access
+from hudilab_jobs.kafka.registry import LOGIN
 from hudilab_spark.session import open_session
 from hudilab_spark.waiting import wait_for
 
 Make = Callable[..., Own]
 Pair = tuple[bytes | None, bytes | None]
 RECORDED = Path(__file__).parent / "debezium.jsonl"
+# With a registry's converter (Apicurio's, as Confluent), bytes in base64, and its schemas.
+RECORDED_AVRO = Path(__file__).parent / "debezium_avro.jsonl"
 ORDERS = (
     "id INT, amount DECIMAL(10, 2), at TIMESTAMP, day DATE, local TIMESTAMP, ok BOOLEAN, "
     "note STRING, city STRING"
@@ -53,7 +59,7 @@ LINES = CHANGES | {
 
 @pytest.fixture(scope="module")
 def spark(settings: Settings) -> Iterator[SparkSession]:
-    session = open_session(settings, app="debezium", groups=("core", "kafka"))
+    session = open_session(settings, app="debezium", groups=("core", "kafka", "avro"))
     yield session
     end_jvm(session)
 
@@ -78,6 +84,27 @@ def recorded(topic: str) -> list[Pair]:
     return [(key and key.encode(), value and value.encode()) for key, value in texts]
 
 
+LINES_OF_AVRO = [json.loads(line) for line in RECORDED_AVRO.read_text("utf-8").splitlines()]
+SCHEMAS = {line["id"]: line["schema"] for line in LINES_OF_AVRO if "id" in line}
+
+
+def recorded_avro(topic: str) -> list[Pair]:
+    """Return what Debezium 3.6 sent to a topic with its converter for Avro."""
+    events = [line for line in LINES_OF_AVRO if line.get("topic") == topic]
+    parts = ((event["key"], event["value"]) for event in events)
+    return [
+        (key and base64.b64decode(key), value and base64.b64decode(value)) for key, value in parts
+    ]
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A registry with the schemas of Debezium's Avro."""
+    monkeypatch.setenv(LOGIN, "lab:secret")
+    with running_registry({number: {"schema": text} for number, text in SCHEMAS.items()}) as url:
+        yield url
+
+
 def order(id_: int, amount: str, note: str | None, city: str | None = None) -> tuple[Any, ...]:
     return (id_, Decimal(amount), note, city)
 
@@ -99,11 +126,21 @@ def order(id_: int, amount: str, note: str | None, city: str | None = None) -> t
         pytest.param(
             "lab.public.orders", {"partition": "id", "buckets": "1"}, marks=pytest.mark.deep
         ),
+        pytest.param("avro.public.orders", {}, marks=pytest.mark.deep),
+        pytest.param(
+            "avro.public.orders",
+            {"select": "SELECT *, amount * 2 AS twice FROM source WHERE amount > 0"},
+            marks=pytest.mark.deep,
+        ),
     ],
-    ids=["plain", "merge on read", "with a query", "partitioned"],
+    ids=["plain", "merge on read", "with a query", "partitioned", "avro", "avro with a query"],
 )
-def test_each_change_reaches_the_table(make: Make, topic: str, changes: dict[str, str]) -> None:
-    own, events = make(**CHANGES | changes), recorded(topic)
+def test_each_change_reaches_the_table(
+    make: Make, registry: str, topic: str, changes: dict[str, str]
+) -> None:
+    is_avro = topic.startswith("avro")
+    events = recorded_avro(topic) if is_avro else recorded(topic)
+    own = make(**CHANGES | changes, schema_registry_url=registry if is_avro else "")
     columns = ("id", "amount", "note", "city")
     snapshot = [order(n, f"{n * 1.25:.2f}", f"n{n}") for n in (1, 2, 3)]
     own.send_pairs(*events[:3])
@@ -253,6 +290,106 @@ def test_a_message_that_does_not_fit_stops_the_stream(make: Make, message: str) 
     assert remedy in str(why.value)
 
 
+AVRO_ORDER = recorded_avro("avro.public.orders")[0]
+HEAD = b"\0\0\0\0"
+# Messages of a topic with a registry; what is in the quarantine is Debezium's JSON if Avro can be
+# read, else the message in hex or as it is.
+AVRO: dict[str, tuple[Pair, str, str]] = {
+    "an id that is not in the registry": (
+        (AVRO_ORDER[0], HEAD + b"\x63" + (AVRO_ORDER[1] or b"")[5:]),
+        "its value is Avro with schema id 99, which the registry does not have",
+        "fix schema.registry.url, or register the schema",
+    ),
+    "half a message": (
+        (AVRO_ORDER[0], (AVRO_ORDER[1] or b"")[:40]),
+        "its value is Avro with schema id 2, which does not fit",
+        "correct the program that wrote it",
+    ),
+    "a key of another schema": (
+        (HEAD + b"\x63\x02", AVRO_ORDER[1]),
+        "its key is Avro with schema id 99, which the registry does not have",
+        "register the schema",
+    ),
+    "another table": (
+        recorded_avro("avro.public.lines")[0],
+        "it is a change of table public.lines, not of public.orders",
+        '"source.table": "public.lines"',
+    ),
+    "no event": (
+        (AVRO_ORDER[0], AVRO_ORDER[0]),
+        "it is not a change event of Debezium",
+        '"value.format": "json"',
+    ),
+    "truncate": (
+        next(pair for pair in recorded_avro("avro.public.orders") if pair[0] is None),
+        "it says that public.orders was truncated",
+        "skipped.operations=t",
+    ),
+    "a new column": (
+        recorded_avro("avro.public.orders")[10],
+        "source.schema lacks column city",
+        "add it there with its type",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "half a message",
+        *(pytest.param(name, marks=pytest.mark.deep) for name in AVRO if name != "half a message"),
+    ],
+)
+def test_avro_that_does_not_fit_stops_the_stream(make: Make, registry: str, message: str) -> None:
+    own, (pair, problem, remedy) = make(**CHANGES, schema_registry_url=registry), AVRO[message]
+    own.describe(source_schema=ORDERS.replace(", city STRING", ""))
+    own.send_pairs(pair)
+    with pytest.raises(ConfigError, match=f"offset 0, .*{re.escape(problem)}") as why:
+        own.check()
+    assert remedy in str(why.value)
+
+
+@pytest.mark.deep
+def test_avro_that_does_not_fit_goes_to_the_quarantine(make: Make, registry: str) -> None:
+    own = make(**CHANGES, schema_registry_url=registry, quarantine="true")
+    others = [*recorded_avro("__debezium-heartbeat.avro"), *recorded_avro("avro.transaction")]
+    own.describe(source_schema=ORDERS.replace(", city STRING", ""))
+    own.send_pairs(AVRO_ORDER, *others, *(pair for pair, _, _ in AVRO.values()))
+    own.send_pairs(recorded("lab.public.orders")[3])  # JSON, of a connector before
+    (report,) = own.run()
+    assert report["set_aside"] == len(AVRO)
+    assert own.rows("id", "note") == [(1, "n1"), (4, None)]
+    reasons = [reason for reason, _ in own.set_aside()]
+    assert sorted(reasons) == sorted(problem for _, problem, _ in AVRO.values())
+
+
+@pytest.mark.deep
+def test_keys_in_json_and_values_in_avro(make: Make, registry: str) -> None:
+    own = make(**LINES, schema_registry_url=registry)
+    own.send_pairs(*recorded_avro("valueonly.public.lines"))
+    own.run()
+    assert own.rows("order_id", "line", "qty") == [(1, "c", 2), (2, "a", 7)]
+
+
+@pytest.mark.deep
+def test_avro_without_a_registry_is_refused_in_one_line(make: Make) -> None:
+    own = make(**CHANGES)
+    own.send_pairs(AVRO_ORDER)
+    with pytest.raises(ConfigError, match="its key is Avro with schema id 1") as why:
+        own.check()
+    assert '"schema.registry.url": "http://..."' in str(why.value)
+
+
+@pytest.mark.deep
+def test_a_decimal_that_spark_cannot_have(make: Make, registry: str) -> None:
+    wide = {"source_schema": "id INT, w DECIMAL(38, 2), v STRING", "source_table": "public.wide"}
+    own = make(**CHANGES | wide, schema_registry_url=registry)
+    own.send_pairs(*recorded_avro("wide.public.wide"))
+    with pytest.raises(ConfigError, match="precision") as why:
+        own.check()
+    assert "decimal.handling.mode=string" in str(why.value)
+
+
 @pytest.mark.deep
 def test_what_does_not_fit_goes_to_the_quarantine(make: Make) -> None:
     own = make(**CHANGES, quarantine="true")
@@ -272,18 +409,34 @@ TOASTED = CHANGES | {
 }
 
 
+def after(event: Pair) -> dict[str, Any]:
+    """Return the row of an Avro event, as another reader has it."""
+    value = event[1] or b""
+    schema = fastavro.parse_schema(json.loads(SCHEMAS[int.from_bytes(value[1:5], "big")]))
+    row: Any = fastavro.schemaless_reader(io.BytesIO(value[5:]), schema)
+    return dict(row["after"])
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("batches", [[slice(0, 3)], [slice(0, 2), slice(2, 3)]])
-def test_a_value_that_was_not_sent_stays_as_it_was(make: Make, batches: list[slice]) -> None:
+@pytest.mark.parametrize("is_avro", [False, True])
+def test_a_value_that_was_not_sent_stays_as_it_was(
+    make: Make, registry: str, batches: list[slice], is_avro: bool
+) -> None:
     """An update of a row with TOAST sends only what it changed; a change of the key, too."""
-    own, events = make(**TOASTED, quarantine="true"), recorded("lab.public.toasted")
+    own = make(**TOASTED, quarantine="true", schema_registry_url=registry if is_avro else "")
+    topic = "public.toasted"
+    events = recorded_avro(f"toast.{topic}") if is_avro else recorded(f"lab.{topic}")
     for batch in batches:
         own.send_pairs(*events[batch])
         own.run()
     columns = ("id", "n", "big", "bin", "tags", "ints", "js", "num")
     stored = [dict(zip(columns, row, strict=True)) for row in own.rows(*columns)]
-    whole = json.loads(events[0][1] or b"")["after"]
-    whole["bin"] = base64.b64decode(whole["bin"])
+    if is_avro:
+        whole = after(events[0])
+    else:
+        whole = json.loads(events[0][1] or b"")["after"]
+        whole["bin"] = base64.b64decode(whole["bin"])
     assert stored == [whole | {"n": 2}, whole | {"id": 2}]
     own.send_pairs(*events[3:])
     own.run()
@@ -299,6 +452,37 @@ def test_a_value_that_was_not_sent_is_refused_with_a_query(make: Make) -> None:
     match = "column big of public.toasted, because the update left it as it was; .*IDENTITY FULL"
     with pytest.raises(StreamError, match=match):
         own.run()
+
+
+TYPES = (
+    "id BIGINT, s SMALLINT, r FLOAT, d DOUBLE, n DECIMAL(38, 10), t STRING, u STRING, j STRING, "
+    "b BINARY, day DATE, ms TIMESTAMP, tz TIMESTAMP, i ARRAY<INT>, x ARRAY<STRING>, dflt INT, "
+    "dn DECIMAL(10, 2), ok BOOLEAN, c STRING, `order` STRING"
+)
+
+
+@pytest.mark.deep
+def test_each_type_is_the_same_in_json_and_avro(
+    spark: SparkSession, tmp_path: Path, settings: Settings, kafka: Access, registry: str
+) -> None:
+    """`plain` has decimals as texts, `moment` times of Connect's own types, in milliseconds."""
+    shown = [column.split()[0] for column in TYPES.split(", ") if not column[0].isdigit()]
+    texts = [f"CAST({name} AS STRING)" for name in shown if name not in ("b", "i", "x")]
+    changes = CHANGES | {"source_schema": TYPES, "source_table": "public.types"}
+    tables = []
+    for connector in ("plain", "types", "moment"):
+        url = "" if connector == "plain" else registry
+        folder = tmp_path / f"types_{connector}"
+        own = Own(spark, folder, settings.home, kafka, **changes, schema_registry_url=url)
+        own.send_pairs(*recorded_avro(f"{connector}.public.types"))
+        (report,) = own.run()
+        assert report["rows"] == 5
+        table = spark.read.format("hudi").load(own.pipeline().location.table)
+        rows = table.selectExpr("hex(b)", "i", "x", *texts).collect()
+        tables.append(sorted(map(str, rows)))
+    assert tables[1] == tables[0]
+    assert tables[2] == tables[0]
+    assert "1234567890123456789012345678.0123456789" in tables[0][-1]
 
 
 @pytest.mark.deep

@@ -1,10 +1,9 @@
-"""A Kafka topic with the changes of a PostgreSQL table, as Debezium's JSON events."""
+"""A Kafka topic with the changes of a PostgreSQL table, as Debezium's events in JSON or Avro."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, cast
 
@@ -20,7 +19,18 @@ from hudilab.settings import Settings
 from hudilab.table import DELETED
 from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, with_json
 from hudilab_jobs.pipelines.text_values import Texts, literal, quoted
-from hudilab_jobs.pipelines.topic import ASIDE, KEY, OFFSET, Topic
+from hudilab_jobs.pipelines.topic import (
+    ASIDE,
+    HEADER,
+    IS_CONFLUENT,
+    KEY,
+    NO_SCHEMA,
+    NUMBER,
+    OFFSET,
+    READ,
+    Topic,
+    read_avro,
+)
 
 LSN = "source_lsn"  # where the change is in the database's log
 KEY_TEXT, TEXT, KEY_ROW, KEY_PROBLEM = "_key_text", "_change", "_key", "_key_problem"
@@ -31,6 +41,12 @@ BARE = (
     "if(startswith({0}, '{{\"schema\":'), substring({0}, instr({0}, '\"payload\":') + 10, "
     "length({0}) - instr({0}, '\"payload\":') - 10), {0})"
 )
+# How an Avro event becomes the JSON that Debezium would write.
+AS_JSON = {
+    "ignoreNullFields": "false",
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+}
 # A heartbeat, or the begin or end of a transaction.
 NO_CHANGE = literal(r'^\{("ts_ms":\d+\}$|"status":"(BEGIN|END)","id":)')
 # What Debezium sends for a value of TOAST that an update left as it was: as text, as bytes, in a
@@ -82,28 +98,47 @@ class ChangeTopic(Topic):
     ) -> None:
         super().__init__(spark, settings, name, group)
         self._table = table
-        self._by_batch = group.select is None
         self._left_out: list[str] = []  # tables of the topic that other pipelines read
 
+    @property
     @override
-    @contextmanager
-    def batch(self, rows: DataFrame) -> Iterator[DataFrame]:
-        """Yield a batch as rows, and fill in values that PostgreSQL did not send.
+    def _examines(self) -> bool:
+        return super()._examines or self.group.select is None
+
+    @override
+    def _read(self, messages: DataFrame) -> DataFrame:
+        """Also fill in values that PostgreSQL did not send.
 
         A query might have changed such values, so with `select` they are refused.
         """
-        if self.group.select is not None:
-            with super().batch(rows) as changes:
-                yield changes
-            return
-        rows = rows.where(F.col("topic") == self.group.topic_name).persist()
-        try:
-            self._fills = bool(rows.where(HAS_UNSENT.format("CAST(value AS STRING)")).take(1))
-            with super().batch(rows) as changes:
-                yield self._filled(changes) if self._fills else changes
-        finally:
-            self._fills = False
-            rows.unpersist()
+        ids = self._ids(messages) if self.group.schema_registry_url else []
+        if self.group.select is None:
+            texts = self._decoded(messages, ids)
+            self._fills = bool(texts.where(HAS_UNSENT.format("CAST(value AS STRING)")).take(1))
+        rows = self.selected(self._rows(messages, ids))
+        if self._fills:
+            rows, self._fills = self._filled(rows), False
+        return rows
+
+    def _decoded(self, messages: DataFrame, ids: Sequence[int]) -> DataFrame:
+        """Return the messages with each key and value in Avro as JSON; as it is, if that fails."""
+        schemas = {n: schema for n in ids if (schema := self._schema(n))}
+        if not schemas:
+            return messages
+        columns = {name: F.col(name) for name in messages.columns}
+        for part in ("key", "value"):
+            number, body = F.expr(NUMBER.format(part)), f"substring({part}, {HEADER + 1})"
+            is_avro = F.expr(IS_CONFLUENT.format(part))
+            texts = (F.when(is_avro & (number == n), _json_of(body, schemas[n])) for n in schemas)
+            columns[part] = F.coalesce(*texts, F.col(part))
+        # Spark would decode a message again for a filter, but does not push one through this.
+        parts = (column.alias(name) for name, column in columns.items())
+        return messages.select(F.inline(F.array(F.struct(*parts))))
+
+    @override
+    def _ids(self, messages: DataFrame) -> list[int]:
+        parts = messages.select(F.explode(F.array("key", "value")).alias("value"))
+        return super()._ids(parts)
 
     @override
     def share(self, others: Sequence[Topic]) -> None:
@@ -150,8 +185,11 @@ class ChangeTopic(Topic):
         return F.col(f"{ROW}.op") == "d"
 
     @override
-    def _row_text(self) -> Column:
-        return F.get_json_object(F.expr(BARE.format("CAST(value AS STRING)")), "$.after")
+    def _row_texts(self, messages: DataFrame) -> DataFrame:
+        ids = self._ids(messages) if self.group.schema_registry_url else []
+        text = F.expr(BARE.format("CAST(value AS STRING)"))
+        after = F.get_json_object(text, "$.after").alias("value")
+        return self._decoded(messages, ids).select(after)
 
     @override
     def _key_cases(self, valid: Column) -> Iterator[tuple[Column, Column]]:
@@ -166,7 +204,7 @@ class ChangeTopic(Topic):
     def _parsed(
         self, messages: DataFrame, ids: Sequence[int]
     ) -> tuple[DataFrame, list[str], list[tuple[Column, Column]]]:
-        columns, texts = self._columns, self._texts
+        columns, texts, messages = self._columns, self._texts, self._decoded(messages, ids)
         keys = T.StructType([columns[name] for name in self._record_key])
         event = T.StructType().add("op", "string").add("after", columns)
         event = event.add("source", T._parse_datatype_string(SOURCE))
@@ -252,6 +290,7 @@ class ChangeTopic(Topic):
         op, source, parsed = f"{ROW}.op", f"{ROW}.source", f"{PROBLEM} IS NULL"
         named = f"concat_ws('.', {source}.schema, {source}.table)"
         has = f"array_join(json_object_keys({KEY_TEXT}), ', ')"
+        yield from self._unread()
         yield f"{parsed} AND ({op} IS NULL OR {source}.connector IS NULL)", literal(NO_EVENT)
         yield (
             f"{source}.connector <> 'postgresql'",
@@ -302,6 +341,20 @@ class ChangeTopic(Topic):
             "have it')",
         )
 
+    def _unread(self) -> Iterator[tuple[str, str]]:
+        """Yield which keys and values are still Avro."""
+        unknown = ", ".join(str(n) for n, schema in self._schemas.items() if schema is None)
+        for part in ("key", "value"):
+            number = NUMBER.format(part)
+            why = literal('; say where its schema is, "schema.registry.url": "http://..."')
+            if self.group.schema_registry_url:
+                why = literal(", which does not fit; correct the program that wrote it")
+                if unknown:
+                    lost = literal(f", which the registry does not have; {NO_SCHEMA}")
+                    why = f"if({number} IN ({unknown}), {lost}, {why})"
+            text = f"concat('its {part} is Avro with schema id ', {number}, {why})"
+            yield IS_CONFLUENT.format(part), text
+
     def _column_cases(self, column: T.StructField) -> Iterator[tuple[str, str]]:
         """Yield which values a column must not have."""
         name, value = column.name, value_of(column.name)
@@ -315,3 +368,16 @@ class ChangeTopic(Topic):
                 f"concat({literal(f'column {name} has ')}, {value}, ', the bytes of a "
                 "decimal without its scale; set decimal.handling.mode=string in the connector')",
             )
+
+
+def _json_of(value: str, writer: str) -> Column:
+    """Return an Avro record as the JSON of Debezium, in bytes; NULL if it cannot be read."""
+    schema = json.loads(writer)
+    if not isinstance(schema, dict) or schema["type"] != "record":
+        return F.lit(None).cast("binary")
+    # A lambda evaluates the row once.
+    texts = F.transform(
+        F.array(read_avro(value, writer, schema)),
+        lambda row: F.when(row[READ], F.to_json(row.dropFields(READ), AS_JSON)),
+    )
+    return texts[0].cast("binary")

@@ -35,8 +35,9 @@ KEY, PARTITION, OFFSET, TIME = ("kafka_key", "kafka_partition", "kafka_offset", 
 TEXT = "kafka_value"  # with quarantine: the text of a refused message
 READ = "_hudilab_read"  # a field with a default: NULL if Avro could not read the message
 HEADER = 5  # bytes: a zero, and the id of the schema in the registry
-IS_CONFLUENT = f"length(value) >= {HEADER} AND substring(value, 1, 1) = X'00'"
-NUMBER = "CAST(conv(hex(substring(value, 2, 4)), 16, 10) AS BIGINT)"
+IS_CONFLUENT = f"length({{0}}) >= {HEADER} AND substring({{0}}, 1, 1) = X'00'"
+NUMBER = "CAST(conv(hex(substring({0}, 2, 4)), 16, 10) AS BIGINT)"
+NO_SCHEMA = "fix schema.registry.url, or register the schema"
 BYTES = {"int": 4, "long": 8}
 SHOWN = 100  # characters of a key in a message
 # Fields of a group that are the query's, and not the table's.
@@ -63,12 +64,12 @@ class Topic(Source[TopicPipeline]):
     ) -> None:
         super().__init__(spark, settings, name, group)
         self._client = access(group, settings.home)
+        self._is_avro = group.value_format.startswith("avro")
         self._schemas: dict[int, str | None] = {}  # of the registry, by id
         self._loads = False
         self._has_key = True  # whether the key gets into the table
         self._topics = [group.topic_name]  # of the query
-        # Which schemas a registry's messages need is known only once there is a batch.
-        self._by_batch = group.schema_registry_url is not None
+        self._by_batch = self._examines
         # Refused messages and deletions must not pass a query, which may drop them.
         passes_by = group.select is not None and (group.quarantine or self._deletes)
         self.scans = 2 if passes_by and not self._by_batch else 1
@@ -76,6 +77,11 @@ class Topic(Source[TopicPipeline]):
     @property
     def _deletes(self) -> bool:
         return self.group.tombstones == "delete"
+
+    @property
+    def _examines(self) -> bool:
+        """Whether it depends on a batch how it is read, such as on the schemas that it needs."""
+        return self.group.schema_registry_url is not None
 
     @cached_property
     def _identity(self) -> TopicIdentity:
@@ -157,11 +163,9 @@ class Topic(Source[TopicPipeline]):
         if self._by_batch:
             rows = rows.where(F.col("topic") == self.group.topic_name)
         try:
-            if self.group.schema_registry_url is not None:
+            if self._examines:
                 rows = rows.persist()
-                yield self.selected(self._rows(rows, self._ids(rows)))
-            else:
-                yield self.selected(self._rows(rows, [])) if self._by_batch else rows
+            yield self._read(rows) if self._by_batch else rows
         except Exception as error:  # of Spark, Java or the lab: only explained, and raised again
             if (loss := LOST.search(str(error))) is None:
                 raise
@@ -175,14 +179,18 @@ class Topic(Source[TopicPipeline]):
         finally:
             rows.unpersist()
 
+    def _read(self, messages: DataFrame) -> DataFrame:
+        """Return messages as rows of the table."""
+        ids = self._ids(messages) if self.group.schema_registry_url else []
+        return self.selected(self._rows(messages, ids))
+
     def sample(self) -> Sample | None:
         """Read the first messages."""
         messages = self._messages().limit(SAMPLE).cache()
         if not messages.take(1):
             return None
         try:
-            ids = self._ids(messages) if self.group.schema_registry_url else []
-            rows = self.selected(self._rows(messages, ids))
+            rows = self._read(messages)
             return sample_of(f"topic {self.group.topic_name}", rows)
         except FAILED as error:
             raise self._unreadable(error) from error
@@ -200,7 +208,8 @@ class Topic(Source[TopicPipeline]):
         """Raise ConfigError unless a Confluent topic has the ids of its schema, or a registry."""
         group = self.group
         given = {"value.schema.id": group.value_schema_id}
-        given |= {"schema.registry.url": group.schema_registry_url}
+        if group.value_format != "debezium":
+            given |= {"schema.registry.url": group.schema_registry_url}
         keys = [key for key, value in given.items() if value]
         if group.value_format != "avro-confluent":
             if keys:
@@ -266,7 +275,7 @@ class Topic(Source[TopicPipeline]):
     def _without_schema(self) -> ConfigError:
         """Return the error about the missing schema, with the columns of the first messages."""
         messages = self._messages().limit(SAMPLE)
-        if self.group.is_avro:
+        if self._is_avro:
             known = [text for number in self._ids(messages) if (text := self._schema(number))]
             schema = json.dumps(json.loads(known[-1])) if known else '{"type": "record", ...}'
             return self.error(
@@ -275,7 +284,7 @@ class Topic(Source[TopicPipeline]):
                 + ("the table's columns" if known else "the schema that wrote it"),
                 f'add it: "source.schema": {json.dumps(schema)}',
             )
-        values = messages.select(self._row_text().alias("value"))
+        values = self._row_texts(messages)
         rows = self._spark.read.json(values.rdd.map(lambda row: row.value or ""))
         if not rows.columns:
             return self.error(
@@ -400,7 +409,7 @@ class Topic(Source[TopicPipeline]):
 
         The last is a list of conditions, each with the problem and its remedy.
         """
-        if self.group.is_avro:
+        if self._is_avro:
             row, names, cases = self._avro(ids)
             return messages.withColumn("row", row), names, cases
         messages = with_json(messages, "value", self._columns, self._texts, arrays=False)
@@ -425,22 +434,16 @@ class Topic(Source[TopicPipeline]):
         if not isinstance(schema, dict) or schema.get("type") != "record":
             raise ValueError("it is not an Avro record")
         names = [str(field["name"]) for field in schema["fields"]]
-        read = {"name": READ, "type": "boolean", "default": True}
-        options = {"avroSchema": json.dumps(schema | {"fields": [*schema["fields"], read]})}
-
-        def row_of(value: str, writer: str) -> Column:
-            return from_avro(F.expr(value), writer, {"mode": "PERMISSIVE"} | options)
-
         failed = F.col(f"row.{READ}").isNull()
         unread = "it cannot be read as Avro with source.schema; fix the schema"
         if self.group.value_format == "avro":
-            row = row_of("value", json.dumps(schema))
+            row = read_avro("value", json.dumps(schema), schema)
             return row, names, [(failed, F.lit(unread))]
-        number, body = F.expr(NUMBER), f"substring(value, {HEADER + 1})"
-        row = row_of(body, json.dumps(schema))
+        number, body = F.expr(NUMBER.format("value")), f"substring(value, {HEADER + 1})"
+        row = read_avro(body, json.dumps(schema), schema)
         cases = [
             (
-                ~F.expr(IS_CONFLUENT),
+                ~F.expr(IS_CONFLUENT.format("value")),
                 F.lit(
                     "it does not begin with the five bytes of Confluent's serializers, a zero and "
                     'a schema id; write "value.format": "avro" if it is Avro without them'
@@ -452,9 +455,8 @@ class Topic(Source[TopicPipeline]):
             wrong, why = [n for n in ids if schemas[n] is None], "the registry does not have"
             for n, writer in schemas.items():
                 if writer is not None:
-                    row = F.when(number == n, row_of(body, writer)).otherwise(row)
-            remedy = "fix schema.registry.url, or register the schema"
-            is_wrong = number.isin(wrong)
+                    row = F.when(number == n, read_avro(body, writer, schema)).otherwise(row)
+            is_wrong, remedy = number.isin(wrong), NO_SCHEMA
         else:
             right = [int(n) for n in str(self.group.value_schema_id).split(",")]
             is_wrong, why = ~number.isin(right), "value.schema.id does not name"
@@ -470,20 +472,21 @@ class Topic(Source[TopicPipeline]):
         """Return whether a message deletes a row."""
         return F.col("value").isNull()
 
-    def _row_text(self) -> Column:
-        """Return the JSON of a message that `source.schema` describes."""
-        return F.col("value").cast("string")
+    def _row_texts(self, messages: DataFrame) -> DataFrame:
+        """Return `value`: STRING, the JSON of each message that `source.schema` describes."""
+        return messages.select(F.col("value").cast("string"))
 
     def _text(self) -> Column:
         """Return a message's value as text, as hex if it is none."""
-        if self.group.is_avro:
+        if self._is_avro:
             return F.hex("value")
         text, is_wrong = map(F.expr, decoded("value", self._texts.charset))
         return F.when(is_wrong, F.hex("value")).otherwise(text)
 
     def _ids(self, messages: DataFrame) -> list[int]:
         """Return the schema ids of messages that have one."""
-        ids = messages.where(IS_CONFLUENT).select(F.expr(NUMBER).alias("id")).distinct()
+        avro = messages.where(IS_CONFLUENT.format("value"))
+        ids = avro.select(F.expr(NUMBER.format("value")).alias("id")).distinct()
         return sorted(int(row["id"]) for row in ids.collect())
 
     def _schema(self, number: int) -> str | None:
@@ -509,6 +512,14 @@ class Topic(Source[TopicPipeline]):
         if not self._deletes or DELETED not in rows.columns:
             return refused, ()
         return {DELETED: F.col(DELETED)} | refused, self._places()
+
+
+def read_avro(value: str, writer: str, schema: Mapping[str, Any]) -> Column:
+    """Return Avro as a row of `schema` and a field that is NULL if it cannot be read."""
+    read = {"name": READ, "type": "boolean", "default": True}
+    options = {"avroSchema": json.dumps({**schema, "fields": [*schema["fields"], read]})}
+    options |= {"mode": "PERMISSIVE", "datetimeRebaseMode": "CORRECTED"}
+    return from_avro(F.expr(value), writer, options)
 
 
 def _ids_of(rows: DataFrame) -> dict[str, int]:
