@@ -287,9 +287,8 @@ IMPATIENT = {
 
 def different_locks(location: TableLocation, instant: str, theirs: str, own: str) -> str:
     return (
-        f"StreamError: two writers of {location.table} use different locks, so neither waits "
-        "for the "
-        f"other: commit {instant} used {theirs}, this stream uses {own}; use the same lock "
+        f"two writers of {location.table} use different locks, so neither waits "
+        f"for the other: commit {instant} used {theirs}, this stream uses {own}; use the same lock "
         "for both: omit lock= for a table on a disk, or name a provider that both processes can "
         "reach; "
     )
@@ -368,7 +367,7 @@ def test_a_lock_file_that_nobody_releases(spark: SparkSession, location: TableLo
         with pytest.raises(StreamError) as caught:
             drain(query, batches=6, deadline=300)
         assert (
-            f"StreamError: the lock file {lock} is 10 min old and {until}: its owner is writing, "
+            f"the lock file {lock} is 10 min old and {until}: its owner is writing, "
             "or has died; if no writer is running, remove it, then start again: rm "
             f"{lock}; "
         ) in str(caught.value)

@@ -276,7 +276,7 @@ def test_a_stream_of_decimals_into_a_table_with_changes_is_refused(
     with pytest.raises(StreamError) as caught:
         stream(spark, upserts("COPY_ON_WRITE", cdc=True), location, 1)
     assert (
-        "TableError: cdc=True loses the values of DECIMAL columns, and temperature is one; store "
+        "cdc=True loses the values of DECIMAL columns, and temperature is one; store "
         'DOUBLE instead: .withColumn("temperature", F.col("temperature").cast("double"))'
     ) in str(caught.value)
     assert not exists(spark, location.table)
