@@ -130,6 +130,14 @@ def test_a_driver_owns_the_checkpoint_before_it_rolls_back(world: World) -> None
     assert owners == [str(Owner.here(RUN))]
 
 
+def test_a_driver_that_is_refused_leaves_the_checkpoint_to_its_owner(world: World) -> None:
+    driver = world.driver()
+    world.table.commit("query-2", 0, "d")
+    with pytest.raises(StreamError, match="was written by a stream whose checkpoint is not at"):
+        world.write(driver, 0)
+    assert world.files.noted() is None
+
+
 def test_what_is_committed_while_a_driver_takes_over_counts(world: World) -> None:
     """A stream of another checkpoint: both would write the same rows."""
     world.table.meanwhile = lambda: world.table.commit("query-2", 0, "d")

@@ -72,6 +72,11 @@ def test_the_cause_of_a_real_failure(name: str) -> None:
             "py4j.protocol.Py4JNetworkError: Answer from Java side is empty",
             "py4j.protocol.Py4JNetworkError: Answer from Java side is empty",
         ),
+        (
+            "py4j.protocol.Py4JJavaError: An error occurred while calling o1.save.\n"
+            ": java.lang.NullPointerException\n\tat a.b(c:1)",
+            "java.lang.NullPointerException",
+        ),
         ("a.B$CException: inner class", "a.B$CException: inner class"),
         ("a.AException: list:\nb\nc\n\nd", "a.AException: list: b c"),
         ("a.AException: list:\na.BException: next", "a.BException: next, in a.AException: list"),
