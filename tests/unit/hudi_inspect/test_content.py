@@ -12,7 +12,7 @@ from unit.handmade import COUNTS, HandMade, at
 from unit.hudi_inspect.tables import A, look, problem
 
 from hudi_inspect.content import MOST_UNPACKED, parse_content
-from hudi_inspect.errors import Unreadable
+from hudi_inspect.errors import InspectError, Unreadable
 from hudi_inspect.records import parse_clean, parse_commit, parse_compaction
 
 LARGEST = b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"  # a count of 2**62
@@ -151,6 +151,9 @@ def test_one_instant_that_cannot_be_read_leaves_the_rest(tmp_path: Path, version
     assert text.startswith(f"instant {at(20)} can't be read: file://{file.parent}/{at(20)}")
     assert " holds operationType=5, which is no text; look at it first (ls -l " in text
     assert "rm " not in text
+    file.write_bytes(b"{")
+    with pytest.raises(InspectError, match=rf"^instant {at(20)} can't be read: file://{file} is "):
+        look(table).content(at(20))
 
 
 def test_many_instants_that_cannot_be_read_are_counted(table: HandMade) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import sys
@@ -38,6 +39,19 @@ def test_ipython_shows_that_line_and_no_stack_trace(capsys: pytest.CaptureFixtur
     finally:
         InteractiveShell.clear_instance()
     assert (shown.out + shown.err).strip() == "JarError: no jar; fetch it"
+
+
+@pytest.mark.parametrize("text", ["x: No space left on device", "[Errno 122] Disk quota exceeded"])
+def test_a_disk_is_full(text: str) -> None:
+    assert errors.is_full(text)
+    assert not errors.is_full(text[:-1])
+
+
+def test_a_line_of_the_sink_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    errors.show_log()
+    errors.show_log()
+    logging.getLogger("hudi_sink").info("one line")
+    assert capsys.readouterr().err == "hudilab: one line\n"
 
 
 REMEDY = "start one with: hudilab services start kafka && hudilab apps; see hudilab's log"

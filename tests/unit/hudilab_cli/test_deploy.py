@@ -201,12 +201,21 @@ def test_the_request_for_emr(settings: Settings) -> None:
     assert conf["spark.archives"] == f"{TO}/hudilab-bundle.zip#bundle"
     assert conf["spark.serializer"] == "org.apache.spark.serializer.KryoSerializer"
     assert conf["spark.sql.shuffle.partitions"] == "64"
-    assert not [key for key in conf if "credentials" in key or key == "spark.master"]
+    assert not [key for key in conf if "credentials" in key]
     assert len(conf) <= 100
     archive = spark_properties(run(settings, python="s3://deployments/python311.tar.gz"))
     assert archive["spark.archives"].endswith(",s3://deployments/python311.tar.gz#environment")
     driver = "spark.emr-serverless.driverEnv.PYSPARK_PYTHON"
     assert (conf[driver], archive[driver]) == ("/usr/bin/python3.11", "./environment/bin/python")
+
+
+def test_master_hosts_and_console_are_the_platforms(settings: Settings) -> None:
+    ours = ("spark.master", "spark.driver.host", "spark.driver.bindAddress", "spark.ui.port")
+    with settings.conf_file("spark-defaults.conf").open("a") as lines:
+        lines.writelines(f"\n{name} x" for name in (*ours, "spark.mine"))
+    for conf in (spark_properties(run(settings)), manifest(settings)["spec"]["sparkConf"]):
+        assert conf["spark.mine"] == "x"
+        assert not [key for key in conf if key in ours or key.startswith("spark.ui.")]
 
 
 def test_the_manifest_for_kubernetes(settings: Settings) -> None:
@@ -220,7 +229,6 @@ def test_the_manifest_for_kubernetes(settings: Settings) -> None:
     assert conf["spark.serializer"] == "org.apache.spark.serializer.KryoSerializer"
     assert conf["spark.executorEnv.HUDI_CONF_DIR"] == f"{IMAGE_ROOT}/conf"
     assert "DefaultAWSCredentials" in conf["spark.hadoop.fs.s3a.aws.credentials.provider"]
-    assert not [key for key in conf if key in ("spark.master", "spark.driver.host")]
     build = (ROOT / "docker" / "build.sh").read_text("utf-8")
     (fetched,) = re.findall(r"docker/jars.py (.+)", build)
     entry = (ROOT / "docker" / "entrypoint.sh").read_text("utf-8")

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from botocore.exceptions import SSLError
+from botocore.exceptions import (
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    ReadTimeoutError,
+    SSLError,
+)
 from botocore.parsers import ResponseParserError
 
 from hudilab.errors import S3Error
@@ -83,6 +88,22 @@ def test_jars_for_s3_only_where_the_warehouse_is_there() -> None:
         (
             SSLError(endpoint_url="https://s", error="CERTIFICATE_VERIFY_FAILED"),
             "the server's certificate is not trusted; set AWS_CA_BUNDLE to the PEM file of its CA",
+        ),
+        (
+            SSLError(endpoint_url="https://s", error="WRONG_VERSION_NUMBER"),
+            "the server does not use TLS; write http:// instead of https:// in AWS_ENDPOINT_URL_S3",
+        ),
+        *(
+            (
+                silent,
+                f"the server does not answer ({type(silent).__name__}); start it (on this machine: "
+                "hudilab services start s3), or fix AWS_ENDPOINT_URL_S3",
+            )
+            for silent in (
+                EndpointConnectionError(endpoint_url="http://s"),
+                ConnectTimeoutError(endpoint_url="http://s"),
+                ReadTimeoutError(endpoint_url="http://s"),
+            )
         ),
         (
             ResponseParserError("<html>"),
