@@ -151,6 +151,7 @@ def test_one_instant_that_cannot_be_read_leaves_the_rest(tmp_path: Path, version
     assert text.startswith(f"instant {at(20)} can't be read: file://{file.parent}/{at(20)}")
     assert " holds operationType=5, which is no text; look at it first (ls -l " in text
     assert "rm " not in text
+    (file,) = table.timeline.glob(f"{at(20)}*.commit")
     file.write_bytes(b"{")
     with pytest.raises(InspectError, match=rf"^instant {at(20)} can't be read: file://{file} is "):
         look(table).content(at(20))

@@ -141,6 +141,13 @@ def test_another_stream_is_refused_unless_the_table_is_shared() -> None:
         RULES.find(MINE, newer)
 
 
+def test_a_writer_with_another_lock_is_refused() -> None:
+    locks = ("", "mine", "true")  # none, as SQL; its own; as the lab's first locks
+    SHARED_TABLE.check_locks("mine", [Commit("t1", None, lock=lock) for lock in locks])
+    with pytest.raises(StreamError, match="commit t2 used other, this stream uses mine"):
+        SHARED_TABLE.check_locks("mine", [Commit("t1", None), Commit("t2", None, lock="other")])
+
+
 def test_what_a_batch_covers() -> None:
     first = 'v1\n{"batchTimestampMs":1}\n{"t":{"0":5}}'
     again = 'v1\n{"batchTimestampMs":2}\n{"t":{"0":5}}'
