@@ -188,7 +188,7 @@ def test_a_group_without_a_format(tmp_path: Path) -> None:
         ({"source.path": "s3://a:b@c/d"}, "key 'source.path' contains credentials"),
         ({"source.options": "header"}, "key 'source.options' has header without a value; write"),
         ({"source.options": 'sep="'}, "key 'source.options' is not a valid command line"),
-        ({"record.key": "a,,b"}, "key 'record.key' is not a list of columns: a, b"),
+        ({"record.key": "a, ,b"}, "key 'record.key' is not a list of columns: a, b"),
         ({"timestamp.unit": "ns"}, "key 'timestamp.unit' must be 's', 'ms' or 'us'"),
         ({"buckets": "0"}, "key 'buckets' is not a whole number of 1 or more, as text"),
         ({"quarantine": "yes"}, "key 'quarantine' must be 'true' or 'false'"),
