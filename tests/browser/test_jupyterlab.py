@@ -167,7 +167,8 @@ def test_run_all_cells(lab: tuple[str, str, Path], name: str) -> None:
     code = [c for c in nbformat.read(notebook, as_version=4).cells if c.cell_type == "code"]
     outputs = [output for cell in code for output in cell.outputs]
     assert [output for output in outputs if output.output_type == "error"] == []
-    assert any("image/png" in output.get("data", {}) for output in outputs)
+    drawn = any("image/png" in output.get("data", {}) for output in outputs)
+    assert drawn == any("plt.show()" in cell.source for cell in code)
     text = "".join(output.text for output in outputs if output.output_type == "stream")
     assert " WARN " not in text
     assert "Traceback" not in text
