@@ -47,6 +47,7 @@ AS_JSON = {
     "timeZone": "UTC",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
 }
+DIGITS = 38  # of Spark's longest decimal
 # A heartbeat, or the begin or end of a transaction.
 NO_CHANGE = literal(r'^\{("ts_ms":\d+\}$|"status":"(BEGIN|END)","id":)')
 # What Debezium sends for a value of TOAST that an update left as it was: as text, as bytes, in a
@@ -348,7 +349,10 @@ class ChangeTopic(Topic):
             number = NUMBER.format(part)
             why = literal('; say where its schema is, "schema.registry.url": "http://..."')
             if self.group.schema_registry_url:
-                why = literal(", which does not fit; correct the program that wrote it")
+                why = literal(
+                    f", which does not fit; correct the program that wrote it, or if a decimal has "
+                    f"more than {DIGITS} digits, set decimal.handling.mode=string in the connector"
+                )
                 if unknown:
                     lost = literal(f", which the registry does not have; {NO_SCHEMA}")
                     why = f"if({number} IN ({unknown}), {lost}, {why})"
@@ -372,12 +376,18 @@ class ChangeTopic(Topic):
 
 def _json_of(value: str, writer: str) -> Column:
     """Return an Avro record as the JSON of Debezium, in bytes; NULL if it cannot be read."""
-    schema = json.loads(writer)
+    schema = json.loads(writer, object_hook=_narrow)
     if not isinstance(schema, dict) or schema["type"] != "record":
         return F.lit(None).cast("binary")
+    writer = json.dumps(schema)
     # A lambda evaluates the row once.
     texts = F.transform(
         F.array(read_avro(value, writer, schema)),
         lambda row: F.when(row[READ], F.to_json(row.dropFields(READ), AS_JSON)),
     )
     return texts[0].cast("binary")
+
+
+def _narrow(part: dict[str, Any]) -> dict[str, Any]:
+    """Return a part of a schema with at most 38 digits: a longer decimal cannot be read."""
+    return part | {"precision": min(part["precision"], DIGITS)} if "precision" in part else part
