@@ -562,7 +562,7 @@ def test_the_table_equals_the_database_after_each_change(
     columns = "id int PRIMARY KEY, amount numeric(10, 2), at timestamptz, day date, big text"
     fill = f"SELECT g, g * 1.25, now(), '2026-01-01', {BIG.format('g')}, true"
     with database.connect() as db:
-        db.execute(f"CREATE TABLE live ({columns}, ok boolean)")
+        db.execute(f"CREATE TABLE live ({columns}, ok boolean DEFAULT true)")
         db.execute("ALTER TABLE live ALTER big SET STORAGE EXTERNAL")
         db.execute(f"INSERT INTO live {fill} FROM generate_series(1, 3) g")
         identity = {"replica.identity.autoset.values": "public.live:DEFAULT"}
