@@ -59,7 +59,8 @@ OLD = schema(id="long", v="integer")
         ("decimal(6,2)", "decimal(10,2)"),
         # The column stays as it is and holds each value.
         ("long", "integer"),
-        ("integer", "short"),
+        *((table, "byte") for table in ("short", "integer", "long", "float", "decimal(5,2)")),
+        *((table, "short") for table in ("integer", "long", "float", "decimal(7,2)")),
         ("double", "float"),
         ("decimal(10,2)", "decimal(6,2)"),
         ("decimal(12,2)", "integer"),
@@ -86,6 +87,8 @@ def test_what_is_taken(table: Any, batch: Any) -> None:
         ("long", "timestamp", ("bigint", "timestamp")),
         ("long", "decimal(20,0)", ("bigint", "decimal(20,0)")),
         # Hudi converts these values, and some of them become others.
+        ("decimal(4,2)", "byte", ("decimal(4,2)", "tinyint")),
+        ("decimal(6,2)", "short", ("decimal(6,2)", "smallint")),
         ("decimal(11,2)", "integer", ("decimal(11,2)", "int")),  # an int has ten digits
         ("decimal(20,2)", "long", ("decimal(20,2)", "bigint")),
         ("string", "date", ("string", "date")),
