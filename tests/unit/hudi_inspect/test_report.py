@@ -135,6 +135,7 @@ def test_odd_names(tmp_path: Path) -> None:
 def test_an_empty_table(table: HandMade) -> None:
     snapshot = look(table)
     assert (snapshot.table.rows, snapshot.window.oldest_time_travel) == (0, None)
+    assert snapshot.table.index is None
     assert snapshot.is_healthy
     assert "No committed files." in str(snapshot)
     assert "no instants" in snapshot.to_html()

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from unit.handmade import HandMade, at
-from unit.hudi_inspect.tables import NOW, A, B, look, mor, problem, refusal
+from unit.hudi_inspect.tables import NOW, A, B, line, look, mor, problem, refusal
 
 from hudi_inspect.content import parse_content
 from hudi_inspect.errors import Lost, Unreadable
@@ -109,6 +109,14 @@ def test_a_commit_whose_fields_are_empty() -> None:
     commit = parse_commit({"partitionToWriteStats": {"p": [stats]}, "extraMetadata": {"a": ""}})
     assert commit == ("UNKNOWN", (("p", "", "", 0, 0, 3, 0),), (), {})
     assert parse_commit({}) == ("UNKNOWN", (), (), {})
+
+
+def test_an_instant_whose_name_is_no_time(table: HandMade) -> None:
+    table.commit(10, 12, {A: 5})
+    (table.timeline / "20261399000000000.commit.requested").touch()
+    snapshot = look(table)
+    assert [instant.requested for instant in snapshot.pending] == [None]
+    assert line(snapshot, "clock").startswith("ok ")
 
 
 def test_an_instant_of_seconds_and_one_of_a_metadata_table() -> None:
