@@ -89,7 +89,8 @@ def conf_dir(peer: str, home: Path, changes: list[str]) -> Path:
 def session(peer: str, home: Path) -> SparkSession:
     """The lab's own session for Hudi; for the others the same settings without Hudi's."""
     from hudilab.settings import load_settings
-    from hudilab_spark.conf import overlay
+    from hudilab_spark.conf import needed, session_settings
+    from hudilab_spark.s3 import older_names
     from hudilab_spark.session import open_session
 
     settings = load_settings()
@@ -98,7 +99,7 @@ def session(peer: str, home: Path) -> SparkSession:
     from hudilab_spark.jars import verify
     from hudilab_spark.java import find_java
 
-    os.environ |= {
+    os.environ |= older_names() | {
         "JAVA_HOME": str(find_java().home),
         "SPARK_CONF_DIR": os.environ["HUDILAB_CONF"],
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -106,13 +107,12 @@ def session(peer: str, home: Path) -> SparkSession:
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_SUBMIT_OPTS": os.environ.get("HUDILAB_JAVA_OPTIONS", ""),
     }
+    jars = verify(PROJECT / "jars", needed(settings))[1:]
+    jars += [] if peer == "parquet" else verify(PROJECT / "jars", [peer])
     builder = SparkSession.builder.appName(peer)
-    for key, value in overlay(settings).items():
+    for key, value in session_settings(settings, jars).items():
         builder = builder.config(key, value)
     builder = builder.config("spark.sql.warehouse.dir", str(home / "spark-warehouse"))
-    local_files = verify(PROJECT / "jars", ["core"])[1:]
-    jars = local_files + ([] if peer == "parquet" else verify(PROJECT / "jars", [peer]))
-    builder = builder.config("spark.driver.extraClassPath", ":".join(map(str, jars)))
     catalog = "spark.sql.catalog.spark_catalog"
     extensions = "spark.sql.extensions"
     if peer == "delta":
