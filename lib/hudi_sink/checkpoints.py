@@ -12,7 +12,15 @@ from typing import NamedTuple
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from hudi_sink.files import delete_file, denied, exists, list_files, read_text, write_text
+from hudi_sink.files import (
+    delete_file,
+    denied,
+    exists,
+    list_files,
+    read_text,
+    read_text_or_none,
+    write_text,
+)
 from hudi_sink.rules import offsets_digest, replaced
 from hudilab.errors import StreamError
 
@@ -96,10 +104,9 @@ class CheckpointFiles:
         Raises:
             StreamError: The file is damaged.
         """
-        if not self.is_planned(batch):
-            return ""
         file = f"{self.uri}/offsets/{batch}"
-        text = read_text(self._spark, file)
+        if (text := read_text_or_none(self._spark, file)) is None:
+            return ""
         version, _, rest = text.partition("\n")
         # A version, a line of JSON, and a line for each source.
         if not version.startswith("v") or not rest.startswith("{") or "\n" not in rest:

@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Set
+from contextlib import suppress
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -18,6 +19,7 @@ from hudi_sink.files import delete_tree, denied, exists, file_size, list_files
 from hudi_sink.metadata import BATCH, COVERS, KEYS, PROPERTIES, QUERY, SHARED, SOURCE
 from hudi_sink.rules import BatchMetadata, Commit
 from hudilab.errors import StreamError, TableError, root_cause
+from hudilab.files import read_properties
 from hudilab.paths import local_path
 
 SERVICES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
@@ -31,6 +33,8 @@ class Commits:
 
     def __init__(self, spark: SparkSession, table: str) -> None:
         self._spark, self._table = spark, table
+        self._is_created = False
+        self._newest: Any = None  # the meta client that was returned last
 
     def newest_first(self, *, to_write: bool = False) -> Iterator[Commit]:
         """Yield completed commits, newest first: the active timeline's, then the archived ones.
@@ -166,7 +170,21 @@ class Commits:
 
     def meta(self) -> Any:
         """Return Hudi's client for the current state of the table, or None without a table."""
-        return jvm.meta_client(self._spark, self._table) if self.is_there() else None
+        self._newest = self._read_table()
+        return self._newest
+
+    def _read_table(self) -> Any:
+        if self._is_created:
+            # Hudi reads the same file that is looked for below: on S3 it is asked for once.
+            with suppress(Py4JJavaError):
+                return jvm.meta_client(self._spark, self._table)
+        self._is_created = self.is_there()
+        return jvm.meta_client(self._spark, self._table) if self._is_created else None
+
+    def properties(self) -> dict[str, str]:
+        """Return the pairs of `hoodie.properties` as `meta` has read them last; {} without it."""
+        meta = self._newest or self.meta()
+        return {} if meta is None else read_properties(jvm.table_config(self._spark, meta))
 
     def await_clock(self) -> Any:
         """Return `meta()`; call this before a write, whose instant must be later than all others.

@@ -48,9 +48,13 @@ def file_size(spark: SparkSession, uri: str) -> int:
     try:
         return int(fs.getFileStatus(path).getLen())
     except Py4JJavaError as error:
-        if "FileNotFoundException" not in str(error.java_exception.getClass().getName()):
-            raise
+        _raise_unless_missing(error)
         return -1
+
+
+def _raise_unless_missing(error: Py4JJavaError) -> None:
+    if "FileNotFoundException" not in str(error.java_exception.getClass().getName()):
+        raise error
 
 
 def denied(uri: str, *inside: str, write: bool) -> tuple[str, str] | None:
@@ -117,6 +121,15 @@ def read_text(spark: SparkSession, uri: str) -> str:
     return read_utf8(spark, uri)
 
 
+def read_text_or_none(spark: SparkSession, uri: str) -> str | None:
+    """Return the text of a small UTF-8 file, or None if there is none: one look, also on S3."""
+    try:
+        return read_text(spark, uri)
+    except Py4JJavaError as error:
+        _raise_unless_missing(error)
+        return None
+
+
 def write_text(spark: SparkSession, uri: str, text: str) -> None:
     """Write or replace a small UTF-8 file."""
     fs, path = file_system(spark, uri)
@@ -132,11 +145,13 @@ def list_files(spark: SparkSession, uri: str) -> list[FileInfo]:
     if (local := local_path(uri)) is not None and not local.is_file():
         return sorted(_walk(local))
     fs, root = file_system(spark, uri)
-    if not fs.exists(root):
-        return []
-    base = str(fs.getFileStatus(root).getPath().toString()).rstrip("/") + "/"
+    base = str(fs.makeQualified(root).toString()).rstrip("/") + "/"
     infos: list[FileInfo] = []
-    files = fs.listFiles(root, True)  # on S3, one request per 1000 files, however many folders
+    try:
+        files = fs.listFiles(root, True)  # on S3, one request per 1000 files, for all folders
+    except Py4JJavaError as error:
+        _raise_unless_missing(error)
+        return []
     while files.hasNext():
         status = files.next()
         name = str(status.getPath().toString()).removeprefix(base)

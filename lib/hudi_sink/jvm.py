@@ -111,6 +111,20 @@ def meta_client(spark: SparkSession, table: str) -> Any:
     return client.builder().setConf(conf).setBasePath(table).build()
 
 
+def table_config(spark: SparkSession, meta: Any) -> str:
+    """Return the text of the `hoodie.properties` that a meta client has read."""
+    text = java_class(spark._jvm, "java.io.StringWriter")()
+    meta.getTableConfig().getProps().store(text, "")
+    return str(text.toString())
+
+
+def throttled(spark: SparkSession, uri: str) -> int:
+    """Return how many requests of this JVM S3 has answered with 503 SlowDown; uri is s3a://."""
+    fs, _ = file_system(spark, uri)
+    counters = fs.getIOStatistics().counters()
+    return int(counters.getOrDefault("store_io_throttled", 0))
+
+
 def completed(meta: Any, after: str = "") -> Any:
     """Return the active timeline of completed commits; with `after`, a time, of those since."""
     timeline = meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()

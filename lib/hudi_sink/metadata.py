@@ -59,3 +59,14 @@ def closing_options(table: str) -> dict[str, str]:
     without a metadata table. Source: tests/services/test_s3.py.
     """
     return {"hoodie.metadata.compact.max.delta.commits": "1"} if table.startswith("s3a:") else {}
+
+
+def overlap_options(table: str, tasks: int) -> dict[str, str]:
+    """Return write options with which so many tasks wait for S3 at the same time.
+
+    On a disk one task lists and deletes a commit's markers, because a job takes longer than they
+    do. On S3 that is five requests for each partition, one after the other.
+    """
+    names = ("finalize.write", "markers.delete")
+    every = {f"hoodie.{name}.parallelism": str(tasks) for name in names}
+    return every if table.startswith("s3a:") else {}

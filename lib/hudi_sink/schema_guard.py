@@ -76,10 +76,12 @@ class SchemaGuard:
             )
 
     def layout(self) -> Layout:
-        """Return how the table stores rows, or will store them if it doesn't exist yet."""
-        if not self._commits.is_there():
+        """Return how the table stores rows, or will store them if it doesn't exist yet.
+
+        As the timeline was read last: not one more request to S3 in each batch.
+        """
+        if not (properties := self._commits.properties()):
             return Layout({}, True, self._spec.merge_mode == COMMIT_TIME)
-        properties = table_properties(self._spark, self._table)
         encoded = properties.get(ENCODED) == "true"
         options = table_index_options(self._spark, self._table, properties)
         if self._spec.partition:

@@ -12,12 +12,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from hudi_sink import jvm
 from hudi_sink.async_services import StreamServices
 from hudi_sink.checkpoints import CheckpointFiles, Fence
 from hudi_sink.commits import Commits
 from hudi_sink.initial_load import InitialLoad
 from hudi_sink.locks import is_conflict, lock_held, services_failed, sharing_options
-from hudi_sink.metadata import QUARANTINED, SHARED, closing_options
+from hudi_sink.metadata import QUARANTINED, SHARED, closing_options, overlap_options
 from hudi_sink.quarantine import Quarantine
 from hudi_sink.rows import COMBINE, REFUSED, check_files, check_sources, refused_row
 from hudi_sink.rules import BatchMetadata, Checkpoint, Rules
@@ -131,7 +132,8 @@ class ExactlyOnceSink:
             beside=async_services,
             is_mine=self._fence.is_mine,
         )
-        self._options = closing_options(location.table) | spec.write_options(extra)
+        self._options = overlap_options(location.table, spark.sparkContext.defaultParallelism)
+        self._options |= closing_options(location.table) | spec.write_options(extra)
         self._options |= self._services.lock
         self._combines = upserts and COMBINE not in self._options
         if self._combines:
@@ -144,6 +146,7 @@ class ExactlyOnceSink:
         self._quarantine = Quarantine(spark, location, self._sharing) if quarantine else None
         self._run, self._query = "", ""  # of the run that has taken over the checkpoint
         self._seen: set[str] = set()  # commits whose locks were looked at, of a shared table
+        self._throttled = 0  # answers of S3 so far
         self.set_aside = 0
         self._commits.check_access(write=True)
         self._checkpoint.check_access()
@@ -160,6 +163,7 @@ class ExactlyOnceSink:
                 raise lock_held(self._location.table, self._sharing) from error
             raise
         finally:
+            self._report_throttling(batch_id)
             if self._quarantine is not None:
                 self._quarantine.release()
 
@@ -188,6 +192,17 @@ class ExactlyOnceSink:
                 if attempt == TRIES or not is_conflict(str(error)):
                     raise
                 time.sleep(0.1 * attempt)
+
+    def _report_throttling(self, batch_id: int) -> None:
+        """Say that S3 throttles: its client repeats such requests for minutes, silently."""
+        if not self._location.table.startswith("s3a:"):
+            return
+        before, self._throttled = self._throttled, jvm.throttled(self._spark, self._location.table)
+        if slow := self._throttled - before:
+            _log.warning(
+                f"S3 throttles: it answered 503 SlowDown {slow} times during batch {batch_id}, "
+                "and each request was repeated; raise the trigger interval if this goes on"
+            )
 
     def close(self) -> None:
         """Wait for the table services beside the stream; raise StreamError if they failed."""

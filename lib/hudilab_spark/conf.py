@@ -25,7 +25,9 @@ from hudilab_spark.s3 import older_names, spark_settings
 # PySpark takes the times of a pandas or Python object without a zone for times of this zone, in the
 # driver and in its workers, whatever the session's zone is.
 ZONE = "UTC"
-MEMORY = "spark.driver.memory"
+MEMORY, MASTER = "spark.driver.memory", "spark.master"
+# Tasks of one JVM whose tables are on S3: most of the time they wait for requests.
+S3_TASKS = 8
 # Settings with a matching name never go on a command line.
 SECRET = re.compile(r"(?i)secret|password|token|access[.]?key")
 # Names and locations of credentials that executors get.
@@ -68,7 +70,10 @@ def session_settings(settings: Settings, jars: Sequence[Path]) -> dict[str, str]
         wanted = megabytes(memory, MEMORY)
         if (heap := heap_that_fits(wanted)) < wanted:
             chosen[MEMORY] = f"{heap}m"
-    chosen |= {} if settings.is_local else spark_settings(settings)
+    if not settings.is_local:
+        chosen |= spark_settings(settings)
+        if chosen.get(MASTER) == "local[*]" and (os.cpu_count() or 1) < S3_TASKS:
+            chosen[MASTER] = f"local[{S3_TASKS}]"
     return chosen | _cluster(settings, chosen) if settings.on_cluster else chosen
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import queue
+import re
 import shutil
 import signal
 import subprocess
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from configparser import ConfigParser
 from pathlib import Path
 from urllib.request import urlopen
@@ -19,6 +20,7 @@ import psutil
 import pytest
 from kills import Killed, record
 from running import start_program, wait_while_running
+from s3_proxy import running_proxy
 from spark.hudi_sink import test_updates as updates
 from spark.hudi_sink.test_kill import Run, survive
 
@@ -204,6 +206,44 @@ def test_commits_leave_no_connection_open(
     assert not failed, failed[-3000:]
     assert len(counts) >= batches - 10
     assert max(counts[batches // 2 :]) <= max(counts[:20]) + 12
+
+
+@pytest.mark.deep
+def test_a_store_that_throttles_and_cuts_connections_loses_nothing(
+    tmp_path: Path, s3: S3Server
+) -> None:
+    run = OnS3(tmp_path, s3, 8)
+    with running_proxy(s3.endpoint, "hudilab") as proxy:
+        run.env["AWS_ENDPOINT_URL_S3"] = proxy.endpoint
+        process = run.start()
+        wait_while_running(process, lambda: run.batches_done() > 0, 120, "the first batch")
+        proxy.throttled, proxy.cut = 0.05, 0.01
+        out, err = process.communicate(timeout=400)
+    assert process.returncode == 0, err[-3000:]
+    exact(json.loads(out.splitlines()[-1]), run)
+    print(f"\n{proxy.slowed} answers of 503, {proxy.ended} connections cut")
+    assert proxy.slowed > 20
+    assert proxy.ended > 5
+    assert "S3 throttles: it answered 503 SlowDown " in err
+
+
+@pytest.mark.deep
+def test_a_batch_looks_for_no_file_that_it_reads_anyway(tmp_path: Path, s3: S3Server) -> None:
+    run = OnS3(tmp_path, s3, batches=5)
+    with running_proxy(s3.endpoint, "hudilab") as proxy:
+        run.env["AWS_ENDPOINT_URL_S3"] = proxy.endpoint
+        exact(run.finish(), run)
+    begun = [
+        number
+        for number, request in enumerate(proxy.requests)
+        if request.method == "PUT" and re.search(r"/offsets/\.[23]\.", request.key)
+    ]
+    batch = proxy.requests[begun[0] : begun[1]]
+    counts = Counter((request.method, request.key.rpartition("/")[2]) for request in batch)
+    print(f"\n{len(batch)} requests")
+    # Hadoop's client asks for a file's size when it opens the file.
+    for name, reads in {"hoodie.properties": 8, "hudilab-owner": 2}.items():
+        assert (counts["HEAD", name], counts["GET", name]) == (reads, reads)
 
 
 def upserts(run: OnS3, server: S3Server, closing: str) -> tuple[list[str], list[int]]:

@@ -10,7 +10,7 @@ import pytest
 from refusals import refused
 
 from hudi_sink.locks import sharing_options
-from hudi_sink.metadata import closing_options, index_options
+from hudi_sink.metadata import closing_options, index_options, overlap_options
 from hudi_sink.repairs import foreign_groups
 from hudi_sink.service_schedule import tidy_options
 from hudilab.errors import TableError
@@ -684,6 +684,14 @@ def test_a_bucket_is_in_the_name_of_its_file_groups() -> None:
 def test_a_metadata_table_on_s3_is_compacted_by_each_commit() -> None:
     assert closing_options("s3a://b/t") == {"hoodie.metadata.compact.max.delta.commits": "1"}
     assert closing_options("file:///w/lab/t") == {}
+
+
+def test_on_a_disk_one_task_deletes_a_commit_s_markers() -> None:
+    assert overlap_options("file:///w/lab/t", 8) == {}
+    assert overlap_options("s3a://b/t", 8) == {
+        "hoodie.finalize.write.parallelism": "8",
+        "hoodie.markers.delete.parallelism": "8",
+    }
 
 
 def test_a_shared_table_has_a_lock() -> None:

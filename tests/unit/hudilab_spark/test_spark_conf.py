@@ -34,6 +34,26 @@ def test_a_local_session_has_its_jars_its_catalog_and_its_overlay() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("chosen", "cores", "master"),
+    [
+        ("local[*]", 2, "local[8]"),
+        ("local[*]", 16, "local[*]"),
+        ("local[2]", 2, "local[2]"),
+    ],
+)
+def test_on_s3_more_tasks_wait_than_there_are_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: str, cores: int, master: str
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local" / "spark-defaults.conf").write_text(f"spark.master {chosen}\n")
+    local = replace(load_settings(env={}), conf_dir=tmp_path)
+    on_s3 = replace(local, is_local=False, warehouse_path="s3a://bucket/warehouse")
+    assert session_settings(local, ())["spark.master"] == chosen
+    assert session_settings(on_s3, ())["spark.master"] == master
+
+
 def test_a_runtime_without_spark_settings(tmp_path: Path) -> None:
     bare = replace(load_settings("AWS", {}), conf_dir=tmp_path, project=tmp_path)
     with pytest.raises(SessionError) as caught:
