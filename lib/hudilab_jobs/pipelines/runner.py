@@ -211,10 +211,12 @@ class Reports:
 
     def new(self, query: StreamingQuery) -> Iterator[str]:
         """Yield a line for each batch that has ended since the last call."""
-        # This runs ten times a second, and all progress is up to 100 texts of JSON.
+        # This runs ten times a second, and all progress is up to 1000 texts of JSON.
         if batches_done(query) <= self.reported + 1:
             return
-        for progress in query.recentProgress:
+        last: Any = query.lastProgress
+        is_next = last["batchId"] == self.reported + 1 and "addBatch" in last["durationMs"]
+        for progress in [last] if is_next else query.recentProgress:
             number = int(progress["batchId"])
             # Spark also reports that there was nothing to do.
             if number > self.reported and "addBatch" in progress["durationMs"]:

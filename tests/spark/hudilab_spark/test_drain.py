@@ -88,7 +88,7 @@ def test_a_log_and_a_notebook_get_no_bar(
     assert capsys.readouterr().err == ""
 
 
-def test_a_quiet_stream_is_not_asked_for_all_its_progress(
+def test_all_progress_is_read_only_when_batches_were_missed(
     query: StreamingQuery, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
@@ -108,4 +108,10 @@ def test_a_quiet_stream_is_not_asked_for_all_its_progress(
     eventually(lambda: batches_done(query) == 1)
     lines = [line for _ in range(20) for line in reports.new(query)]
     assert [line.split(" (")[0] for line in lines] == ["batch 0: 1 row"]
-    assert len(calls) == 1
+    assert calls == []
+    for name in ("second", "third"):
+        arrive(folder, name)
+    eventually(lambda: batches_done(query) == 3)
+    lines = [line for _ in range(20) for line in reports.new(query)]
+    assert [line.split(":")[0] for line in lines] == ["batch 1", "batch 2"]
+    assert len(calls) == 1  # both at once
