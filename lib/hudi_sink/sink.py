@@ -25,7 +25,7 @@ from hudi_sink.rules import BatchMetadata, Checkpoint, Rules
 from hudi_sink.schema import FILLS
 from hudi_sink.schema_guard import Layout, SchemaGuard
 from hudi_sink.service_schedule import check_tidy
-from hudilab.errors import StreamError, root_cause
+from hudilab.errors import StreamError, many, root_cause
 from hudilab.paths import TableLocation
 from hudilab.table import TableSpec
 
@@ -200,8 +200,9 @@ class ExactlyOnceSink:
         before, self._throttled = self._throttled, jvm.throttled(self._spark, self._location.table)
         if slow := self._throttled - before:
             _log.warning(
-                f"S3 throttles: it answered 503 SlowDown {slow} times during batch {batch_id}, "
-                "and each request was repeated; raise the trigger interval if this goes on"
+                f"S3 throttles: it answered {many(slow, 'request')} with 503 SlowDown during batch "
+                f"{batch_id}, and its client repeated each; raise the trigger's interval if this "
+                "goes on"
             )
 
     def close(self) -> None:
