@@ -463,7 +463,7 @@ def test_a_value_that_was_not_sent_is_refused_with_a_query(make: Make) -> None:
 
 
 TYPES = (
-    "id BIGINT, s SMALLINT, r FLOAT, d DOUBLE, n DECIMAL(38, 10), t STRING, u STRING, j STRING, "
+    "id BIGINT, s INT, r FLOAT, d DOUBLE, n DECIMAL(38, 10), t STRING, u STRING, j STRING, "
     "b BINARY, day DATE, ms TIMESTAMP, tz TIMESTAMP, i ARRAY<INT>, x ARRAY<STRING>, dflt INT, "
     "dn DECIMAL(10, 2), ok BOOLEAN, c STRING, `order` STRING"
 )

@@ -19,7 +19,7 @@ TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _INFINITE = "'nan', '+nan', '-nan', 'inf', '+inf', '-inf', 'infinity', '+infinity', '-infinity'"
 SPECIAL = {"nanvalue": "NaN", "positiveinf": "inf", "negativeinf": "-inf"}
-_MIDNIGHT = r"^([T ]00:00(:00(\\.0+)?)?(Z|[+]00:00)?)?$"
+_MIDNIGHT = r"^([T ]00:00(:00(\\.0+)?)?)?(Z|[+]00:00)?$"
 _FINER = "[.][0-9]{6}[0-9]*?[1-9]"
 SHOWN = 100  # characters of a value in a message
 RECODE = "write the file's encoding into source.options"
@@ -133,9 +133,11 @@ class Texts:
         else:
             # Spark also accepts 2026, 202601 and 12:30, and removes the time from a date.
             iso = f"substring({text}, 5, 1) = '-' AND instr(substring({text}, 7, 2), '-') > 0"
+            exact = text
             if name == "date":
                 iso += f" AND substring({text}, 11) RLIKE '{_MIDNIGHT}'"
-            value = f"if({iso}, try_cast({text} AS {name}), NULL)"
+                exact = f"left({text}, 10)"  # without the Z of Debezium's dates
+            value = f"if({iso}, try_cast({exact} AS {name}), NULL)"
         if name != "date":  # Spark cuts what is finer than a microsecond
             value = f"if(length({text}) > 21 AND {text} RLIKE '{_FINER}', NULL, {value})"
         if self.days and name == "date":

@@ -41,6 +41,7 @@ VALUES: list[tuple[str, dict[str, Any], Texts]] = [
     ("INT", {"1.234": 1234, "12": 12, "1,5": None}, GERMAN),
     ("BOOLEAN", {"true": True, "F": False, "1": True, "0": False, "ja": None}, Texts({})),
     ("DATE", {"2026-01-01": DAY, "2026-1-1": DAY, "2026-01-01 00:00:00": DAY}, Texts({})),
+    ("DATE", {"2026-01-01Z": DAY, "2026-01-01+01:00": None, "2026-1-1Z": None}, Texts({})),
     ("DATE", {NIGHT: None, "2026": None, "20260101": None, "2026-02-30": None}, Texts({})),
     ("DATE", {"01.01.2026": DAY, "2026-01-01": None}, Texts({"dateformat": "dd.MM.yyyy"})),
     ("TIMESTAMP", {"2026-01-01": NEW_YEAR, "2026-01-01T01:00:00+01": NEW_YEAR}, Texts({})),

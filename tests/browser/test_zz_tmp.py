@@ -1,0 +1,174 @@
+"""Notebooks in JupyterLab in a real Chromium: Run All, look at the results, keep screenshots.
+
+Needs a Chromium on PATH (Debian: apt-get install chromium). Screenshots go to
+.lab/screenshots, or where HUDILAB_SCREENSHOTS points.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import nbformat
+import pytest
+from chromium import launched
+from contract.checks import METADATA
+from nbformat.v4 import new_markdown_cell, new_notebook
+from playwright.sync_api import Page
+
+PROJECT = Path(__file__).resolve().parents[2]
+SCREENSHOTS = Path(os.environ.get("HUDILAB_SCREENSHOTS", PROJECT / ".lab" / "screenshots"))
+NOTEBOOKS = sorted(path.name for path in (PROJECT / "notebooks").glob("[0-9]*.ipynb"))
+
+pytestmark = pytest.mark.deep
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Path]]:
+    """JupyterLab as `make lab` opens it: its address, token and folder."""
+    home = tmp_path_factory.mktemp("lab")
+    folder = home / "notebooks"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    token = secrets.token_hex(8)
+    command = [sys.executable, str(PROJECT / "tools" / "lab.py"), "--no-browser", "--allow-root"]
+    command += ["--ip=127.0.0.1", f"--port={port}", f"--IdentityProvider.token={token}"]
+    env = os.environ | {"HUDILAB_HOME": str(home), "JUPYTER_CONFIG_DIR": str(home / "config")}
+    with (home / "jupyter.log").open("wb") as log:
+        server = subprocess.Popen(
+            command,
+            env=env,
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        wait_for(lambda: api(address, token, "status") is not None, 60, "JupyterLab to answer")
+        yield address, token, folder
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(30)
+
+
+def api(address: str, token: str, what: str) -> object:
+    try:
+        with urlopen(f"{address}/api/{what}?token={token}", timeout=5) as answer:
+            return json.load(answer)
+    except URLError:
+        return None
+
+
+def connected(address: str, token: str, name: str) -> bool:
+    sessions = api(address, token, "sessions")
+    assert isinstance(sessions, list)
+    kernels = [session["kernel"] for session in sessions if session["path"] == name]
+    return any(kernel["execution_state"] == "idle" and kernel["connections"] for kernel in kernels)
+
+
+def wait_for(condition: object, seconds: float, what: str) -> None:
+    assert callable(condition)
+    ends = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < ends, f"waited {seconds} s for {what}"
+        time.sleep(0.5)
+
+
+def run_all(page: Page, notebook: Path) -> None:
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+
+    def finished() -> bool:
+        page.keyboard.press("Control+s")
+        try:
+            cells = nbformat.read(notebook, as_version=4).cells
+        except nbformat.reader.NotJSONError:
+            return False  # JupyterLab is writing it
+        code = [cell for cell in cells if cell.cell_type == "code"]
+        failed = any(out.output_type == "error" for cell in code for out in cell.outputs)
+        return failed or all(cell.execution_count for cell in code)
+
+    wait_for(finished, 430, f"{notebook.name} to run")
+
+
+def test_it_asks_nothing_and_shows_a_diagram(lab: tuple[str, str, Path]) -> None:
+    address, token, folder = lab
+    picture = new_markdown_cell("![flow](images/micro-batch.png)")
+    book = new_notebook(cells=[picture], metadata=METADATA)
+    nbformat.write(book, folder / "picture.ipynb")
+    with launched() as browser:
+        page = browser.new_page(viewport={"width": 1200, "height": 1600})
+        page.goto(f"{address}/lab/tree/picture.ipynb?token={token}&reset")
+        shown = page.locator(".jp-MarkdownCell img")
+        shown.wait_for(timeout=60_000)
+        wait_for(lambda: shown.evaluate("it => it.naturalWidth") == 600, 10, "the diagram")
+        page.wait_for_timeout(3000)  # the question came a second after the page
+        assert page.get_by_text("official Jupyter news").count() == 0
+        assert page.locator(".Toastify__toast, .jp-Dialog").count() == 0
+
+
+def test_a_closed_tab_ends_its_kernel(lab: tuple[str, str, Path]) -> None:
+    address, token, folder = lab
+    nbformat.write(new_notebook(metadata=METADATA), folder / "closed.ipynb")
+    with launched() as browser:
+        page = browser.new_page()
+        page.goto(f"{address}/lab/tree/closed.ipynb?token={token}&reset")
+        wait_for(lambda: connected(address, token, "closed.ipynb"), 60, "a kernel")
+        page.locator("#jp-main-dock-panel .lm-mod-current .lm-TabBar-tabCloseIcon").click()
+        discard = page.locator(".jp-Dialog").get_by_text("Discard", exact=True)
+
+        def ended() -> bool:
+            if discard.is_visible():  # JupyterLab has noted the kernel's language in the notebook
+                discard.click()
+            return api(address, token, "kernels") == []
+
+        wait_for(ended, 60, "its kernel's end")
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_run_all_cells(lab: tuple[str, str, Path], name: str) -> None:
+    address, token, folder = lab
+    notebook = folder / name
+    cells = nbformat.read(notebook, as_version=4).cells
+    for cell in cells:  # nothing of an earlier run may pass for a result of this one
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    nbformat.write(nbformat.from_dict({**nbformat.read(notebook, 4), "cells": cells}), notebook)
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    with launched() as browser:
+        page = browser.new_page(viewport={"width": 1200, "height": 1600})
+        page.goto(f"{address}/lab/tree/{name}?token={token}&reset")
+        page.locator(".jp-NotebookPanel .jp-CodeCell").first.wait_for(timeout=60_000)
+        # Before the page is connected to an idle kernel, Run All is ignored.
+        wait_for(lambda: connected(address, token, name), 60, "a kernel")
+        run_all(page, notebook)
+        # The last tenth is empty: JupyterLab scrolls beyond the last cell.
+        for shot, share in enumerate([n / 20 for n in range(20)]):
+            page.evaluate(
+                "share => { for (const pane of document.querySelectorAll("
+                "'.jp-WindowedPanel-outer')) pane.scrollTop = "
+                "share * (pane.scrollHeight - pane.clientHeight) }",
+                share,
+            )
+            page.wait_for_timeout(900)
+            page.screenshot(path=SCREENSHOTS / f"{notebook.stem}-{shot}.png")
+    code = [c for c in nbformat.read(notebook, as_version=4).cells if c.cell_type == "code"]
+    outputs = [output for cell in code for output in cell.outputs]
+    assert [output for output in outputs if output.output_type == "error"] == []
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    text = "".join(output.text for output in outputs if output.output_type == "stream")
+    assert " WARN " not in text
+    assert "Traceback" not in text
+    assert "right: " not in text  # Run All solves no exercise
