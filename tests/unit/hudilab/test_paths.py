@@ -370,7 +370,7 @@ def test_a_file_in_the_way_is_refused(tmp_path: Path, where: str, link: bool) ->
     run_id = "r1" if where == "w/run-r1" else ""
     location = locate(str(tmp_path / "w"), "lab", "t", is_local=True, home=HOME, run_id=run_id)
     with pytest.raises(PathError) as caught:
-        check_writable(location)
+        check_writable(location, HOME)
     assert str(caught.value) == (
         f"warehouse.path: {file} exists but is not a directory; move it, or set warehouse.path to "
         "another directory"
