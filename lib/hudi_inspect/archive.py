@@ -85,8 +85,8 @@ class Archive:
                 raise Unreadable(f"_version_ holds {version!r}")
             manifest = json.loads(self._read(f"manifest_{version}", MOST_MANIFEST))
             names = [value(file, "fileName", str) for file in value(manifest, "files", list)]
-            if name := next((name for name in names if "/" in name or not name), None):
-                raise Unreadable(f"lists {name!r}, which is no file of the folder")
+            if wrong := [name for name in names if "/" in name or not name]:
+                raise Unreadable(f"lists {wrong[0]!r}, which is no file of the folder")
         except (ValueError, RecursionError, Unreadable) as error:
             why = f" ({error})" if isinstance(error, Unreadable) else ""
             self._problems.append(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from pyarrow import parquet
 from unit.handmade import HandMade, at
 from unit.hudi_inspect.tables import A, B, archive_a_commit, look, problem, refusal
@@ -73,10 +74,24 @@ def test_a_damaged_archive(table: HandMade) -> None:
         f"the archived timeline's file file://{file} is damaged; do not delete it; restore it from "
         "a backup if it is damaged, then try again: hudilab inspect TABLE"
     )
-    (history / "manifest_1").write_text("{")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", ""),
+        ("[" * 100_000, ""),
+        ('{"files": [{"fileName": ""}]}', " (lists '', which is no file of the folder)"),
+        ('{"files": [{"fileName": "../x"}]}', " (lists '../x', which is no file of the folder)"),
+        (None, " (manifest_1 does not exist)"),
+    ],
+)
+def test_a_damaged_manifest(table: HandMade, text: str | None, why: str) -> None:
+    manifest = table.archive((1, 2, "commit", None)) / "manifest_1"
+    manifest.write_text(text) if text else manifest.unlink()
     assert problem(table, archived=True) == (
-        f"the archived timeline file://{history} is damaged: its manifest cannot be read; "
-        "restore the folder from a backup, then try again: hudilab inspect TABLE"
+        f"the archived timeline file://{manifest.parent} is damaged: its manifest cannot be "
+        f"read{why}; restore the folder from a backup, then try again: hudilab inspect TABLE"
     )
 
 

@@ -108,6 +108,8 @@ def test_since_and_partition_and_instant(table: HandMade) -> None:
     for time in (at(20), "2026-01-01T00:00:20.000Z", at(22)):
         content = chosen.content(time)
         assert (content["instant"], content["commit"]["operationType"]) == (at(20), "INSERT")
+        (stat,) = content["commit"]["partitionToWriteStats"]["sensor_id=11"]
+        assert stat["numWrites"] == 6
 
 
 def test_hudis_own_sink_names_its_streams(table: HandMade) -> None:
