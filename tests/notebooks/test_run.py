@@ -114,6 +114,7 @@ def test_a_table_whose_first_commits_are_archived(tmp_path: Path, name: str) -> 
     many = ("-p", "rows", "100", "-p", "batches", "50", "-p", "sensors", "1")
     done = hudilab(tmp_path, "run", name, *many)
     assert done.returncode == 0, done.stderr[-2000:]
+    assert (" commits=50 " in done.stdout) == name.startswith("02")  # 03 prints no such line
     timelines = (tmp_path / "warehouse" / "lessons").glob("sensor_readings*/.hoodie/timeline")
     assert any(len(list(timeline.glob("*_*.commit"))) < 50 for timeline in timelines)
 
