@@ -34,26 +34,22 @@ import matplotlib.pyplot as plt
 from comparison import Measured, add_arguments, chosen, rounds_of, table, write
 from peers import fetch_jars
 from s3_proxy import Request, running_proxy
-from spark_peer import KEY, LAB, ORDERING, PARTITIONS, SEED, conf_dir, fingerprint, session, spread
+from spark_peer import LAB, PARTITIONS, SEED, check, conf_dir, session, spread, start
 
-from hudi_sink.sink import ExactlyOnceSink
-from hudilab.generate import sensor_readings, sensor_stream
+from hudilab.generate import sensor_stream
 from hudilab.settings import load_settings
-from hudilab.table import TableSpec
 from hudilab_cli.servers.s3 import BUCKET, start_s3, stop_s3
-from hudilab_spark.warehouse import prepare
 
-TABLES = LAB | {"hudi_insert_mor": ("MERGE_ON_READ", "insert")}
 OTHERS = ("parquet", "iceberg", "delta")
-PEERS = (*TABLES, *OTHERS)
-ROWS, WARM = 10, 4
+PEERS = (*LAB, *OTHERS)
+LOAD, ROWS, WARM = "small", 10, 4
 # Dollars for a thousand requests: Amazon S3 Standard, us-east-1, 2026. DELETE costs nothing.
 PRICES = {"PUT": 0.005, "COPY": 0.005, "LIST": 0.005, "GET": 0.0004, "HEAD": 0.0004}
 METHODS = (*PRICES, "DELETE")
 MINUTES = 60 * 24 * 30  # of a month
 # What a request is for, by its key; the first pattern that matches counts.
 PURPOSES = {
-    "checkpoint": r"_?checkpoints?/",
+    "checkpoint": r"_?checkpoints?[-/]",
     "markers": r"\.hoodie/\.temp",
     "hoodie.properties": r"\.hoodie/hoodie\.properties",
     "timeline": r"\.hoodie/timeline",
@@ -75,38 +71,6 @@ def dollars(requests: Counter[str]) -> float:
     return sum(PRICES.get(method, 0) * count for method, count in requests.items()) / 1000
 
 
-def start(spark: Any, peer: str, rows: Any, batches: int) -> tuple[Any, str, str]:
-    """Start the peer's stream; the query, and the format and address of its table."""
-    base = f"s3a://{BUCKET}/{peer}"
-    if peer in TABLES:
-        location = prepare(load_settings(), run_id=peer)
-        table_type, operation = TABLES[peer]
-        spec = TableSpec(
-            name=location.name,
-            record_key=KEY,
-            partition=("sensor_id",),
-            ordering=ORDERING,
-            table_type=table_type,
-            operation=operation,
-            buckets=1 if operation == "upsert" else None,
-        )
-        sink = ExactlyOnceSink(spark, spec, location, {"seed": SEED}, batches)
-        stream = rows.writeStream.foreachBatch(sink.write_batch)
-        stream = stream.option("checkpointLocation", location.checkpoint)
-        return stream.start(), "hudi", location.table
-    stream = rows.writeStream.option("checkpointLocation", f"{base}/checkpoint")
-    if peer == "iceberg":
-        spark.conf.set("spark.sql.catalog.bench.warehouse", base)
-        spark.sql(
-            "CREATE TABLE bench.lab.readings (reading_id bigint, sensor_id int, temperature "
-            "decimal(6,2), measurement_time timestamp) USING iceberg PARTITIONED BY (sensor_id)"
-        )
-        stream = stream.format("iceberg").option("fanout-enabled", "true").outputMode("append")
-        return stream.toTable("bench.lab.readings"), "iceberg", "bench.lab.readings"
-    stream = stream.format(peer).partitionBy("sensor_id").option("path", f"{base}/table")
-    return stream.start(), peer, f"{base}/table"
-
-
 def run_peer(peer: str, home: Path, batches: int, changes: list[str]) -> None:
     """A peer's stream in this process; prints a line of JSON with the milliseconds of each batch.
 
@@ -117,7 +81,10 @@ def run_peer(peer: str, home: Path, batches: int, changes: list[str]) -> None:
     spark = session(peer, home)
     rows = ROWS * batches
     stream = sensor_stream(spark, rows_per_batch=ROWS, sensors=PARTITIONS, seed=SEED, rows=rows)
-    query, kind, address = start(spark, peer, spread(stream), batches)
+    base = f"s3a://{BUCKET}/{peer}"
+    if peer == "iceberg":
+        spark.conf.set("spark.sql.catalog.bench.warehouse", base)
+    query = start(spark, peer, spread(stream), base, LOAD, batches)
     done = -1
     while done < batches - 1:
         last = query.lastProgress
@@ -128,10 +95,8 @@ def run_peer(peer: str, home: Path, batches: int, changes: list[str]) -> None:
             raise SystemExit(f"the stream ended: {query.exception()}")
         time.sleep(0.01)
     query.stop()
-    read = spark.table(address) if kind == "iceberg" else spark.read.format(kind).load(address)
-    wanted = spread(sensor_readings(spark, rows, sensors=PARTITIONS, seed=SEED))
-    if fingerprint(read) != fingerprint(wanted):
-        raise SystemExit(f"{peer}: the table is not what the generator says")
+    lab = f"s3a://{BUCKET}/lab/run-{LOAD}/lab/sensor_readings"
+    check(spark, peer, lab if peer in LAB else f"{base}/{LOAD}", LOAD, rows)
     spark.stop()
 
 
@@ -228,7 +193,7 @@ def picture(peers: dict[str, Any], file: Path) -> None:
     """Left: seconds of a batch by delay. Right: its requests, by what they are for."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 0.45 * len(peers) + 1.6))
     for peer, by_delay in peers.items():
-        style = "-" if peer in TABLES else ":"
+        style = "-" if peer in LAB else ":"
         delays = [float(delay) for delay in by_delay]
         left.plot(delays, [result["seconds"] for result in by_delay.values()], style, label=peer)
     left.set_xlabel("ms that a request takes longer")
