@@ -112,17 +112,18 @@ class ChangeTopic(Topic):
 
         A query might have changed such values, so with `select` they are refused.
         """
-        ids = self._ids(messages) if self.group.schema_registry_url else []
-        if self.group.select is None:
-            texts = self._decoded(messages, ids)
-            self._fills = bool(texts.where(HAS_UNSENT.format("CAST(value AS STRING)")).take(1))
-        rows = self.selected(self._rows(messages, ids))
-        if self._fills:
-            rows, self._fills = self._filled(rows), False
-        return rows
+        ids = self._writers(messages)
+        try:
+            if self.group.select is None:
+                texts = self._decoded(messages, ids)
+                self._fills = bool(texts.where(HAS_UNSENT.format("CAST(value AS STRING)")).take(1))
+            rows = self.selected(self._rows(messages, ids))
+            return self._filled(rows) if self._fills else rows
+        finally:
+            self._fills = False
 
     def _decoded(self, messages: DataFrame, ids: Sequence[int]) -> DataFrame:
-        """Return the messages with each key and value in Avro as JSON; as it is, if that fails."""
+        """Return the messages with Avro keys and values as JSON; what can't be decoded stays."""
         schemas = {n: schema for n in ids if (schema := self._schema(n))}
         if not schemas:
             return messages
@@ -187,10 +188,9 @@ class ChangeTopic(Topic):
 
     @override
     def _row_texts(self, messages: DataFrame) -> DataFrame:
-        ids = self._ids(messages) if self.group.schema_registry_url else []
         text = F.expr(BARE.format("CAST(value AS STRING)"))
         after = F.get_json_object(text, "$.after").alias("value")
-        return self._decoded(messages, ids).select(after)
+        return self._decoded(messages, self._writers(messages)).select(after)
 
     @override
     def _key_cases(self, valid: Column) -> Iterator[tuple[Column, Column]]:
@@ -343,7 +343,7 @@ class ChangeTopic(Topic):
         )
 
     def _unread(self) -> Iterator[tuple[str, str]]:
-        """Yield which keys and values are still Avro."""
+        """Yield the cases of keys and values that could not be decoded."""
         unknown = ", ".join(str(n) for n, schema in self._schemas.items() if schema is None)
         for part in ("key", "value"):
             number = NUMBER.format(part)

@@ -80,7 +80,7 @@ class Topic(Source[TopicPipeline]):
 
     @property
     def _examines(self) -> bool:
-        """Whether it depends on a batch how it is read, such as on the schemas that it needs."""
+        """Whether each batch must be examined before it is read, such as for its schemas."""
         return self.group.schema_registry_url is not None
 
     @cached_property
@@ -181,8 +181,7 @@ class Topic(Source[TopicPipeline]):
 
     def _read(self, messages: DataFrame) -> DataFrame:
         """Return messages as rows of the table."""
-        ids = self._ids(messages) if self.group.schema_registry_url else []
-        return self.selected(self._rows(messages, ids))
+        return self.selected(self._rows(messages, self._writers(messages)))
 
     def sample(self) -> Sample | None:
         """Read the first messages."""
@@ -488,6 +487,10 @@ class Topic(Source[TopicPipeline]):
         avro = messages.where(IS_CONFLUENT.format("value"))
         ids = avro.select(F.expr(NUMBER.format("value")).alias("id")).distinct()
         return sorted(int(row["id"]) for row in ids.collect())
+
+    def _writers(self, messages: DataFrame) -> list[int]:
+        """Return the ids of the schemas to read from the registry; none without a registry."""
+        return self._ids(messages) if self.group.schema_registry_url else []
 
     def _schema(self, number: int) -> str | None:
         """Return the registry's schema of an id; None without one, or without a registry."""
