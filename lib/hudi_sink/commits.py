@@ -175,14 +175,14 @@ class Commits:
 
     def _read_table(self) -> Any:
         if self._is_created:
-            # Hudi reads the same file that is looked for below: on S3 it is asked for once.
+            # Hudi reads the file that `is_there` looks for, so on S3 one request is enough.
             with suppress(Py4JJavaError):
                 return jvm.meta_client(self._spark, self._table)
         self._is_created = self.is_there()
         return jvm.meta_client(self._spark, self._table) if self._is_created else None
 
     def properties(self) -> dict[str, str]:
-        """Return the pairs of `hoodie.properties` as `meta` has read them last; {} without it."""
+        """Return `hoodie.properties` as `meta` last read it; {} without a table."""
         meta = self._newest or self.meta()
         return {} if meta is None else read_properties(jvm.table_config(self._spark, meta))
 

@@ -122,7 +122,7 @@ def read_text(spark: SparkSession, uri: str) -> str:
 
 
 def read_text_or_none(spark: SparkSession, uri: str) -> str | None:
-    """Return the text of a small UTF-8 file, or None if there is none: one look, also on S3."""
+    """Return the text of a small UTF-8 file, or None without one, which takes no extra request."""
     try:
         return read_text(spark, uri)
     except Py4JJavaError as error:

@@ -62,10 +62,10 @@ def closing_options(table: str) -> dict[str, str]:
 
 
 def overlap_options(table: str, tasks: int) -> dict[str, str]:
-    """Return write options with which so many tasks wait for S3 at the same time.
+    """Return write options that let up to `tasks` tasks wait for S3 at the same time.
 
-    On a disk one task lists and deletes a commit's markers, because a job takes longer than they
-    do. On S3 that is five requests for each partition, one after the other.
+    On a disk, a single task lists and deletes a commit's markers, because starting a job takes
+    longer. On S3, that task would send five requests per partition, one after the other.
     """
     names = ("finalize.write", "markers.delete")
     every = {f"hoodie.{name}.parallelism": str(tasks) for name in names}

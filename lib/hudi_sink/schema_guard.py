@@ -78,7 +78,7 @@ class SchemaGuard:
     def layout(self) -> Layout:
         """Return how the table stores rows, or will store them if it doesn't exist yet.
 
-        As the timeline was read last: not one more request to S3 in each batch.
+        Uses the properties that were read last, which saves a request to S3 in each batch.
         """
         if not (properties := self._commits.properties()):
             return Layout({}, True, self._spec.merge_mode == COMMIT_TIME)

@@ -66,9 +66,9 @@ class TableSpec:
             Compact while no stream writes or reads.
         schema: Which changes of its columns a stream may bring, compared before a batch is written.
             evolve: new nullable columns, and wider types (int to bigint, float to double, a decimal
-            with more digits). freeze: none. any: all that Hudi accepts, so that a batch with text
-            turns an int column into text for good, without a warning. Columns of the key and
-            the partition accept only types with the same texts. See `hudi_sink.schema`.
+            with more digits). freeze: none. any: whatever Hudi accepts. Strings in a batch then
+            change an int column to STRING permanently, without a warning. Key and partition columns
+            accept only types with the same texts. See `hudi_sink.schema`.
 
     Raises:
         TableError: Fields are invalid; the message lists every problem.

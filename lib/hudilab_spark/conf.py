@@ -26,7 +26,7 @@ from hudilab_spark.s3 import older_names, spark_settings
 # driver and in its workers, whatever the session's zone is.
 ZONE = "UTC"
 MEMORY, MASTER = "spark.driver.memory", "spark.master"
-# Tasks of one JVM whose tables are on S3: most of the time they wait for requests.
+# Tasks of a JVM whose tables are on S3, where tasks mostly wait for requests.
 S3_TASKS = 8
 # Settings with a matching name never go on a command line.
 SECRET = re.compile(r"(?i)secret|password|token|access[.]?key")
