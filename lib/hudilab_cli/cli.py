@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,9 +32,12 @@ from hudilab_jobs import load, stream, tidy
 if TYPE_CHECKING:
     from hudilab.settings import Settings
 
+# The groups of `hudilab --help`.
+LESSONS, TABLES, MACHINE, CLUSTER = "Lessons", "Streams and tables", "This machine", "Spark cluster"
+
 app = typer.Typer(
     name="hudilab",
-    help="Hudi Streaming Lab: check this machine, fetch jars, run notebooks headless.",
+    help="Hudi Streaming Lab: lessons, streams into Hudi tables, and the servers they need.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -47,7 +51,7 @@ def _settings() -> Settings:
     return load_settings()
 
 
-@app.command()
+@app.command(rich_help_panel=MACHINE)
 def doctor(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON list instead of lines.")
@@ -66,7 +70,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(rich_help_panel=MACHINE)
 def jars(
     groups: Annotated[list[str] | None, typer.Argument(help="Groups in jars/jars.lock.")] = None,
     archive: Annotated[
@@ -97,7 +101,7 @@ def jars(
             print(line)
 
 
-@app.command()
+@app.command(rich_help_panel=LESSONS)
 def run(
     notebooks: Annotated[
         list[str], typer.Argument(help="Paths, or names or numbers in notebooks/.")
@@ -125,7 +129,18 @@ def run(
         print(line)
 
 
-@app.command()
+app.command("progress", rich_help_panel=LESSONS)(progress_command.command)
+for_tables = partial(app.command, rich_help_panel=TABLES)
+for_tables("load")(load.command)
+for_tables("stream")(stream.command)
+for_tables("sql")(sql_command.command)
+for_tables("tidy")(tidy.command)
+for_tables("savepoint")(savepoint_command.command)
+for_tables("rewind")(rewind_command.command)
+for_tables("topics")(topics_command.command)
+
+
+@app.command(rich_help_panel=CLUSTER)
 def bundle(
     out: Annotated[
         Path | None, typer.Option(help="Zip file to write; default: dist/hudilab-bundle.zip.")
@@ -137,9 +152,9 @@ def bundle(
     print(build_bundle(_settings(), out))
 
 
-app.add_typer(deploy, name="deploy")
+app.add_typer(deploy, name="deploy", rich_help_panel=CLUSTER)
 services = typer.Typer(help="Start, show and stop servers on this machine.", no_args_is_help=True)
-app.add_typer(services, name="services")
+app.add_typer(services, name="services", rich_help_panel=MACHINE)
 start = typer.Typer(help="Start a server and wait until it answers.", no_args_is_help=True)
 services.add_typer(start, name="start")
 
@@ -239,7 +254,10 @@ def start_connect(port: Annotated[int, _port("connect")] = 0) -> None:
     command(port)
 
 
-@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@app.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    rich_help_panel=CLUSTER,
+)
 def submit(
     job: Annotated[str, typer.Argument(help="A job of the lab, or a Python file.")],
     arguments: Annotated[list[str] | None, typer.Argument(help="Arguments of the job.")] = None,
@@ -261,7 +279,7 @@ def submit(
     print(f"{name}, driver's process {submitted.pid}, log {submitted.log}")
 
 
-@app.command()
+@app.command(rich_help_panel=CLUSTER)
 def apps() -> None:
     """List the cluster's running and finished applications and drivers, newest first."""
     from hudilab_cli.applications import application_rows
@@ -272,7 +290,7 @@ def apps() -> None:
     print("none" if rows.empty else rows.to_string(index=False))
 
 
-@app.command()
+@app.command(rich_help_panel=CLUSTER)
 def kill(
     id: Annotated[str, typer.Argument(help="Application or driver ID, as shown by hudilab apps.")],
 ) -> None:
@@ -289,7 +307,8 @@ def kill(
         "ignore_unknown_options": True,
         "allow_extra_args": True,
         "help_option_names": [],
-    }
+    },
+    rich_help_panel=TABLES,
 )
 def inspect(context: typer.Context) -> None:
     """Inspect a Hudi table, read-only and without a JVM: timeline, files, writers, health."""
@@ -312,16 +331,6 @@ def _place(table: str, run_id: str) -> str:
     except ModuleNotFoundError:  # the extra `inspect` alone knows no pipelines
         return table
     return place_of(load_settings(), table, "inspect", run_id)
-
-
-app.command("load")(load.command)
-app.command("stream")(stream.command)
-app.command("tidy")(tidy.command)
-app.command("rewind")(rewind_command.command)
-app.command("savepoint")(savepoint_command.command)
-app.command("sql")(sql_command.command)
-app.command("progress")(progress_command.command)
-app.command("topics")(topics_command.command)
 
 
 def join_pairs(arguments: list[str]) -> list[str]:
