@@ -39,6 +39,7 @@ FOLDED = {
     "check": "Show the check",
     "solution": "Show the solution",
     "proof": "Show the proof",
+    "result": "Show the cell that sums up",
     "cleanup": "Show the cell that cleans up",
 }
 RAN = ("Python", "Spark", "Hudi", "Java")

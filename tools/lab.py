@@ -20,7 +20,11 @@ from hudilab.settings import load_settings
 
 NOTES = ".lessons.json"  # of each copy, the hash of the lesson that it was made from
 FIRST = "00_hello_hudi.ipynb"  # later, JupyterLab opens what was open last
-FOLDED = {"check": "Run this cell to check your answer", "proof": "Proof of this section"}
+FOLDED = {
+    "check": "Run this cell to check your answer",
+    "proof": "Proof of this section",
+    "result": "The line that `hudilab run` prints",
+}
 CONFIG = Path(__file__).with_name("jupyter")
 
 

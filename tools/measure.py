@@ -1,7 +1,7 @@
 """The size of each lesson and the minutes that it takes.
 
 `python tools/measure.py [NOTEBOOK...]` prints a line for each lesson. The main text is everything
-but the sections of the exercises. Of its code, cells that prove, check or solve do not count. A
+but the sections of the exercises. Of its code, the folded cells, which prove, check, solve or sum up, do not count. A
 reader takes a minute for 180 words or six lines of code; parameters and imports are run, not read.
 An easy exercise takes five minutes, a medium one eight, a hard one twelve, and a prediction two.
 """
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 GRADE = re.compile(r"\*(Easy|Medium|Hard)(?:, (find the mistake|design|write it yourself))?\.\*")
 MINUTES = {"Easy": 5, "Medium": 8, "Hard": 12}
 PREDICTION, WORDS_A_MINUTE, LINES_A_MINUTE = 2, 180, 6
-NOT_TAUGHT = {"proof", "check", "solution"}
+NOT_TAUGHT = {"proof", "check", "solution", "result"}
 MANY_NAMES = re.compile(r"(?m)^ *from [\w.]+ import \([^)]*\)$")
 IMPORT = re.compile(r"(from|import) ")
 

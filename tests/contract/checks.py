@@ -43,7 +43,7 @@ UNKEPT = {
 APP = re.compile(r'\b(?:open_session\(settings, app=|start\(\s*)"(\w+)"')
 SERVERS = "hudilab_cli.servers"
 STARTS = re.compile(rf"(?m)^ *(?:from|import) {re.escape(SERVERS)}\b")
-HIDDEN = {"proof", "check", "solution"}
+HIDDEN = {"proof", "check", "solution", "result"}
 Problems = Iterator[str]
 
 
@@ -310,7 +310,7 @@ def exercises(path: Path, nb: NotebookNode) -> Problems:
             yield "a solution has an output, or asserts nothing"
     for cell in cells:
         where = repr(cell.source.partition("\n")[0])
-        if tags(cell) & {"check", "solution"} and not cell.metadata.get("jupyter", {}).get(
+        if tags(cell) & {"check", "solution", "result"} and not cell.metadata.get("jupyter", {}).get(
             "source_hidden"
         ):
             yield f"the source of {where} is not hidden"
