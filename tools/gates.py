@@ -1,7 +1,7 @@
 """The gates of `make test`, each with its seconds; stops at the first failure.
 
 Two gates run at a time, and each prints its output when it ends. Gates that need no Java come
-first; the book, made of what most others ran, is last. The last lines give the time to run the
+first, and the book comes after the notebooks that it shows. The last lines give the time to run the
 notebooks, the ten slowest tests and cells, and the tests that were skipped, with the reason. The
 longest notebooks are left to `make test-deep`. `--quick` runs what needs no Java. `--gate NAME`
 runs one gate and passes it all further arguments. `--lesson 03` runs one notebook and compares its
@@ -75,7 +75,7 @@ GATES: dict[str, tuple[str, ...]] = {
 }
 # Two gates run at a time: whichever ends takes the next one that may begin.
 QUICK = ("unit tests", "lint", "format", "types", "notebook contract")
-SLOW = ("services", "Spark tests", CURRICULUM, LATER, WITH_SERVERS, "notebooks", "crashes", "book")
+SLOW = ("services", "Spark tests", CURRICULUM, LATER, WITH_SERVERS, "notebooks", "book", "crashes")
 # `make test-deep` runs the long lessons.
 COMPARED = (CURRICULUM, LATER, WITH_SERVERS)
 # A gate begins after these: what needs Java after what doesn't, the book after its lessons. Gates
