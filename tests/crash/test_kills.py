@@ -36,10 +36,10 @@ FEW = (
     Point("copy checkpoint commits"),
 )
 MORE = (
+    Point("put .hoodie_partition_metadata", late=True),  # first: later, no partition is new
     Point("put base file", 2),
-    Point("delete marker"),
-    Point("put .hoodie_partition_metadata", late=True),
     Point("put rollback completed"),
+    Point("delete marker"),
     Point("put inflight"),
     Point("put commit completed"),
     Point("put checkpoint commits temporary", late=True),
