@@ -67,6 +67,7 @@ def read_batches(table: Path) -> list[pa.RecordBatch]:
     """What hudi-rs reads, which shares no code with Spark; nothing where there is no table yet."""
     from hudi import HudiTableBuilder
 
-    if not (table / ".hoodie" / "hoodie.properties").exists():
+    properties = table / ".hoodie" / "hoodie.properties"
+    if not (properties.exists() and properties.stat().st_size):  # a kill may leave it empty
         return []
     return HudiTableBuilder.from_base_uri(str(table)).build().read()
