@@ -1,9 +1,10 @@
 """The size of each lesson and the minutes that it takes.
 
 `python tools/measure.py [NOTEBOOK...]` prints a line for each lesson. The main text is everything
-but the sections of the exercises. Of its code, the folded cells, which prove, check, solve or sum up, do not count. A
-reader takes a minute for 180 words or six lines of code; parameters and imports are run, not read.
-An easy exercise takes five minutes, a medium one eight, a hard one twelve, and a prediction two.
+but the sections of the exercises. Of its code, folded cells do not count: they prove, check, solve
+or sum up. A reader takes a minute for 180 words or six lines of code; parameters and imports are
+run, not read. An easy exercise takes five minutes, a medium one eight, a hard one twelve, and a
+prediction two.
 """
 
 from __future__ import annotations

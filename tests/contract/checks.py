@@ -310,9 +310,8 @@ def exercises(path: Path, nb: NotebookNode) -> Problems:
             yield "a solution has an output, or asserts nothing"
     for cell in cells:
         where = repr(cell.source.partition("\n")[0])
-        if tags(cell) & {"check", "solution", "result"} and not cell.metadata.get("jupyter", {}).get(
-            "source_hidden"
-        ):
+        hidden = cell.metadata.get("jupyter", {}).get("source_hidden")
+        if tags(cell) & {"check", "solution", "result"} and not hidden:
             yield f"the source of {where} is not hidden"
         if "check" in tags(cell):
             last = "".join(texts(cell)).splitlines()[-1:]
