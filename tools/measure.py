@@ -83,7 +83,7 @@ def measure(nb: NotebookNode) -> Measure:
     steps = [cell for cell in taught if "parameters" not in tags(cell) and not only_imports(cell)]
     sizes = [lines_of(cell) for cell in steps]
     # The first step opens the session; the last ones give the result and clean up.
-    shown = [cell for cell in steps[1:] if not tags(cell) & {"prediction", "result", "cleanup"}]
+    shown = [cell for cell in steps[1:] if not tags(cell) & {"prediction", "cleanup"}]
     silent = ["keep_output" not in tags(cell) for cell in shown]
     again = [
         cell.source.partition("\n")[0]

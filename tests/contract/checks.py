@@ -43,7 +43,7 @@ UNKEPT = {
 APP = re.compile(r'\b(?:open_session\(settings, app=|start\(\s*)"(\w+)"')
 SERVERS = "hudilab_cli.servers"
 STARTS = re.compile(rf"(?m)^ *(?:from|import) {re.escape(SERVERS)}\b")
-HIDDEN = {"proof", "check", "solution", "result"}
+HIDDEN = {"proof", "check", "solution"}
 Problems = Iterator[str]
 
 
