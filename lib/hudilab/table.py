@@ -65,10 +65,10 @@ class TableSpec:
             compact: in Hudi 1.2, once a compaction dies halfway, reading the changes always fails.
             Compact while no stream writes or reads.
         schema: Which changes of its columns a stream may bring, compared before a batch is written.
-            evolve: new nullable columns, and wider types (int to bigint, float to double, a decimal
-            with more digits). freeze: none. any: whatever Hudi accepts. Strings in a batch then
-            change an int column to STRING permanently, without a warning. Key and partition columns
-            accept only types with the same texts. See `hudi_sink.schema`.
+            evolve: new nullable columns, and wider types (int to bigint, float to double, decimals
+            with more digits). freeze: no changes. any: whatever Hudi accepts, even a batch of
+            strings that turns an int column into STRING, permanently and without a warning. Key and
+            partition columns accept only types with the same texts. See `hudi_sink.schema`.
 
     Raises:
         TableError: Fields are invalid; the message lists every problem.
