@@ -1,12 +1,15 @@
-"""Whether a test can act as another account: that takes root, and programs the other can start.
+"""Tests as another account, which takes root, and without root's right to read everything.
 
 A home of mode 0700, such as root's, is closed to other accounts, and so is a checkout in it.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 NOBODY = 65534
@@ -24,3 +27,22 @@ def why_not(*needed: Path) -> str:
             if not folder.stat().st_mode & stat.S_IXOTH:
                 return f"other accounts cannot enter {folder}, and need {path.name} in it"
     return ""
+
+
+@contextmanager
+def bound_by_modes() -> Iterator[None]:
+    """Take root's right to read what its mode forbids from this thread, and those it starts."""
+    if os.geteuid() != 0:
+        yield
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    assert libc.capget(header, sets) == 0
+    effective = sets[0]
+    sets[0] &= ~0b110  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
+    assert libc.capset(header, sets) == 0
+    try:
+        yield
+    finally:
+        sets[0] = effective
+        assert libc.capset(header, sets) == 0

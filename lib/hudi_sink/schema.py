@@ -71,7 +71,7 @@ def check_storable(
     if problems:
         raise TableError(
             f"{location} cannot store the batch, nothing was written: {'; '.join(problems)}",
-            "correct the batch or the TableSpec, and start again",
+            "correct the rows or the table's settings, and start again",
         )
 
 

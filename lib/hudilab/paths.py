@@ -76,7 +76,9 @@ def locate(
     unused = is_local and _split(warehouse)[0] in _S3
     uri = _file_uri(str(home / "warehouse")) if unused else rewrite_scheme(warehouse, home)
     if unused:
-        notices.append(f"IS_LOCAL is true: warehouse.path is ignored, the warehouse is {uri}")
+        notices.append(
+            f"IS_LOCAL is true or unset: warehouse.path is ignored, the warehouse is {uri}"
+        )
     elif not is_local and local_path(uri) is not None:
         raise PathError(
             "warehouse.path is a local path but IS_LOCAL is false",

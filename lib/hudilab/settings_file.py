@@ -142,7 +142,7 @@ def _parse(source: Path, group: str = "") -> tuple[list[Any], str]:
     try:
         groups = parse(source.read_text("utf-8-sig"))
     except FileNotFoundError:
-        where = "" if group else ", or set HUDILAB_CONF"
+        where = "" if group else ", or name another folder in HUDILAB_CONF"
         return [], f"does not exist; create it with {content}{where}"
     except OSError as error:
         return [], f"cannot be read ({error.strerror}); make it a readable file"

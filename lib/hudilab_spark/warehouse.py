@@ -212,6 +212,7 @@ def check_writable(location: TableLocation, home: Path | None = None) -> None:
     Raises:
         PathError: the table or the checkpoint cannot be created.
     """
+    setting = "HUDILAB_WAREHOUSE" if os.environ.get("HUDILAB_WAREHOUSE") else "warehouse.path"
     for uri in (location.table, location.checkpoint):
         path = local_path(uri)
         if path is None:
@@ -226,14 +227,14 @@ def check_writable(location: TableLocation, home: Path | None = None) -> None:
             if home and of_home:
                 raise _no_home(home, error) from None
             raise PathError(
-                f"warehouse.path: cannot write to {deepest} ({error.strerror})",
-                "make it writable, or set warehouse.path to a writable directory",
+                f"{setting}: cannot write to {deepest} ({error.strerror})",
+                f"make it writable, or set {setting} to a writable directory",
             ) from None
         if home and of_home:
             raise _no_home(home, FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)))
         raise PathError(
-            f"warehouse.path: {deepest} exists but is not a directory",
-            "move it, or set warehouse.path to another directory",
+            f"{setting}: {deepest} exists but is not a directory",
+            f"move it, or set {setting} to another directory",
         )
 
 

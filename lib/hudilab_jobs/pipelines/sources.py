@@ -27,7 +27,7 @@ from hudi_sink.jvm import as_batch, completed
 from hudi_sink.rows import REFUSED, REFUSED_ROW, refused_row
 from hudilab.errors import ConfigError, many, root_cause
 from hudilab.groups import PREFIX, FilePipeline, Pipeline, TablePipeline
-from hudilab.paths import TableLocation
+from hudilab.paths import TableLocation, local_path
 from hudilab.settings import Settings
 from hudilab_jobs.pipelines.csv_text import PROBLEM as CSV_PROBLEM
 from hudilab_jobs.pipelines.csv_text import ROW as CSV_ROW
@@ -381,7 +381,10 @@ class Folder(Source[FilePipeline]):
 
     def _files(self) -> list[FileInfo]:
         """Return the files that Spark would read, oldest first."""
-        files = list_files(self._spark, self.group.uri)
+        try:
+            files = list_files(self._spark, self.group.uri)
+        except PermissionError as error:
+            raise self._closed(error.filename) from None
         visible = [file for file in files if not _is_hidden(file.path)]
         if pattern := self._options.get("pathglobfilter"):
             jvm: Any = self._spark._jvm
@@ -389,6 +392,13 @@ class Folder(Source[FilePipeline]):
             chosen = re.compile(str(compiled))
             visible = [file for file in visible if chosen.fullmatch(file.path.rpartition("/")[2])]
         return sorted(visible, key=lambda file: (file.modified_ms, file.path))
+
+    def _closed(self, path: str) -> ConfigError:
+        return self.error(
+            "source.path",
+            f"this account may not read {path}",
+            "give it the right to, or run as the account that owns it",
+        )
 
     def _check_files(self, uris: Sequence[str]) -> dict[str, Form]:
         """Raise LabError if files have another header, other columns, or other folders.
@@ -411,6 +421,13 @@ class Folder(Source[FilePipeline]):
                     f"{uri.removeprefix(base)} has a colon, which Hadoop cannot read on a disk",
                     "rename the file",
                 )
+            if file := local_path(uri):
+                try:
+                    file.open("rb").close()
+                except FileNotFoundError:
+                    pass  # gone since it was listed
+                except PermissionError as error:
+                    raise self._closed(error.filename) from None
         forms: dict[str, Form] = {}
         if self.group.source_format == "json":
             return forms  # each line is checked by itself

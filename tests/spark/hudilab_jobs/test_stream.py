@@ -15,6 +15,7 @@ from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
 import pytest
+from others import bound_by_modes
 from pyspark.sql import SparkSession
 from refusals import refused
 from unit.hudilab.settings_files import group, load, write
@@ -400,6 +401,20 @@ def test_a_folder_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None
     refusal(own, f"there is no folder file://{own.folder}", remedy=remedy, key="source.path")
 
 
+@pytest.mark.parametrize("closed", ["", "a.csv"])
+def test_what_this_account_may_not_read_is_named(
+    spark: SparkSession, tmp_path: Path, closed: str
+) -> None:
+    own = Own(spark, tmp_path)
+    own.put("a.csv", ROWS)
+    path = own.folder / closed
+    path.chmod(0)
+    remedy = "; give it the right to, or run as the account that owns it"
+    with bound_by_modes():
+        refusal(own, f"this account may not read {path}", remedy=remedy, key="source.path")
+    path.chmod(0o700)
+
+
 def test_a_schema_that_is_missing_is_read_and_shown(spark: SparkSession, tmp_path: Path) -> None:
     options = "header=true nullValue=NA inferSchema=true"
     own = Own(spark, tmp_path, source_schema=None, source_options=options)
@@ -489,7 +504,7 @@ def test_a_shared_table_is_tidied_beside_its_stream(spark: SparkSession, tmp_pat
 def test_a_key_that_the_files_lack(spark: SparkSession, tmp_path: Path) -> None:
     own = Own(spark, tmp_path, record_key="station, hour")
     own.put("a.csv", ROWS)
-    remedy = "; correct the batch or the TableSpec, and start again"
+    remedy = "; correct the rows or the table's settings, and start again"
     with refused(TableError, "record_key names hour", remedy=remedy):
         own.check()
 

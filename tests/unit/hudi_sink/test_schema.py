@@ -240,7 +240,7 @@ def unstorable(batch: str) -> str:
         check_storable("memory://t", batch, NAMED)
     text = str(caught.value)
     assert text.startswith("memory://t cannot store the batch, nothing was written: ")
-    assert text.endswith("; correct the batch or the TableSpec, and start again")
+    assert text.endswith("; correct the rows or the table's settings, and start again")
     return text.partition("nothing was written: ")[2].rpartition("; correct")[0]
 
 

@@ -36,7 +36,8 @@ def test_the_sensor_application_s_file(tmp_path: Path, capsys: pytest.CaptureFix
     assert location.table == f"file://{tmp_path}/warehouse/my_database/my_table"
     assert capsys.readouterr().out.splitlines() == [
         f"{HUDI}/application_properties.json: not used: {CATALOG}, {RUN}",
-        f"IS_LOCAL is true: warehouse.path is ignored, the warehouse is {location.warehouse}",
+        "IS_LOCAL is true or unset: warehouse.path is ignored, the warehouse is "
+        f"{location.warehouse}",
     ]
     prepare(settings, quiet=True)
     assert capsys.readouterr().out == ""

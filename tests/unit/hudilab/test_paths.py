@@ -145,7 +145,7 @@ def test_local_replaces_an_s3_warehouse_and_says_so() -> None:
     location = locate("s3://bucket/w", "lab", "t", is_local=True, home=HOME)
     assert location.table == "file:///home/me/lab/warehouse/lab/t"
     assert location.notices == (
-        "IS_LOCAL is true: warehouse.path is ignored, the warehouse is "
+        "IS_LOCAL is true or unset: warehouse.path is ignored, the warehouse is "
         "file:///home/me/lab/warehouse",
     )
 
@@ -284,9 +284,15 @@ def test_s3_is_not_looked_at() -> None:
 NO_PLACE = "; make it writable, or set warehouse.path to a writable directory"
 
 
-def test_a_directory_that_takes_no_files_is_refused() -> None:
+@pytest.mark.parametrize("setting", ["warehouse.path", "HUDILAB_WAREHOUSE"])
+def test_a_directory_that_takes_no_files_is_refused(
+    setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if setting.isupper():
+        monkeypatch.setenv(setting, "/proc/hudilab/w")
     location = locate("/proc/hudilab/w", "lab", "t", is_local=True, home=HOME)
-    with refused(PathError, "warehouse.path", "/proc (No such file or directory)", remedy=NO_PLACE):
+    remedy = f"set {setting} to a writable directory"
+    with refused(PathError, setting, "/proc (No such file or directory)", remedy=remedy):
         check_writable(location)
     assert not os.path.lexists("/proc/hudilab")
 

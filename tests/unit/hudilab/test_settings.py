@@ -344,7 +344,7 @@ def test_a_file_of_the_project_is_named_relative_to_it(
         load_settings(env={})
     assert str(caught.value) == (
         "conf/application_properties.json does not exist; create it with group 'HudiTable0', or "
-        "set HUDILAB_CONF"
+        "name another folder in HUDILAB_CONF"
     )
     write(tmp_path / "conf", [group("spark.other", {}), group("a\nb", {})])
     with pytest.raises(ConfigError) as caught:
