@@ -229,7 +229,7 @@ def _two_writers(snapshot: TableSnapshot) -> HealthCheck:
     turns = [query for i, query in enumerate(queries) if i == 0 or queries[i - 1] != query]
     count = len(set(queries))
     if count < 2:
-        streams = "only one stream wrote to the table" if count else "no stream wrote to the table"
+        streams = "only one stream wrote to the table" if count else "no commit names a stream"
         return _check("two writers", True, streams)
     # Streams that write one after the other need no lock; streams whose commits alternate do.
     alternate = len(turns) > count
