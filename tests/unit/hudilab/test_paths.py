@@ -291,7 +291,7 @@ def test_a_directory_that_takes_no_files_is_refused(
     if setting.isupper():
         monkeypatch.setenv(setting, "/proc/hudilab/w")
     location = locate("/proc/hudilab/w", "lab", "t", is_local=True, home=HOME)
-    remedy = f"set {setting} to a writable directory"
+    remedy = f"; make it writable, or set {setting} to a writable directory"
     with refused(PathError, setting, "/proc (No such file or directory)", remedy=remedy):
         check_writable(location)
     assert not os.path.lexists("/proc/hudilab")
