@@ -1,4 +1,4 @@
-"""Tests as another account, which takes root, and without root's right to read everything.
+"""Let a test act as another account, or without root's right to read everything; needs root.
 
 A home of mode 0700, such as root's, is closed to other accounts, and so is a checkout in it.
 """
@@ -31,7 +31,7 @@ def why_not(*needed: Path) -> str:
 
 @contextmanager
 def bound_by_modes() -> Iterator[None]:
-    """Take root's right to read what its mode forbids from this thread, and those it starts."""
+    """Make file modes apply to root, in this thread and those it starts."""
     if os.geteuid() != 0:
         yield
         return

@@ -64,10 +64,10 @@ class TableSpec:
             Fixed for the table's life; see `check_columns`. In MERGE_ON_READ, streams then do not
             compact: in Hudi 1.2, once a compaction dies halfway, reading the changes always fails.
             Compact while no stream writes or reads.
-        schema: Which changes of its columns a stream may bring, compared before a batch is written.
-            evolve: new nullable columns, and wider types (int to bigint, float to double, decimals
-            with more digits). freeze: no changes. any: whatever Hudi accepts, even a batch of
-            strings that turns an int column into STRING, permanently and without a warning. Key and
+        schema: Which column changes a stream may make, checked before each batch is written.
+            evolve: add nullable columns, and widen types (int to bigint, float to double, a decimal
+            to more digits). freeze: none. any: anything Hudi accepts. If a batch then has strings
+            in an int column, the column becomes STRING for good, without a warning. Key and
             partition columns accept only types with the same texts. See `hudi_sink.schema`.
 
     Raises:
