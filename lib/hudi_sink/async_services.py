@@ -63,6 +63,7 @@ class StreamServices:
         self._failed: Exception | None = None
         self._due: tuple[int, dict[str, str]] | None = None  # since which batch, and what
         self._written = SMALL_LOG  # bytes since the last table services: unknown, so many
+        self._warned = False
 
     def count_bytes(self, commits: Iterable[Commit]) -> Iterator[Commit]:
         """Pass commits through, adding their bytes to those written since the last services."""
@@ -70,12 +71,24 @@ class StreamServices:
             self._written += 0 if commit.operation in SERVICES else commit.bytes
             yield commit
 
-    def options(self, batch_id: int) -> dict[str, str]:
+    def options(self, batch_id: int, *, leaks: bool = False) -> dict[str, str]:
         """Return the options that make a batch run or plan its services.
+
+        Args:
+            leaks: Services would leak connections, see `leaks_connections`, so none are run.
 
         Raises:
             StreamError: The thread has failed.
         """
+        if leaks:
+            if not self._warned:
+                self._warned = True
+                _log.warning(
+                    f"{self._table} has a metadata table, and Hudi's table services would leave "
+                    "connections to S3 open, so this stream runs none; stop it now and then, and "
+                    f"run: hudilab tidy {self._table} --clean --stopped"
+                )
+            return QUIET if self._every else {CLEAN: "false"}
         if not self._every:
             return {}
         services = tidy_options(self._spec, batch_id, self._every, self._written)

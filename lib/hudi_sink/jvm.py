@@ -248,6 +248,16 @@ def rollback_client(
     return closing(client)
 
 
+def compact_metadata(spark: SparkSession, client: Any) -> None:
+    """Compact the metadata table of a client's table, as Hudi does at the start of a commit."""
+    hudi = java_class(spark._jvm, "org.apache.hudi")
+    none = hudi.common.util.Option.empty()
+    config, context = client.getConfig(), client.getEngineContext()
+    new_writer = hudi.metadata.SparkHoodieBackedTableMetadataWriter.create
+    with closing(new_writer(context.getStorageConf(), config, context, none)) as writer:
+        writer.performTableServices(none, True)
+
+
 def schedule(spark: SparkSession, client: Any, kind: str) -> None:
     """Plan a compaction or a clustering."""
     plan = client.scheduleCompaction if kind == COMPACTIONS else client.scheduleClustering

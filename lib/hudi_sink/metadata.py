@@ -50,13 +50,25 @@ def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[
     return options
 
 
+def leaks_connections(table: str, options: Mapping[str, str]) -> bool:
+    """Return whether table services after a commit would leave connections to S3 open.
+
+    They read the log that the commit has added to the metadata table, once for each partition.
+
+    Args:
+        options: As `index_options` returns them.
+    """
+    return table.startswith("s3a:") and options.get(METADATA) == "true"
+
+
 def closing_options(table: str) -> dict[str, str]:
     """Return write options with which a metadata table on S3 leaves no connection open.
 
     Hudi 1.2 never closes the connection with which it reads a log block of the metadata table
     through s3a, so a stream of upserts uses up s3a's 96 connections in four batches, and hangs.
-    Compacted by each commit, the metadata table has no logs to read. Without effect on a table
-    without a metadata table. Source: tests/services/test_s3.py.
+    Compacted at the start of each commit, the metadata table has no logs to read, until the commit
+    adds one, see `leaks_connections`. Without effect on a table without a metadata table. Source:
+    tests/services/test_s3.py.
     """
     return {"hoodie.metadata.compact.max.delta.commits": "1"} if table.startswith("s3a:") else {}
 

@@ -17,7 +17,7 @@ from hudi_sink import jvm
 from hudi_sink.commits import SERVICES, Commits
 from hudi_sink.files import exists, table_index_options, table_properties
 from hudi_sink.locks import sharing_options
-from hudi_sink.metadata import MOST_BUCKETS, SHARED
+from hudi_sink.metadata import MOST_BUCKETS, SHARED, closing_options, leaks_connections
 from hudi_sink.repairs import foreign_groups
 from hudi_sink.rules import Commit
 from hudilab.errors import TableError, many
@@ -139,9 +139,10 @@ class TableServices:
             f"{before:,} -> {after:,}"
         )
 
-    def _run_plans(self, service: str, kind: str, options: Mapping[str, str]) -> tuple[int, int]:
+    def _run_plans(self, service: str, kind: str, options: dict[str, str]) -> tuple[int, int]:
         """Plan a service and execute all plans; return the counts of file groups and plans."""
         with self._client(options) as client:
+            self._compact_metadata(client)
             jvm.schedule(self._spark, client, kind)
             self.check_safe(service)  # a stream may have started since
             plans = jvm.pending(self._commits.meta(), kind)
@@ -155,6 +156,7 @@ class TableServices:
         """Delete files that only readers of commits older than the newest `retain` need."""
         self.check_safe("clean")
         with self._client(self._retaining(retain)) as client:
+            self._compact_metadata(client)
             done = client.clean()
         files = 0 if done is None else int(done.getTotalFilesDeleted())
         return f"clean: {many(files, 'file')} deleted, the newest {many(retain, 'commit')} kept"
@@ -188,9 +190,14 @@ class TableServices:
             f"there are more than {most}"
         )
 
-    def _client(self, options: Mapping[str, str]) -> AbstractContextManager[Any]:
-        options = self._kept | self._locks | self._rules() | dict(options)
+    def _client(self, options: dict[str, str]) -> AbstractContextManager[Any]:
+        options = closing_options(self._table) | self._kept | self._locks | self._rules() | options
         return jvm.write_client(self._spark, self._table, options)
+
+    def _compact_metadata(self, client: Any) -> None:
+        # A running stream compacts its metadata table itself, at the start of each commit.
+        if self._stopped and leaks_connections(self._table, self._kept):
+            jvm.compact_metadata(self._spark, client)
 
     def _rules(self) -> dict[str, str]:
         """Return options that keep a service from rolling back a write that takes no lock."""

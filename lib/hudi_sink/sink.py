@@ -18,7 +18,13 @@ from hudi_sink.checkpoints import CheckpointFiles, Fence
 from hudi_sink.commits import Commits
 from hudi_sink.initial_load import InitialLoad
 from hudi_sink.locks import is_conflict, lock_held, services_failed, sharing_options
-from hudi_sink.metadata import QUARANTINED, SHARED, closing_options, overlap_options
+from hudi_sink.metadata import (
+    QUARANTINED,
+    SHARED,
+    closing_options,
+    leaks_connections,
+    overlap_options,
+)
 from hudi_sink.quarantine import Quarantine
 from hudi_sink.rows import COMBINE, REFUSED, check_files, check_sources, refused_row
 from hudi_sink.rules import BatchMetadata, Checkpoint, Rules
@@ -171,7 +177,8 @@ class ExactlyOnceSink:
         batch = self.begin(rows, batch_id)
         if batch is None:
             return
-        services = self._services.options(batch_id)
+        leaks = leaks_connections(self._location.table, batch.options)
+        services = self._services.options(batch_id, leaks=leaks)
         for attempt in count(1):
             try:
                 batch = self._prepared(batch)

@@ -209,6 +209,25 @@ def test_commits_leave_no_connection_open(
 
 
 @pytest.mark.deep
+def test_tidy_reads_no_log_of_a_metadata_table_but_to_compact_it(
+    tmp_path: Path, s3: S3Server
+) -> None:
+    run = OnS3(tmp_path, s3, 6, hudi="hoodie.metadata.enable true")
+    exact(run.finish(), run)
+    with running_proxy(s3.endpoint, "hudilab") as proxy:
+        run.env["AWS_ENDPOINT_URL_S3"] = proxy.endpoint
+        table = f"s3://hudilab/{tmp_path.name}/lab/sensor_readings"
+        options = ("--cluster", "--clean", "--retain", "1", "--stopped")
+        command = ("-m", "hudilab_jobs.tidy", table, *options)
+        out, err = start_program(*command, env=run.env).communicate(timeout=180)
+    assert "cluster: 5 files written, 1 plan, file groups 60 -> 5" in out, out + err
+    reads = Counter(request.key for request in proxy.requests if request.method == "GET")
+    logs = {key: count for key, count in reads.items() if ".log." in key}
+    assert len(logs) == 2
+    assert set(logs.values()) == {2}  # its header, and then its block
+
+
+@pytest.mark.deep
 def test_a_store_that_throttles_and_cuts_connections_loses_nothing(
     tmp_path: Path, s3: S3Server
 ) -> None:

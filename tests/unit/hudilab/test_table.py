@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from refusals import refused
 
+from hudi_sink.async_services import StreamServices
 from hudi_sink.locks import sharing_options
-from hudi_sink.metadata import closing_options, index_options, overlap_options
+from hudi_sink.metadata import (
+    closing_options,
+    index_options,
+    leaks_connections,
+    overlap_options,
+)
 from hudi_sink.repairs import foreign_groups
 from hudi_sink.service_schedule import tidy_options
 from hudilab.errors import TableError
@@ -684,6 +690,33 @@ def test_a_bucket_is_in_the_name_of_its_file_groups() -> None:
 def test_a_metadata_table_on_s3_is_compacted_by_each_commit() -> None:
     assert closing_options("s3a://b/t") == {"hoodie.metadata.compact.max.delta.commits": "1"}
     assert closing_options("file:///w/lab/t") == {}
+
+
+def test_services_read_the_metadata_table_s_log_on_s3_only() -> None:
+    indexed = index_options({"hoodie.table.metadata.partitions": "files"})
+    assert leaks_connections("s3a://b/t", indexed)
+    assert not leaks_connections("s3a://b/t", index_options({}))
+    assert not leaks_connections("file:///w/lab/t", indexed)
+
+
+@pytest.mark.parametrize("every", [None, 0])
+def test_a_stream_that_would_leak_connections_runs_no_services_and_says_so_once(
+    every: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    services = StreamServices(
+        cast("Any", None),
+        spec(operation="upsert", table_type="MERGE_ON_READ"),
+        "s3a://b/t",
+        every=every,
+        beside=False,
+        is_mine=bool,
+    )
+    for batch_id in (9, 10, 199):
+        options = services.options(batch_id, leaks=True)
+        assert options["hoodie.clean.automatic"] == "false"
+        assert options.get("hoodie.compact.inline") == (None if every == 0 else "false")
+    (warning,) = (record.message for record in caplog.records)
+    assert "hudilab tidy s3a://b/t --clean --stopped" in warning
 
 
 def test_on_a_disk_one_task_deletes_a_commit_s_markers() -> None:
