@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from hudi_sink.files import exists
-from hudi_sink.jvm import file_indexes, items, running_query
+from hudi_sink.jvm import count_partitions, file_indexes, items, running_query
 from hudilab.errors import StreamError, TableError, root_cause
 from hudilab.table import MERGER, TableSpec
 
@@ -32,6 +32,7 @@ MISSING = ("__null__", "__empty__")
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 LONGEST_NAME = 255  # bytes, on the disks of Linux and macOS
 LONGEST_KEY = 1_024  # bytes, of an object on S3
+READERS = 4  # of a batch, to one writer of each partition
 FILE_NAME = 200  # bytes, of a base file or a log file, with the marker that Hudi writes for it
 # Hudi writes each of these as % and two digits.
 ESCAPED = r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]"""
@@ -306,6 +307,19 @@ def refused_row(table: str, error: str) -> TableError | None:
         f"{table} cannot store the row with the key {unwritten[1][:SHOWN]}: {root_cause(error)}",
         "fix the row, or leave it out, and start again",
     )
+
+
+def gathered(batch: DataFrame, spec: TableSpec) -> DataFrame:
+    """Return the same rows for an append to S3, those of a partition in one task.
+
+    A task writes a file for each partition that it has rows of, and a file on S3 costs some twenty
+    requests. If many tasks read the batch, it is large, and several share a partition.
+    """
+    several = -(-count_partitions(batch) // READERS)
+    share = F.pmod(F.hash(*spec.record_key), F.lit(several))
+    # Twice as many tasks as run at a time: chance gives some of them several files.
+    tasks = 2 * batch.sparkSession.sparkContext.defaultParallelism
+    return batch.repartition(tasks, *spec.partition, share)
 
 
 def newest_rows(batch: DataFrame, spec: TableSpec, *, by_arrival: bool) -> DataFrame:

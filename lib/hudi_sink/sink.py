@@ -26,7 +26,7 @@ from hudi_sink.metadata import (
     overlap_options,
 )
 from hudi_sink.quarantine import Quarantine
-from hudi_sink.rows import COMBINE, REFUSED, check_files, check_sources, refused_row
+from hudi_sink.rows import COMBINE, REFUSED, check_files, check_sources, gathered, refused_row
 from hudi_sink.rules import BatchMetadata, Checkpoint, Rules
 from hudi_sink.schema import FILLS
 from hudi_sink.schema_guard import Layout, SchemaGuard
@@ -268,6 +268,8 @@ class ExactlyOnceSink:
         rows = self._guard.rows(rows, batch.layout, combine=self._combines)
         if self._first:
             rows = self._first.rows(rows, batch.metadata.batch)
+        elif self._spec.operation == "bulk_insert" and self._location.table.startswith("s3a:"):
+            rows = gathered(rows, self._spec)
         if self._quarantine is not None or self._first:
             self._commits.await_clock()  # again: all rows have been read since
         return replace(batch, rows=rows, options=options)

@@ -18,7 +18,7 @@ from urllib.request import urlopen
 
 import psutil
 import pytest
-from kills import Killed, record
+from kills import Killed, record, rows_once
 from running import start_program, wait_while_running
 from s3_proxy import running_proxy
 from spark.hudi_sink import test_updates as updates
@@ -209,22 +209,31 @@ def test_commits_leave_no_connection_open(
 
 
 @pytest.mark.deep
-def test_tidy_reads_no_log_of_a_metadata_table_but_to_compact_it(
+def test_tidy_reads_a_metadata_table_s_logs_only_to_compact_it_and_can_be_killed(
     tmp_path: Path, s3: S3Server
 ) -> None:
     run = OnS3(tmp_path, s3, 6, hudi="hoodie.metadata.enable true")
     exact(run.finish(), run)
+    table = f"s3://hudilab/{tmp_path.name}/lab/sensor_readings"
+    options = ("--cluster", "--clean", "--retain", "1", "--stopped")
+    command = ("-m", "hudilab_jobs.tidy", table, *options)
+
+    def compactions() -> int:
+        return len(list((run.table / ".hoodie/metadata/.hoodie/timeline").glob("*.inflight")))
+
+    before, killed = compactions(), start_program(*command, env=run.env)
+    wait_while_running(killed, lambda: compactions() > before, 60, "the compaction")
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
     with running_proxy(s3.endpoint, "hudilab") as proxy:
         run.env["AWS_ENDPOINT_URL_S3"] = proxy.endpoint
-        table = f"s3://hudilab/{tmp_path.name}/lab/sensor_readings"
-        options = ("--cluster", "--clean", "--retain", "1", "--stopped")
-        command = ("-m", "hudilab_jobs.tidy", table, *options)
         out, err = start_program(*command, env=run.env).communicate(timeout=180)
-    assert "cluster: 5 files written, 1 plan, file groups 60 -> 5" in out, out + err
+    assert "cluster: 5 files written, 1 plan, file groups 30 -> 5" in out, out + err
     reads = Counter(request.key for request in proxy.requests if request.method == "GET")
     logs = {key: count for key, count in reads.items() if ".log." in key}
     assert len(logs) == 2
     assert set(logs.values()) == {2}  # its header, and then its block
+    assert rows_once(run.table) == run.rows
 
 
 @pytest.mark.deep

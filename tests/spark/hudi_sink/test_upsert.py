@@ -14,7 +14,7 @@ from hudi import HudiTableBuilder
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hudi_sink.rows import newest_rows
+from hudi_sink.rows import gathered, newest_rows
 from hudi_sink.service_schedule import tidy_options
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
@@ -193,6 +193,21 @@ def test_the_newest_is_what_the_table_says(
     table = local_path(location.table)
     assert table is not None
     assert read(spark, table) == [row[:3] for row in left]
+
+
+@pytest.mark.parametrize(("readers", "writers"), [(2, 1), (4, 1), (6, 2)])
+def test_an_append_to_s3_writes_a_file_for_each_partition_not_for_each_task_that_reads_it(
+    spark: SparkSession, readers: int, writers: int
+) -> None:
+    spec = readings_table()
+    batch = sensor_readings(spark, 400, sensors=4, seed=1).repartition(readers)
+    rows = gathered(batch, spec)
+    assert rows.columns == batch.columns
+    assert rows.exceptAll(batch).count() == batch.exceptAll(rows).count() == 0
+    with_task = rows.withColumn("task", F.spark_partition_id())
+    tasks = with_task.groupBy("sensor_id").agg(F.countDistinct("task").alias("tasks")).collect()
+    assert max(row.tasks for row in tasks) == writers
+    assert rows.rdd.getNumPartitions() == 2 * spark.sparkContext.defaultParallelism
 
 
 @pytest.mark.parametrize("buckets", [1, 3])
