@@ -11,6 +11,7 @@ from hudilab.errors import StreamError, TableError, many
 from hudilab.table import CLEAN, INLINE, WRITE, TableSpec
 
 PARTS = 4  # of Spark's input partitions (128 MB of files) that one task sorts and writes
+SORT_MODE = "hoodie.bulkinsert.sort.mode"
 KEPT = 100  # characters of a key in a message
 SHOWN = 3  # keys in a message
 STREAM = "hudilab stream NAME, or ExactlyOnceSink without initial_load=True"
@@ -28,7 +29,7 @@ class InitialLoad:
     def options(self) -> dict[str, str]:
         """Return the write options, for a table that later takes the spec's own operation."""
         # The rows come sorted; Hudi's own sort compares texts, which it first has to make.
-        options = {f"{WRITE}operation": "bulk_insert", "hoodie.bulkinsert.sort.mode": "NONE"}
+        options = {f"{WRITE}operation": "bulk_insert", SORT_MODE: "NONE"}
         return options | {CLEAN: "false"} | ({INLINE: "false"} if self._spec.logs() else {})
 
     def check_new(self, done: int, newest: BatchMetadata | None) -> None:

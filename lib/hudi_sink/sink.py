@@ -16,7 +16,7 @@ from hudi_sink import jvm
 from hudi_sink.async_services import StreamServices
 from hudi_sink.checkpoints import CheckpointFiles, Fence
 from hudi_sink.commits import Commits
-from hudi_sink.initial_load import InitialLoad
+from hudi_sink.initial_load import SORT_MODE, InitialLoad
 from hudi_sink.locks import is_conflict, lock_held, services_failed, sharing_options
 from hudi_sink.metadata import (
     QUARANTINED,
@@ -146,6 +146,9 @@ class ExactlyOnceSink:
             self._options |= {COMBINE: "false"}
         if self._first:
             self._options |= self._first.options()
+        # If the caller sets a sort mode, it decides which task writes what.
+        self._gathers = location.table.startswith("s3a:") and SORT_MODE not in self._options
+        self._gathers &= spec.operation == "bulk_insert"
         fills = self._options.get(FILLS) == "true"
         self._guard = SchemaGuard(spark, spec, location.table, self._commits, fills=fills)
         self._sharing = sharing_options(location.table, lock) if shared else {}
@@ -268,7 +271,7 @@ class ExactlyOnceSink:
         rows = self._guard.rows(rows, batch.layout, combine=self._combines)
         if self._first:
             rows = self._first.rows(rows, batch.metadata.batch)
-        elif self._spec.operation == "bulk_insert" and self._location.table.startswith("s3a:"):
+        elif self._gathers:
             rows = gathered(rows, self._spec)
         if self._quarantine is not None or self._first:
             self._commits.await_clock()  # again: all rows have been read since
