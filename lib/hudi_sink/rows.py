@@ -32,7 +32,7 @@ MISSING = ("__null__", "__empty__")
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 LONGEST_NAME = 255  # bytes, on the disks of Linux and macOS
 LONGEST_KEY = 1_024  # bytes, of an object on S3
-READERS = 4  # of a batch, to one writer of each partition
+READERS = 4  # tasks that read a batch, for each task that writes to a partition
 FILE_NAME = 200  # bytes, of a base file or a log file, with the marker that Hudi writes for it
 # Hudi writes each of these as % and two digits.
 ESCAPED = r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]"""
@@ -317,7 +317,7 @@ def gathered(batch: DataFrame, spec: TableSpec) -> DataFrame:
     """
     several = -(-count_partitions(batch) // READERS)
     share = F.pmod(F.hash(*spec.record_key), F.lit(several))
-    # Twice as many tasks as run at a time: chance gives some of them several files.
+    # More tasks than run at once, because hashing gives some of them several partitions.
     tasks = 2 * batch.sparkSession.sparkContext.defaultParallelism
     return batch.repartition(tasks, *spec.partition, share)
 

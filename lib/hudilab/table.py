@@ -66,8 +66,8 @@ class TableSpec:
             Compact while no stream writes or reads.
         schema: Which column changes a stream may make, checked before each batch is written.
             evolve: add nullable columns, and widen types (int to bigint, float to double, a decimal
-            to more digits). freeze: none. any: anything Hudi accepts. If a batch then has strings
-            in an int column, the column becomes STRING for good, without a warning. Key and
+            to more digits). freeze: none. any: anything Hudi accepts. A batch with strings in an
+            int column then changes the column to STRING permanently, without a warning. Key and
             partition columns accept only types with the same texts. See `hudi_sink.schema`.
 
     Raises:

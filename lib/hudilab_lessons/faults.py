@@ -45,7 +45,7 @@ job = json.loads(sys.argv[1])
 spark = open_session(load_settings(job["runtime"]), app="faults_victim")
 location = TableLocation(**job["location"])
 spec, batches = readings_table(name=location.name), job["source"]["batches"]
-# On S3, too, a task writes its rows while another still reads.
+# Without a sort mode, a sink on S3 writes nothing until all rows have been read.
 extra = {"hoodie.bulkinsert.sort.mode": "NONE"}
 sink = ExactlyOnceSink(spark, spec, location, job["source"], batches, extra=extra)
 
