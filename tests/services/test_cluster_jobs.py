@@ -71,11 +71,11 @@ def test_the_preflight_asks_the_executors(
 ) -> None:
     checks_by_name = {check["name"]: check for check in json.loads(preflight.stdout)}
     assert preflight.returncode == 0, preflight.stdout
-    assert checks_by_name["cluster"]["found"].startswith(
+    assert checks_by_name["cluster"]["result"].startswith(
         f"{env['SPARK_MASTER_URL']}, 2 workers, 4 cores"
     )
     python = f"{sys.version_info.major}.{sys.version_info.minor} with hudilab 0.1.0"
-    assert checks_by_name["worker python"]["found"] == f"{python}; driver {python}"
+    assert checks_by_name["worker python"]["result"] == f"{python}; driver {python}"
 
 
 def ended(history: str) -> set[str]:
@@ -143,7 +143,7 @@ def test_executors_with_another_python(env: dict[str, str], tmp_path: Path) -> N
     done = hudilab(env | {"PYSPARK_PYTHON": str(other)}, "doctor", "--json")
     checks_by_name = {check["name"]: check for check in json.loads(done.stdout)}
     assert done.returncode == 1
-    assert "[PYTHON_VERSION_MISMATCH]" in checks_by_name["worker python"]["found"]
+    assert "[PYTHON_VERSION_MISMATCH]" in checks_by_name["worker python"]["result"]
     assert checks_by_name["worker python"]["remedy"] == (
         "run driver and workers with the same Python and package: set PYSPARK_PYTHON"
     )

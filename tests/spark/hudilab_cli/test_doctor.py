@@ -39,11 +39,11 @@ def test_a_healthy_machine(tmp_path: Path) -> None:
     assert code == 0
     assert [name for name, check in checks.items() if check["required"] and not check["ok"]] == []
     pins = supported()
-    match = re.fullmatch(r"Spark (.+), Scala (.+)[.]\d+, Hudi (.+)", checks["spark"]["found"])
+    match = re.fullmatch(r"Spark (.+), Scala (.+)[.]\d+, Hudi (.+)", checks["spark"]["result"])
     assert match
     assert list(match.groups()) == [pins[name] for name in ("Spark", "Scala", "Hudi")]
     python = f"{sys.version_info.major}.{sys.version_info.minor} with hudilab 0.1.0"
-    assert checks["worker python"]["found"] == f"{python}; driver {python}"
+    assert checks["worker python"]["result"] == f"{python}; driver {python}"
     assert len(checks) == 14
 
 
@@ -54,4 +54,4 @@ def test_a_shell_with_another_python(tmp_path: Path) -> None:
     assert code == 0
     assert checks["worker python"]["ok"]
     assert not checks["environment"]["ok"]
-    assert checks["environment"]["found"].startswith("ignored PYSPARK_PYTHON of this shell")
+    assert checks["environment"]["result"].startswith("ignored PYSPARK_PYTHON of this shell")
