@@ -169,8 +169,27 @@ def run_quietly(command: Sequence[str], **options: Any) -> subprocess.CompletedP
     )
 
 
+def check_flags(home: Path, options: str, origin: str) -> None:
+    """Raise JavaError if Java doesn't know an `-XX` option; Spark makes it ignore such options.
+
+    Args:
+        home: The home of the Java that gets the options.
+        options: Separated by spaces.
+        origin: Where they are set.
+    """
+    flags = [word for word in options.split() if word.startswith("-XX:")]
+    if all(flag.startswith(COMPILER) for flag in flags):
+        return
+    done = run_quietly([str(home / "bin" / "java"), *flags, "-version"])
+    if done.returncode:
+        problem = complaint(done.stdout + done.stderr)
+        raise JavaError(f"Java refuses an option in {origin}: {problem}", "correct or remove it")
+
+
 # Java's last lines when it does not start: the cause is above them.
-_BESIDE = re.compile(r"(?m)^Error: (?:Could not create the Java|A fatal exception has occ).*\n?")
+_BESIDE = re.compile(
+    r"(?m)^(?:Did you mean .*)?Error: (?:Could not create the Java|A fatal exception has occ).*\n?"
+)
 
 
 def complaint(text: str) -> str:

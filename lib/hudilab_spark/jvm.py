@@ -17,10 +17,11 @@ from hudilab.errors import JavaError
 from hudilab.settings import Settings
 from hudilab_spark.class_archive import ARCHIVE, quoted, with_archive
 from hudilab_spark.conf import conf_folder
-from hudilab_spark.java import complaint, find_java, spark_home
+from hudilab_spark.java import check_flags, complaint, find_java, spark_home
 from hudilab_spark.preflight import java_flags, make_temporary, temporary_folder
 from hudilab_spark.s3 import older_names
 
+DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 ENDED = "hudilab: "  # what begins a line of a JVM's log that says how the JVM ended
 # Exit codes of a JVM, what happened and what helps: Spark's own for an OutOfMemoryError, and signal
 # 9, for which a larger heap would be the opposite of a remedy.
@@ -35,6 +36,12 @@ _ON_PURPOSE = (0, -signal.SIGTERM, 128 + signal.SIGTERM, -signal.SIGINT, 128 + s
 def environment(settings: Settings, app: str, session: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables for the JVM, which reads them once, at startup."""
     java = find_java()
+    set_here = {
+        JAVA_OPTIONS: os.environ.get(JAVA_OPTIONS, ""),
+        DRIVER_OPTIONS: session.get(DRIVER_OPTIONS, ""),
+    }
+    for origin, words in set_here.items():
+        check_flags(java.home, words, origin)
     started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     log = settings.home / "logs" / f"{app}-{started}-{os.getpid()}.log"
     conf = str(conf_folder(settings))

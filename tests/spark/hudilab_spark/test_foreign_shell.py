@@ -80,3 +80,14 @@ def test_a_java_that_cannot_start_says_why(tmp_path: Path) -> None:
     assert line.endswith("hudilab doctor")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["java.log", "logs", "tmp"]
     assert list((tmp_path / "logs").iterdir()) == []
+
+
+def test_an_option_that_java_does_not_know(tmp_path: Path) -> None:
+    env = {"HUDILAB_JAVA_OPTIONS": "-Xlog:gc -XX:+UseG1GCs", "HUDILAB_HOME": str(tmp_path)}
+    program = start_program("-c", PROGRAM, env=env)
+    out, err = program.communicate(timeout=120)
+    assert (program.returncode, out) == (1, "")
+    assert err.splitlines()[-1] == (
+        "hudilab.errors.JavaError: Java refuses an option in HUDILAB_JAVA_OPTIONS: Unrecognized VM "
+        "option 'UseG1GCs'; correct or remove it"
+    )
