@@ -198,6 +198,21 @@ def test_a_column_of_deletions_gets_through_a_query_beside_the_quarantine(make: 
 
 
 @pytest.mark.deep
+def test_the_quarantine_may_be_turned_on_and_off_beside_a_query(make: Make) -> None:
+    """Spark would refuse another number of sources than the checkpoint has."""
+    select = "SELECT id, kafka_offset, unix_micros(current_timestamp()) AS at FROM source"
+    own = make(source_schema="id INT", select=select)
+    reports = []
+    for quarantine, *values in [("false", 1), ("true", 2, "x", 3), ("false", 4)]:
+        own.describe(quarantine=str(quarantine))
+        own.send(*as_json(*({"id": value} for value in values)))
+        reports += own.run()
+    assert [(report["rows"], report["set_aside"]) for report in reports] == [(1, 0), (3, 1), (1, 0)]
+    assert own.rows("id") == [(1,), (2,), (3,), (4,)]
+    assert len({moment for (moment,) in own.rows("at")}) == 3  # one for each batch
+
+
+@pytest.mark.deep
 def test_an_initial_load_deletes_nothing(make: Make) -> None:
     own = make(**BY_KEY)
     own.send_pairs(*pairs(("a", {"name": "A", "amount": 1}), ("a", None)))

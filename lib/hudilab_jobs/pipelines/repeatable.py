@@ -18,7 +18,7 @@ def check_repeatable(source: Source[Any]) -> None:
 
     Spark reads a batch again for a retried task, in an initial load, and after a crash. The keys
     that were looked up, or the sort order, would then differ from the written rows.
-    `current_timestamp()` is repeatable: the checkpoint keeps a batch's time.
+    `current_timestamp()` is repeatable: a batch has a single time.
     """
     if source.group.select is None:
         return

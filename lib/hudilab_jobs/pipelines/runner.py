@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from hudi_sink.commits import Commits
 from hudi_sink.files import exists
 from hudi_sink.hive_sync import Catalog
+from hudi_sink.rows import REFUSED
 from hudi_sink.schema_guard import SchemaGuard
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import many
@@ -226,7 +227,7 @@ class Reports:
     def _line(self, number: int, progress: Mapping[str, Any]) -> str:
         quarantined, unit = self._quarantined.pop(number, 0), self._source.unit
         observed = progress.get("observedMetrics", {}).get(ROWS)
-        rows = observed["rows"] if observed else progress["numInputRows"] // self._source.scans
+        rows = observed["rows"] if observed else progress["numInputRows"]
         if (read := self._read.pop(number, None)) is not None:
             rows = read
         if self._loads is not None:
@@ -372,6 +373,7 @@ def checked(
     source = _source(spark, settings, name, find_group(settings, name), location.table)
     source.check()
     check_repeatable(source)
+    _check_columns(source)
     return Running(spark, source, spec, location, catalog_of(spark, settings, spec, location))
 
 
@@ -400,3 +402,23 @@ def jars_of(group: Pipeline) -> list[str]:
         iam = Access(group.bootstrap_servers).iam
         groups += ["kafka", *(["msk"] if iam else [])]
     return groups
+
+
+def _check_columns(source: Source[Any]) -> None:
+    """Raise ConfigError if the group names a column of the table that the rows lack."""
+    group = source.group
+    if isinstance(group, TopicPipeline) and (group.is_avro or isinstance(group, ChangePipeline)):
+        return  # the messages' own schemas decide, batch by batch
+    columns, fields = source.selected_stream().drop(REFUSED).columns, group.table()
+    named = {
+        "record.key": fields["record_key"],
+        "partition": fields["partition"],
+        "ordering": [group.ordering],
+    }
+    for key, names in named.items():
+        if missing := [name for name in names if name not in columns]:
+            raise source.error(
+                key,
+                f"the rows have no column {', '.join(missing)}, only {', '.join(columns)}",
+                "name other columns, or make them in the key select",
+            )

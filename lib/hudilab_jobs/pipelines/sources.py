@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from typing_extensions import override
 
 from hudi_sink.commits import Commits
 from hudi_sink.files import FileInfo, exists, list_files
@@ -78,7 +79,6 @@ class Source(ABC, Generic[Group]):
     """A pipeline's source, as a stream or as a sample; errors name file, group and key."""
 
     unit: ClassVar[str]  # what `behind` counts
-    scans = 1  # how often a stream's batch reads the source
 
     def __init__(self, spark: SparkSession, settings: Settings, name: str, group: Group) -> None:
         self._spark, self._settings, self._name = spark, settings, PREFIX + name
@@ -101,7 +101,11 @@ class Source(ABC, Generic[Group]):
         """Return the rows as a stream; with `whole`, its first batch reads the whole source."""
 
     def selected_stream(self) -> DataFrame:
-        """Return the stream's rows after the query, to examine the plan."""
+        """Return the stream's rows after the query, to examine the plan.
+
+        A query is of the stream, or of each batch by itself if rows bypass it: in the stream, those
+        would be a second source for Spark, and a checkpoint cannot change its number of sources.
+        """
         return self.stream()
 
     @contextmanager
@@ -139,6 +143,16 @@ class Source(ABC, Generic[Group]):
         The first are columns that the query doesn't see, with what is NULL in all other rows.
         """
         return ({REFUSED: F.col(f"{REFUSED}.reason")} if REFUSED in rows.columns else {}), ()
+
+    def _check_streams(self, rows: DataFrame) -> None:
+        """Raise ConfigError if the group's query cannot be made of each batch by itself."""
+        sql: Any = self._spark._jvm.org.apache.spark.sql  # type: ignore[union-attr]
+        checker = sql.catalyst.analysis.UnsupportedOperationChecker
+        plan = rows._jdf.queryExecution().analyzed()
+        try:
+            checker.checkForStreaming(plan, sql.streaming.OutputMode.Append())
+        except FAILED as error:
+            raise self.error("select", root_cause(str(error)), "fix the query") from error
 
     def _queried(self, rows: DataFrame, query: str) -> DataFrame:
         rows.createOrReplaceTempView("source")
@@ -241,8 +255,20 @@ class Folder(Source[FilePipeline]):
         if not whole:
             reader = reader.option("maxFilesPerTrigger", self.group.files_per_batch)
         # Spark's own count is of lines, and a line may be a header, or hold several rows.
-        rows = self.selected(self._rows(reader, self.group.uri))
+        rows = self._rows(reader, self.group.uri)
+        rows = rows if self._by_batch else self.selected(rows)
         return rows.observe(ROWS, F.count("*").alias("rows"))
+
+    @property
+    def _by_batch(self) -> bool:
+        return self.group.select is not None and self._sets_aside
+
+    @override
+    def selected_stream(self) -> DataFrame:
+        rows = self.selected(self._rows(self._spark.readStream, self.group.uri))
+        if self._by_batch:
+            self._check_streams(rows)
+        return rows
 
     def sample(self) -> Sample | None:
         """Read the newest file, after checking the header or the columns of each file."""
@@ -267,12 +293,13 @@ class Folder(Source[FilePipeline]):
         self._reads = None
         files = batch_files(self._spark, rows)
         forms = self._check_files(files)
+        own = rows if self._by_batch else None
         if any(form.order or form.line_end.strip("\n") for form in forms.values()):
-            session = rows.sparkSession
-            own = self.selected(self._read(session, forms))
-            own = own.observe(ROWS, F.count("*").alias("rows"))
+            own = self._read(rows.sparkSession, forms)
+        if own is not None:
+            own = self.selected(own).observe(ROWS, F.count("*").alias("rows"))
             self._reads = own._jdf.queryExecution()
-            rows = as_batch(session, self._reads)
+            rows = as_batch(rows.sparkSession, self._reads)
         try:
             yield rows
         except Exception as error:  # of Spark, Java or the lab: only explained, and raised again

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import StructType
 
-from hudi_sink.jvm import items
+from hudi_sink.jvm import as_batch, items
 from hudi_sink.rows import REFUSED, REFUSED_ROW, refused_row
 from hudilab.errors import ConfigError, root_cause
 from hudilab.groups import TopicPipeline
@@ -69,10 +69,10 @@ class Topic(Source[TopicPipeline]):
         self._loads = False
         self._has_key = True  # whether the key gets into the table
         self._topics = [group.topic_name]  # of the query
-        self._by_batch = self._examines
         # Refused messages and deletions must not pass a query, which may drop them.
-        passes_by = group.select is not None and (group.quarantine or self._deletes)
-        self.scans = 2 if passes_by and not self._by_batch else 1
+        bypasses = group.select is not None and (group.quarantine or self._deletes)
+        self._reads_twice = self._examines or bypasses
+        self._by_batch = self._reads_twice
 
     @property
     def _deletes(self) -> bool:
@@ -147,7 +147,7 @@ class Topic(Source[TopicPipeline]):
                         "give all pipelines of tables the same value",
                     )
         names = [self.group.topic_name, *(other.group.topic_name for other in others)]
-        self._topics, self._by_batch, self.scans = sorted({*names}), True, 1
+        self._topics, self._by_batch = sorted({*names}), True
 
     def selected_stream(self) -> DataFrame:
         """Return the stream's rows after the query, to examine the plan."""
@@ -163,9 +163,9 @@ class Topic(Source[TopicPipeline]):
         if self._by_batch:
             rows = rows.where(F.col("topic") == self.group.topic_name)
         try:
-            if self._examines:
+            if self._reads_twice:
                 rows = rows.persist()
-            yield self._read(rows) if self._by_batch else rows
+            yield self._read_once(rows) if self._by_batch else rows
         except Exception as error:  # of Spark, Java or the lab: only explained, and raised again
             if (loss := LOST.search(str(error))) is None:
                 raise
@@ -178,6 +178,13 @@ class Topic(Source[TopicPipeline]):
             ) from error
         finally:
             rows.unpersist()
+
+    def _read_once(self, messages: DataFrame) -> DataFrame:
+        """Return a batch as rows of the table; its current_timestamp() is the same for all."""
+        rows = self._read(messages)
+        if self.group.select is None:
+            return rows
+        return as_batch(messages.sparkSession, rows._jdf.queryExecution())
 
     def _read(self, messages: DataFrame) -> DataFrame:
         """Return messages as rows of the table."""
@@ -498,16 +505,6 @@ class Topic(Source[TopicPipeline]):
         if url and number not in self._schemas:
             self._schemas[number] = read_schema(url, number)
         return self._schemas.get(number)
-
-    def _check_streams(self, rows: DataFrame) -> None:
-        """Raise ConfigError if the group's query cannot be made of each batch by itself."""
-        sql: Any = self._spark._jvm.org.apache.spark.sql  # type: ignore[union-attr]
-        checker = sql.catalyst.analysis.UnsupportedOperationChecker
-        plan = rows._jdf.queryExecution().analyzed()
-        try:
-            checker.checkForStreaming(plan, sql.streaming.OutputMode.Append())
-        except FAILED as error:
-            raise self.error("select", root_cause(str(error)), "fix the query") from error
 
     def _bypassing(self, rows: DataFrame) -> tuple[dict[str, Column], Sequence[str]]:
         """Also return what recognizes a deletion, which keeps the columns that it needs."""

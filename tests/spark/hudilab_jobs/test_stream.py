@@ -23,7 +23,7 @@ from unit.hudilab.settings_files import group, load, write
 from hudi_sink.files import exists
 from hudi_sink.services import TableServices
 from hudi_sink.sink import ExactlyOnceSink
-from hudilab.errors import ConfigError, StreamError, TableError
+from hudilab.errors import ConfigError, StreamError
 from hudilab.settings import find_group, load_settings
 from hudilab_jobs.pipelines.restart import made_of
 from hudilab_jobs.pipelines.runner import Running, checked, preview, table_of
@@ -293,7 +293,8 @@ def test_changes_that_are_safe(spark: SparkSession, tmp_path: Path) -> None:
     own.put("a.csv", ROWS)
     own.run()
     own.put("b.csv", LATER[:1])
-    only = SELECT.replace("seen FROM", "seen, upper(Station) AS state FROM")
+    more = "seen, upper(Station) AS state, input_file_name() AS file FROM"
+    only = SELECT.replace("seen FROM", more)
     own.describe(select=f"{only} WHERE Station != ''", files_per_batch="1", quarantine="true")
     lines = own.check()
     assert lines[:3] == [
@@ -304,6 +305,12 @@ def test_changes_that_are_safe(spark: SparkSession, tmp_path: Path) -> None:
     assert [batch["rows"] for batch in own.run()] == [1]
     assert "changed: no key since the last start" in own.check()
     assert ("EWR", "2013-01-01", -4.0) in own.rows()
+    own.describe(quarantine="false")
+    own.put("c.csv", LATER[1:])
+    assert [batch["rows"] for batch in own.run()] == [0]
+    table = own.spark.read.format("hudi").load(own.pipeline().location.table)
+    (row,) = table.where("file IS NOT NULL").select("file").collect()
+    assert row.file.endswith("/my%20data/b.csv")
 
 
 @pytest.mark.deep
@@ -501,12 +508,21 @@ def test_a_shared_table_is_tidied_beside_its_stream(spark: SparkSession, tmp_pat
     assert not (tmp_path / "warehouse" / "lab" / "weather" / ".hoodie" / "lock").exists()
 
 
-def test_a_key_that_the_files_lack(spark: SparkSession, tmp_path: Path) -> None:
-    own = Own(spark, tmp_path, record_key="station, hour")
+@pytest.mark.parametrize(
+    ("key", "column"),
+    [("record.key", "hour"), ("partition", "Station"), ("ordering", "moment")],
+)
+def test_a_column_that_the_rows_lack(
+    spark: SparkSession, tmp_path: Path, key: str, column: str
+) -> None:
+    own = Own(spark, tmp_path, **{key.replace(".", "_"): column})
     own.put("a.csv", ROWS)
-    remedy = "; correct the rows or the table's settings, and start again"
-    with refused(TableError, "record_key names hour", remedy=remedy):
-        own.check()
+    problem = f"group 'pipeline.own', key '{key}': the rows have no column {column}, only station"
+    remedy = "; name other columns, or make them in the key select"
+    for start in (own.check, own.run):
+        with refused(ConfigError, problem, remedy=remedy):
+            start()
+    assert not (tmp_path / "warehouse").exists()
 
 
 def test_rows_that_the_table_refuses_are_counted(spark: SparkSession, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_all_progress_is_read_only_when_batches_were_missed(
 
     monkeypatch.setattr(StreamingQuery, "recentProgress", property(recent))
     group = SimpleNamespace(source="a folder")
-    source: Any = SimpleNamespace(unit="file", scans=1, behind=lambda *_: 0, group=group)
+    source: Any = SimpleNamespace(unit="file", behind=lambda *_: 0, group=group)
     nothing: Any = None
     reports = Reports([(source, nothing)], nothing, as_json=False)
     assert [*reports.new(query)] == []
