@@ -47,6 +47,15 @@ def clock_behind(table: str, newest: str, now: str, zone: str) -> TableError:
     )
 
 
+def clock_ahead(table: str, seconds: float) -> TableError:
+    """Return the error about a clock that is ahead of the clock of the table's storage."""
+    return TableError(
+        f"the clock is {seconds:.0f} s ahead of the clock of the storage of {table}, so this "
+        "writer would take others for dead and roll back what they are writing",
+        "set the clock, and start again",
+    )
+
+
 def _moment(instant: str) -> datetime | None:
     try:
         return datetime.strptime(instant, "%Y%m%d%H%M%S%f")

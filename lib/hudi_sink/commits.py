@@ -14,8 +14,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hudi_sink import jvm
-from hudi_sink.clock import LONGEST, NOTICE, clock_behind, latest, seconds_behind
-from hudi_sink.files import delete_tree, denied, exists, file_size, list_files
+from hudi_sink.clock import LONGEST, NOTICE, clock_ahead, clock_behind, latest, seconds_behind
+from hudi_sink.files import delete_tree, denied, exists, file_size, list_files, modified_ms
 from hudi_sink.metadata import BATCH, COVERS, KEYS, PROPERTIES, QUERY, SHARED, SOURCE
 from hudi_sink.rules import BatchMetadata, Commit
 from hudilab.errors import StreamError, TableError, root_cause
@@ -210,6 +210,20 @@ class Commits:
                 )
             time.sleep(seconds)
         return None
+
+    def check_not_ahead(self, written: str) -> None:
+        """Raise TableError if the clock is ahead of the storage's; call it right after a write.
+
+        Hudi compares the clock with other writers' heartbeats, which are times of files. It would
+        roll back the write of a live writer, whose tasks then add files that no rollback removes.
+
+        Args:
+            written: The file that was written last.
+        """
+        modified = modified_ms(self._spark, written)
+        ahead = (jvm.now_ms(self._spark) - modified) / 1000
+        if modified and ahead > LONGEST:  # a storage without times says 0
+            raise clock_ahead(self._table, ahead)
 
     def _read(self, timeline: Any, seen: Set[str] = frozenset()) -> Iterator[Commit]:
         for instant in timeline.getReverseOrderedInstants().toArray():

@@ -52,6 +52,12 @@ def file_size(spark: SparkSession, uri: str) -> int:
         return -1
 
 
+def modified_ms(spark: SparkSession, uri: str) -> int:
+    """Return when a file was modified, by the clock of its storage, in epoch ms."""
+    fs, path = file_system(spark, uri)
+    return int(fs.getFileStatus(path).getModificationTime())
+
+
 def _raise_unless_missing(error: Py4JJavaError) -> None:
     if "FileNotFoundException" not in str(error.java_exception.getClass().getName()):
         raise error

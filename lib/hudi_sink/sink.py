@@ -326,6 +326,8 @@ class ExactlyOnceSink:
         if self._run:  # a later run of this sink
             self._check_groups()
         self._fence.take(session, run)
+        if self._shared:
+            self._commits.check_not_ahead(self._checkpoint.owner_file())
         options = self._options | self._guard.layout().options | self._sharing
         self._commits.roll_back_unfinished(options, wait=self._shared)
         self._services.take_over(options)

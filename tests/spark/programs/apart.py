@@ -1,4 +1,4 @@
-"""One of two writers of a table, for tests whose clocks differ: apart.py HOME FIRST.
+"""One of two writers of a table, for tests whose clocks differ: apart.py HOME FIRST [alone].
 
 It says in HOME that its session is ready, waits for the file `go`, and upserts six batches, from
 the reading FIRST on; the third waits for the file `on`. Prints as JSON: the table, batches
@@ -34,7 +34,7 @@ def wait_for(file: Path) -> None:
         time.sleep(0.05)
 
 
-def main(home: Path, first: int) -> None:
+def main(home: Path, first: int, *, shared: bool) -> None:
     spark = open_session(load_settings(), app=f"apart{first}")
     sizes = {"rows": BATCHES * PER_BATCH, "sensors": 1, "seed": 5}
     rows = sensor_stream(spark, rows_per_batch=PER_BATCH, **sizes)
@@ -47,7 +47,7 @@ def main(home: Path, first: int) -> None:
     problem, query = "", None
     try:
         source = sizes | {"first": first}
-        sink = ExactlyOnceSink(spark, spec, location, source, BATCHES, shared=True, extra=COMPACT)
+        sink = ExactlyOnceSink(spark, spec, location, source, BATCHES, shared=shared, extra=COMPACT)
 
         def write(batch: DataFrame, number: int) -> None:
             if number == 2:
@@ -70,4 +70,4 @@ def main(home: Path, first: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), shared=sys.argv[3:] != ["alone"])
