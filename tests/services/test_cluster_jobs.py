@@ -164,7 +164,7 @@ def test_executors_that_do_not_start(
     output = done.stdout  # where spark-submit has put the driver's stderr
     if command == "doctor":
         (check,) = [row for row in json.loads(done.stdout) if row["name"] == "spark"]
-        output = f"{check['found']}; {check['remedy']}"
+        output = f"{check['result']}; {check['remedy']}"
     work = f"{settings.home}/services/cluster/worker-[12]/work"
     assert re.search(
         rf"no executor of (app-\S+) started at {env['SPARK_MASTER_URL']}; the first one failed: "
