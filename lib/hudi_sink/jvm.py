@@ -103,11 +103,6 @@ def count_partitions(rows: DataFrame) -> int:
     return int(rows._jdf.rdd().getNumPartitions())
 
 
-def now_ms(spark: SparkSession) -> int:
-    """Return what Hudi's clock shows, in epoch ms."""
-    return int(java_class(spark._jvm, "java.lang.System").currentTimeMillis())
-
-
 def meta_client(spark: SparkSession, table: str) -> Any:
     """Return Hudi's client for the current state of a table."""
     utils = java_class(spark._jvm, "org.apache.hudi.hadoop.fs.HadoopFSUtils")

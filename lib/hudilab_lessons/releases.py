@@ -23,10 +23,10 @@ from hudilab_spark.conf import MEMORY, overlay
 from hudilab_spark.fetch import fetch
 from hudilab_spark.jars import problem, wanted
 from hudilab_spark.java import FAST_START, find_java, spark_home
+from hudilab_spark.jvm import DRIVER_OPTIONS
 from hudilab_spark.preflight import java_flags
 
 GROUPS = {"0.15": "hudi_0_15", "1.0": "hudi_1_0"}
-JAVA = "spark.driver.extraJavaOptions"
 # Runs a function for each line of JSON that comes in, and answers it with another. It ends when the
 # notebook's process does. Java, too, writes to what was the standard output. A function's
 # annotations are not evaluated, since they may name what only the notebook has.
@@ -136,9 +136,10 @@ def _session(settings: Settings, group: str) -> dict[str, str]:
     # The second jar of the lab's own group is the file system of its settings.
     jars += fetch(folder, ["core"], say=lambda _: None)[1:]
     chosen = read_options(settings.project / "conf" / "spark-defaults.conf") | overlay(settings)
+    flags = quoted(java_flags(settings.home))
     return chosen | {
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
-        JAVA: f"{chosen[JAVA]} {FAST_START} {quoted(java_flags(settings.home))}",
+        DRIVER_OPTIONS: f"{chosen[DRIVER_OPTIONS]} {FAST_START} {flags}",
         MEMORY: "1g",
         "spark.ui.enabled": "false",
     }

@@ -371,9 +371,9 @@ def checked(
         LabError: The group, the source, the schema or the query is wrong.
     """
     source = _source(spark, settings, name, find_group(settings, name), location.table)
-    source.check()
+    columns = source.check()
     check_repeatable(source)
-    _check_columns(source)
+    _check_columns(source, [name for name in columns if name != REFUSED])
     return Running(spark, source, spec, location, catalog_of(spark, settings, spec, location))
 
 
@@ -404,12 +404,12 @@ def jars_of(group: Pipeline) -> list[str]:
     return groups
 
 
-def _check_columns(source: Source[Any]) -> None:
+def _check_columns(source: Source[Any], columns: Sequence[str]) -> None:
     """Raise ConfigError if the group names a column of the table that the rows lack."""
     group = source.group
     if isinstance(group, TopicPipeline) and (group.is_avro or isinstance(group, ChangePipeline)):
         return  # the messages' own schemas decide, batch by batch
-    columns, fields = source.selected_stream().drop(REFUSED).columns, group.table()
+    fields = group.table()
     named = {
         "record.key": fields["record_key"],
         "partition": fields["partition"],

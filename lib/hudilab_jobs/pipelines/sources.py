@@ -93,8 +93,12 @@ class Source(ABC, Generic[Group]):
         """Return the source's size now, and the most that a batch reads."""
 
     @abstractmethod
-    def check(self) -> None:
-        """Raise LabError if the source does not exist, or the schema or the query is wrong."""
+    def check(self) -> list[str]:
+        """Return the columns after the query.
+
+        Raises:
+            LabError: The source does not exist, or the schema or the query is wrong.
+        """
 
     @abstractmethod
     def stream(self, *, whole: bool = False) -> DataFrame:
@@ -212,8 +216,8 @@ class Folder(Source[FilePipeline]):
             f"{many(len(first), 'file')} ({first_size:,} bytes)",
         )
 
-    def check(self) -> None:
-        """Raise LabError without the folder, or if the schema or the query is wrong."""
+    def check(self) -> list[str]:
+        """Return the columns; raise LabError without the folder, or if schema or query is wrong."""
         self._check_folder()
         if self.group.source_schema is None:
             raise self._without_schema()
@@ -222,7 +226,7 @@ class Folder(Source[FilePipeline]):
         except FAILED as error:
             problem = root_cause(str(error))
             raise self.error("source.schema", problem, "write STRING for such a column") from error
-        self.selected(rows)
+        return self.selected(rows).columns
 
     def _check_folder(self) -> None:
         uri = self.group.uri
@@ -653,13 +657,13 @@ class Changes(Source[TablePipeline]):
         commits = Commits(self._spark, self.group.uri).count()
         return f"table of {many(commits, 'commit')}, {self.group.uri}", "all commits"
 
-    def check(self) -> None:
-        """Raise LabError without a table, or if the query is wrong."""
+    def check(self) -> list[str]:
+        """Return the columns; raise LabError without a table, or if the query is wrong."""
         if not Commits(self._spark, self.group.uri).is_there():
             raise self.error(
                 "source.path", f"there is no Hudi table in {self.group.uri}", "name another folder"
             )
-        self.selected(self._snapshot())
+        return self.selected(self._snapshot()).columns
 
     def stream(self, *, whole: bool = False) -> DataFrame:
         """Read the rows of new commits."""

@@ -98,8 +98,8 @@ class Topic(Source[TopicPipeline]):
             f"{int(self.group.messages_per_batch):,} messages",
         )
 
-    def check(self) -> None:
-        """Raise LabError without the topic, or if the schema or the query is wrong."""
+    def check(self) -> list[str]:
+        """Return the columns; raise LabError without the topic, or if schema or query is wrong."""
         check_topics(self._client, [self.group.topic_name])
         self._check_ids()
         if self.group.source_schema is None:
@@ -112,6 +112,7 @@ class Topic(Source[TopicPipeline]):
             except ConfigError:
                 self._has_key = True
         self._check_deletes(rows)
+        return table.columns
 
     def stream(self, *, whole: bool = False) -> DataFrame:
         """Read new messages; a batch has at most `messages.per.batch` of them, unless `whole`."""
