@@ -92,7 +92,7 @@ class ExactlyOnceSink:
         extra: Further write options, see `TableSpec.write_options`.
 
     Attributes:
-        set_aside: How many rows of the newest batch are in the quarantine.
+        quarantined: How many rows of the newest batch are in the quarantine.
 
     Raises:
         TableError: The existing table has another key, type or partitioning, or file groups that
@@ -156,7 +156,7 @@ class ExactlyOnceSink:
         self._run, self._query = "", ""  # of the run that has taken over the checkpoint
         self._seen: set[str] = set()  # commits whose locks were looked at, of a shared table
         self._throttled = 0  # answers of S3 so far
-        self.set_aside = 0
+        self.quarantined = 0
         self._commits.check_access(write=True)
         self._checkpoint.check_access()
         self._check()
@@ -164,7 +164,7 @@ class ExactlyOnceSink:
 
     def write_batch(self, rows: DataFrame, batch_id: int) -> None:
         """Write a micro-batch to the table once; pass this method to `foreachBatch`."""
-        self.set_aside = 0
+        self.quarantined = 0
         try:
             self._write(rows, batch_id)
         except Exception as error:  # of Spark, Java or the lab: only explained, and raised again
@@ -266,8 +266,10 @@ class ExactlyOnceSink:
         rows, options = batch.rows, batch.options
         if self._quarantine is not None:
             problem = self._guard.problem(batch.layout)
-            rows, self.set_aside = self._quarantine.put(rows, problem, batch.metadata, self.fenced)
-            options = options | {QUARANTINED: str(self.set_aside)}
+            rows, self.quarantined = self._quarantine.put(
+                rows, problem, batch.metadata, self.fenced
+            )
+            options = options | {QUARANTINED: str(self.quarantined)}
         rows = self._guard.rows(rows, batch.layout, combine=self._combines)
         if self._first:
             rows = self._first.rows(rows, batch.metadata.batch)

@@ -22,7 +22,7 @@ def record(exercise: str) -> str:
     """Record a person's right answer to an exercise of the running lesson. Never raises.
 
     Returns:
-        A message for the learner if the answer was not recorded or a damaged file was set aside;
+        A message for the learner if the answer was not recorded or a damaged file was renamed;
         otherwise an empty string.
     """
     from hudilab.settings import load_settings  # the command that reads needs no pydantic
@@ -96,9 +96,9 @@ def _add(file: Path, lesson: str, exercise: str) -> str:
         solved = read(file)
     except PathError:
         number = len([*file.parent.glob(f"{file.stem}.damaged-*.json")]) + 1
-        aside = file.with_name(f"{file.stem}.damaged-{number}.json")
-        file.rename(aside)
-        notice = f"{file} was damaged: it is now {aside.name}, and your progress begins again"
+        damaged = file.with_name(f"{file.stem}.damaged-{number}.json")
+        file.rename(damaged)
+        notice = f"{file} was damaged: it is now {damaged.name}, and your progress begins again"
     names = sorted({*solved.get(lesson, ()), exercise})
     write_private(file, json.dumps(solved | {lesson: names}, indent=1) + "\n")
     return notice

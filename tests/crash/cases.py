@@ -26,7 +26,7 @@ MERGED = ("put clustering.requested", "put clustering.inflight", "put replacecom
 COMPACTED = ("put compaction.requested", "put compaction.inflight", "put commit completed")
 CLEANED = ("put clean.requested", "put clean.inflight", "delete base file", "put clean completed")
 ARCHIVED = ("put history N_N_N.parquet", "put history manifest_N", "put history _version_")
-SET_ASIDE = tuple(
+QUARANTINED = tuple(
     f"put {what} of the quarantine"
     for what in ("commit.requested", "inflight", "base file", "commit completed")
 )
@@ -93,8 +93,8 @@ CASES = {
         recovery="put commit completed",
         must=(*UNDONE, *LOGGED, *COMPACTED),
     ),
-    "append with a quarantine": Case(COW, "bulk_insert", bad=True, must=(*COMMIT, *SET_ASIDE)),
-    "upsert with a quarantine": Case(MOR, "upsert", bad=True, must=(*LOGGED, *SET_ASIDE)),
+    "append with a quarantine": Case(COW, "bulk_insert", bad=True, must=(*COMMIT, *QUARANTINED)),
+    "upsert with a quarantine": Case(MOR, "upsert", bad=True, must=(*LOGGED, *QUARANTINED)),
     "a resumed upsert with a quarantine": Case(
         MOR,
         "upsert",

@@ -78,7 +78,7 @@ class Own:
         assert stored == sorted((tuple(row.values()) for row in plain), key=str)
         return stored
 
-    def set_aside(self) -> list[tuple[str, dict[str, Any]]]:
+    def quarantined(self) -> list[tuple[str, dict[str, Any]]]:
         """Return the reason and the row of each message in the quarantine, by offset."""
         rows = self.spark.read.format("hudi").load(self.pipeline().location.quarantine).collect()
         texts = [(row["reason"], json.loads(row["row"])) for row in rows]

@@ -157,7 +157,7 @@ def test_each_change_reaches_the_table(
     # An insert, an update, a delete, and a key that changes from 3 to 30.
     own.send_pairs(*events[3:10])
     (report,) = own.run()
-    assert (report["rows"], report["set_aside"], report["messages_behind"]) == (7, 0, 0)
+    assert (report["rows"], report["quarantined"], report["messages_behind"]) == (7, 0, 0)
     assert own.rows(*columns) == [
         order(1, "9.99", "n1"),
         order(30, "3.75", "n3"),
@@ -213,7 +213,7 @@ def test_messages_that_are_no_changes_are_left_out(make: Make) -> None:
     others = recorded("__debezium-heartbeat.lab") + recorded("lab.transaction")
     own.send_pairs(*others, *recorded("lab.public.orders")[:3], *others)
     (report,) = own.run()
-    assert report["set_aside"] == 0
+    assert report["quarantined"] == 0
     assert [number for (number,) in own.rows("id")] == [1, 2, 3]
 
 
@@ -365,10 +365,10 @@ def test_avro_that_does_not_fit_goes_to_the_quarantine(make: Make, registry: str
     own.send_pairs(AVRO_ORDER, *others, *(pair for pair, _, _ in AVRO.values()))
     own.send_pairs(recorded("lab.public.orders")[3])  # JSON, of a connector before
     (report,) = own.run()
-    assert report["set_aside"] == len(AVRO)
+    assert report["quarantined"] == len(AVRO)
     assert own.rows("id", "note") == [(1, "n1"), (4, None)]
     problems = sorted(problem for _, problem, _ in AVRO.values())
-    reasons = sorted(reason for reason, _ in own.set_aside())
+    reasons = sorted(reason for reason, _ in own.quarantined())
     assert all(map(str.startswith, reasons, problems))
 
 
@@ -402,7 +402,7 @@ def test_a_decimal_of_more_digits_than_spark_has(make: Make, registry: str) -> N
     own.send_pairs(event, (key, (event[1] or b"")[:5] + longer.getvalue()))
     own.run()
     assert own.rows("id", "w") == [(1, Decimal("1.25"))]
-    ((reason, _),) = own.set_aside()
+    ((reason, _),) = own.quarantined()
     assert reason == "its value is Avro with schema id 18, which does not fit"
 
 
@@ -411,9 +411,9 @@ def test_what_does_not_fit_goes_to_the_quarantine(make: Make) -> None:
     own = make(**CHANGES, quarantine="true")
     own.send_pairs(LATER, *(pair for pair, _, _ in MESSAGES.values()))
     (report,) = own.run()
-    assert (report["rows"], report["set_aside"]) == (1 + len(MESSAGES), len(MESSAGES))
+    assert (report["rows"], report["quarantined"]) == (1 + len(MESSAGES), len(MESSAGES))
     assert own.rows("id", "city") == [(5, "Oslo")]
-    reasons = {(row["kafka_key"], row["kafka_value"]): reason for reason, row in own.set_aside()}
+    reasons = {(row["kafka_key"], row["kafka_value"]): reason for reason, row in own.quarantined()}
     for (key, value), problem, _ in MESSAGES.values():
         assert problem in reasons[key and key.decode(), (value or b"").decode()]
 
@@ -448,7 +448,7 @@ def test_a_value_that_was_not_sent_stays_as_it_was(
     assert stored == [whole | {"n": 2}, whole | {"id": 2}]
     own.send_pairs(*events[3:])
     own.run()
-    ((reason, _),) = own.set_aside()
+    ((reason, _),) = own.quarantined()
     assert reason.startswith("PostgreSQL did not send column big of public.toasted, and there is")
     assert [number for (number,) in own.rows("id")] == [1]
 

@@ -75,16 +75,16 @@ VALUES: list[tuple[bytes, int | str]] = [
 @pytest.mark.parametrize(
     "select", ["", "SELECT id, tags, at, kafka_offset FROM source WHERE id < 100 OR id IS NULL"]
 )
-def test_odd_json_is_stored_right_or_set_aside_with_its_text(make: Make, select: str) -> None:
+def test_odd_json_is_stored_right_or_quarantined_with_its_text(make: Make, select: str) -> None:
     own = make(source_schema=ODD, quarantine="true", select=select)
     own.send(*(value for value, _ in VALUES))
     (report,) = own.run()
     good = [right for _, right in VALUES if isinstance(right, int)]
-    assert (report["rows"], report["set_aside"]) == (len(VALUES), len(VALUES) - len(good))
+    assert (report["rows"], report["quarantined"]) == (len(VALUES), len(VALUES) - len(good))
     assert [row[0] for row in own.rows("id", "kafka_offset")] == good
-    aside = own.set_aside()
+    rows = own.quarantined()
     expected = [(n, *pair) for n, pair in enumerate(VALUES) if isinstance(pair[1], str)]
-    for (reason, row), (offset, value, problem) in zip(aside, expected, strict=True):
+    for (reason, row), (offset, value, problem) in zip(rows, expected, strict=True):
         assert str(problem) in reason
         assert row["kafka_offset"] == offset
         if "record key" in reason and select:  # the query's row: the message could be read
@@ -161,7 +161,7 @@ def test_a_tombstone_deletes_the_row_of_its_key(make: Make, changes: dict[str, s
 
 
 @pytest.mark.deep
-def test_a_tombstone_is_refused_or_set_aside(make: Make) -> None:
+def test_a_tombstone_is_refused_or_quarantined(make: Make) -> None:
     own = make(**BY_KEY | {"tombstones": ""})
     own.send_pairs(*pairs(("a", {"name": "A", "amount": 1})))
     own.run()
@@ -174,7 +174,7 @@ def test_a_tombstone_is_refused_or_set_aside(make: Make) -> None:
     assert own.rows("kafka_key", "amount") == [("a", 1)]
     own = make(**BY_KEY | {"tombstones": "", "quarantine": "true"})
     own.run()
-    ((reason, row),) = own.set_aside()
+    ((reason, row),) = own.quarantined()
     assert reason.startswith("it has no value (a tombstone)")
     assert (row["kafka_key"], row["kafka_offset"], row["kafka_value"]) == ("a", 1, None)
     assert own.rows("kafka_key", "amount") == [("a", 1)]
@@ -194,7 +194,7 @@ def test_a_column_of_deletions_gets_through_a_query_beside_the_quarantine(make: 
     own.send(b'{"id":1,"_hoodie_is_deleted":true}')
     own.run()
     assert own.rows("id") == [(2,)]
-    assert len(own.set_aside()) == 1
+    assert len(own.quarantined()) == 1
 
 
 @pytest.mark.deep
@@ -207,7 +207,11 @@ def test_the_quarantine_may_be_turned_on_and_off_beside_a_query(make: Make) -> N
         own.describe(quarantine=str(quarantine))
         own.send(*as_json(*({"id": value} for value in values)))
         reports += own.run()
-    assert [(report["rows"], report["set_aside"]) for report in reports] == [(1, 0), (3, 1), (1, 0)]
+    assert [(report["rows"], report["quarantined"]) for report in reports] == [
+        (1, 0),
+        (3, 1),
+        (1, 0),
+    ]
     assert own.rows("id") == [(1,), (2,), (3,), (4,)]
     assert len({moment for (moment,) in own.rows("at")}) == 3  # one for each batch
 
@@ -272,11 +276,11 @@ def test_keys_of_each_format(
     own.send_pairs(*((key, b'{"amount":1}') for key in (*keys, b"\xff", None)))
     (report,) = own.run()
     assert [key for (key,) in own.rows("kafka_key")] == sorted(stored, key=str)
-    missing, *wrong = sorted((reason for reason, _ in own.set_aside()), reverse=True)
+    missing, *wrong = sorted((reason for reason, _ in own.quarantined()), reverse=True)
     assert missing.startswith("the record key (kafka_key) is null")
     assert len(wrong) == (problem != "")
     assert all(reason.startswith(f"its key is not {problem}") for reason in wrong)
-    assert report["set_aside"] == 1 + len(wrong)
+    assert report["quarantined"] == 1 + len(wrong)
 
 
 def test_a_key_that_is_no_text_is_refused_if_the_table_has_it(make: Make) -> None:
@@ -339,10 +343,10 @@ def test_each_message_is_read_with_the_schema_that_wrote_it(
     own.send(*(framed(*sale) for sale in SALES[1:]), *bad)
     assert "5 rows of the sample" not in own.check()
     (report,) = own.run()
-    assert (report["rows"], report["set_aside"]) == (7, 5)
+    assert (report["rows"], report["quarantined"]) == (7, 5)
     right = [(1, 250, "Oslo", None), (2, 3, "Rom", None), (3, 9, "Bonn", "x")]
     assert own.rows("id", "amount", "city", "note") == right
-    reasons = [reason.partition(";")[0].partition(":")[0] for reason, _ in own.set_aside()]
+    reasons = [reason.partition(";")[0].partition(":")[0] for reason, _ in own.quarantined()]
     header = (
         "it does not begin with the five bytes of Confluent's serializers, a zero and a schema id"
     )
@@ -353,7 +357,7 @@ def test_each_message_is_read_with_the_schema_that_wrote_it(
         header,
         "it has no value (a tombstone)",
     ]
-    texts = [row["kafka_value"] for _, row in own.set_aside()]
+    texts = [row["kafka_value"] for _, row in own.quarantined()]
     assert texts == [value.hex().upper() if value else None for value in bad]
 
 

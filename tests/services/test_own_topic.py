@@ -63,13 +63,13 @@ def test_json(make: Make) -> None:
         assert f"1 row of the sample would be quarantined: {problem}" in shown
     (report,) = own.run(initial_load=True)
     assert report.pop("rows_per_second") > 0
-    assert report == {"batch": 0, "rows": 5, "set_aside": 3, "messages_behind": 0}
+    assert report == {"batch": 0, "rows": 5, "quarantined": 3, "messages_behind": 0}
     own.send(*as_json({"id": 2, "city": "Bergen"}))
     (report,) = own.run()
-    assert (report["batch"], report["rows"], report["set_aside"]) == (1, 1, 0)
+    assert (report["batch"], report["rows"], report["quarantined"]) == (1, 1, 0)
     assert own.rows() == [(1, "Oslo", 0), (2, "Bergen", 5)]
-    aside = own.spark.read.format("hudi").load(own.pipeline().location.quarantine)
-    kept = [json.loads(row.row) for row in aside.orderBy("number").collect()]
+    quarantine = own.spark.read.format("hudi").load(own.pipeline().location.quarantine)
+    kept = [json.loads(row.row) for row in quarantine.orderBy("number").collect()]
     texts = [(row["kafka_offset"], row["kafka_value"]) for row in kept]
     assert texts == [(2, "{"), (3, '{"id": "seven"}'), (4, None)]
 
@@ -160,7 +160,7 @@ def test_avro(make: Make, kind: str) -> None:
         values.append(head + value.getvalue())
     own.send(*values, b"not Avro", None)
     (report,) = own.run()
-    assert (report["rows"], report["set_aside"]) == (4, 2)
+    assert (report["rows"], report["quarantined"]) == (4, 2)
     assert own.rows() == [(1, "Oslo", 0), (2, None, 1)]
 
 

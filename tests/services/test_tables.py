@@ -175,7 +175,7 @@ def test_a_topic_of_two_database_tables_is_split(make: Make, settings: Settings)
     shop.send("once", *recorded("routed.all"), (b"{}", b'{"no": "change"}'))
     batch, orders, lines = shop.run()
     # The message that belongs to neither table is in the quarantine of each.
-    assert (batch["rows"], batch["set_aside"], batch["messages_behind"]) == (32, 2, 0)
+    assert (batch["rows"], batch["quarantined"], batch["messages_behind"]) == (32, 2, 0)
     assert (orders["commits"], lines["commits"]) == (1, 1)
     keys = [[json.loads(key) for (key,) in rows] for rows in shop.rows("kafka_key")]
     assert [key["id"] for key in keys[0]] == [1, 30, 4, 5, 7]

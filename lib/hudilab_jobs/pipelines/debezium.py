@@ -20,13 +20,13 @@ from hudilab.table import DELETED
 from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, with_json
 from hudilab_jobs.pipelines.text_values import Texts, literal, quoted
 from hudilab_jobs.pipelines.topic import (
-    ASIDE,
     HEADER,
     IS_CONFLUENT,
     KEY,
     NO_SCHEMA,
     NUMBER,
     OFFSET,
+    OR_QUARANTINE,
     READ,
     Topic,
     read_avro,
@@ -278,7 +278,7 @@ class ChangeTopic(Topic):
             reason = F.coalesce(f"{REFUSED}.reason", F.substring_index(wrong, "; ", 1))
             rows = rows.withColumn(REFUSED, F.col(REFUSED).withField("reason", reason))
         else:
-            text = F.concat(self._place(KEY), wrong, F.lit(ASIDE))
+            text = F.concat(self._place(KEY), wrong, F.lit(OR_QUARANTINE))
             rows = rows.where(F.when(wrong.isNotNull(), F.raise_error(text)).otherwise(True))
         return rows.select(*columns)
 

@@ -197,7 +197,7 @@ class Reports:
         finally:
             if is_split:
                 batch.unpersist()
-        self._quarantined[batch_id] = sum(sink.set_aside for _, sink in self._parts)
+        self._quarantined[batch_id] = sum(sink.quarantined for _, sink in self._parts)
         self._read[batch_id] = self._source.rows_read()
 
     def activity(self, query: StreamingQuery) -> str:
@@ -235,7 +235,7 @@ class Reports:
         speed = 1000 * rows / max(progress["durationMs"]["triggerExecution"], 1)
         behind = sum(source.behind(progress, self._location) for source in self._sources.values())
         report = {"batch": number, "rows": rows, "rows_per_second": round(speed, 1)}
-        report |= {"set_aside": quarantined, f"{unit}s_behind": behind}
+        report |= {"quarantined": quarantined, f"{unit}s_behind": behind}
         if self.gauges:
             self.gauges.show(report)
         if self._as_json:

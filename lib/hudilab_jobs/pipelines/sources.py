@@ -56,8 +56,8 @@ FILES = 20  # the newest, of which columns are read
 PATTERN = frozenset("[]{}*?\\")  # characters of a path that make it a pattern
 FAILED = (Py4JError, PySparkException)
 META = ("_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name")
-ASIDE = ', or quarantine such lines: "quarantine": "true"'
-NOT_ASIDE = (
+OR_QUARANTINE = ', or quarantine such lines: "quarantine": "true"'
+NO_QUARANTINE = (
     ", because the quarantine takes lines, and multiLine=true or this encoding reads a file as a "
     "whole"
 )
@@ -265,7 +265,7 @@ class Folder(Source[FilePipeline]):
 
     @property
     def _by_batch(self) -> bool:
-        return self.group.select is not None and self._sets_aside
+        return self.group.select is not None and self._quarantines
 
     @override
     def selected_stream(self) -> DataFrame:
@@ -402,7 +402,7 @@ class Folder(Source[FilePipeline]):
         return self._is_text and not is_whole
 
     @property
-    def _sets_aside(self) -> bool:
+    def _quarantines(self) -> bool:
         """Whether wrong lines go to the quarantine."""
         return self.group.quarantine and self._has_lines and self._mode == "FAILFAST"
 
@@ -542,7 +542,7 @@ class Folder(Source[FilePipeline]):
             whole = self._options.get("multiline", "false")
             rows = reader.format("text").option("wholetext", whole).load(path)
             rows = with_json(
-                rows, "value", schema, self._texts, arrays=True, lines=self._sets_aside
+                rows, "value", schema, self._texts, arrays=True, lines=self._quarantines
             )
             rows = rows.where(f"{JSON_ROW} IS NOT NULL OR {JSON_PROBLEM} IS NOT NULL")
             return self._columns_of(rows, JSON_ROW, JSON_PROBLEM, "value", JSON_LINE)
@@ -587,16 +587,16 @@ class Folder(Source[FilePipeline]):
             return rows.select(*columns)
         # The name of the file is what keeps Spark from moving later filters below this one, where
         # they would read each line once more.
-        if self._sets_aside:
+        if self._quarantines:
             place = f"named_struct('file', {FILE}, 'line', {line})"
             place = f"if({first} IS NULL, NULL, {place})"
             refused = F.expr(f"named_struct('reason', {first}, 'row', {place})")
             return rows.select(*columns, refused.alias(REFUSED))
         other = ""
         if self._has_lines:
-            other = ASIDE
+            other = OR_QUARANTINE
         elif self.group.quarantine and self._is_text:
-            other = NOT_ASIDE
+            other = NO_QUARANTINE
         message = f"concat({literal(REFUSED_ROW)}, {FILE}, ': ', {first}, {literal(other)})"
         rows = rows.select(
             *columns, F.expr(f"if({first} IS NULL, NULL, {message})").alias("_refused")

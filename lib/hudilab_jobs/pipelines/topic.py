@@ -50,7 +50,7 @@ TOMBSTONE = "it has no value (a tombstone)"
 BAD_KEY = "its key is not "
 DELETE = '"tombstones": "delete"'
 STREAM = "run hudilab stream, which deletes the rows of such keys"
-ASIDE = ', or quarantine such messages: "quarantine": "true"'
+OR_QUARANTINE = ', or quarantine such messages: "quarantine": "true"'
 
 
 class Topic(Source[TopicPipeline]):
@@ -367,7 +367,7 @@ class Topic(Source[TopicPipeline]):
             added = [F.lit(None).cast("string").alias(TEXT), *added, refused.alias(REFUSED)]
         else:
             # An error is one line.
-            text = F.concat(place, F.translate("problem", "\r\n", "  "), F.lit(ASIDE))
+            text = F.concat(place, F.translate("problem", "\r\n", "  "), F.lit(OR_QUARANTINE))
             refused = F.col("problem").isNotNull()
             rows = rows.where(F.when(refused, F.raise_error(text)).otherwise(True))
         row = F.when(F.col("problem").isNull(), F.col("row"))

@@ -244,9 +244,9 @@ def test_texts_that_would_be_another_key_or_partition(
     assert sorted(repr(tuple(row[name] for name in names)) for row in seen) == sorted(
         map(repr, right)
     )
-    aside = spark.read.format("hudi").load(location.quarantine).where("batch = 0")
+    quarantine = spark.read.format("hudi").load(location.quarantine).where("batch = 0")
     number = F.get_json_object("row", "$.n").cast("int").alias("n")
-    reasons = {row.n: row.reason for row in aside.select(number, "reason").collect()}
+    reasons = {row.n: row.reason for row in quarantine.select(number, "reason").collect()}
     assert len(reasons) == len(CONFUSED)
     for n, (*_, reason) in enumerate(CONFUSED, len(DISTINCT)):
         assert reasons[n].startswith(reason)

@@ -65,7 +65,7 @@ class Stream:
         rows = self.spark.read.format("hudi").load(self.location.table)
         return sorted((row.id, row.city, row.moment) for row in rows.collect())
 
-    def set_aside(self) -> list[tuple[int, str, Any]]:
+    def quarantined(self) -> list[tuple[int, str, Any]]:
         rows = self.spark.read.format("hudi").load(self.location.quarantine)
         return sorted((row.batch, row.reason, row.row) for row in rows.collect())
 
@@ -90,7 +90,7 @@ def as_json(row: Row) -> Any:
     return {"id": row[0], "city": row[1], "moment": row[2], "note": note}
 
 
-def test_each_bad_row_is_set_aside_once_with_its_reason(
+def test_each_bad_row_is_quarantined_once_with_its_reason(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cached_before = cached_rdds(spark)
@@ -100,7 +100,7 @@ def test_each_bad_row_is_set_aside_once_with_its_reason(
     assert stream.stored() == [GOOD[:3]]
     expected = [(0, reason, as_json(row)) for reason, row in BAD.items()]
     expected.append((2, NO_KEY, as_json(bad[0])))
-    quarantined = [(batch, reason, json.loads(row)) for batch, reason, row in stream.set_aside()]
+    quarantined = [(batch, reason, json.loads(row)) for batch, reason, row in stream.quarantined()]
     assert sorted(quarantined, key=repr) == sorted(expected, key=repr)
     assert stream.counts() == ["3", "0", "1"]
     assert (
@@ -110,7 +110,7 @@ def test_each_bad_row_is_set_aside_once_with_its_reason(
     # The last batch comes again, because nothing says that it is done.
     delete_file(spark, f"{stream.location.checkpoint}/commits/2")
     stream.run([GOOD])
-    assert len(stream.set_aside()) == 4
+    assert len(stream.quarantined()) == 4
     assert stream.counts() == ["3", "0", "1", "0"]
     # The session is every test's: a write that failed elsewhere may have left its own.
     assert cached_rdds(spark) <= cached_before
@@ -122,12 +122,12 @@ def test_a_batch_of_bad_rows_alone_is_a_batch(spark: SparkSession, tmp_path: Pat
     row = BAD[NO_KEY]
     stream.run([row], [row], [GOOD])
     assert stream.stored() == [GOOD[:3]]
-    assert [batch for batch, *_ in stream.set_aside()] == [0, 1]
+    assert [batch for batch, *_ in stream.quarantined()] == [0, 1]
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("files", [1, 9])
-def test_what_comes_again_after_a_rewind_is_not_set_aside_twice(
+def test_what_comes_again_after_a_rewind_is_not_quarantined_twice(
     spark: SparkSession, tmp_path: Path, files: int
 ) -> None:
     stream, row = Stream(spark, tmp_path), BAD[NO_KEY]
@@ -137,7 +137,7 @@ def test_what_comes_again_after_a_rewind_is_not_set_aside_twice(
         assert folder is not None
         shutil.copytree(folder, f"{folder}-kept")
     stream.run([row, row], [row])
-    assert [batch for batch, *_ in stream.set_aside()] == [0, 2, 2, 3]
+    assert [batch for batch, *_ in stream.quarantined()] == [0, 2, 2, 3]
     for folder in folders:
         assert folder is not None
         shutil.rmtree(folder)
@@ -146,7 +146,7 @@ def test_what_comes_again_after_a_rewind_is_not_set_aside_twice(
     stream.files = files
     stream.run([row])  # the three files as three batches, or as one
     again = [2, 2, 3, 4] if files == 1 else [2] * 4
-    assert [batch for batch, *_ in stream.set_aside()] == [0, *again]
+    assert [batch for batch, *_ in stream.quarantined()] == [0, *again]
     assert stream.stored() == [GOOD[:3]]
 
 
@@ -166,7 +166,7 @@ def test_without_the_word_a_bad_row_is_an_error_and_with_it_the_stream_goes_on(
     stream.sink = source
     stream.run()
     assert stream.stored() == [GOOD[:3]]
-    assert [reason for _, reason, _ in stream.set_aside()] == [NO_ORDER]
+    assert [reason for _, reason, _ in stream.quarantined()] == [NO_ORDER]
 
 
 def test_another_table_in_the_quarantines_place(spark: SparkSession, tmp_path: Path) -> None:
@@ -209,18 +209,18 @@ def test_the_clock_is_behind_the_quarantine(spark: SparkSession, tmp_path: Path)
     stream.run([GOOD, BAD[NO_KEY]])
     set_ahead(stream.location.quarantine, 3600)
     stream.run([(4, "Oslo", 1, None)])  # nothing is quarantined
-    stored, set_aside = stream.stored(), stream.set_aside()
+    stored, quarantined = stream.stored(), stream.quarantined()
     behind = f"the clock is behind the table {stream.location.quarantine}: the newest instant is "
     with pytest.raises(StreamError, match=re.escape(behind)):
         stream.run([(5, "Oslo", 1, None), BAD[NO_ORDER]])
-    assert (stream.stored(), stream.set_aside()) == (stored, set_aside)
+    assert (stream.stored(), stream.quarantined()) == (stored, quarantined)
     set_ahead(stream.location.quarantine, -3600)
     stream.run()
     assert [row[0] for row in stream.stored()] == [1, 4, 5]
-    assert [row[1] for row in stream.set_aside()] == [NO_KEY, NO_ORDER]
+    assert [row[1] for row in stream.quarantined()] == [NO_KEY, NO_ORDER]
 
 
-def test_the_clock_is_set_back_while_rows_are_set_aside(
+def test_the_clock_is_set_back_while_rows_are_quarantined(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The quarantine reads the whole batch, which may take minutes, before the table is written."""
@@ -242,4 +242,4 @@ def test_the_clock_is_set_back_while_rows_are_set_aside(
     set_ahead(stream.location.table, -3600)
     stream.run()
     assert [row[0] for row in stream.stored()] == [1, 4]
-    assert [row[1] for row in stream.set_aside()] == [NO_KEY]
+    assert [row[1] for row in stream.quarantined()] == [NO_KEY]

@@ -200,7 +200,7 @@ def test_each_header_names_its_columns(
     lines = inbox.pipeline().write(None, as_json=True, initial_load=end == "\r\n")
     report = json.loads(next(lines))
     list(lines)
-    assert (report["rows"], report["set_aside"]) == (8, 4)
+    assert (report["rows"], report["quarantined"]) == (8, 4)
     assert inbox.stored("id", "name", "city") == expected
     assert len({written for (written,) in inbox.stored("written")}) == 1
     (shown,) = (text for text in preview(inbox.pipeline()) if "Rom 3" in text)
@@ -271,7 +271,7 @@ def test_wrong_lines_are_quarantined(
     report = json.loads(next(loading))
     list(loading)
     stored = [(1,)] if select else [(1,), (2,)]
-    assert (report["rows"], report["set_aside"]) == (len(stored) + len(lines), len(lines))
+    assert (report["rows"], report["quarantined"]) == (len(stored) + len(lines), len(lines))
     assert inbox.stored("id") == stored
     if kind == "csv":  # the batch is read by another plan
         inbox.put("b.dat", f"name,id,seen\nz,3,{TIME}\nz,3\n")
@@ -280,10 +280,10 @@ def test_wrong_lines_are_quarantined(
         inbox.put("b.dat", f'[{objects}]\n[{objects}, {{"id":7,"id":8}}]')
     (report,) = inbox.write()
     expected = 1 if kind == "csv" else 2
-    assert (report["rows"], report["set_aside"]) == (1 + expected, expected)
+    assert (report["rows"], report["quarantined"]) == (1 + expected, expected)
     assert inbox.stored("id") == [*stored, (3,)]
-    aside = spark.read.format("hudi").load(inbox.pipeline().location.quarantine)
-    rows = [(row.batch, row.reason, json.loads(row.row)) for row in aside.collect()]
+    quarantine = spark.read.format("hudi").load(inbox.pipeline().location.quarantine)
+    rows = [(row.batch, row.reason, json.loads(row.row)) for row in quarantine.collect()]
     first = {row["line"]: (reason, row["file"]) for batch, reason, row in rows if not batch}
     for line, (text, reason) in zip(lines, wrong.items(), strict=True):
         kept = text if isinstance(text, str) else line.hex().upper()

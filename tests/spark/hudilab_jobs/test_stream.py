@@ -106,12 +106,12 @@ def test_files_become_a_table_and_later_ones_update_it(
     assert not (tmp_path / "warehouse").exists()
     (report,) = own.run()
     assert report.pop("rows_per_second") > 0
-    assert report == {"batch": 0, "rows": 3, "set_aside": 0, "files_behind": 0}
+    assert report == {"batch": 0, "rows": 3, "quarantined": 0, "files_behind": 0}
     first = [("EWR", "2013-01-01", -3.5), ("EWR", "2013-01-02", 0.25)]
     assert own.rows() == [*first, ("JFK, New York", "2013-01-01", None)]
     own.put("b.csv", LATER)
     (report,) = own.run()
-    assert (report["batch"], report["rows"], report["set_aside"], report["files_behind"]) == (
+    assert (report["batch"], report["rows"], report["quarantined"], report["files_behind"]) == (
         1,
         2,
         1,
@@ -132,7 +132,7 @@ def test_the_numbers_of_a_batch_are_on_the_page_for_prometheus(
         lines = own.pipeline().write(None, as_json=True)
         report, page = json.loads(next(lines)), metrics(address)
         assert {name: page[f"hudilab_{name}"] for name in report} == report
-        assert (report["batch"], report["set_aside"]) == (number, 1)
+        assert (report["batch"], report["quarantined"]) == (number, 1)
         assert len([*lines]) == 1
         assert "hudilab_batch" not in metrics(address)
 
@@ -160,7 +160,7 @@ def test_a_load_counts_each_row_once(spark: SparkSession, tmp_path: Path, quaran
     own = Own(spark, tmp_path, quarantine=quarantine)
     own.put("a.csv", [*ROWS, *LATER[1:]] if quarantine == "true" else ROWS)
     (report,) = own.run(initial_load=True)
-    assert (report["rows"], report["set_aside"]) == ((4, 1) if quarantine == "true" else (3, 0))
+    assert (report["rows"], report["quarantined"]) == ((4, 1) if quarantine == "true" else (3, 0))
 
 
 def test_a_batch_counts_the_rows_of_the_query(spark: SparkSession, tmp_path: Path) -> None:

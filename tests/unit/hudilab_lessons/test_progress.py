@@ -60,15 +60,15 @@ DAMAGED = ["", "{", "[]", "7", '{"update": 1}', '{"update": "winner"}', '{"updat
 
 
 @pytest.mark.parametrize("text", DAMAGED)
-def test_a_damaged_file_is_set_aside_and_the_learner_told(file: Path, text: str) -> None:
+def test_a_damaged_file_is_renamed_with_a_message(file: Path, text: str) -> None:
     file.parent.mkdir()
     for number in (1, 2):
         file.write_text(text)
-        aside = file.with_name(f"progress.damaged-{number}.json")
+        damaged = file.with_name(f"progress.damaged-{number}.json")
         assert record("winner") == (
-            f"{file} was damaged: it is now {aside.name}, and your progress begins again"
+            f"{file} was damaged: it is now {damaged.name}, and your progress begins again"
         )
-        assert aside.read_text() == text
+        assert damaged.read_text() == text
         assert read(file) == {"update": ["winner"]}
 
 
