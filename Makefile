@@ -9,7 +9,7 @@ BENCH ?= peers
 LOCK := uv export --quiet --frozen --format requirements-txt --no-emit-project --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run lab check test lesson test-deep places golden words book bundle bench lock clean
+.PHONY: help setup setup-dev run lab check test lesson test-deep slice places golden words book bundle bench lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -40,6 +40,9 @@ lesson: setup-dev ## run one notebook and compare its results with those in git:
 test-deep: setup-dev ## the tests and lessons that take minutes; ARGS="-m kills" some of the tests
 	@$(BIN)/python -m pytest tests -m deep $(ARGS)
 	@$(if $(ARGS),,$(BIN)/python tools/gates.py --gate "golden cells of long lessons")
+
+slice: setup-dev ## twenty minutes of test-deep: the part whose turn it is; ARGS=3 that one, ARGS=--list all
+	@$(BIN)/python tools/slices.py $(ARGS)
 
 places: ## try fresh clones as another user, in odd paths, without HOME ...: hours; ARGS="user odd-path"
 	@$(PYTHON) tools/places.py $(ARGS)

@@ -11,6 +11,7 @@ from pathlib import Path
 import gates
 import nbval.plugin
 import pytest
+import slices
 
 ROOT = Path(__file__).resolve().parents[2]
 BAD = ROOT / "tests" / "bad"
@@ -86,6 +87,36 @@ def test_a_gate_waits_for_those_before_it(tmp_path: Path, monkeypatch: pytest.Mo
     lines = log.read_text().split()
     assert lines[-2:] == ["second", "second"]
     assert lines[:4] != ["first", "first", "other", "other"], "one after the other"
+
+
+def test_slices_hold_each_deep_test_once() -> None:
+    tests = [f"tests/spark/test_{n // 10}.py::test_{n}" for n in range(90)]
+    tests += [f"tests/services/test_{n // 10}.py::test_{n}" for n in range(30)]
+    seconds = {test: 60.0 for test in tests if not test.endswith("5")}
+    parts = slices.slices(tests, seconds)
+    assert sorted(test for lanes in parts for lane in lanes for test in lane) == sorted(tests)
+    assert len(parts) == 5
+    for lanes in parts:
+        for lane in lanes:
+            assert sum(seconds.get(test, slices.UNKNOWN) for test in lane) <= slices.LONGEST
+            assert lane == [test for test in tests if test in lane], "in order, for the fixtures"
+        of_servers = [test.startswith(slices.SERVERS) for lane in lanes for test in lane]
+        assert of_servers == sorted(of_servers, reverse=True)
+    assert slices.slices([], {}) == []
+    with pytest.raises(SystemExit, match="test_7 takes 1201 s"):
+        slices.slices(["tests/spark/test_0.py::test_7"], {"tests/spark/test_0.py::test_7": 1201})
+
+
+def test_a_test_waits_only_with_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "waiting.txt"
+    monkeypatch.setattr(slices, "WAITING", file)
+    tests = ["tests/a.py::test_b[1]", "tests/a.py::test_b[2]", "tests/a.py::test_c"]
+    file.write_text("# a comment\n\ntests/a.py::test_b: it needs a second machine\n")
+    assert slices.waiting(tests) == dict.fromkeys(tests[:2], "it needs a second machine")
+    for line in ("tests/a.py::test_c", "tests/gone.py: renamed"):
+        file.write_text(line)
+        with pytest.raises(SystemExit, match="or a reason is missing"):
+            slices.waiting(tests)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -106,5 +107,6 @@ def test_a_table_that_a_stream_wrote_on_s3(
     assert snapshot.table.rows == run.rows
     assert snapshot.writers[0].number == run.batches - 1
     local = inspect(str(properties.parents[1]))
-    assert snapshot.instants == local.instants
+    # S3 has times of whole seconds.
+    assert snapshot.instants == [replace(one, touched=one.touched // 1) for one in local.instants]
     assert snapshot.table.bytes == local.table.bytes

@@ -1,0 +1,161 @@
+"""Deep tests in slices of at most 20 minutes: each run of CI takes one, after `make test`.
+
+`tests/deep_seconds.json` has the seconds of each deep test and long lesson, and a test that isn't in
+it counts as 30. `tests/deep_waiting.txt` has those that no slice runs yet, with the reason.
+
+Without an argument, it runs the slice whose turn it is: every four hours comes the next one. So
+whoever starts CI at least that often runs all slices in order, and nothing has to be stored between
+two runs. A number runs that slice. `--list` prints all slices, and `--record REPORT...` writes the
+seconds of JUnit reports into the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from itertools import groupby, pairwise
+from pathlib import Path
+
+import gates
+
+ROOT = gates.ROOT
+SECONDS = ROOT / "tests" / "deep_seconds.json"
+WAITING = ROOT / "tests" / "deep_waiting.txt"
+LONGEST = 20 * 60  # seconds of a slice
+UNKNOWN = 30.0  # seconds of a test that has not been timed
+TURN = 4 * 3600  # seconds until the next slice
+# Tests that start servers, on ports that only one of them can have: they follow one another.
+SERVERS = ("tests/services/", "tests/containers/", "tests/notebooks/", "notebooks/")
+
+
+def deep_tests() -> list[str]:
+    """The ids of all deep tests, then the long lessons."""
+    command = [sys.executable, "-m", "pytest", "tests", "-m", "deep", "--collect-only", "-q"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(done.stdout + done.stderr)
+    tests = [line for line in done.stdout.splitlines() if line.startswith("tests/")]
+    return [*tests, *gates.lessons(gates.LONG)]
+
+
+def waiting(tests: Sequence[str]) -> dict[str, str]:
+    """The tests that no slice runs yet, with the reason: `start of an id: reason` a line."""
+    found: dict[str, str] = {}
+    for line in WAITING.read_text("utf-8").splitlines():
+        start, colon, reason = line.partition(": ")
+        if line.startswith("#") or not line.strip():
+            continue
+        those = [test for test in tests if test.startswith(start)]
+        if not (colon and reason and those):
+            sys.exit(f"{WAITING.name}: no deep test starts with {start!r}, or a reason is missing")
+        found |= dict.fromkeys(those, reason)
+    return found
+
+
+def cut(tests: Sequence[str], seconds: Mapping[str, float], number: int) -> list[list[str]]:
+    """The tests in a number of parts, in their order, that take about the same time."""
+    parts: list[list[str]] = [[] for _ in range(number)]
+    whole, before = sum(seconds[test] for test in tests), 0.0
+    for test in tests:
+        parts[int(number * (before + seconds[test] / 2) / whole)].append(test)
+        before += seconds[test]
+    return parts
+
+
+def slices(tests: Sequence[str], known: Mapping[str, float]) -> list[tuple[list[str], list[str]]]:
+    """The fewest slices of at most `LONGEST` each: the tests of two lanes that run side by side."""
+    seconds = {test: known.get(test, UNKNOWN) for test in tests}
+    lanes = [
+        [test for test in tests if test.startswith(SERVERS)],
+        [test for test in tests if not test.startswith(SERVERS)],
+    ]
+    for number in range(1, len(tests) + 1):
+        first, second = (cut(lane, seconds, number) for lane in lanes)
+        if all(sum(seconds[test] for test in part) <= LONGEST for part in (*first, *second)):
+            return list(zip(first, second, strict=True))
+    if not tests:
+        return []
+    longest = max(seconds, key=seconds.__getitem__)
+    sys.exit(f"{longest} takes {seconds[longest]:.0f} s, longer than a slice may")
+
+
+def by_folder(tests: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Gates that run the tests of one folder each, as `make test` does."""
+    command = (*gates.PYTEST, *gates.GOLDEN, "-m", "deep or not deep")
+    folders = groupby(tests, key=lambda test: f"{'/'.join(test.split('/')[:-1][:2])}/")
+    return [(folder, (*command, *those)) for folder, those in folders]
+
+
+def record(reports: Sequence[str]) -> None:
+    """Write the seconds of JUnit reports into the file, and drop tests that are gone."""
+    known, tests = json.loads(SECONDS.read_text("utf-8")), deep_tests()
+    taken: dict[str, float] = {}
+    for report in reports:
+        for seconds, name in gates.parts(Path(report)):
+            module, _, test = name.partition("::")
+            file = module.replace(".", "/")
+            is_cell = file.startswith("notebooks/")
+            key = f"{file.removesuffix('/ipynb')}.ipynb" if is_cell else f"{file}.py::{test}"
+            taken[key] = taken.get(key, 0) + seconds if is_cell else seconds
+    known |= {test: round(seconds, 1) for test, seconds in taken.items()}
+    lines = [f"{json.dumps(test)}: {known[test]}" for test in sorted(tests) if test in known]
+    SECONDS.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+
+
+def main(*given: str) -> int:
+    """The exit code of the slice that was run."""
+    parser = argparse.ArgumentParser(prog="slices.py", description=__doc__)
+    parser.add_argument("number", nargs="?", type=int, help="the slice to run, from 1 on")
+    parser.add_argument("--list", action="store_true", help="print all slices, and run none")
+    parser.add_argument("--record", nargs="+", help="write the seconds of these JUnit reports")
+    options = parser.parse_args(given)
+    if options.record:
+        record(options.record)
+        return 0
+    tests, known = deep_tests(), json.loads(SECONDS.read_text("utf-8"))
+    left = waiting(tests)
+    parts = slices([test for test in tests if test not in left], known)
+    if not (count := len(parts)):
+        print(f"each deep test waits ({WAITING.name})")
+        return 0
+    turn = int(time.time() // TURN) % count + 1
+    chosen = options.number or turn
+    if not 1 <= chosen <= count:
+        parser.error(f"there are slices 1 to {count}")
+    for number, lanes in enumerate(parts, 1):
+        if options.list or number == chosen:
+            longest = max(sum(known.get(test, UNKNOWN) for test in lane) for lane in lanes) / 60
+            mark = ", whose turn it is" if number == turn else ""
+            tests_of = sum(map(len, lanes))
+            print(f"slice {number} of {count}{mark}: {tests_of} tests, {longest:.0f} minutes")
+            for lane in lanes:
+                files = dict.fromkeys(test.partition("::")[0] for test in lane)
+                print(f"  {', '.join(files)}")
+    print(f"in no slice: {len(left)} of {len(tests)} deep tests and long lessons ({WAITING.name})")
+    if options.list:
+        return 0
+    named = [gate for lane in parts[chosen - 1] for gate in by_folder(lane)]
+    gates.GATES.update(named)
+    names = [name for name, _ in named]
+    servers = [name for name in names if name.startswith(SERVERS)]
+    gates.AFTER.update({later: (earlier,) for earlier, later in pairwise(servers)})
+    run = gates.Run()
+    run.gates(names)
+    if run.code:
+        return run.code
+    print("\n".join(gates.slowest([part for timed in run.timed.values() for part in timed])))
+    print("", *gates.skip_lines(run.skipped), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    # As in gates.py: a shell starts background jobs with SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.exit(main(*sys.argv[1:]))
