@@ -1,7 +1,7 @@
 """Deep tests in slices of at most 20 minutes: each run of CI takes one, after `make test`.
 
-`tests/deep_seconds.json` has the seconds of each deep test and long lesson, and a test that isn't in
-it counts as 30. `tests/deep_waiting.txt` has those that no slice runs yet, with the reason.
+`tests/deep_seconds.json` has the seconds of each deep test and long lesson; a test that isn't in it
+counts as 30. `tests/deep_waiting.txt` has those that no slice runs yet, with the reason.
 
 Without an argument, it runs the slice whose turn it is: every four hours comes the next one. So
 whoever starts CI at least that often runs all slices in order, and nothing has to be stored between
