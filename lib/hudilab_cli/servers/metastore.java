@@ -7,6 +7,8 @@ import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
@@ -28,6 +30,8 @@ import org.apache.thrift.transport.TServerSocket;
 import org.apache.thrift.transport.TSocket;
 import org.apache.thrift.transport.TTransport;
 import org.apache.thrift.transport.TTransportException;
+
+static final String ESTABLISHED = "01";  // a connection's state in /proc/net/tcp
 
 // Deletes the files of a dropped table only below the metastore's own warehouse: a managed table can
 // name any folder as its location, and Hive would delete it as the server's account.
@@ -53,30 +57,52 @@ public static class Deleter extends HiveMetaStoreFsImpl {
     }
 }
 
-// The account at the other end of a connection, as Linux lists it; -1 if it is not listed.
+// The account at the other end of a connection, as Linux lists it; -1 unless one row is that end.
+// Whole addresses and the state count: a row of a connection that has ended lists the account 0.
 static long owner(Socket socket) throws IOException {
-    String from = String.format(":%04X", new Object[] {Integer.valueOf(socket.getPort())});
-    String to = String.format(":%04X", new Object[] {Integer.valueOf(socket.getLocalPort())});
+    long owner = -1;
     String[] tables = {"/proc/net/tcp", "/proc/net/tcp6"};
     for (int table = 0; table < tables.length; table++) {
-        if (!Files.exists(Paths.get(tables[table]))) {
-            continue;
+        if (table == 1 && !Files.exists(Paths.get(tables[table]))) {
+            continue;  // a machine without IPv6
         }
+        String from = listed(socket.getInetAddress(), socket.getPort(), table == 1);
+        String to = listed(socket.getLocalAddress(), socket.getLocalPort(), table == 1);
         Iterator lines = Files.readAllLines(Paths.get(tables[table])).iterator();
         while (lines.hasNext()) {
             String[] fields = ((String) lines.next()).trim().split("\\s+");
-            if (fields.length > 7 && fields[1].endsWith(from) && fields[2].endsWith(to)) {
-                return Long.parseLong(fields[7]);
+            boolean ends = fields.length > 7 && fields[1].equals(from) && fields[2].equals(to);
+            if (ends && fields[3].equals(ESTABLISHED)) {
+                if (owner != -1) {
+                    return -1;
+                }
+                owner = Long.parseLong(fields[7]);
             }
         }
     }
-    return -1;
+    return owner;
+}
+
+// An address and port as these tables write them: words of four bytes, in the machine's order.
+static String listed(InetAddress address, int port, boolean mapped) {
+    byte[] bytes = address.getAddress();
+    ByteBuffer words = ByteBuffer.allocate(mapped ? 16 : bytes.length);
+    if (mapped && bytes.length == 4) {
+        words.putShort(10, (short) -1).position(12);  // ::ffff:127.0.0.1
+    }
+    words.put(bytes).rewind();
+    words.order(ByteOrder.nativeOrder());
+    StringBuilder text = new StringBuilder();
+    while (words.hasRemaining()) {
+        text.append(String.format("%08X", new Object[] {Integer.valueOf(words.getInt())}));
+    }
+    return text.append(String.format(":%04X", new Object[] {Integer.valueOf(port)})).toString();
 }
 
 public static void main(String[] arguments) throws Throwable {
     InetSocketAddress address =
         new InetSocketAddress(InetAddress.getByName("127.0.0.1"), Integer.parseInt(arguments[0]));
-    final boolean linux = Files.exists(Paths.get("/proc/net/tcp"));
+    final boolean linux = "Linux".equals(System.getProperty("os.name"));
     Object self = linux ? Files.getAttribute(Paths.get("/proc/self"), "unix:uid") : Long.valueOf(-1);
     final long account = ((Number) self).longValue();
     // First: if the port is taken, nothing has been created.
@@ -86,10 +112,11 @@ public static void main(String[] arguments) throws Throwable {
                 TSocket client = super.acceptImpl();
                 try {
                     long owner = linux ? owner(client.getSocket()) : account;
-                    if (owner == account || owner == 0) {
+                    if (owner == account) {
                         return client;
                     }
-                    System.err.println("hudilab: refused a connection of account " + owner);
+                    System.err.println("hudilab: refused a connection of "
+                        + (owner == -1 ? "an unknown account" : "account " + owner));
                 } catch (IOException error) {
                     System.err.println("hudilab: refused a connection: " + error);
                 }
