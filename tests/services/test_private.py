@@ -92,16 +92,18 @@ def borrow(uri):
     port, source = int(uri.rpartition(":")[2]), 0
     with socket.create_server(("127.0.0.2", port)) as server:
         for last in range(3, 60):
-            with socket.create_connection(("127.0.0.2", port), 5, (f"127.0.0.{last}", source)) as one:
+            own = (f"127.0.0.{last}", source)
+            with socket.create_connection(("127.0.0.2", port), 5, own) as one:
                 source = one.getsockname()[1]
                 other = server.accept()[0]
             other.close()
     connect = socket.create_connection
     socket.create_connection = lambda *given: connect(*given, ("127.0.0.1", source))
     try:
-        ended = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
-        ended = [line for line in ended if line[1].endswith(f":{source:04X}")]
-        return [len({line[1] for line in ended if line[3] == "06" and line[7] == "0"}), trouble(uri)]
+        lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
+        lines = [line for line in lines if line[1].endswith(f":{source:04X}")]
+        ended = [line[1] for line in lines if line[3] == "06" and line[7] == "0"]
+        return [len(ended), trouble(uri)]
     finally:
         socket.create_connection = connect
 
