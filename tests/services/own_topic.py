@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
 from kills import read_batches
 from pyspark.sql import SparkSession
 from running import folder
@@ -55,6 +56,11 @@ class Own:
         for key, value in pairs:
             producer.produce(self.topic, value, key=key)
         assert producer.flush(30) == 0
+
+    def add_partitions(self, total: int) -> None:
+        admin = AdminClient(self.kafka.client_options())
+        for future in admin.create_partitions([NewPartitions(self.topic, total)]).values():
+            future.result(30)
 
     def pipeline(self) -> Running:
         settings = load(self.conf, HUDILAB_HOME=str(self.home))

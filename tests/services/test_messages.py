@@ -21,6 +21,7 @@ from running import end_jvm
 from services.own_topic import Own, as_json
 from services.registries import running_registry
 
+from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import ConfigError, StreamError
 from hudilab.settings import Settings
 from hudilab_jobs.kafka.connection import Access
@@ -417,6 +418,110 @@ def test_aborted_messages_are_not_read(make: Make) -> None:
     (report,) = own.run()
     assert (report["rows"], report["messages_behind"]) == (1, 0)
     assert own.rows("id", "amount") == [(1, 10)]
+
+
+def values(amount: int, *keys: str) -> list[tuple[bytes, bytes | None]]:
+    return pairs(*((key, {"id": key, "amount": amount}) for key in keys))
+
+
+MOVED = {"source_schema": "id STRING, amount INT"}
+GROWN = "'topic.name': .* has 4 partitions, and had 2: the offsets of a key that moved"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"select": "SELECT id, amount, kafka_offset * 2 AS seq FROM source", "ordering": "seq"},
+        pytest.param({}, marks=pytest.mark.deep),
+        pytest.param({"record_key": "kafka_key", "tombstones": "delete"}, marks=pytest.mark.deep),
+        pytest.param(
+            {
+                "select": "SELECT s.*, s.kafka_offset AS seq FROM source s "
+                "JOIN VALUES ('a') AS known(k) ON s.id = known.k",
+                "ordering": "seq",
+                "quarantine": "true",
+            },
+            marks=pytest.mark.deep,
+        ),
+    ],
+)
+def test_more_partitions_are_refused_if_offsets_order_the_rows(
+    make: Make, changes: dict[str, str]
+) -> None:
+    own = make(**MOVED | changes)
+    own.send_pairs(*values(1, "a"), *values(2, "a"))
+    own.run()
+    own.add_partitions(4)
+    own.send_pairs(*values(3, "a"))
+    remedy = "copy its messages in their order to a new topic, .*change topic.name and table.name"
+    for start in (own.run, own.check):
+        with pytest.raises(ConfigError, match=f"{GROWN}.*; {remedy}"):
+            start()
+    assert own.rows("id", "amount") == [("a", 2)]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ordering": "amount"},
+        {"operation": "insert"},
+        {
+            "select": "SELECT s.*, known.k FROM source s "
+            "JOIN VALUES ('a'), ('b') AS known(k) ON s.id = known.k",
+            "ordering": "kafka_timestamp",
+        },
+    ],
+    ids=["another column", "rows that never change", "a query that joins"],
+)
+def test_more_partitions_are_read_if_offsets_order_nothing(
+    make: Make, changes: dict[str, str]
+) -> None:
+    own = make(**MOVED | changes)
+    own.send_pairs(*values(1, "a"))
+    own.run()
+    own.add_partitions(4)
+    own.send_pairs(*values(2, "b"))
+    own.run()
+    assert own.rows("id", "amount") == [("a", 1), ("b", 2)]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("is_load", [True, False])
+def test_partitions_that_are_added_while_the_stream_runs(make: Make, is_load: bool) -> None:
+    own = make(**MOVED, messages_per_batch="1")
+    own.send_pairs(*values(1, "a"))
+    if is_load:
+        own.run(initial_load=True)
+        own.send_pairs(*values(1, "a"))
+    batches = own.pipeline().write({"processingTime": "0 seconds"}, as_json=True)
+    next(batches)
+    own.add_partitions(4)
+    own.send_pairs(*(pair for n in range(8) for pair in values(2, f"k{n}")))
+    with pytest.raises((ConfigError, StreamError), match="has 4 partitions, and had 2"):
+        list(batches)
+    with pytest.raises(ConfigError, match=GROWN):  # the batch that was planned is refused, too
+        own.run()
+    assert own.rows("id", "amount") == [("a", 1)]
+
+
+@pytest.mark.deep
+def test_the_first_batch_was_planned_before_partitions_were_added(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = make(**MOVED)
+    own.send_pairs(*values(1, "a"))
+
+    def dies(*_: Any) -> None:
+        raise RuntimeError("the disk is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ExactlyOnceSink, "write_batch", dies)
+        with pytest.raises(StreamError, match="the disk is gone"):
+            own.run()
+    own.add_partitions(4)
+    with pytest.raises(ConfigError, match=GROWN):
+        own.run()
 
 
 @pytest.mark.deep

@@ -86,6 +86,7 @@ class ChangeTopic(Topic):
 
     group: ChangePipeline
     deletion = "it deletes a row"
+    copied = "let the connector send a new snapshot to a new topic (topic.prefix)"
     _deletes = True
     _fills = False  # whether values of the batch are to be filled in
 

@@ -169,7 +169,7 @@ def made_of(rows: DataFrame) -> dict[str, str]:
     optimizer: Any = rows.sparkSession._jvm
     inline = optimizer.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True)
     plan = inline.apply(rows._jdf.queryExecution().analyzed())
-    nodes = list(_nodes(plan))
+    nodes = list(plan_nodes(plan))
     if any(str(node.nodeName()) not in _PLAIN for node in nodes):
         return dict.fromkeys(rows.columns, re.sub(r"#\d+L?", "", str(plan.toString())))
     defined: dict[str, str] = {}
@@ -193,10 +193,11 @@ def made_of(rows: DataFrame) -> dict[str, str]:
     return {name: expanded(text) for name, text in zip(rows.columns, columns, strict=True)}
 
 
-def _nodes(plan: Any) -> Iterator[Any]:
+def plan_nodes(plan: Any) -> Iterator[Any]:
+    """Yield a plan of Spark, and all plans below it."""
     yield plan
     for child in items(plan.children()):
-        yield from _nodes(child)
+        yield from plan_nodes(child)
 
 
 def last_start(spark: SparkSession, location: TableLocation) -> Note | None:

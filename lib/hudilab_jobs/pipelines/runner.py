@@ -77,6 +77,7 @@ class Running(NamedTuple):
             note = note_of(table.spark, table.source, table.spec)
             last = last_start(table.spark, table.location)
             refuse(table.source, table.location, changes(last, note) if last else [])
+            table.source.check_offsets(table.location.checkpoint)
             notes += [(table, note)] if note != last else []
         sinks = [table._sink(initial_load) for table in self.tables]
         loads = Commits(self.spark, self.location.table) if initial_load else None
@@ -192,6 +193,7 @@ class Reports:
             batch.persist()
         try:
             for source, sink in self._parts:
+                source.check_offsets(self._location.checkpoint, batch_id)
                 with source.batch(batch) as rows:
                     sink.write_batch(rows, batch_id)
         finally:
@@ -259,6 +261,7 @@ def preview(pipeline: Running) -> Iterator[str]:
         changed = changes(last, note_of(spark, source, spec))
         yield from map(str, changed) if changed else ["changed: no key since the last start"]
         refuse(source, location, changed)
+    source.check_offsets(location.checkpoint)
     content, batch = source.describe()
     yield f"source: {content}"
     sample = source.sample()

@@ -121,6 +121,15 @@ class Source(ABC, Generic[Group]):
         """Return how many rows the newest batch has, if the stream's own plan did not read it."""
         return None
 
+    def check_offsets(self, checkpoint: str, batch: int | None = None) -> None:
+        """Raise LabError if what a batch was planned to read cannot be ordered by its offsets.
+
+        Without a batch, check those that are planned and not done, and what the source has now.
+
+        Args:
+            checkpoint: Its URI.
+        """
+
     @abstractmethod
     def sample(self) -> Sample | None:
         """Return the first rows, or None if the source is empty; a wrong row raises an error."""

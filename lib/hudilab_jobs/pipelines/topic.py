@@ -16,7 +16,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import StructType
+from typing_extensions import override
 
+from hudi_sink.checkpoints import CheckpointFiles
 from hudi_sink.jvm import as_batch, items
 from hudi_sink.rows import REFUSED, REFUSED_ROW, refused_row
 from hudilab.errors import ConfigError, root_cause
@@ -28,8 +30,9 @@ from hudilab_jobs.kafka.connection import access
 from hudilab_jobs.kafka.registry import read_schema
 from hudilab_jobs.kafka.topics import TopicIdentity, check_topics
 from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, with_json
+from hudilab_jobs.pipelines.restart import plan_nodes
 from hudilab_jobs.pipelines.sources import FAILED, SAMPLE, Sample, Source, sample_of
-from hudilab_jobs.pipelines.text_values import Texts, decoded
+from hudilab_jobs.pipelines.text_values import Texts, decoded, quoted
 
 KEY, PARTITION, OFFSET, TIME = ("kafka_key", "kafka_partition", "kafka_offset", "kafka_timestamp")
 TEXT = "kafka_value"  # with quarantine: the text of a refused message
@@ -58,6 +61,7 @@ class Topic(Source[TopicPipeline]):
 
     unit = "message"
     deletion = TOMBSTONE  # what a message that deletes a row is
+    copied = "copy its messages in their order to a new topic"  # whose offsets are in order again
 
     def __init__(
         self, spark: SparkSession, settings: Settings, name: str, group: TopicPipeline
@@ -68,6 +72,7 @@ class Topic(Source[TopicPipeline]):
         self._schemas: dict[int, str | None] = {}  # of the registry, by id
         self._loads = False
         self._has_key = True  # whether the key gets into the table
+        self._by_offset = False  # whether versions of a row are compared by their offsets
         self._topics = [group.topic_name]  # of the query
         # Refused messages and deletions must not pass a query, which may drop them.
         bypasses = group.select is not None and (group.quarantine or self._deletes)
@@ -112,6 +117,7 @@ class Topic(Source[TopicPipeline]):
             except ConfigError:
                 self._has_key = True
         self._check_deletes(rows)
+        self._by_offset = self.group.operation == "upsert" and self._orders_by_offset(rows, table)
         return table.columns
 
     def stream(self, *, whole: bool = False) -> DataFrame:
@@ -210,6 +216,51 @@ class Topic(Source[TopicPipeline]):
         # Spark reports no latest offset for a batch that it repeats after a crash.
         latest = source["latestOffset"][name] if source["latestOffset"] else self._identity.ends()
         return sum(offset - read.get(part, 0) for part, offset in latest.items())
+
+    @override
+    def check_offsets(self, checkpoint: str, batch: int | None = None) -> None:
+        """Raise ConfigError if the topic got more partitions, and offsets order the rows.
+
+        The offsets of a key that moves to another partition begin again.
+        """
+        if not self._by_offset:
+            return
+        files = CheckpointFiles(self._spark, checkpoint)
+        if batch is None:
+            self._identity()
+            done = files.done()
+            batches = [number for number in files.batches("offsets") if number >= done]
+        else:
+            batches = [batch - 1, batch]
+        read = [partitions_of(files.offsets(number), self.group.topic_name) for number in batches]
+        counts = sorted({*read, self._identity.partitions} - {0})
+        if len(counts) < 2:
+            return
+        remedy = f"{self.copied}, and read it into a new table: change topic.name and table.name"
+        if not self._deletes:
+            remedy += (
+                ", or keep the topic, and change ordering to a column that grows with each change, "
+                "and table.name"
+            )
+        raise self.error(
+            "topic.name",
+            f"{self.group.topic_name} has {counts[-1]} partitions, and had {counts[0]}: the "
+            "offsets of a key that moved to a new partition begin again, so kafka_offset would "
+            "keep its older rows",
+            remedy,
+        )
+
+    def _orders_by_offset(self, rows: DataFrame, table: DataFrame) -> bool:
+        """Return whether the query makes the ordering column from the offset."""
+        ordering = self.group.ordering
+        if self.group.select is None or ordering not in table.columns:
+            return ordering == OFFSET
+        # Spark removes what the column does not need; the view's own plan has the offset in texts.
+        nothing = self._spark.createDataFrame(self._spark.sparkContext.emptyRDD(), rows.schema)
+        column = self.selected(nothing).select(quoted(ordering))
+        plan = column._jdf.queryExecution().optimizedPlan()
+        used = (items(node.references().toSeq()) for node in plan_nodes(plan))
+        return any(attribute.name() == OFFSET for attributes in used for attribute in attributes)
 
     def _check_ids(self) -> None:
         """Raise ConfigError unless a Confluent topic has the ids of its schema, or a registry."""
@@ -513,6 +564,12 @@ class Topic(Source[TopicPipeline]):
         if not self._deletes or DELETED not in rows.columns:
             return refused, ()
         return {DELETED: F.col(DELETED)} | refused, self._places()
+
+
+def partitions_of(offsets: str, topic: str) -> int:
+    """Return how many partitions of a topic a planned batch reads; 0 if it is not planned."""
+    sources = (json.loads(line) for line in offsets.splitlines()[2:] if line.startswith("{"))
+    return sum(len(source.get(topic, ())) for source in sources)
 
 
 def read_avro(value: str, writer: str, schema: Mapping[str, Any]) -> Column:
