@@ -19,7 +19,7 @@ def command(
         bool, typer.Option("--reset", help="Delete the record of solved exercises.")
     ] = False,
 ) -> None:
-    """Show which exercises of the lessons you have solved, and which are open."""
+    """Show how many exercises of each lesson you have solved, and which are still open."""
     from hudilab.settings import load_settings
 
     settings = load_settings()
@@ -31,7 +31,7 @@ def command(
 
 
 def table(folder: Path, file: Path) -> Iterator[str]:
-    """Yield a line for each lesson in a folder, with the exercises that are open, and the sum.
+    """Yield a line for each lesson in a folder, the open exercises of begun lessons, and the sum.
 
     Raises:
         PathError: There are no lessons, or the progress file is damaged.
@@ -44,12 +44,14 @@ def table(folder: Path, file: Path) -> Iterator[str]:
             "run the command in a checkout of the lab: .venv/bin/hudilab progress",
         )
     width = max(map(len, lessons))
-    yield f"{'lesson':<{width}}  solved    open"
+    yield f"{'lesson':<{width}}  solved"
     done = total = 0
     for lesson, names in lessons.items():
         open_names = [name for name in names if name not in solved.get(topic(lesson), ())]
         count = len(names) - len(open_names)
-        yield f"{lesson:<{width}}  {count:>2} of {len(names):<4}  {', '.join(open_names)}".rstrip()
+        yield f"{lesson:<{width}}  {count:>2} of {len(names)}"
+        if count:  # of the other lessons, all exercises are open
+            yield from (f"  open: {name}" for name in open_names)
         done, total = done + count, total + len(names)
     yield f"{'all':<{width}}  {done:>2} of {total}"
 

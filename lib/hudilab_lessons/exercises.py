@@ -50,7 +50,8 @@ class Exercise:
             right: the right answer, or a function that gets an answer and returns True, or False,
                 or a text that names the first wrong thing. A function that raises counts as False.
             hint: one sentence that helps after a second wrong answer.
-            name: unique in the lesson; without one, a right answer is not recorded.
+            name: the heading of the exercise, which is unique in the lesson; for a prediction, the
+                section's with "(prediction)". Without a name, a right answer is not recorded.
         """
         self._right, self._hint, self._name = right, hint, name
         self._answers = _ANSWERS.setdefault(name or hint, _Answers())

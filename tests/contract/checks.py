@@ -329,8 +329,12 @@ def _of_prediction(cell: NotebookNode) -> set[str]:
 def progress(path: Path, nb: NotebookNode) -> Problems:
     """What `hudilab progress` goes by: names of exercises, and the session's name as the lesson's.
 
-    A solution asks `accepts`, which records nothing.
+    The name is the heading above, so that a learner recognizes it. A solution asks `accepts`, which
+    records nothing.
     """
+    for cell, name in headed(nb):
+        if "check" in tags(cell) and (wrong := {*names_in(cell.source)} - {name}):
+            yield f"the exercise below the heading {name!r} has the name {wrong.pop()!r}"
     checks = [cell.source for cell in code(nb) if "check" in tags(cell)]
     names = [name for source in checks for name in names_in(source)]
     exercises = sum(source.count("Exercise(") for source in checks)
@@ -344,6 +348,21 @@ def progress(path: Path, nb: NotebookNode) -> Problems:
     for app in [app for cell in code(nb) for app in APP.findall(cell.source)]:
         if path.stem[0].isdecimal() and app != path.stem:
             yield f"the session's name is {app}, not {path.stem}"
+
+
+def headed(nb: NotebookNode) -> Iterator[tuple[NotebookNode, str]]:
+    """Each cell with what an exercise that it checks is called: a prediction by where it is asked.
+
+    That is the heading without "Exercise:".
+    """
+    heading = asked = ""
+    for cell in nb.cells:
+        if cell.cell_type == "markdown":
+            found = re.findall(r"(?m)^## +(?:Exercise: +)?(.+?) *$", cell.source)
+            heading = found[-1] if found else heading
+        if "prediction" in tags(cell) and "check" not in tags(cell):
+            asked = f"{heading} (prediction)"
+        yield cell, asked if "prediction" in tags(cell) else heading
 
 
 def cleanup(path: Path, nb: NotebookNode) -> Problems:

@@ -96,6 +96,11 @@ BROKEN: list[tuple[str, Change, str]] = [
         replace(CHECK, "product.check", "Exercise(7, 'count')\nproduct.check"),
         "1 of 2 exercises have no name",
     ),
+    (
+        "progress",
+        replace(CHECK, "multiply them", "product"),
+        "the exercise below the heading 'multiply them' has the name 'product'",
+    ),
     ("cleanup", source(CLEANUP, "pass"), "the cleanup cell does not close the lesson"),
     ("spelling", source(SESSION, "%run utils.py"), "not plain Python: %run utils.py"),
     ("outputs", printed(FACT, "at 20260101000000000_x.commit"), "keeps an instant"),

@@ -79,6 +79,16 @@ def test_the_exam_has_as_many_questions_as_its_last_line_says() -> None:
     assert len(named_exercises(exam)) == len(grades) == 12
 
 
+def test_progress_lists_each_exercise_by_its_heading() -> None:
+    for lesson in LESSONS:
+        cells = nbformat.read(lesson, as_version=4).cells
+        text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+        names = [name for name in named_exercises(lesson) if not name.endswith(" (prediction)")]
+        assert names == re.findall(r"(?m)^## Exercise: (.+)$", text)
+    first = named_exercises(LESSONS[0])
+    assert first[:2] == ["Change a row of a table (prediction)", "Jack appears twice"]
+
+
 def test_no_path_enters_sql_as_it_is() -> None:
     """An apostrophe would end the text, and Hudi's catalog takes a blank for %20: see sql_path."""
     texts = {

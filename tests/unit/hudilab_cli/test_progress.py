@@ -42,17 +42,18 @@ def test_lessons_with_what_is_solved_and_what_is_open(folder: Path, tmp_path: Pa
     file = tmp_path / "progress.json"
     file.write_text(json.dumps({"update": ["winner", "renamed since"], "gone": ["one"]}))
     assert list(table(folder, file)) == [
-        "lesson      solved    open",
-        "04_update    1 of 2     late delete",
-        "05_inspect   0 of 1     winner",
+        "lesson      solved",
+        "04_update    1 of 2",
+        "  open: late delete",
+        "05_inspect   0 of 1",
         "all          1 of 3",
     ]
 
 
 def test_nothing_is_solved_before_the_first_answer(folder: Path, tmp_path: Path) -> None:
     assert list(table(folder, tmp_path / "progress.json"))[1:] == [
-        "04_update    0 of 2     winner, late delete",
-        "05_inspect   0 of 1     winner",
+        "04_update    0 of 2",
+        "05_inspect   0 of 1",
         "all          0 of 3",
     ]
 
