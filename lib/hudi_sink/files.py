@@ -43,7 +43,10 @@ def exists(spark: SparkSession, uri: str) -> bool:
 def file_size(spark: SparkSession, uri: str) -> int:
     """Return a file's size in bytes, or -1 if there is none. One request, also on S3."""
     if (local := local_path(uri)) is not None:
-        return local.stat().st_size if local.exists() else -1
+        try:
+            return local.stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return -1
     fs, path = file_system(spark, uri)
     try:
         return int(fs.getFileStatus(path).getLen())

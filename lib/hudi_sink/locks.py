@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from shlex import quote
 
 from hudi_sink.metadata import SHARED
@@ -84,19 +85,28 @@ def lock_name(provider: str) -> str:
 def lock_held(table: str, options: Mapping[str, str]) -> StreamError:
     """Return the error for a lock that is not released; `options` are the `sharing_options`."""
     path, expires = local_path(f"{table}/.hoodie/lock"), options.get(_EXPIRE)
-    if path is None or not path.exists():
+    modified = _modified(path) if path else None
+    if modified is None:
         return StreamError(
             f"the lock {options[SHARED]} of {table} could not be taken: another writer holds it, "
             "or its service does not answer",
             "stop that writer, or wait for longer (hoodie.write.lock.client.num_retries), and "
             "start again",
         )
-    age = (time.time() - path.stat().st_mtime) / 60
+    age = (time.time() - modified) / 60
     until = f"expires {expires} min after it was made" if expires else "never expires"
     return StreamError(
         f"the lock file {path} is {age:.0f} min old and {until}: its owner is writing, or has died",
         f"if no writer is running, remove it, then start again: rm {quote(str(path))}",
     )
+
+
+def _modified(file: Path) -> float | None:
+    """Return when a file was modified; None if it is gone: its owner may release it at any time."""
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:
+        return None
 
 
 def is_conflict(error: str) -> bool:

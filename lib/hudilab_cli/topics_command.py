@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -203,7 +204,11 @@ def _own_data(settings: Settings, client: Access) -> Path | None:
 
 def _size(partition: Path) -> int:
     """Return the bytes of a partition's messages, as Kafka counts them: without the indexes."""
-    return sum(file.stat().st_size for file in partition.glob("*.log"))
+    size = 0
+    for file in partition.glob("*.log"):
+        with suppress(FileNotFoundError):  # Kafka has just deleted it
+            size += file.stat().st_size
+    return size
 
 
 def _as_dict(message: Message) -> dict[str, Any]:

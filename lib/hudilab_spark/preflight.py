@@ -98,7 +98,7 @@ def make_temporary(folder: Path) -> None:
     """
     try:
         for other in private_folder(folder.parent).glob(f"{_PREFIX}*"):
-            if other.stat().st_uid == os.getuid() and not _in_use(other):
+            if _is_own(other) and not _in_use(other):
                 shutil.rmtree(other, ignore_errors=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         folder.chmod(0o700)
@@ -107,6 +107,14 @@ def make_temporary(folder: Path) -> None:
             f"the folder {folder} for temporary files cannot be created ({error.strerror})",
             "remove it, or set HUDILAB_HOME to a writable folder",
         ) from None
+
+
+def _is_own(folder: Path) -> bool:
+    """Return whether a folder is this account's; another start may have just removed it."""
+    try:
+        return folder.stat().st_uid == os.getuid()
+    except FileNotFoundError:
+        return False
 
 
 def _in_use(folder: Path) -> bool:

@@ -10,7 +10,15 @@ import pytest
 
 from hudi_inspect.store import open_store
 from hudilab.settings import load_settings
-from hudilab_cli.topics_command import Offsets, client_of, escaped, lags, line_of, read_offsets
+from hudilab_cli.topics_command import (
+    Offsets,
+    _size,
+    client_of,
+    escaped,
+    lags,
+    line_of,
+    read_offsets,
+)
 
 
 def checkpoint(folder: Path, *batches: str, done: int) -> None:
@@ -22,6 +30,13 @@ def checkpoint(folder: Path, *batches: str, done: int) -> None:
         if number < done:
             (folder / "commits" / str(number)).write_text("v1\n{}")
     (folder / "offsets" / ".0.crc").write_bytes(b"crc")
+
+
+def test_a_segment_that_kafka_deletes_meanwhile_has_no_size(tmp_path: Path) -> None:
+    (tmp_path / "00.log").write_bytes(b"kept")
+    (tmp_path / "00.index").write_bytes(b"index")
+    (tmp_path / "01.log").symlink_to("deleted")  # listed, but not there
+    assert _size(tmp_path) == 4
 
 
 def test_the_newest_committed_batch_says_what_was_read(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import socket
 import subprocess
 import sys
@@ -164,6 +165,25 @@ def test_the_temporary_files_of_a_jvm_that_was_killed_are_removed(tmp_path: Path
         remedy="HUDILAB_HOME to a writable folder",
     ):
         make_temporary(own)
+
+
+def test_starts_at_the_same_time_remove_the_same_folders(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = temporary_folder(tmp_path)
+    host = own.name.removesuffix(str(os.getpid()))
+    left = [own.with_name(f"{host}{99999999 + number}") for number in range(8)]
+    for folder in left:
+        (folder / "blockmgr-1").mkdir(parents=True)
+
+    def another_start_is_faster(_: Path) -> bool:
+        for folder in left:
+            shutil.rmtree(folder, ignore_errors=True)
+        return False
+
+    monkeypatch.setattr(preflight, "_in_use", another_start_is_faster)
+    make_temporary(own)
+    assert list(own.parent.iterdir()) == [own]
 
 
 def test_a_name_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
