@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -22,6 +24,8 @@ HEAVY = (
     *("pooch", "psutil", "cryptography"),
     *("confluent_kafka", "boto3", "botocore", "nbformat", "papermill", "packaging", "duckdb"),
 )
+# Modules of `hudilab` that the sink imports.
+BELOW_THE_SINK = ("errors", "files", "paths", "table")
 ALONE = """
 import sys
 sys.modules |= dict.fromkeys({})  # importing one of these is a ModuleNotFoundError now
@@ -97,7 +101,38 @@ def test_the_inspectors_own_command_needs_nothing_of_the_lab(table: HandMade) ->
     )
 
 
-def test_the_sink_needs_nothing_but_pyspark() -> None:
+def test_the_sink_imports_nothing_but_pyspark() -> None:
+    """In functions, too: those of the sink, and of the modules of `hudilab` that it uses."""
+    files = [*(ROOT / "lib" / "hudi_sink").glob("*.py")]
+    files += [ROOT / "lib" / "hudilab" / f"{name}.py" for name in BELOW_THE_SINK]
+    imported: set[str] = set()
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(str(node.module))
+    own = {name for name in imported if name.startswith("hudilab.")}
+    assert own == {f"hudilab.{name}" for name in BELOW_THE_SINK}
+    others = {name.partition(".")[0] for name in imported} - sys.stdlib_module_names
+    assert others == {"hudi_sink", "hudilab", "py4j", "pyspark"}
+
+
+def test_a_rewind_sees_a_process_without_psutil() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as runs:
+        # It stays a zombie until it is waited for.
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        code = "import sys; sys.modules['psutil'] = None; from hudi_sink.rewind import _is_running"
+        shown = run(
+            *(sys.executable, "-c", f"{code}; print(*map(_is_running, map(int, sys.argv[1:])))"),
+            *map(str, (os.getpid(), runs.pid, ended.pid, 99_999_999)),
+        )
+    ended.wait()
+    assert shown == f"True True {sys.platform != 'linux'} False\n"
+
+
+def test_the_sink_loads_with_nothing_but_pyspark() -> None:
     others = [name for name in (*HEAVY, "typer", "rich") if name not in ("pyspark", "py4j")]
     modules = [f"hudi_sink.{file.stem}" for file in (ROOT / "lib" / "hudi_sink").glob("[!_]*.py")]
     assert "hudi_sink.sink" in modules
