@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from hudi_sink.jvm import count_partitions
+from hudi_sink.rows import STREAM
 from hudi_sink.rules import BatchMetadata
 from hudilab.errors import StreamError, TableError, many
 from hudilab.table import CLEAN, INLINE, WRITE, TableSpec
@@ -14,7 +15,6 @@ PARTS = 4  # of Spark's input partitions (128 MB of files) that one task sorts a
 SORT_MODE = "hoodie.bulkinsert.sort.mode"
 KEPT = 100  # characters of a key in a message
 SHOWN = 3  # keys in a message
-STREAM = "hudilab stream NAME, or ExactlyOnceSink without initial_load=True"
 
 
 class InitialLoad:

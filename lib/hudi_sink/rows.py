@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from hudi_sink.files import exists
 from hudi_sink.jvm import count_partitions, file_indexes, items, running_query
 from hudilab.errors import StreamError, TableError, root_cause
-from hudilab.table import MERGER, TableSpec
+from hudilab.table import DELETED, MERGER, TableSpec
 
 COMBINE = "hoodie.combine.before.upsert"  # Hudi's own way, which costs more
 REFUSED_ROW = "hudilab: refused row: "  # begins the error of a row that cannot be stored
@@ -45,6 +45,8 @@ Types = tuple[tuple[str, str], ...]
 # A column STRUCT<reason STRING, row STRUCT<...>>: why a source refuses the row, NULL if it doesn't.
 # The quarantine keeps `row` in place of the columns, also of rows that the table cannot store.
 REFUSED = "_hudilab_refused"
+LOAD = "an initial load"
+STREAM = "hudilab stream NAME, or ExactlyOnceSink without initial_load=True"
 ARRIVAL, RANK, BUCKET = "_hudilab_arrival", "_hudilab_rank", "_hudilab_bucket"
 
 
@@ -97,7 +99,9 @@ def _files_listed(session: SparkSession, query: str) -> int:
     return sum(len(index.inputFiles()) for index in file_indexes(running))
 
 
-def storable(spec: TableSpec, table: str, encoded: bool, by_arrival: bool, types: Types) -> Column:
+def storable(
+    spec: TableSpec, table: str, encoded: bool, by_arrival: bool, types: Types, append: str
+) -> Column:
     """Return a condition that is true for each row, or an error: Hudi would lose or change the row.
 
     Spark evaluates it while Hudi writes, without another job, and nothing is committed.
@@ -106,6 +110,8 @@ def storable(spec: TableSpec, table: str, encoded: bool, by_arrival: bool, types
         encoded: Whether the table encodes partition values in its paths.
         by_arrival: Whether the table keeps the last row of a key, whatever its ordering value.
         types: The columns of key and partition, with their types as in `DataFrame.dtypes`.
+        append: What writes the batch, if it has the column DELETED and the write only adds rows:
+            LOAD or an operation; else empty.
     """
     values = (
         F.concat(
@@ -118,7 +124,7 @@ def storable(spec: TableSpec, table: str, encoded: bool, by_arrival: bool, types
         F.lit(f"{REFUSED_ROW}{table} cannot store the row with "), F.concat_ws(", ", *values)
     )
     stored = F.lit(True)
-    rules = [*_row_rules(spec, table, encoded, by_arrival, types)]
+    rules = [*_row_rules(spec, table, encoded, by_arrival, types, append)]
     for condition, problem, remedy in reversed(rules):
         message = F.concat(row, F.lit(f": {problem}; {remedy}; {QUARANTINE}"))
         stored = F.when(condition, F.raise_error(message)).otherwise(stored)
@@ -126,20 +132,29 @@ def storable(spec: TableSpec, table: str, encoded: bool, by_arrival: bool, types
 
 
 def row_problem(
-    spec: TableSpec, table: str, encoded: bool, by_arrival: bool, types: Types
+    spec: TableSpec, table: str, encoded: bool, by_arrival: bool, types: Types, append: str
 ) -> Column:
     """Return a text for each row: why `storable` refuses it; NULL for a row that can be stored."""
     problem = F.lit(None).cast("string")
-    for condition, text, _ in reversed([*_row_rules(spec, table, encoded, by_arrival, types)]):
+    rules = [*_row_rules(spec, table, encoded, by_arrival, types, append)]
+    for condition, text, _ in reversed(rules):
         problem = F.when(condition, F.lit(text)).otherwise(problem)
     return problem
 
 
 def _row_rules(
-    spec: TableSpec, table: str, encoded: bool, by_arrival: bool, types: Types
+    spec: TableSpec, table: str, encoded: bool, by_arrival: bool, types: Types, append: str
 ) -> Iterator[tuple[Column, str, str]]:
     """Yield what a row must not have, with the problem and its remedy."""
     order, kinds = spec.ordering, dict(types)
+    if append:
+        # Hudi 1.2 drops such a row in an insert, and stores it as a live row in a bulk_insert.
+        instead = f"start the stream itself: {STREAM}" if append == LOAD else "use operation upsert"
+        yield (
+            F.col(DELETED),
+            f"{DELETED} is true, and {append} deletes no row",
+            f'leave the row out, .where("{DELETED} IS NOT TRUE"), or {instead}',
+        )
     yield _key_rule(spec, [name for name in spec.record_key if kinds[name] == "string"])
     if spec.operation == "upsert" and not by_arrival:
         yield (

@@ -57,6 +57,7 @@ def check_storable(
         if merges_avro and _is_redefined(field["name"], field["type"])
     ]
     names = [field["name"] for field in fields]
+    problems += [text for field in fields for text in _no_delete(field["name"], field["type"])]
     for first, second in _alike(names):
         problems.append(f"columns {first} and {second} differ only by case; rename one")
     for role, columns in named.items():
@@ -72,6 +73,17 @@ def check_storable(
         raise TableError(
             f"{location} cannot store the batch, nothing was written: {'; '.join(problems)}",
             "correct the rows or the table's settings, and start again",
+        )
+
+
+def _no_delete(name: str, kind: Any) -> Iterator[str]:
+    """Yield why Hudi would not delete by a column with the name of DELETED."""
+    if name.lower() == DELETED and name != DELETED:
+        yield f"column {name} would delete no row, because of its capitals; rename it to {DELETED}"
+    elif name == DELETED and kind != "boolean":
+        yield (
+            f"column {DELETED} is of type {sql_type(kind)}, and Hudi deletes only by a BOOLEAN; "
+            f"make it one, such as op = 'D' AS {DELETED}"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -13,11 +13,11 @@ from hudi_sink.files import table_index_options, table_properties
 from hudi_sink.jvm import columns_json
 from hudi_sink.metadata import KEYS, MICROS
 from hudi_sink.repairs import foreign_groups
-from hudi_sink.rows import KEY, has_micros, newest_rows, row_problem, storable
+from hudi_sink.rows import KEY, LOAD, Types, has_micros, newest_rows, row_problem, storable
 from hudi_sink.rules import Commit
-from hudi_sink.schema import check_drift, check_storable
+from hudi_sink.schema import FILLS, check_drift, check_storable
 from hudilab.errors import TableError
-from hudilab.table import AVRO, COMMIT_TIME, ENCODED, MERGER, TableSpec
+from hudilab.table import AVRO, COMMIT_TIME, DELETED, ENCODED, MERGER, WRITE, TableSpec
 
 
 class Layout(NamedTuple):
@@ -38,15 +38,24 @@ class SchemaGuard:
     """Compares a spec with its table, which SQL and other streams may change in the meantime."""
 
     def __init__(
-        self, spark: SparkSession, spec: TableSpec, table: str, commits: Commits, *, fills: bool
+        self,
+        spark: SparkSession,
+        spec: TableSpec,
+        table: str,
+        commits: Commits,
+        options: Mapping[str, str],
     ) -> None:
+        """Prepare the checks of batches that are written with these options."""
         self._spark, self._spec, self._table, self._commits = spark, spec, table, commits
-        self._fills = fills
+        self._fills, self._append = options.get(FILLS) == "true", ""
+        if options[f"{WRITE}operation"] != "upsert":
+            self._append = LOAD if spec.operation == "upsert" else spec.operation
         self._columns = ""  # of the newest batch that the table takes
         # Each takes dozens of calls to the JVM: made once, not for each batch.
         self._storable = cache(partial(storable, spec, table))
         self._problem = cache(partial(row_problem, spec, table))
         self._types: tuple[tuple[str, str], ...] = ()  # of the columns of key and partition
+        self._has_deletes = False  # whether the newest batch has the column DELETED
         self._has_texts = False  # whether stored keys hold times as texts
 
     def check(self) -> None:
@@ -101,6 +110,7 @@ class SchemaGuard:
             merges_avro &= not (spec.buckets and spec.logs())
             check_storable(self._table, columns, named, merges_avro=merges_avro)
             spec.check_columns(types.items())
+            self._has_deletes = DELETED in types
             self._types = tuple((name, types[name]) for name in as_text)
         if changed or any(commit.operation not in SERVICES for commit in others):
             check_drift(
@@ -145,12 +155,16 @@ class SchemaGuard:
 
     def rows(self, batch: DataFrame, layout: Layout, *, combine: bool) -> DataFrame:
         """Return the rows to write, on request one per key; an unsuitable row raises an error."""
-        rows = batch.where(self._storable(layout.encoded, layout.by_arrival, self._types))
+        rows = batch.where(self._storable(*self._rule_values(layout)))
         return newest_rows(rows, self._spec, by_arrival=layout.by_arrival) if combine else rows
 
     def problem(self, layout: Layout) -> Column:
         """Return a column with the reason why a row cannot be stored; NULL if it can."""
-        return self._problem(layout.encoded, layout.by_arrival, self._types)
+        return self._problem(*self._rule_values(layout))
+
+    def _rule_values(self, layout: Layout) -> tuple[bool, bool, Types, str]:
+        append = self._append if self._has_deletes else ""
+        return layout.encoded, layout.by_arrival, self._types, append
 
     def forget_columns(self) -> None:
         """Compare the next batch's columns in any case."""

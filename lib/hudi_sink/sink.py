@@ -28,7 +28,6 @@ from hudi_sink.metadata import (
 from hudi_sink.quarantine import Quarantine
 from hudi_sink.rows import COMBINE, REFUSED, check_files, check_sources, gathered, refused_row
 from hudi_sink.rules import BatchMetadata, Checkpoint, Rules
-from hudi_sink.schema import FILLS
 from hudi_sink.schema_guard import Layout, SchemaGuard
 from hudi_sink.service_schedule import check_tidy
 from hudilab.errors import StreamError, many, root_cause
@@ -149,8 +148,7 @@ class ExactlyOnceSink:
         # If the caller sets a sort mode, it decides which task writes what.
         self._gathers = location.table.startswith("s3a:") and SORT_MODE not in self._options
         self._gathers &= spec.operation == "bulk_insert"
-        fills = self._options.get(FILLS) == "true"
-        self._guard = SchemaGuard(spark, spec, location.table, self._commits, fills=fills)
+        self._guard = SchemaGuard(spark, spec, location.table, self._commits, self._options)
         self._sharing = sharing_options(location.table, lock) if shared else {}
         self._quarantine = Quarantine(spark, location, self._sharing) if quarantine else None
         self._run, self._query = "", ""  # of the run that has taken over the checkpoint

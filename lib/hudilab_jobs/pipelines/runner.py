@@ -268,7 +268,8 @@ def preview(pipeline: Running) -> Iterator[str]:
     if sample is None:
         yield f"nothing to show before the first {source.unit} is there; nothing was written"
         return
-    guard = SchemaGuard(spark, spec, location.table, Commits(spark, location.table), fills=False)
+    commits = Commits(spark, location.table)
+    guard = SchemaGuard(spark, spec, location.table, commits, spec.write_options())
     guard.check()
     guard.check_columns(sample.rows, [])
     count = sample.rows.count()

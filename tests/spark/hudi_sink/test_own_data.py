@@ -13,6 +13,7 @@ import pytest
 from kills import read_batches
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from running import folder
 
 from hudi_sink.commits import Commits
 from hudi_sink.files import exists, table_properties
@@ -20,7 +21,7 @@ from hudi_sink.rows import ESCAPED, row_problem
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError
 from hudilab.paths import TableLocation, local_path, locate
-from hudilab.table import ENCODED, TableSpec
+from hudilab.table import DELETED, ENCODED, TableSpec
 from hudilab_spark.streams import drain
 
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
@@ -147,6 +148,68 @@ def test_a_row_that_cannot_be_stored_is_named(
     assert remedies[column] in text
 
 
+@pytest.mark.parametrize(
+    ("operation", "kind", "load"),
+    [
+        ("upsert", MOR, True),
+        ("bulk_insert", COW, False),
+        *(
+            pytest.param(*write, marks=pytest.mark.deep)
+            for write in (
+                ("upsert", COW, True),
+                ("insert", MOR, True),
+                ("insert", COW, False),
+                ("insert", MOR, False),
+                ("bulk_insert", MOR, False),
+                ("bulk_insert", COW, True),
+            )
+        ),
+    ],
+)
+def test_a_write_that_deletes_nothing_stores_no_row_that_is_marked_as_deleted(
+    spark: SparkSession, tmp_path: Path, operation: str, kind: str, load: bool
+) -> None:
+    """It is refused, or quarantined; rows with false or NULL are as any others."""
+    spec = replace(APPEND, operation=operation, table_type=kind, partition=())
+    location = locate("refused", "lab", "own", is_local=True, home=tmp_path)
+    columns = (DELETED, "n") if kind == MOR else ("n", DELETED)
+
+    def rows(*made: tuple[int, bool | None], moment: int = 1) -> DataFrame:
+        values = [(number, moment, deleted, number) for number, deleted in made]
+        schema = f"id BIGINT, moment BIGINT, {DELETED} BOOLEAN, n BIGINT"
+        return spark.createDataFrame(values, schema).select("id", "moment", *columns)
+
+    what = "an initial load" if load and operation == "upsert" else operation
+    problem = f"{DELETED} is true, and {what} deletes no row"
+    three = rows((1, None), (2, True), (3, False))
+    source = {"inbox": "own"}
+    sink = ExactlyOnceSink(spark, spec, location, source, initial_load=load)
+    with pytest.raises(StreamError, match=f"the row with id=2: {problem}; leave the row out") as no:
+        run(spark, spec, location, three, sink)
+    assert ("hudilab stream NAME" if load and operation == "upsert" else "operation upsert") in str(
+        no.value
+    )
+    assert not list(Commits(spark, location.table).newest_first())
+    location = locate("quarantined", "lab", "own", is_local=True, home=tmp_path)
+    sink = ExactlyOnceSink(spark, spec, location, source, initial_load=load, quarantine=True)
+    run(spark, spec, location, three, sink)
+    path = folder(location.table)
+
+    def stored() -> list[int]:
+        seen = sorted(row["id"] for batch in read_batches(path) for row in batch.to_pylist())
+        table = spark.read.format("hudi").load(location.table)
+        assert sorted(row.id for row in table.collect()) == seen
+        return seen
+
+    assert stored() == [1, 3]
+    (aside,) = spark.read.format("hudi").load(location.quarantine).collect()
+    assert (aside.batch, aside.reason) == (0, problem)
+    assert f'"id":2,"moment":1,"{columns[0]}":' in aside.row
+    if operation == "upsert":  # the stream after the load deletes
+        run(spark, spec, location, rows((1, True), (3, None), (2, False), (5, True), moment=2))
+        assert stored() == [2, 3]
+
+
 KEYS = TableSpec("own", ("a", "b"), (), "moment", operation="upsert", buckets=1)
 APPENDED = replace(KEYS, operation="bulk_insert", buckets=None)
 
@@ -268,7 +331,7 @@ def test_a_partition_that_makes_a_key_too_long_for_s3(
     texts = {"p": "repeat('%', 66)", "x": "repeat('L', 202)", "y": "repeat('\u00e9', 101)"}
     texts |= {"z": f"repeat('L', {last})", "a": "'a'", "b": "'b'", "moment": "1"}
     row = spark.sql(f"SELECT {', '.join(f'{sql} AS {name}' for name, sql in texts.items())}")
-    [(problem,)] = row.select(row_problem(spec, table, True, False, types)).collect()
+    [(problem,)] = row.select(row_problem(spec, table, True, False, types, "")).collect()
     expected = "the partition (p, x, y, z) makes keys of more than 1,024 bytes, S3's limit"
     assert problem == (expected if is_too_long else None)
 

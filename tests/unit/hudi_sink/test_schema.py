@@ -244,11 +244,19 @@ def unstorable(batch: str) -> str:
     return text.partition("nothing was written: ")[2].rpartition("; correct")[0]
 
 
-@pytest.mark.parametrize(
-    "name", ["ü", "日本", "_x", "Sum", "select", "a1", "a٣", "_hoodie_is_deleted"]
-)
+@pytest.mark.parametrize("name", ["ü", "日本", "_x", "Sum", "select", "a1", "a٣", "_hoodie_own"])
 def test_names_that_avro_takes(name: str) -> None:
     check_storable("memory://t", schema(**GOOD, **{name: "integer"}), NAMED)
+
+
+def test_a_column_that_would_delete_nothing() -> None:
+    check_storable("memory://t", schema(**GOOD, _hoodie_is_deleted="boolean"), NAMED)
+    for kind in ("integer", "string", struct(a="boolean")):
+        problem = unstorable(schema(**GOOD, _hoodie_is_deleted=kind))
+        assert "and Hudi deletes only by a BOOLEAN; make it one, such as op = 'D' AS _" in problem
+    problem = unstorable(schema(**GOOD, _HOODIE_is_deleted="boolean"))
+    assert problem.startswith("column _HOODIE_is_deleted would delete no row, because of its cap")
+    assert problem.endswith("; rename it to _hoodie_is_deleted")
 
 
 @pytest.mark.parametrize(
