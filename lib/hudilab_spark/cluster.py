@@ -19,7 +19,7 @@ from hudilab.errors import ServiceError, SessionError, WaitError
 from hudilab.files import private_folder, read_properties, write_private
 from hudilab.paths import local_path
 from hudilab.settings import Settings
-from hudilab_spark.server_records import read_record, server_folder
+from hudilab_spark.server_records import read_record, running_process, server_folder
 from hudilab_spark.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Master:
 def find_master(url: str, home: Path) -> Master:
     """Return the master at `url`; its web UI is on SPARK_MASTER_WEBUI_PORT, as in Spark, else 8080.
 
-    The lab's own cluster keeps its address in `<home>/services/cluster.json`.
+    If the master is the lab's own, `<home>/services/cluster.json` has the address of its web UI.
 
     Raises:
         ServiceError: `url` is not spark://host:port[,host:port...], nothing listens there, or
@@ -78,15 +78,14 @@ def own_master(home: Path) -> str:
     """Return the URL of the lab's own cluster.
 
     Raises:
-        ServiceError: no cluster was started in this home.
+        ServiceError: no cluster of this home is running.
     """
-    url = read_record(home, "cluster").get("address")
-    if url is None:
-        raise ServiceError(
-            "SPARK_MASTER_URL is not set and no cluster has been started here",
-            "set it, or start a cluster with: hudilab services start cluster",
-        )
-    return str(url)
+    if own := _running(home):
+        return str(own["address"])
+    raise ServiceError(
+        f"SPARK_MASTER_URL is not set and no cluster of {home} is running",
+        "set it, or start a cluster with: hudilab services start cluster",
+    )
 
 
 def authentication(url: str, home: Path) -> dict[str, str]:
@@ -112,9 +111,16 @@ def executor_folders(home: Path, app: str) -> list[Path]:
     return sorted(folders, key=lambda folder: int(folder.name))
 
 
+def _running(home: Path) -> dict[str, Any]:
+    """Return the record of the lab's own cluster, or an empty dict if its master has ended."""
+    record = read_record(home, "cluster")
+    # Another master may have taken the port of one that was killed.
+    return record if running_process(record) else {}
+
+
 def _own(home: Path, host: str, port: int) -> dict[str, Any]:
     """Return the record of the lab's own cluster if this is it, else an empty dict."""
-    own = read_record(home, "cluster")
+    own = _running(home)
     same = str(own.get("address", "")).rpartition(":")[2] == str(port)
     return own if same and host in ("127.0.0.1", "localhost") else {}
 

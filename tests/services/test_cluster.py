@@ -277,8 +277,8 @@ def test_no_master_for_the_commands(tmp_path: Path) -> None:
         done = hudilab({"HUDILAB_HOME": str(tmp_path)}, *command)
         assert (done.returncode, done.stderr) == (
             1,
-            "hudilab: SPARK_MASTER_URL is not set and no cluster has been started here; set it, "
-            "or start a cluster with: hudilab services start cluster\n",
+            f"hudilab: SPARK_MASTER_URL is not set and no cluster of {tmp_path} is running; "
+            "set it, or start a cluster with: hudilab services start cluster\n",
         )
     home = {"HUDILAB_HOME": str(tmp_path), "SPARK_MASTER_URL": "spark://127.0.0.1:1"}
     done = hudilab(home, "apps")
