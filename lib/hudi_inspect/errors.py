@@ -33,6 +33,10 @@ class Unreadable(Exception):
     """A file or its content is not as Hudi writes it; the text says how: "is empty"."""
 
 
+class TooLarge(Unreadable):
+    """A file has more bytes than are read; it may well be as Hudi writes it."""
+
+
 class Lost(Unreadable):
     """A file is provably empty or truncated."""
 

@@ -45,7 +45,7 @@ def count_rows(tail: bytes, steps: list[int] | None = None) -> int:
     """Return the number of rows in a file; `tail` is its end, with the whole footer.
 
     Args:
-        steps: How many reads of a part of the footer are left, for this file and others.
+        steps: How many reads of a part of the footer are left.
     """
     return _totals(tail, steps or [STEPS], only_rows=True)[0]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hudi_inspect.archive import Archive
-from hudi_inspect.errors import InspectError, Unreadable
+from hudi_inspect.errors import InspectError, TooLarge, Unreadable
 from hudi_inspect.parquet import FOOTER, STEPS, Damaged, count_rows, footer_size
 from hudi_inspect.records import Commit, parse_commit
 from hudi_inspect.slices import Slice
@@ -13,6 +13,7 @@ from hudi_inspect.store import Store, typed
 from hudi_inspect.units import quoted
 
 FOOTERS = 1000  # most footers to read, for files whose row count no commit gives
+SHARES = 12  # of so many files, the footers may take all their steps: ten seconds in all
 MOST = 16777216  # bytes of a footer
 
 
@@ -35,8 +36,8 @@ def with_rows(
     # The footers of other formats are not read: their rows stay unknown, if no commit has them.
     missing = [base for base in latest if base not in rows and base.endswith(".parquet")]
     if missing and len(missing) <= FOOTERS:
-        steps = [STEPS * 4]
-        counts = store.each(lambda path: _footer_rows(store, path, steps), missing)
+        left = [STEPS * SHARES]
+        counts = store.each(lambda path: _footer_rows(store, path, left), missing)
         problems += [count for count in counts if isinstance(count, InspectError)]
         rows |= {
             path: count
@@ -53,8 +54,15 @@ def _has_rows_in_logs(part: Slice) -> bool:
     return any(not log.endswith(".cdc") for log in part.logs)
 
 
-def _footer_rows(store: Store, path: str, steps: list[int]) -> int | InspectError | None:
-    """Return the number of rows in a Parquet file; None if its footer is encrypted."""
+def _footer_rows(store: Store, path: str, left: list[int]) -> int | InspectError | None:
+    """Return the number of rows in a Parquet file; None if its footer is encrypted or not read.
+
+    Args:
+        left: How many steps are left for this footer and those of other files.
+    """
+    if left[0] < STEPS:
+        return None
+    steps = [STEPS]
     try:
         tail = store.read(path, FOOTER)
         if tail.endswith(b"PARE"):
@@ -63,6 +71,11 @@ def _footer_rows(store: Store, path: str, steps: list[int]) -> int | InspectErro
             tail = store.read(path, size, MOST)
         return count_rows(tail, steps)
     except (Damaged, Unreadable) as error:
+        if isinstance(error, TooLarge) or steps[0] < 0:
+            return InspectError(
+                f"the footer of the data file {store.uri}/{path} is not read ({error})",
+                f"to count its rows, read the data: hudilab inspect {quoted(store.uri)} --count",
+            )
         what = f"cannot be read ({error})" if str(error) else "is not a whole Parquet file"
         return InspectError(
             f"the data file {store.uri}/{path} {what}",
@@ -70,6 +83,8 @@ def _footer_rows(store: Store, path: str, steps: list[int]) -> int | InspectErro
             "backup, or return to a savepoint, which removes all later commits: CALL "
             "rollback_to_savepoint(table => 'NAME', instant_time => 'T')",
         )
+    finally:
+        left[0] -= STEPS - steps[0]
 
 
 def count_snapshot(store: Store, groups: int) -> int:

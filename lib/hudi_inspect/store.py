@@ -12,7 +12,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote
 
-from hudi_inspect.errors import InspectError, Unreadable, missing_package
+from hudi_inspect.errors import InspectError, TooLarge, Unreadable, missing_package
 from hudi_inspect.units import quoted, size
 
 A = TypeVar("A")
@@ -80,7 +80,8 @@ class Store(Protocol):
 
         Raises:
             Vanished: The file does not exist.
-            Unreadable: It isn't a regular file inside the table, or has more than `most` bytes.
+            Unreadable: It isn't a regular file inside the table.
+        TooLarge: It has more than `most` bytes.
         """
 
     def each(self, read: Callable[[A], T], items: Iterable[A]) -> list[T]:
@@ -122,7 +123,7 @@ def reading(uri: str) -> Iterator[None]:
 def check_size(count: int, most: int | None) -> None:
     """Refuse a file of too many bytes."""
     if most is not None and count > most:
-        raise Unreadable(f"has {size(count)}, more than the limit of {size(most)}")
+        raise TooLarge(f"has {size(count)}, more than the limit of {size(most)}")
 
 
 def open_store(table: str, access: S3Access | None = None) -> Store:

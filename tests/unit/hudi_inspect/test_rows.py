@@ -10,6 +10,7 @@ from pyarrow import parquet
 from unit.handmade import HandMade
 from unit.hudi_inspect.tables import A, B, look, problem
 
+from hudi_inspect import rows
 from hudi_inspect.errors import InspectError
 from hudi_inspect.parquet import FOOTER
 from hudi_inspect.rows import count_snapshot
@@ -48,6 +49,47 @@ def test_rows_that_only_a_footer_has(table: HandMade) -> None:
         parquet.write_table(pa.table({f"column {i}": [i] * 7 for i in range(columns)}), file)
     assert file.stat().st_size > FOOTER
     assert look(table).table.rows == 5 + 7 + 7
+
+
+def wide(table: HandMade, *, files: int, columns: int) -> None:
+    """Data files that no commit lists, seven rows each."""
+    table.commit(10, 12, {A: 5})
+    one = table.root / table.base(1, "0" * 36 + "-0")
+    parquet.write_table(pa.table({f"column {i}": [i] * 7 for i in range(columns)}), one)
+    for number in range(1, files):
+        file = table.root / table.base(1, f"{number:036}-0")
+        file.write_bytes(one.read_bytes())
+
+
+def test_the_steps_of_a_footer_are_no_other_file_s(
+    table: HandMade, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "STEPS", 1000)
+    wide(table, files=6, columns=100)  # 816 steps each
+    assert (look(table).notes, look(table).table.rows) == ([], 5 + 6 * 7)
+
+
+def test_the_steps_of_all_footers_end_without_a_word_of_damage(
+    table: HandMade, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "STEPS", 1000)
+    wide(table, files=20, columns=100)
+    assert (look(table).notes, look(table).table.rows) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("limit", "why"), [("STEPS", "it has too many parts"), ("MOST", "more than the limit of 800 ")]
+)
+def test_a_footer_beyond_a_limit_is_not_called_damaged(
+    table: HandMade, monkeypatch: pytest.MonkeyPatch, limit: str, why: str
+) -> None:
+    monkeypatch.setattr(rows, limit, 800)
+    monkeypatch.setattr(rows, "FOOTER", 100)
+    wide(table, files=1, columns=100)
+    note = problem(table)
+    assert " is not read (" in note
+    assert why in note
+    assert note.endswith(f"read the data: hudilab inspect 'file://{table.root}' --count")
 
 
 @pytest.mark.parametrize("kind", ["lance", "orc", "hfile"])
