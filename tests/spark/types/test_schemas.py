@@ -27,6 +27,7 @@ from spark.types.tables import SPECS, write
 from hudi_inspect.errors import InspectError
 from hudi_inspect.rows import count_snapshot
 from hudi_inspect.store import DiskStore
+from hudilab.errors import StreamError
 from hudilab.paths import local_path, locate
 from hudilab.table import TableSpec
 
@@ -34,6 +35,8 @@ pytestmark = pytest.mark.deep
 
 SCHEMAS = 300  # different ones
 TABLES = 45  # some schemas come twice
+# A type that only some tables refuse: tests/spark/hudi_sink/test_own_data.py has which.
+REFUSED = "Hudi 1.2 cannot read a decimal of an array within an array of structs back as Avro"
 TOGETHER = 15  # in a table, side by side: a table costs seconds, a column does not
 # Words of SQL, of Parquet's and Avro's ways to write lists and maps, of Hudi and of the writer.
 WORDS = (
@@ -179,7 +182,7 @@ def samples(draw: st.DrawFn) -> Sample:
 def test_schemas_that_nobody_thought_of(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    seen, read = set[str](), list[int]()
+    seen, read, refused = set[str](), list[int](), list[Sample]()
 
     @settings(
         max_examples=TABLES,
@@ -191,10 +194,17 @@ def test_schemas_that_nobody_thought_of(
     )
     @given(samples())
     def come_back(sample: Sample) -> None:
-        read.append(round_trip(spark, sample, tmp_path_factory.mktemp("schema")))
+        try:
+            read.append(round_trip(spark, sample, tmp_path_factory.mktemp("schema")))
+        except StreamError as error:
+            if REFUSED not in str(error):
+                raise
+            refused.append(sample)
+            return
         seen.update(T.StructType(list(schema)).json() for schema in sample.schemas)
 
     come_back()
+    assert len(refused) <= TABLES // 10
     assert len(seen) >= SCHEMAS
     assert len([rows for rows in read if rows]) > len(read) // 4, "hudi-rs reads many tables"
 
