@@ -120,10 +120,9 @@ class Archive:
             except (Damaged, Unreadable) as error:
                 what = f"cannot be read ({error})" if str(error) else "is damaged"
                 return InspectError(
-                    f"the archived timeline's file {self._store.uri}/{self.folder}/{name} {what}; "
-                    "do not delete it",
-                    "restore it from a backup if it is damaged, then try again: hudilab inspect "
-                    "TABLE",
+                    f"the archived timeline's file {self._store.uri}/{self.folder}/{name} {what}",
+                    "do not delete it; restore it from a backup if it is damaged, then try again: "
+                    "hudilab inspect TABLE",
                 )
 
         def checked(row: dict[str, Any]) -> dict[str, Any]:

@@ -211,8 +211,9 @@ def unreadable(
             f"and the next write rolls the instant back: {typed(uri, 'rm')}",
         )
     return InspectError(
-        f"{problem}; {look}, and do not delete it",
-        "restore it from a backup if it is damaged, then try again: hudilab inspect TABLE",
+        problem,
+        f"{look}, and do not delete it; restore it from a backup if it is damaged, then try again: "
+        "hudilab inspect TABLE",
     )
 
 

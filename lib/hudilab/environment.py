@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from hudilab.errors import ConfigError, as_typed
+from hudilab.errors import ConfigError
 
 # Options for Java that are meant for the lab.
 JAVA_OPTIONS = "HUDILAB_JAVA_OPTIONS"
@@ -71,18 +71,17 @@ def file_names() -> dict[str, str]:
     return {"LC_ALL": "C.UTF-8"} if sys.platform == "linux" and ascii_only else {}
 
 
-def ignored(env: Mapping[str, str], runtime: str = "LOCAL") -> str:
-    """Return one line that names the ignored variables; empty if that changes nothing."""
+def ignored(env: Mapping[str, str], runtime: str = "LOCAL") -> ConfigError | None:
+    """Return a notice that names the ignored variables; None if that changes nothing."""
     if env.get("HUDILAB_JAVA"):  # a session set them, in this process or in the one that started it
-        return ""
+        return None
     names = [name for name in dropped(env, runtime) if env[name] and not _is_ours(name, env[name])]
     if not names:
-        return ""
-    pronoun = "it" if len(names) == 1 else "them"
-    return as_typed(
-        f"ignored {', '.join(names)} of this shell, so that results are the same everywhere; unset "
-        f"{pronoun}, or set what you need in the folder that HUDILAB_CONF names (Spark) and in "
-        f"{JAVA_OPTIONS} (Java)"
+        return None
+    return ConfigError(
+        f"ignored {', '.join(names)} of this shell, so that results are the same everywhere",
+        f"unset {'it' if len(names) == 1 else 'them'}, or set what you need in the folder that "
+        f"HUDILAB_CONF names (Spark) and in {JAVA_OPTIONS} (Java)",
     )
 
 
@@ -90,8 +89,8 @@ def take_over(
     runtime: str = "LOCAL", env: MutableMapping[str, str] = os.environ, *, quiet: bool = False
 ) -> None:
     """Remove what the lab ignores from this process's environment, and report it on stderr."""
-    if (line := ignored(env, runtime)) and not quiet:
-        print(f"hudilab: {line}", file=sys.stderr, flush=True)
+    if (notice := ignored(env, runtime)) and not quiet:
+        print(f"hudilab: {notice}", file=sys.stderr, flush=True)
     for name in dropped(env, runtime):
         del env[name]
 

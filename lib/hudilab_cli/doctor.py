@@ -96,8 +96,7 @@ def run_checks(with_spark: bool = True, runtime: str = "") -> list[Check]:
         return [*checks, _failed("configuration", error)]
     checks.append(Check("configuration", True, True, settings.notice or f"{settings.source}", ""))
     checks.append(_tried("machine", lambda: _machine(settings)))
-    line = ignored(os.environ, settings.runtime).rpartition("; ")
-    checks.append(Check("environment", not line[0], False, line[0] or "as it should be", line[2]))
+    checks.append(_environment(settings))
     checks.append(_home(settings.home))
     checks.append(_tried("jars", lambda: _jars(settings)))
     checks += [_tried("warehouse", lambda: _warehouse(settings)), _kafka(settings)]
@@ -125,6 +124,12 @@ def _tried(name: str, find: Callable[[], str]) -> Check:
         return Check(name, True, True, find(), "")
     except LabError as error:
         return _failed(name, error)
+
+
+def _environment(settings: Settings) -> Check:
+    if notice := ignored(os.environ, settings.runtime):
+        return _failed("environment", notice)._replace(required=False)
+    return Check("environment", True, False, "as it should be", "")
 
 
 def _python() -> Check:

@@ -101,14 +101,20 @@ def error_of(write: Callable[..., object], *arguments: Any, **options: Any) -> s
     return root_cause(str(error))
 
 
-def shorten(error: str, location: TableLocation) -> str:
-    """Return what an error reports, without its remedy, the paths of the table, and times."""
-    text = error.replace("file:///", "file:/")
+def shorten(error: Exception | None, location: TableLocation) -> str:
+    """Return what an error reports, without its remedy, the paths of the table, and times.
+
+    Of an error of Java or Spark, it returns the cause; without an error, "".
+    """
+    if error is None:
+        return ""
+    text = error.problem if isinstance(error, LabError) else root_cause(str(error))
+    text = text.replace("file:///", "file:/")
     for uri, name in ((location.table, "<table>"), (location.checkpoint, "<checkpoint>")):
         path = uri.replace("file:///", "file:/")
         text = text.replace(f"{path}/", "").replace(path, name)
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?", "<time>", text)
-    return INSTANT.sub("<instant>", text).partition("; ")[0]
+    return INSTANT.sub("<instant>", text)
 
 
 def set_ahead(spark: SparkSession, table: str, *, hours: int) -> None:
@@ -203,17 +209,18 @@ class SlowWrite:
         ends = time.monotonic() + PATIENCE
         while not self._stopped.wait(0.1):
             if not self._thread.is_alive() or time.monotonic() > ends:
-                problem = self.finish() or "it never evaluated its rows"
+                error = self.finish()
+                why = root_cause(str(error)) if error else "it never evaluated its rows"
                 raise WaitError(
-                    f"the slow write did not stop in the middle: {problem}", "run the cell again"
+                    f"the slow write did not stop in the middle: {why}", "run the cell again"
                 )
 
-    def finish(self) -> str:
-        """Resume the write and wait for it; return the cause if it failed, else ""."""
+    def finish(self) -> Exception | None:
+        """Resume the write and wait for it; return its error, or None."""
         self._released.set()
         self._thread.join()
         self._server.close()
-        return root_cause(str(self.error)) if self.error else ""
+        return self.error
 
     def _write(self, write: Callable[[DataFrame], object], rows: DataFrame) -> None:
         try:

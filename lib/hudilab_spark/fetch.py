@@ -97,9 +97,9 @@ def _fetch_jar(folder: Path, jar: Jar, base: str) -> Path:
     except (LookupError, RequestException) as error:
         host = urlsplit(base).hostname or base  # without the user and password of a mirror
         raise JarError(
-            f"cannot fetch {jar.coordinate} of group {jar.group} from {host}: {_cause(error)}; "
-            f"check network, proxy and {_URL}, or copy {jar.file} into {folder} by hand",
-            f"then run: hudilab jars {jar.group}",
+            f"cannot fetch {jar.coordinate} of group {jar.group} from {host}: {_cause(error)}",
+            f"check network, proxy and {_URL}, or copy {jar.file} into {folder} by hand, then run: "
+            f"hudilab jars {jar.group}",
         ) from error
     except OSError as error:
         inner = error.__cause__ if isinstance(error.__cause__, OSError) else error

@@ -147,9 +147,9 @@ def _open_files() -> Iterator[LabError]:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard != resource.RLIM_INFINITY and hard < FILES:
         yield SessionError(
-            f"this shell allows a process {hard} open files, and Spark with Hudi needs {FILES}; "
-            "raise the hard limit (a container: --ulimit nofile=65536",
-            "else in /etc/security/limits.conf, then log in again), and check with: ulimit -Hn",
+            f"this shell allows a process {hard} open files, and Spark with Hudi needs {FILES}",
+            "raise the hard limit (a container: --ulimit nofile=65536; else in "
+            "/etc/security/limits.conf, then log in again), and check with: ulimit -Hn",
         )
 
 

@@ -161,8 +161,11 @@ def install(settings: Settings) -> None:
         check=False,
     )
     if done.returncode:
-        problem, _, remedy = done.stderr.strip().removeprefix("setup: ").partition("; ")
-        raise ServiceError(f"PostgreSQL is not installed: {problem}", remedy)
+        why = " ".join(done.stderr.split()).removeprefix("setup: ")
+        raise ServiceError(
+            f"PostgreSQL is not installed ({why})",
+            "correct that, then run: hudilab services start database",
+        )
     importlib.invalidate_caches()
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import logging
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -15,6 +17,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from hudilab import errors
 from hudilab_cli.runner import NotebookFailed
 
+LIB = Path(errors.__file__).parents[1]
 FAMILY = [kind for name, kind in vars(errors).items() if name.endswith("Error")]
 
 
@@ -93,3 +96,30 @@ def test_a_remedy_is_typed_where_another_account_may_not_look(
             assert str(errors.JarError("no jar; run: hudilab jars")) == "no jar; run: hudilab jars"
         finally:
             os.seteuid(user)
+
+
+def test_nothing_recovers_a_remedy_from_a_text() -> None:
+    """An error has two fields; a text that is cut at its first semicolon may be a list."""
+    cut = re.compile(r"""r?(?:partition|split)\(["']; ?["']\)""")
+    assert cut.search('text.rpartition("; ")')
+    for file in LIB.rglob("*.py"):
+        assert not cut.search(file.read_text("utf-8")), file
+
+
+def constants(node: ast.expr) -> str:
+    """The constant parts of a text, one after the other."""
+    parts = [part for part in ast.walk(node) if isinstance(part, ast.Constant)]
+    return "".join(part.value for part in parts if isinstance(part.value, str))
+
+
+def test_the_fields_of_an_error_are_whole() -> None:
+    """A sentence in parentheses does not begin in the problem and end in the remedy."""
+    names, seen = {kind.__name__ for kind in FAMILY} | {"InspectError", "Check"}, 0
+    for file in LIB.rglob("*.py"):
+        for call in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") in names:
+                for field in call.args:
+                    text = constants(field)
+                    assert text.count("(") == text.count(")"), f"{file}:{call.lineno}: {text}"
+                    seen += 1
+    assert seen > 500

@@ -58,9 +58,13 @@ def test_its_size_comes_before_the_download(
 
 def test_a_failed_download_is_one_line(settings: Settings, bare: Path) -> None:
     bare.write_text("import sys; sys.exit('setup: no answer; check network (log: /a; b/log)')")
-    remedy = "check network (log: /a; b/log)"
-    with refused(ServiceError, "PostgreSQL is not installed", "no answer", remedy=remedy):
+    with refused(
+        ServiceError,
+        "PostgreSQL is not installed (no answer; check network (log: /a; b/log))",
+        remedy="then run: hudilab services start database",
+    ) as caught:
         database.install(settings)
+    assert caught.value.problem.endswith("(log: /a; b/log))")
 
 
 def test_another_python_is_told_how_to_install_it(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -93,6 +94,19 @@ def test_all_is_well(tmp_path: Path) -> None:
     assert results["jars"] == ", ".join(CORE)
     assert results["warehouse"] == f"file://{tmp_path}/home/warehouse"
     assert not (tmp_path / "home").exists()
+
+
+def test_a_problem_and_its_remedy_are_two_fields(monkeypatch: Patch) -> None:
+    monkeypatch.setenv("SPARK_HOME", "/opt/a; b")
+    why = "ignored SPARK_HOME of this shell, so that results are the same everywhere"
+    check = failed()
+    assert check[:4] == ("environment", False, False, why)
+    assert check.remedy.startswith("unset it, or set what you need in ")
+    monkeypatch.delenv("SPARK_HOME")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
+    machine = next(check for check in run_checks(with_spark=False) if check.name == "machine")
+    assert machine.result.endswith("256 open files, and Spark with Hudi needs 400")
+    assert machine.remedy.startswith("raise the hard limit (a container: --ulimit nofile=65536; ")
 
 
 def test_wrong_python(monkeypatch: Patch) -> None:

@@ -91,13 +91,13 @@ def test_an_error_is_returned_as_text() -> None:
 
 def test_an_error_is_shortened_to_what_each_run_reports() -> None:
     location = TableLocation("file:///w", "file:///w/t", "file:///w/c", "lessons", "t")
-    error = (
-        "File file:/w/t/.hoodie/20261127194157742.commit of file:///w/t is missing in file:///w/c; "
-        "do something"
-    )
-    assert shorten(error, location) == (
-        "File .hoodie/<instant>.commit of <table> is missing in <checkpoint>"
-    )
+    text = "File file:/w/t/.hoodie/20261127194157742.commit of file:///w/t is missing; so is the"
+    error = StreamError(f"{text} one in file:///w/c", "do something")
+    short = "File .hoodie/<instant>.commit of <table> is missing; so is the one in <checkpoint>"
+    assert shorten(error, location) == short
+    caused = PySparkException(f"stopped\nCaused by: java.io.IOException: {text} one in file:///w/c")
+    assert shorten(caused, location) == f"java.io.IOException: {short}"
+    assert shorten(None, location) == ""
 
 
 def test_a_comparison_as_text() -> None:

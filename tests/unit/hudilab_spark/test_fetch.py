@@ -114,7 +114,7 @@ def server(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def by_hand(lab: Lab, file: str = "plain-1.0.jar") -> str:
     return (
         f"; check network, proxy and HUDILAB_JARS_URL, or copy {file} into {lab.jars}/demo by "
-        "hand; then run: hudilab jars demo"
+        "hand, then run: hudilab jars demo"
     )
 
 
