@@ -1,9 +1,9 @@
 """The gates of `make test`, each with its seconds; stops at the first failure.
 
-Two gates run at a time, and each prints its output when it ends. Gates that need no Java come
+Two gates run at a time, and each prints its output when it ends. Gates that start no Spark come
 first, and the book comes after the notebooks that it shows. The last lines give the time to run the
 notebooks, the ten slowest tests and cells, and the tests that were skipped, with the reason. The
-longest notebooks are left to `make test-deep`. `--quick` runs what needs no Java. `--gate NAME`
+longest notebooks are left to `make test-deep`. `--quick` runs what starts no Spark. `--gate NAME`
 runs one gate and passes it all further arguments. `--lesson 03` runs one notebook and compares its
 results with those in git.
 """

@@ -64,7 +64,7 @@ class Lab:
             fields: Fields of TableSpec that differ from those of `readings_table`.
 
         Raises:
-            TableError: The fields contradict each other; also whatever `place` raises.
+            TableError: The fields contradict each other; also whatever `location` raises.
         """
         spec = readings_table(name=name, **fields)
         location = self.location(name)
@@ -86,7 +86,7 @@ class Lab:
         return [file.path for file in list_files(self.spark, uri)]
 
     def sql_path(self, table: TableLocation | str) -> str:
-        """Return a table's URI for the text of an SQL statement: see `places.sql_path`."""
+        """Return a table's URI for the text of an SQL statement: see `warehouse.sql_path`."""
         return sql_path(self.spark, table.table if isinstance(table, TableLocation) else table)
 
     def storage_options(self) -> dict[str, str]:

@@ -76,7 +76,26 @@ def test_the_sink_loads_without_the_rest_of_the_lab() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_one_module_of_the_sink_reaches_into_the_jvm() -> None:
+def test_the_map_lists_every_module() -> None:
+    listed = set(re.findall(r"[`/](\w+\.py)`", (LIB / "README.md").read_text("utf-8")))
+    modules = {file.name for file in LIB.rglob("*.py") if not file.name.startswith("__")}
+    assert modules == listed
+
+
+def test_docstrings_refer_to_names_that_exist() -> None:
+    texts = {file: file.read_text("utf-8") for file in LIB.rglob("*.py")}
+    defined = set(re.findall(r"(?:def|class) (\w+)", "".join(texts.values())))
+    seen = [
+        (file, name)
+        for file, text in texts.items()
+        for name in re.findall(r"(?:see|whatever) `(?:\w+\.)*(\w+)`", text)
+    ]
+    assert len(seen) > 5
+    for file, name in seen:
+        assert name in defined or f" {name}:" in texts[file], f"{file}: {name}"
+
+
+def test_one_module_of_the_sink_looks_up_java_classes() -> None:
     inside = re.compile(r"\._j(?:vm|sc|df|sparkSession)\b")
     modules = [
         file.name for file in (LIB / "hudi_sink").glob("*.py") if inside.search(file.read_text())
