@@ -6,10 +6,11 @@ SETUP = "$$($(ANY))" tools/bootstrap.py $(if $(PYTHON),--python "$(PYTHON:~/%=$(
 BIN := .venv/bin
 ARGS ?=
 BENCH ?= peers
+JARS := $(BIN)/hudilab jars core broker kafka msk s3 s3proxy avro connect
 LOCK := uv export --quiet --frozen --format requirements-txt --no-emit-project --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run lab check test lesson test-deep slice places golden words book bundle bench lock clean
+.PHONY: help setup setup-dev run may-open lab check test lesson test-deep slice places golden words book bundle bench lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -18,17 +19,21 @@ setup: ## make .venv from requirements.lock and fetch the core jars (nothing to 
 	@$(SETUP) && $(BIN)/hudilab jars core
 
 setup-dev: ## the same, with the tools that the tests need
-	@$(SETUP) --dev && $(BIN)/hudilab jars core broker kafka msk s3 s3proxy avro connect
+	@$(SETUP) --dev && $(JARS)
 
 # The first run skips the archive of classes, which takes longer to build than it saves two lessons.
 run: ## write a Hudi table and look into it, headless; ARGS="-p rows 50000" sets parameters
 	@$(SETUP) && $(BIN)/hudilab jars core $(if $(wildcard jars/core),,--no-archive)
 	@$(BIN)/hudilab run 02_write_hudi_stream 03_inspect_table $(ARGS)
 
-lab: setup ## open JupyterLab on copies of the notebooks, in .lab/notebooks; ARGS="--no-browser" is passed on
+# Jupyter would refuse after minutes of set-up.
+may-open:
+	@$(if $(findstring allow-root,$(subst _,-,$(ARGS))),,[ "$$(id -u)" != 0 ] || { echo "lab: JupyterLab does not run as root; use another account, or allow it with: make lab ARGS=\"$(strip --allow-root $(ARGS))\"" >&2; exit 1; })
+
+lab: may-open setup ## open JupyterLab on copies of the notebooks, in .lab/notebooks; ARGS="--no-browser" is passed on
 	@$(BIN)/python tools/lab.py $(ARGS)
 
-check: setup-dev ## what needs no Java: lint, format, types, unit tests, notebooks' form; a minute
+check: setup-dev ## what starts no Spark: lint, format, types, unit tests, notebooks' form; a minute
 	@$(BIN)/python tools/gates.py --quick
 
 test: setup-dev ## every check, up to the first that fails; GATE="Spark tests" ARGS="-k ledger" one
@@ -50,10 +55,11 @@ places: ## try fresh clones as another user, in odd paths, without HOME ...: hou
 golden: setup-dev ## run the notebooks and rewrite the outputs kept in git; review the diff
 	@$(BIN)/python tools/golden.py $(ARGS)
 
-words: setup-dev ## check the words of pages and lessons; needs Vale 3 on the PATH
-	@$(BIN)/python tools/prose.py
+words: ## check the words of pages and lessons; needs Vale 3 on the PATH
+	@$(SETUP) --dev && $(BIN)/python tools/prose.py
 
-book: setup-dev ## build dist/book, the lessons as a site; ARGS=--as-committed runs no notebook
+book: ## build dist/book, the lessons as a site; ARGS=--as-committed runs no notebook
+	@$(SETUP) --dev $(if $(findstring --as-committed,$(ARGS)),,&& $(JARS))
 	@$(BIN)/python tools/book.py $(ARGS)
 
 bundle: setup ## build dist/hudilab-bundle.zip, what spark-submit needs elsewhere

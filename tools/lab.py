@@ -19,7 +19,8 @@ from hudilab.files import private_folder
 from hudilab.settings import load_settings
 
 NOTES = ".lessons.json"  # of each copy, the hash of the lesson that it was made from
-FIRST = "00_hello_hudi.ipynb"  # later, JupyterLab opens what was open last
+FIRST = "00_hello_hudi.ipynb"  # once a notebook was open, JupyterLab opens what was open last
+OPENED = ".ipynb_checkpoints"  # JupyterLab puts a copy there of each notebook that it opens
 FOLDED = {
     "check": "Run this cell to check your answer",
     "proof": "Proof of this section",
@@ -36,7 +37,7 @@ def main(arguments: list[str]) -> int:
         # A terminal of JupyterLab then finds `hudilab`, as remedies name it.
         _prepend("PATH", Path(sys.prefix, "bin"))
         folder = settings.home / "notebooks"
-        opened = [] if (folder / NOTES).exists() else [f"--LabApp.default_url=/lab/tree/{FIRST}"]
+        first = [] if (folder / OPENED).exists() else [f"--LabApp.default_url=/lab/tree/{FIRST}"]
         for line in update(settings.project / "notebooks", folder):
             print(f"lab: {line}", flush=True)
     except LabError as error:
@@ -49,7 +50,7 @@ def main(arguments: list[str]) -> int:
             file=sys.stderr,
         )
         return 1
-    command = [sys.executable, "-m", "jupyter", "lab", *_own(folder), *opened, *arguments]
+    command = [sys.executable, "-m", "jupyter", "lab", *_own(folder), *first, *arguments]
     for name in ("MPLBACKEND", "PYTHONOPTIMIZE", "PYTHONSTARTUP"):
         os.environ.pop(name, None)  # kernels inherit them: no pictures, no asserts, another Spark
     # No news of Jupyter, and no question about them; a user's own settings come first.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -130,6 +131,40 @@ def test_a_home_that_cannot_be_written_is_one_line(lessons: Path, tmp_path: Path
         f"cannot write {tmp_path}/file (File exists); "
         "make it writable, or set HUDILAB_HOME to a writable directory"
     )
+
+
+@pytest.mark.parametrize(
+    ("account", "options", "set_up"),
+    [
+        (0, "", False),
+        (0, "--no-browser --port=8890", False),
+        (0, "--no-browser --allow-root", True),
+        (0, "--ServerApp.allow_root=True", True),
+        (1000, "", True),
+    ],
+)
+def test_make_lab_refuses_root_before_the_set_up(
+    tmp_path: Path, account: int, options: str, set_up: bool
+) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "bootstrap.py").write_text("raise SystemExit('the set-up has begun')")
+    (tmp_path / "id").write_text(f"#!/bin/sh\necho {account}\n")
+    (tmp_path / "id").chmod(0o755)
+    done = subprocess.run(
+        ["make", "--no-print-directory", "lab", f"ARGS={options}"],
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    remedy = f'make lab ARGS="{" ".join(filter(None, ("--allow-root", options)))}"'
+    refusal = (
+        f"lab: JupyterLab does not run as root; use another account, or allow it with: {remedy}"
+    )
+    assert done.stderr.splitlines()[0] == ("the set-up has begun" if set_up else refusal)
+    assert done.returncode == 2
 
 
 def test_a_terminal_of_jupyterlab_finds_the_commands(

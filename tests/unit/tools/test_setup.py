@@ -649,6 +649,16 @@ def test_two_set_ups_at_once_make_one_environment(tmp_path: Path) -> None:
     assert output[1].count("creating .venv") == 1
 
 
+def test_a_page_that_shows_a_tool_for_development_says_what_installs_it() -> None:
+    only_dev = entries(DEV).keys() - entries(RUNTIME).keys()
+    assert {"pytest", "nbval", "ruff"} <= only_dev
+    shown = re.compile(r"`[^`\n]*\b(?:pytest|nbval|nbstripout|ruff|mypy)\b")
+    pages = [page.read_text("utf-8") for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))]
+    pages = [page for page in pages if shown.search(page)]
+    assert pages
+    assert all("make setup-dev" in page for page in pages)
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("number", bootstrap.SUPPORTED)
 def test_a_fresh_clone_runs_on_each_python(tmp_path: Path, number: str) -> None:
