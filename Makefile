@@ -56,7 +56,7 @@ golden: setup-dev ## run the notebooks and rewrite the outputs kept in git; revi
 	@$(BIN)/python tools/golden.py $(ARGS)
 
 words: ## check the words of pages and lessons; needs Vale 3 on the PATH
-	@$(SETUP) --dev && $(BIN)/python tools/prose.py
+	@"$$($(ANY))" tools/prose.py
 
 book: ## build dist/book, the lessons as a site; ARGS=--as-committed runs no notebook
 	@$(SETUP) --dev $(if $(findstring --as-committed,$(ARGS)),,&& $(JARS))
