@@ -39,6 +39,14 @@ def test_its_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors, target + anchor
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_its_commands_do_not_need_an_activated_environment(page: Path) -> None:
+    """Programs of an environment have its path, unless the block itself activates one."""
+    for block in re.findall(r"(?ms)^ *```sh\n(.*?)^ *```", page.read_text("utf-8")):
+        commands = block.partition("/bin/activate\n")[0]
+        assert not re.search(r"(?m)^ *(\w+=\S+ )*(hudilab|spark-|python3? |jupyter)", commands)
+
+
 TEXTS = [*PAGES, *sorted(ROOT.glob("notebooks/*.ipynb"))]
 
 

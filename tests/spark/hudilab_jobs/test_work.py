@@ -8,13 +8,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from running import kill
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = ROOT / "docs" / "work.md"
+PAGE_TEXT = (ROOT / "docs" / "work.md").read_text("utf-8")
 CORE = ",".join(map(str, sorted((ROOT / "jars" / "core").glob("*bundle*.jar"))))
 FILES, ROWS = 4, 500
 ONCE = {
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.deep
 
 
 def blocks(kind: str) -> list[str]:
-    return re.findall(rf"(?ms)^```{kind}\n(.*?)^```$", PAGE.read_text("utf-8"))
+    return re.findall(rf"(?ms)^```{kind}\n(.*?)^```$", PAGE_TEXT)
 
 
 def programs() -> dict[str, str]:
@@ -59,41 +60,67 @@ def fill(folder: Path) -> None:
 
 
 @pytest.fixture(params=["plain", "ledger"])
-def command(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
+def script(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The page's commands, with this folder's data, and the jar that is already on the disk."""
     (tmp_path / "stream.py").write_text(programs()[request.param], "utf-8")
     (tmp_path / "hudi.properties").write_text(blocks("properties")[0], "utf-8")
-    fill(tmp_path / "in")
-    submit = [str(Path(sys.prefix, "bin", "spark-submit")), "--master", "local[2]"]
-    submit += ["--properties-file", str(tmp_path / "hudi.properties"), "--jars", CORE]
-    return [*submit, str(tmp_path / "stream.py"), str(tmp_path / "in"), f"file://{tmp_path}/lake"]
+    fill(tmp_path / "readings")
+    (commands,) = blocks("sh")
+    here = {r"--packages \S+": f"--jars {CORE}", "/data/": f"file://{tmp_path}/"}
+    if request.param == "ledger":
+        (install,) = re.findall(r"`(pip install pyspark==\S+ path/to/checkout)`", PAGE_TEXT)
+        here["(?m)^pip install .*"] = install.replace("path/to/checkout", str(ROOT))
+    for old, new in here.items():
+        assert re.search(old, commands)
+        commands = re.sub(old, new, commands)
+    return commands
 
 
-def start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
-    environment = {name: os.environ[name] for name in os.environ if not name.startswith("SPARK")}
-    environment["PYSPARK_PYTHON"] = sys.executable
-    with log.open("ab") as file:
+@pytest.fixture
+def fresh_shell(tmp_path: Path, spark: SparkSession) -> dict[str, str]:
+    """The environment of a login whose first `python3` has no pyspark."""
+    tools, python = tmp_path / "bin", Path(sys.base_prefix, "bin", "python3")
+    tools.mkdir()
+    for name in ("python3", "python3.11"):
+        (tools / name).symlink_to(python)
+    jvm: Any = spark._jvm
+    passed = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_")
+    return {name: os.environ[name] for name in os.environ if name.upper().startswith(passed)} | {
+        "HOME": str(Path.home()),
+        "PATH": f"{tools}:/usr/local/bin:/usr/bin:/bin",
+        "JAVA_HOME": str(jvm.java.lang.System.getProperty("java.home")),
+    }
+
+
+def start(script: str, shell: dict[str, str], folder: Path) -> subprocess.Popen[bytes]:
+    with (folder / "log").open("ab") as log:
         return subprocess.Popen(
-            command, env=environment, stdout=file, stderr=file, start_new_session=True
+            ["bash", "-e", "-c", f"if python3 -c 'import pyspark'; then exit 1; fi\n{script}"],
+            env=shell,
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
 
 
 def test_a_program_of_the_page_is_killed_and_has_each_row_once(
-    command: list[str], tmp_path: Path, spark: SparkSession
+    script: str, fresh_shell: dict[str, str], tmp_path: Path, spark: SparkSession
 ) -> None:
     log, table = tmp_path / "log", tmp_path / "lake" / "readings"
-    first = start(command, log)
-    deadline = time.monotonic() + 300
+    first = start(script, fresh_shell, tmp_path)
+    deadline = time.monotonic() + 600
     # In the second batch: Hudi has announced its commit. `wait_for` might look too late.
     while len(list((table / ".hoodie" / "timeline").glob("*commit.inflight"))) < 2:
         assert first.poll() is None, log.read_text("utf-8")
         assert time.monotonic() < deadline
         time.sleep(0.01)
     kill(first)
-    second = start(command, log)
-    assert second.wait(timeout=300) == 0, log.read_text("utf-8")
+    second = start(script, fresh_shell, tmp_path)
+    assert second.wait(timeout=600) == 0, log.read_text("utf-8")
 
     sent = spark.read.csv(
-        str(tmp_path / "in"),
+        str(tmp_path / "readings"),
         header=True,
         schema="sensor STRING, at TIMESTAMP, value DOUBLE, sent_at TIMESTAMP",
     ).where("sent_at IS NOT NULL")
@@ -106,7 +133,7 @@ def test_a_program_of_the_page_is_killed_and_has_each_row_once(
     stored = spark.read.format("hudi").load(str(table)).select(*sent.columns)
     assert sorted(stored.collect()) == sorted(expected.collect())
     assert stored.count() == ROWS // 2 * (1 + FILES)
-    if "hoodie.table.name" in Path(command[-3]).read_text("utf-8"):
+    if "hoodie.table.name" in (tmp_path / "stream.py").read_text("utf-8"):
         rejected = spark.read.json(f"{tmp_path}/lake/readings_rejected")
     else:
         rejected = spark.read.format("hudi").load(f"{table}_quarantine")
