@@ -31,7 +31,7 @@ from hudilab_spark.cluster import (
     note_driver,
     own_master,
 )
-from hudilab_spark.conf import conf_folder, needed, session_settings
+from hudilab_spark.conf import conf_folder, managed_tables, needed, session_settings
 from hudilab_spark.jars import verify
 from hudilab_spark.jvm import environment
 from hudilab_spark.preflight import check_machine
@@ -181,7 +181,8 @@ def _command(
         run, root = run_options(settings), _unpack(bundle, settings.home / "submitted")
         session["spark.jars"] = str(root / run.jarfile)
         file, words = root / run.python, [job, *words]
-    session["spark.sql.warehouse.dir"] = str(settings.home / "spark-warehouse")
+    folder = managed_tables(settings.home, named=settings.metastore is not None)
+    session["spark.sql.warehouse.dir"] = str(folder)
     if settings.on_cluster:
         check_cluster(settings, session)
     env = _environment(settings, title, session)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import get_args
@@ -133,6 +135,28 @@ def _cluster(settings: Settings, session: Mapping[str, str]) -> dict[str, str]:
         cluster["spark.executor.extraJavaOptions"] += f" {temporary}"
         cluster |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return cluster
+
+
+def managed_tables(home: Path, named: bool) -> Path:
+    """Return the folder of a new session's managed tables: those created without a LOCATION.
+
+    Without a metastore, their names end with the session. The next session could neither drop such
+    a table nor create it again in the same folder, so each session has its own. Tables of earlier
+    sessions are kept, and only their folders that contain no file are removed.
+
+    Args:
+        named: Whether a metastore keeps the names.
+    """
+    root = home / "spark-warehouse"
+    if named:
+        return root
+    for folder in root.glob("session-*"):
+        tree = list(os.walk(folder, topdown=False))
+        if not any(files for _, _, files in tree):
+            for path, _, _ in tree:
+                with suppress(OSError):  # a session that is running has created a table in it
+                    Path(path).rmdir()
+    return root / f"session-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
 
 
 def conf_files(settings: Settings) -> dict[str, Path]:

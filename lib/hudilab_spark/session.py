@@ -28,6 +28,7 @@ from hudilab_spark.conf import (
     SECRET,
     ZONE,
     catalog_settings,
+    managed_tables,
     needed,
     overlay,
     session_settings,
@@ -111,8 +112,8 @@ def close_session(spark: SparkSession) -> None:
 
 def _start(settings: Settings, app: str, options: Mapping[str, str]) -> SparkSession:
     """Create a session in this process's JVM; start the JVM if there is none."""
-    # Keep managed tables and the default database out of the kernel's working directory.
-    options = {**options, "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse")}
+    named = options.get("spark.sql.catalogImplementation") == "hive"
+    options = {**options, "spark.sql.warehouse.dir": str(managed_tables(settings.home, named))}
     options |= authentication(options.get("spark.master", ""), settings.home)
     # Set in any case: a JVM that ran a local session before keeps that session's value.
     common = read_options(settings.conf_file("spark-defaults.conf"))

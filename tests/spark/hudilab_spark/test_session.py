@@ -245,3 +245,28 @@ def test_jars_that_a_running_java_does_not_have(tmp_path: Path) -> None:
         "hudilab.errors.SessionError: this kernel's JVM was started without "
         "aws-msk-iam-auth-2.3.9-all.jar; restart the kernel"
     )
+
+
+# As on a page of Hudi's documentation, whose tables have no LOCATION.
+PASTED = """
+from hudilab.settings import load_settings
+from hudilab_spark.session import open_session
+spark = open_session(load_settings())
+spark.sql("CREATE TABLE hudi_table (ts BIGINT, uuid STRING, fare DOUBLE, city STRING)"
+          " USING HUDI PARTITIONED BY (city)")
+spark.sql("INSERT INTO hudi_table VALUES (1, 'a', 19.1, 'sf'), (2, 'b', 27.7, 'sf')")
+spark.sql("CREATE TABLE plain USING parquet AS SELECT * FROM hudi_table")
+print(spark.table("hudi_table").count(), spark.table("plain").count())
+"""
+
+
+@pytest.mark.deep
+def test_statements_without_a_location_run_in_the_next_session_too(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        program = start_program("-c", PASTED, env={"HUDILAB_HOME": str(tmp_path)})
+        output, complaints = program.communicate(timeout=120)
+        assert output == "2 2\n", complaints[-3000:]
+    kept = sorted(tmp_path.glob("spark-warehouse/session-*/hudi_table"))
+    assert [spark.read.format("hudi").load(str(table)).count() for table in kept] == [2, 2]

@@ -13,7 +13,14 @@ from hudilab.errors import SessionError
 from hudilab.groups import Hive
 from hudilab.settings import Settings, load_settings
 from hudilab_spark.class_archive import ARCHIVE, class_path, with_archive
-from hudilab_spark.conf import SECRET, catalog_settings, needed, overlay, session_settings
+from hudilab_spark.conf import (
+    SECRET,
+    catalog_settings,
+    managed_tables,
+    needed,
+    overlay,
+    session_settings,
+)
 from hudilab_spark.java import FAST_START, spark_home
 from hudilab_spark.preflight import temporary_folder
 
@@ -134,3 +141,17 @@ def test_executors_get_the_compiler_of_the_driver(
     options = session_settings(settings, ())["spark.executor.extraJavaOptions"]
     assert f" {FAST_START} -XX:TieredStopAtLevel=4" in options
     assert "-Dmine" not in options
+
+
+def test_each_session_has_a_folder_for_its_managed_tables(tmp_path: Path) -> None:
+    root = tmp_path / "spark-warehouse"
+    for name in ("older_table", "session-1/db.db", "session-1/empty", "session-2/db.db/t/.hoodie"):
+        (root / name).mkdir(parents=True)
+    (root / "session-2/db.db/t/.hoodie/hoodie.properties").touch()
+    first, second = managed_tables(tmp_path, named=False), managed_tables(tmp_path, named=False)
+    assert first != second
+    assert first.parent == second.parent == root
+    assert sorted(path.name for path in root.rglob("*")) == sorted(
+        ["older_table", "session-2", "db.db", "t", ".hoodie", "hoodie.properties"]
+    )
+    assert managed_tables(tmp_path, named=True) == root
