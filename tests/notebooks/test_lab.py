@@ -123,7 +123,10 @@ class JupyterLab:
             return False
 
     def open(self, notebook: str) -> tuple[str, BlockingKernelClient]:
-        """Open a notebook, and return its kernel's name and a client of it."""
+        """Open a notebook as a browser does; return its kernel's name and a client of it."""
+        checkpoints = f"api/contents/{notebook}/checkpoints"
+        if not self.ask(checkpoints):
+            self.ask(checkpoints, "POST")
         kernel = {"name": "python3"}
         session = {"path": notebook, "name": notebook, "type": "notebook", "kernel": kernel}
         name = self.ask("api/sessions", "POST", **session)["kernel"]["id"]
@@ -167,6 +170,7 @@ def test_a_kernel_is_this_pythons_own_and_takes_its_jvm_along(jupyterlab: Jupyte
         name, client = jupyterlab.open(FIRST)
         pid, *looked = output(client, LOOK).split()
         assert (looked[0], looked[2]) == (sys.executable, "0")
+        assert (jupyterlab.folder / "notebooks" / OPENED).is_dir()
         assert "inline" in looked[1]
         assert "Spark 3.5" in output(client, START)
         (jvm,) = psutil.Process(int(pid)).children()
