@@ -5,19 +5,35 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable, Sequence
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from hudi_inspect.errors import InspectError, missing_package
 from hudi_inspect.snapshot import TableSnapshot, inspect
 from hudi_inspect.units import plain, to_json
 
+ABOUT = "Inspect a Hudi table, read-only and without a JVM: timeline, files, writers, health."
+LIMIT, STUCK_AFTER = 15, 10
+HELP = {  # of each option, here and in `hudilab inspect`
+    "json": "Print the report as JSON.",
+    "html": "Write a self-contained HTML page.",
+    "check": "Print only the health checks; exit code 1 if one fails.",
+    "instant": "Print the whole content of one instant's files.",
+    "partition": "Show the file slices of one partition.",
+    "since": "Show instants from an instant or ISO 8601 time on.",
+    "archived": "Include archived instants.",
+    "count": "Count the rows with hudi-rs, which reads the data.",
+    "limit": f"Number of instants to show (default: {LIMIT}).",
+    "stuck-after": f"Inactivity after which a pending instant is stuck (default: {STUCK_AFTER}).",
+}
+
 
 def main() -> None:
     """Run `hudi-inspect`; an error is one line on stderr, and exit code 1."""
     try:
-        code = run(sys.argv[1:])
+        code = show(_parser().parse_args(), "hudi-inspect")
         sys.stdout.flush()
     except InspectError as error:
         line = str(error).replace("hudilab inspect", "hudi-inspect")
@@ -29,29 +45,17 @@ def main() -> None:
     sys.exit(code)
 
 
-def run(
-    words: Sequence[str],
-    program: str = "hudi-inspect",
-    place_of: Callable[[str, str], str] | None = None,
-) -> int:
-    """Run the command line and print its report; return the exit code.
-
-    `place_of` turns TABLE and --run-id into a path, for a program whose tables have names.
+def show(options: Namespace, program: str) -> int:
+    """Print the report that the options of `HELP` ask for; return the exit code.
 
     Raises:
         InspectError: The table cannot be inspected, or a package is missing.
     """
-    parser = _parser(program)
-    if place_of:
-        parser.add_argument(
-            "--run-id", metavar="ID", default="", help="For a pipeline: its table in run-ID."
-        )
-    options = parser.parse_args(words)
     # The report is one large tree that lives until the end: looking for garbage only takes time.
     gc.disable()
     try:
         snapshot = inspect(
-            place_of(options.table, options.run_id) if place_of else options.table,
+            options.table,
             archived=options.archived,
             count=options.count,
             since=options.since,
@@ -81,48 +85,23 @@ def run(
     return 1 if failed else 0
 
 
-def _parser(program: str) -> ArgumentParser:
-    parser = ArgumentParser(
-        prog=program,
-        description="Inspect a Hudi table, read-only and without a JVM: timeline, files, writers, "
-        "health.",
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add("table", metavar="TABLE", help="A path, or a file://, s3:// or s3a:// URI.")
-    add("--json", action="store_true", help="Print the report as JSON.")
-    add("--html", metavar="FILE", type=Path, help="Write a self-contained HTML page.")
-    add(
-        "--check",
-        action="store_true",
-        help="Print only the health checks; exit code 1 if one fails.",
-    )
-    add(
-        "--instant", metavar="T", default="", help="Print the whole content of one instant's files."
-    )
-    add("--partition", metavar="PATH", default="", help="Show the file slices of one partition.")
-    add(
-        "--since",
-        metavar="T",
-        default="",
-        help="Show instants from an instant or ISO 8601 time on.",
-    )
-    add("--archived", action="store_true", help="Include archived instants.")
-    add("--count", action="store_true", help="Count the rows with hudi-rs, which reads the data.")
-    add(
-        "--limit",
-        metavar="N",
-        type=_from(1),
-        default=15,
-        help="Number of instants to show (default: %(default)s).",
-    )
-    add(
-        "--stuck-after",
-        metavar="MINUTES",
-        type=_from(0),
-        default=10,
-        help="Inactivity after which a pending instant is stuck (default: %(default)s).",
-    )
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(prog="hudi-inspect", description=ABOUT, allow_abbrev=False)
+    parser.add_argument("table", metavar="TABLE", help="A path, or a file://, s3:// or s3a:// URI.")
+
+    def add(name: str, **details: Any) -> None:
+        parser.add_argument(f"--{name}", help=HELP[name], **details)
+
+    add("json", action="store_true")
+    add("html", metavar="FILE", type=Path)
+    add("check", action="store_true")
+    add("instant", metavar="T", default="")
+    add("partition", metavar="PATH", default="")
+    add("since", metavar="T", default="")
+    add("archived", action="store_true")
+    add("count", action="store_true")
+    add("limit", metavar="N", type=_from(1), default=LIMIT)
+    add("stuck-after", metavar="MINUTES", type=_from(0), default=STUCK_AFTER)
     return parser
 
 

@@ -21,6 +21,12 @@ from hudilab.table import TableSpec
 DELETE = {"hoodie.datasource.write.operation": "delete"}
 REASON = "_hudilab_reason"
 OWN = (REASON, REFUSED)
+_TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+_EXACT = {
+    "ignoreNullFields": "false",
+    "timestampFormat": f"{_TIME}XXXXX",
+    "timestampNTZFormat": _TIME,
+}
 _log = logging.getLogger("hudi_sink")
 
 
@@ -117,9 +123,9 @@ class Quarantine:
             self._newest = metadata._replace(batch=metadata.batch - 1, offsets_digest="")
             self._write(fenced(rows), self._newest, DELETE)
         if count:
-            row = _json(F.struct(*(F.col(name) for name in bad.columns if name not in OWN)))
+            row = as_json(F.struct(*(F.col(name) for name in bad.columns if name not in OWN)))
             if REFUSED in bad.columns:
-                row = F.coalesce(_json(F.col(f"{REFUSED}.row")), row)
+                row = F.coalesce(as_json(F.col(f"{REFUSED}.row")), row)
             rows = bad.select(
                 F.lit(metadata.query).alias("query_id"),
                 F.lit(metadata.batch).cast("bigint").alias("batch"),
@@ -142,5 +148,9 @@ class Quarantine:
         writer.mode("append").save(self.table)
 
 
-def _json(row: Column) -> Column:
-    return F.to_json(row, {"ignoreNullFields": "false"})
+def as_json(row: Column) -> Column:
+    """Return a struct as JSON that keeps each value: times have microseconds and their zone.
+
+    Binary is Base64, and NaN and the infinities are texts. Spark's default cuts microseconds.
+    """
+    return F.to_json(row, _EXACT)

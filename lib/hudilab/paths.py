@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hudilab.errors import PathError
 
+QUARANTINE = "_quarantine"  # the end of such a table's name
 _S3 = ("s3", "s3n", "s3a")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -38,7 +39,7 @@ class TableLocation:
     @property
     def quarantine(self) -> str:
         """The quarantine table, for rows that the table cannot store."""
-        return f"{self.table}_quarantine"
+        return f"{self.table}{QUARANTINE}"
 
     def checkpoint_of(self, stream: str) -> str:
         """Return the checkpoint of a second stream; it cannot clash with any table's own.

@@ -31,7 +31,7 @@ from hudilab.groups import (
     no_credentials,
     servers,
 )
-from hudilab.paths import TableLocation, locate
+from hudilab.paths import QUARANTINE, TableLocation, locate
 from hudilab.settings_file import Groups, read_groups, read_options
 
 Runtime = Literal["LOCAL", "DOCKER", "AWS"]
@@ -234,12 +234,17 @@ def checkpoint_of(settings: Settings, name: str, run_id: str = "") -> str:
 def place_of(settings: Settings, table: str, command: str, run_id: str = "") -> str:
     """Return the location of the table of a pipeline if `table` is its name, else `table`.
 
+    NAME_quarantine is the quarantine of pipeline NAME, for the commands that may use one.
+
     Raises:
         ConfigError: The name is also a folder of a table, or is unknown; or `run_id` is given for a
             path.
     """
     folder = Path(table)
     group = settings.pipelines.get(table)
+    of_quarantine = group is None and command in ("inspect", "tidy")
+    if of_quarantine and table.endswith(QUARANTINE):
+        group = settings.pipelines.get(table.removesuffix(QUARANTINE))
     if group is not None and (folder / ".hoodie").is_dir():
         raise ConfigError(
             f"{table!r} is a pipeline, and also a table's folder in {Path.cwd()}",
@@ -247,7 +252,8 @@ def place_of(settings: Settings, table: str, command: str, run_id: str = "") -> 
             f"hudilab {command} {table}",
         )
     if group is not None:
-        return settings.locate(group.table_name, run_id=run_id).table
+        location = settings.locate(group.table_name, run_id=run_id)
+        return location.quarantine if of_quarantine else location.table
     is_name = re.fullmatch(r"[\w.-]+", table) and not _is_there(folder)
     if is_name or run_id:
         names = ", ".join(settings.pipelines) or "none"

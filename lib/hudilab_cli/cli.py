@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from hudilab import __version__
 from hudilab.environment import take_over_path
 from hudilab.errors import LabError
 
@@ -18,8 +19,11 @@ except LabError as error:
 
 import typer
 
+from hudi_inspect.cli import ABOUT
 from hudilab_cli import (
+    inspect_command,
     progress_command,
+    quarantine_command,
     rewind_command,
     savepoint_command,
     sql_command,
@@ -37,11 +41,28 @@ LESSONS, TABLES, MACHINE, CLUSTER = "Lessons", "Streams and tables", "This machi
 
 app = typer.Typer(
     name="hudilab",
-    help="Hudi Streaming Lab: lessons, streams into Hudi tables, and the servers they need.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"hudilab {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Hudi Streaming Lab: lessons, streams into Hudi tables, and the servers they need."""
 
 
 def _settings() -> Settings:
@@ -134,10 +155,12 @@ for_tables = partial(app.command, rich_help_panel=TABLES)
 for_tables("load")(load.command)
 for_tables("stream")(stream.command)
 for_tables("sql")(sql_command.command)
+for_tables("quarantine")(quarantine_command.command)
 for_tables("tidy")(tidy.command)
 for_tables("savepoint")(savepoint_command.command)
 for_tables("rewind")(rewind_command.command)
 for_tables("topics")(topics_command.command)
+for_tables("inspect", help=ABOUT)(inspect_command.command)
 
 
 @app.command(rich_help_panel=CLUSTER)
@@ -300,37 +323,6 @@ def kill(
 
     settings = _settings()
     print(f"{id} has ended, its state is {kill(master_of(settings), id, settings.home)}")
-
-
-@app.command(
-    context_settings={
-        "ignore_unknown_options": True,
-        "allow_extra_args": True,
-        "help_option_names": [],
-    },
-    rich_help_panel=TABLES,
-)
-def inspect(context: typer.Context) -> None:
-    """Inspect a Hudi table, read-only and without a JVM: timeline, files, writers, health."""
-    from hudi_inspect.cli import run
-    from hudi_inspect.errors import InspectError
-
-    try:
-        code = run(context.args, "hudilab inspect", _place)
-    except InspectError as error:
-        raise LabError(error.problem, error.remedy) from None
-    raise typer.Exit(code)
-
-
-def _place(table: str, run_id: str) -> str:
-    """Return where the table of a pipeline's name is; settings are loaded for a name only."""
-    if not run_id and ("/" in table or ":" in table or Path(table, ".hoodie").is_dir()):
-        return table
-    try:
-        from hudilab.settings import load_settings, place_of
-    except ModuleNotFoundError:  # the extra `inspect` alone knows no pipelines
-        return table
-    return place_of(load_settings(), table, "inspect", run_id)
 
 
 def join_pairs(arguments: list[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hudilab.errors import ParameterError, TableError
+from hudilab_cli.row_text import csv_lines, json_lines, print_lines
 from hudilab_jobs import short_errors
 from hudilab_jobs.pipelines.status import Status
 
@@ -36,8 +36,12 @@ _WRITES = re.compile("InsertIntoStatement|DeleteFromTable|UpdateTable|MergeIntoT
 
 @short_errors()
 def command(
+    sql: Annotated[
+        str,
+        typer.Argument(metavar="SQL", help="Run these statements, and exit.", show_default=False),
+    ] = "",
     execute: Annotated[
-        str, typer.Option("-e", "--execute", metavar="SQL", help="Run these statements, and exit.")
+        str, typer.Option("-e", "--execute", metavar="SQL", help="The same as SQL.")
     ] = "",
     file: Annotated[
         Path | None, typer.Option("-f", "--file", help="Run the statements of a file, and exit.")
@@ -46,10 +50,10 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per row.")] = False,
     run_id: Annotated[str, typer.Option(help="Read the tables in run-RUN_ID.")] = "",
 ) -> None:
-    """Query the warehouse's tables by name with SQL; without -e and -f, at a prompt."""
+    """Query the warehouse's tables by name; without statements, at a prompt."""
     from hudilab.settings import load_settings
 
-    text = _text(execute, file)
+    text = _text([text for text in (sql, execute) if text], file)
     settings = load_settings()
     settings.locate(run_id=run_id)  # refuses a wrong run_id before Spark starts
     show = _show_csv if as_csv else _show_json if as_json else _show_table
@@ -155,12 +159,14 @@ def _writes(statement: str) -> ParameterError:
     )
 
 
-def _text(execute: str, file: Path | None) -> str | None:
+def _text(given: list[str], file: Path | None) -> str | None:
     """Return the statements to run; None for those of a prompt."""
-    if execute and file:
-        raise ParameterError("-e and -f exclude each other", "give one of them: hudilab sql")
+    if len(given) + (file is not None) > 1:
+        raise ParameterError(
+            "the argument SQL, -e and -f exclude each other", 'give one of them: hudilab sql "SQL"'
+        )
     if file is None:
-        return execute or (None if sys.stdin.isatty() else sys.stdin.read())
+        return given[0] if given else (None if sys.stdin.isatty() else sys.stdin.read())
     try:
         return file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -222,16 +228,8 @@ def _show_table(rows: DataFrame) -> None:
 
 
 def _show_csv(rows: DataFrame) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(rows.columns)
-    for row in rows.toLocalIterator():
-        writer.writerow(row)
-    sys.stdout.flush()
+    print_lines(csv_lines(rows))
 
 
 def _show_json(rows: DataFrame) -> None:
-    from pyspark.sql import functions as F
-
-    text = F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
-    for row in rows.select(text).toLocalIterator():
-        print(row[0], flush=True)
+    print_lines(json_lines(rows))

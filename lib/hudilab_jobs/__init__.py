@@ -49,7 +49,9 @@ TableRunId = Annotated[
 PipelineName = Annotated[
     str,
     typer.Argument(
-        help="NAME of conf/pipelines/NAME.json or group pipeline.NAME, or a file's path."
+        metavar="NAME",
+        help="The name of a file conf/pipelines/NAME.json or a group pipeline.NAME, or the path "
+        "of such a file.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON object per batch.")]

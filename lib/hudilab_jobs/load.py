@@ -14,7 +14,7 @@ from hudilab_jobs import AsJson, PipelineName, RunId, short_errors
 
 @short_errors()
 def command(name: PipelineName, as_json: AsJson = False, run_id: RunId = "") -> None:
-    """Write everything in a source as one sorted commit; `hudilab stream` continues from it."""
+    """Write a whole source as one sorted commit, from which `hudilab stream` continues."""
     # Imported here: not needed to show the help.
     from hudilab_jobs.pipelines import command as pipeline
 

@@ -20,14 +20,16 @@ from hudilab_jobs import AsJson, PipelineName, RunId, short_errors
 def command(
     name: PipelineName,
     check: Annotated[
-        bool, typer.Option("--check", help="Show what would be stored, and write nothing.")
+        bool, typer.Option("--check", help="Show what the stream would store, and write nothing.")
     ] = False,
-    available_now: Annotated[bool, typer.Option(help="Write what has arrived, then exit.")] = False,
+    available_now: Annotated[
+        bool, typer.Option(help="Write everything that has arrived, and exit.")
+    ] = False,
     trigger_seconds: Annotated[float, typer.Option(help="Seconds between micro-batches.")] = 10.0,
     as_json: AsJson = False,
     run_id: RunId = "",
 ) -> None:
-    """Stream files, a topic or a table into a Hudi table, described by conf/pipelines/NAME.json."""
+    """Stream files, a topic or a table into a Hudi table, as conf/pipelines/NAME.json describes."""
     # Imported here: not needed to show the help.
     from hudilab_jobs.pipelines import command as pipeline
 

@@ -28,6 +28,8 @@ from hudilab_jobs.pipelines.text_values import (
     widened,
 )
 
+# A number of more than 15 digits with a point, or with an exponent of three.
+_LONG = "(?=[0-9.]{17})[0-9]*[.]|[0-9][eE][-+]?[0-9]{3}"
 ROW, PROBLEM, LINE = "json_row", "json_problem", "json_line"
 _TEXT, _PARSED, _WHOLE = "_json_text", "_json_parsed", "_json_whole"
 _WRONG = "_json_wrong"  # where Spark says that a value does not fit
@@ -63,7 +65,7 @@ def with_json(
         column: STRING or BINARY, in UTF-8 or the option `encoding`.
         arrays: Whether an array of objects becomes a row for each; else it is a problem.
         lines: Whether to add `json_line` too: STRING, the text, in hex if it is not of the
-            encoding; of an array without a problem as a whole, the text of the row's object.
+            encoding; of an array without a problem as a whole, the row's object as JSON.
     """
     charset = texts.charset
     raw = quoted(column)
@@ -87,9 +89,11 @@ def with_json(
     rows = rows.withColumn(_WHOLE, F.expr(problem_of(cases)))
     parsed = f"{_PARSED}.rows"
     if lines:
-        text = f"if({_WHOLE} IS NOT NULL AND {check}, hex({raw}), {_TEXT})"
-        whole = f"array(named_struct('row', {parsed}[0], 'line', {text}))"
+        line = f"if({_WHOLE} IS NOT NULL AND {check}, hex({raw}), {text})"
+        whole = f"array(named_struct('row', {parsed}[0], 'line', {line}))"
+        # Spark writes an object's numbers as doubles, so a longer one is only in the whole line.
         objects = f"from_json({_TEXT}, 'array<string>')"
+        objects = f"transform({objects}, t -> if({_TEXT} RLIKE '{_LONG}', {text}, t))"
         each = f"zip_with({parsed}, {objects}, (r, t) -> named_struct('row', r, 'line', t))"
         items = F.expr(f"if({_WHOLE} IS NULL AND {_IS_ARRAY}, {each}, {whole})")
         rows = rows.withColumn(_PARSED, F.explode_outer(items))

@@ -75,6 +75,42 @@ def test_results(spark: SparkSession, home: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == table
 
 
+def test_values_are_exact_in_json_and_csv(
+    spark: SparkSession, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wide = "12345678901234567890.123456789012345678"
+    rows = tables(spark, home).rows(
+        "SELECT TIMESTAMP'0001-01-01 00:00:00.000001' AS t, CAST('nan' AS DOUBLE) AS x, "
+        f"CAST('{wide}' AS DECIMAL(38,18)) AS d, X'00FF' AS b, '' AS empty, "
+        "CAST(NULL AS STRING) AS n, 'a\\n\u2028' AS s, array(1, NULL) AS a, "
+        "TIMESTAMP_NTZ'2026-01-01 00:00:00.1' AS ntz"
+    )
+    line = (
+        '{"t":"0001-01-01T00:00:00.000001Z","x":"NaN","d":' + wide + ',"b":"AP8=","empty":"",'
+        '"n":null,"s":"a\\n\\u2028","a":[1,null],"ntz":"2026-01-01T00:00:00.100000"}\n'
+    )
+    sql_command._show_json(rows)
+    assert capsys.readouterr().out == line
+    sql_command._show_csv(rows)
+    assert capsys.readouterr().out == (
+        "t,x,d,b,empty,n,s,a,ntz\n"
+        f'0001-01-01T00:00:00.000001Z,NaN,{wide},AP8=,"",,"a\n\u2028","[1,null]",'
+        "2026-01-01T00:00:00.100000\n"
+    )
+
+
+def test_what_json_cannot_write_is_refused(spark: SparkSession, home: Path) -> None:
+    named = tables(spark, home)
+    rows = named.rows("SELECT 1 AS a, 2 AS a")
+    with refused(ParameterError, "two columns a", remedy="name one of them: a AS a_2"):
+        sql_command._show_json(rows)
+    for value in ("map(DATE'2026-01-01', 1)", "array(map(X'00', 1))", "map(array(1), 1)"):
+        rows = named.rows(f"SELECT named_struct('x', {value}) AS m")
+        for show in (sql_command._show_json, sql_command._show_csv):
+            with refused(ParameterError, "column x has a map", remedy="map_entries(...)"):
+                show(rows)
+
+
 @pytest.mark.parametrize(
     "statement",
     [

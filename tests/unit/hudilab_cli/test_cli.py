@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,20 @@ def test_a_bad_parameter(
     assert processes == []
     assert list((sample.parent / "home").iterdir()) == []
     assert sample.read_bytes() == before
+
+
+def test_the_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert hudilab(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out == f"hudilab {metadata.version('hudilab')}\n"
+
+
+def test_the_help_of_inspect(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert hudilab(monkeypatch, "inspect", "--help") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "hudilab inspect [OPTIONS]" in shown
+    assert "A pipeline's name" in shown
 
 
 def test_an_unknown_notebook(

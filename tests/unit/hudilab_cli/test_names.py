@@ -42,6 +42,19 @@ def test_inspect(
         assert json.loads(capsys.readouterr().out)["table"]["rows"] == rows
 
 
+def test_inspect_finds_a_pipelines_quarantine(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    HandMade(home / "warehouse" / "lab" / "flights_quarantine").commit(10, 15, {A: 3})
+    HandMade(home / "warehouse" / "run-a" / "lab" / "flights_quarantine").commit(10, 15, {A: 4})
+    for words, rows in ((["own_quarantine"], 3), (["own_quarantine", "--run-id", "a"], 4)):
+        assert hudilab(monkeypatch, "inspect", "--json", *words) == 0
+        assert json.loads(capsys.readouterr().out)["table"]["rows"] == rows
+    # A quarantine that is set back without its stream would lack rows.
+    assert hudilab(monkeypatch, "rewind", "--to", "a", "own_quarantine") == 1
+    assert "there is no pipeline 'own_quarantine'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["inspect", "tidy", "savepoint", "rewind --to 20260101000000"])
 def test_a_name_of_nothing(
     home: Path,

@@ -50,7 +50,11 @@ def test_a_prompt_reads_until_a_semicolon(monkeypatch: pytest.MonkeyPatch) -> No
     [
         (
             {"execute": "SELECT 1", "file": Path("a.sql")},
-            "-e and -f exclude each other; give one of them: hudilab sql",
+            'the argument SQL, -e and -f exclude each other; give one of them: hudilab sql "SQL"',
+        ),
+        (
+            {"sql": "SELECT 1", "execute": "SELECT 1"},
+            'the argument SQL, -e and -f exclude each other; give one of them: hudilab sql "SQL"',
         ),
         (
             {"file": Path("none.sql")},

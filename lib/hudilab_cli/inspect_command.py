@@ -1,0 +1,71 @@
+"""Inspect a table without a JVM, by its pipeline's name, too; see `hudilab inspect --help`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hudi_inspect.cli import HELP, LIMIT, STUCK_AFTER, show
+from hudi_inspect.errors import InspectError
+from hudilab.errors import LabError
+from hudilab_jobs import TableRunId
+
+
+def command(  # noqa: PLR0913 - the options of hudi-inspect
+    table: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE",
+            help="A pipeline's name, NAME_quarantine, a path, or a file://, s3:// or s3a:// URI.",
+        ),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help=HELP["json"])] = False,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help=HELP["html"])] = None,
+    check: Annotated[bool, typer.Option("--check", help=HELP["check"])] = False,
+    instant: Annotated[str, typer.Option(metavar="T", help=HELP["instant"])] = "",
+    partition: Annotated[str, typer.Option(metavar="PATH", help=HELP["partition"])] = "",
+    since: Annotated[str, typer.Option(metavar="T", help=HELP["since"])] = "",
+    archived: Annotated[bool, typer.Option("--archived", help=HELP["archived"])] = False,
+    count: Annotated[bool, typer.Option("--count", help=HELP["count"])] = False,
+    limit: Annotated[
+        int, typer.Option(min=1, metavar="N", help=HELP["limit"], show_default=False)
+    ] = LIMIT,
+    stuck_after: Annotated[
+        int, typer.Option(min=0, metavar="MINUTES", help=HELP["stuck-after"], show_default=False)
+    ] = STUCK_AFTER,
+    run_id: TableRunId = "",
+) -> None:
+    """Inspect a table, as `hudi-inspect` does, and exit with its code."""
+    options = Namespace(
+        table=table,
+        json=as_json,
+        html=html,
+        check=check,
+        instant=instant,
+        partition=partition,
+        since=since,
+        archived=archived,
+        count=count,
+        limit=limit,
+        stuck_after=stuck_after,
+    )
+    try:
+        options.table = _place(table, run_id)
+        code = show(options, "hudilab inspect")
+    except InspectError as error:
+        raise LabError(error.problem, error.remedy) from None
+    raise typer.Exit(code)
+
+
+def _place(table: str, run_id: str) -> str:
+    """Return where the table of a pipeline's name is; settings are loaded for a name only."""
+    if not run_id and ("/" in table or ":" in table or Path(table, ".hoodie").is_dir()):
+        return table
+    try:
+        from hudilab.settings import load_settings, place_of
+    except ModuleNotFoundError:  # the extra `inspect` alone knows no pipelines
+        return table
+    return place_of(load_settings(), table, "inspect", run_id)
