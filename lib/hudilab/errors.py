@@ -165,8 +165,8 @@ class _Lines(logging.Handler):
 
 
 def show_log() -> None:
-    """Print what the sink logs, in a command or a lesson; your own program may differ."""
-    logger = logging.getLogger("hudi_sink")
-    if not any(isinstance(handler, _Lines) for handler in logger.handlers):
-        logger.addHandler(_Lines())
-        logger.setLevel(logging.INFO)
+    """Print what sink and jobs log, in a command or a lesson; your own program may differ."""
+    for logger in map(logging.getLogger, ("hudi_sink", "hudilab_jobs")):
+        if not any(isinstance(handler, _Lines) for handler in logger.handlers):
+            logger.addHandler(_Lines())
+            logger.setLevel(logging.INFO)

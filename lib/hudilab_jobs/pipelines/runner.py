@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
@@ -33,6 +35,8 @@ from hudilab_spark.streams import batches_done, until_end
 from hudilab_spark.warehouse import catalog_of, prepare
 
 SHOWN = 5  # rows of a preview
+MINUTE = 60.0
+_log = logging.getLogger("hudilab_jobs")
 
 
 class Running(NamedTuple):
@@ -86,6 +90,7 @@ class Running(NamedTuple):
         show("starting the stream")
         for table, note in notes:
             keep(table.spark, table.location, note)
+        reports.name_unread()
         rows = self.source.stream(whole=initial_load)
         write_batch: Callable[[DataFrame, int], None] = reports.write_batch
         for table in self.tables:
@@ -99,6 +104,8 @@ class Running(NamedTuple):
                 for _ in turns:
                     show(reports.activity(query))
                     yield from reports.new(query)
+                    reports.name_unread(once_a_minute=True)
+        reports.name_unread()
         show("waiting for table services")
         for table, sink in zip(self.tables, sinks, strict=True):
             sink.close()
@@ -184,6 +191,7 @@ class Reports:
         self._as_json, self._loads = as_json, loads
         self.reported = -1  # the newest batch
         self.gauges: Gauges | None = None
+        self._looked = 0.0  # when files were looked for that stay unread
         self._quarantined: dict[int, int] = {}  # rows, by batch
         self._read: dict[int, int | None] = {}
 
@@ -201,6 +209,16 @@ class Reports:
                 batch.unpersist()
         self._quarantined[batch_id] = sum(sink.quarantined for _, sink in self._parts)
         self._read[batch_id] = self._source.rows_read()
+
+    def name_unread(self, *, once_a_minute: bool = False) -> None:
+        """Print a line on stderr about what the stream will never read, each file once."""
+        now = time.monotonic()
+        if once_a_minute and now - self._looked < MINUTE:
+            return
+        self._looked = now
+        for source in self._sources.values():
+            if line := source.unread(self._location):
+                _log.warning(line)
 
     def activity(self, query: StreamingQuery) -> str:
         """Return what the query is doing."""
@@ -264,6 +282,8 @@ def preview(pipeline: Running) -> Iterator[str]:
     source.check_offsets(location.checkpoint)
     content, batch = source.describe()
     yield f"source: {content}"
+    if unread := source.unread(location):
+        yield unread
     sample = source.sample()
     if sample is None:
         yield f"nothing to show before the first {source.unit} is there; nothing was written"

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import cached_property, reduce
 from operator import and_
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
-from urllib.parse import unquote
+from urllib.parse import quote
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -48,11 +48,25 @@ from hudilab_jobs.pipelines.json_text import LINE as JSON_LINE
 from hudilab_jobs.pipelines.json_text import PROBLEM as JSON_PROBLEM
 from hudilab_jobs.pipelines.json_text import ROW as JSON_ROW
 from hudilab_jobs.pipelines.json_text import with_json
+from hudilab_jobs.pipelines.listing import (
+    HIDDEN,
+    MODIFIED,
+    SINK,
+    UNLISTED,
+    SourceLog,
+    committed_files,
+    is_hidden,
+    unread_line,
+)
 from hudilab_jobs.pipelines.text_values import Numbers, Texts, literal, quoted
 
 ROWS = "hudilab_rows"  # the name of what Spark counts in a batch
-SAMPLE = 1_000  # rows that a check reads
+SAMPLE = 1_000  # rows that a check reads, in all files that aren't small
 FILES = 20  # the newest, of which columns are read
+SMALL, SMALL_FILES = 16_384, 200  # bytes of a file that a check reads whole, and the most of these
+ANY_AGE = f"{2**63 - 1}ms"
+# Options of Spark's stream with which it never reads some files.
+SKIPPING = {"maxfileage": "files that are older", "filenameonly": "files with names as in others"}
 PATTERN = frozenset("[]{}*?\\")  # characters of a path that make it a pattern
 FAILED = (Py4JError, PySparkException)
 META = ("_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name")
@@ -79,6 +93,7 @@ class Source(ABC, Generic[Group]):
     """A pipeline's source, as a stream or as a sample; errors name file, group and key."""
 
     unit: ClassVar[str]  # what `behind` counts
+    columns = T.StructType()  # of the view `source`, once the query has been checked
 
     def __init__(self, spark: SparkSession, settings: Settings, name: str, group: Group) -> None:
         self._spark, self._settings, self._name = spark, settings, PREFIX + name
@@ -134,6 +149,10 @@ class Source(ABC, Generic[Group]):
     def sample(self) -> Sample | None:
         """Return the first rows, or None if the source is empty; a wrong row raises an error."""
 
+    def unread(self, location: TableLocation) -> str:
+        """Return a line about what the stream will never read; empty if all was named before."""
+        return ""
+
     @abstractmethod
     def behind(self, progress: Mapping[str, Any], location: TableLocation) -> int:
         """Return how many `unit`s the table lacks after a batch with this progress."""
@@ -169,6 +188,7 @@ class Source(ABC, Generic[Group]):
 
     def _queried(self, rows: DataFrame, query: str) -> DataFrame:
         rows.createOrReplaceTempView("source")
+        self.columns = rows.schema
         try:
             return rows.sparkSession.sql(query)
         except FAILED as error:
@@ -183,9 +203,13 @@ class Source(ABC, Generic[Group]):
 
     def first(self, origin: str, rows: DataFrame) -> Sample:
         """Return the first rows after the query, read once."""
-        if REFUSED in rows.columns:
-            rows = rows.limit(SAMPLE)
-        return sample_of(origin, self.selected(rows).limit(SAMPLE))
+        return sample_of(origin, self._few(rows, SAMPLE))
+
+    def _few(self, rows: DataFrame, most: int | None) -> DataFrame:
+        """Return the first rows after the query; with None, all of them."""
+        if most is None:
+            return self.selected(rows)
+        return self.selected(rows.limit(most) if REFUSED in rows.columns else rows).limit(most)
 
 
 def sample_of(origin: str, rows: DataFrame) -> Sample:
@@ -208,7 +232,7 @@ class Folder(Source[FilePipeline]):
 
     unit = "file"
 
-    _done: set[str] | None = None  # files of finished batches
+    _log: SourceLog | None = None
     _reads: Any = None  # how the newest batch is read, if not by the stream's plan
 
     def identity(self) -> Mapping[str, Any]:
@@ -261,10 +285,18 @@ class Folder(Source[FilePipeline]):
                 "recursiveFileLookup=false would ignore files in subfolders",
                 "remove it; name the folder itself in source.path",
             )
+        for name in SKIPPING.keys() & self._options.keys():
+            if self._options[name].lower() != "false":
+                raise self.error(
+                    "source.options",
+                    f"{name}={self._options[name]} would ignore {SKIPPING[name]}",
+                    "remove it; a stream reads each file once, whatever its name and age",
+                )
 
     def stream(self, *, whole: bool = False) -> DataFrame:
         """Read new files; a batch has at most `files.per.batch` of them, unless `whole`."""
-        reader = self._spark.readStream
+        # A file dated ahead would make all others too old: Spark compares with the newest one.
+        reader = self._spark.readStream.option("maxFileAge", ANY_AGE)
         if not whole:
             reader = reader.option("maxFilesPerTrigger", self.group.files_per_batch)
         # Spark's own count is of lines, and a line may be a header, or hold several rows.
@@ -284,17 +316,28 @@ class Folder(Source[FilePipeline]):
         return rows
 
     def sample(self) -> Sample | None:
-        """Read the newest file, after checking the header or the columns of each file."""
+        """Read the newest files, after checking the header or the columns of each file.
+
+        Of those that aren't small, it reads the first rows only.
+        """
         files = self._files()
         if not files:
             return None
         forms = self._check_files([f"{self.group.uri}/{file.path}" for file in files])
-        file = files[-1].path
-        newest = f"{self.group.uri}/{file}"
+        newest = [*reversed(files)]
+        newest = newest[:FILES] + [file for file in newest[FILES:SMALL_FILES] if file.size <= SMALL]
+        small = [file for file in newest if file.size <= SMALL]
+        parts = [[file] for file in newest if file.size > SMALL]
+        most = SAMPLE // max(len(parts), 1)
+        rows: list[DataFrame] = []
         try:
-            return self.first(file, self._read(self._spark, {newest: forms.get(newest, Form())}))
+            for part in [*parts, *([small] if small else [])]:
+                uris = [f"{self.group.uri}/{file.path}" for file in part]
+                read = self._read(self._spark, {uri: forms.get(uri, Form()) for uri in uris})
+                rows.append(self._few(read, None if part is small else most))
+            return sample_of(_origin(newest, len(files)), reduce(DataFrame.union, rows))
         except FAILED as error:
-            raise self._unreadable(file, error) from error
+            raise self._unreadable([file.path for file in newest], error) from error
 
     @contextmanager
     def batch(self, rows: DataFrame) -> Iterator[DataFrame]:
@@ -330,17 +373,33 @@ class Folder(Source[FilePipeline]):
 
     def behind(self, progress: Mapping[str, Any], location: TableLocation) -> int:
         """Return how many files no batch has read, by the source's own log."""
-        jvm: Any = self._spark._jvm
-        streaming = jvm.org.apache.spark.sql.execution.streaming
-        log = streaming.FileStreamSourceLog(
-            1, self._spark._jsparkSession, f"{location.checkpoint}/sources/0"
-        )
-        if self._done is None:
-            entries = log.allFiles()
-        else:
-            entries = log.get(progress["sources"][0]["endOffset"]["logOffset"]).get()
-        self._done = (self._done or set()) | {unquote(str(entry.path())) for entry in entries}
-        return sum(f"{self.group.uri}/{file.path}" not in self._done for file in self._files())
+        log, end = self._source_log(location), int(progress["sources"][0]["endOffset"]["logOffset"])
+        log.read(end)
+        # The next batch may be in the log already.
+        done = {uri for uri, entry in log.files.items() if entry.number <= end}
+        return sum(f"{self.group.uri}/{file.path}" not in done for file in self._files())
+
+    @override
+    def unread(self, location: TableLocation) -> str:
+        log = self._source_log(location)
+        log.read()
+        listed = self._listed()
+        unread = {why: [file.path for file in files] for why, files in listed.items() if why}
+        unread[MODIFIED] = log.modified_since(listed.get("", ()), self.group.uri)
+        for why, paths in unread.items():
+            unread[why] = [path for path in paths if (why, path) not in self._named]
+            self._named |= {(why, path) for path in paths}
+        return unread_line(self.group.uri, unread)
+
+    def _source_log(self, location: TableLocation) -> SourceLog:
+        if self._log is None:
+            self._log = SourceLog(self._spark, location.checkpoint)
+        return self._log
+
+    @cached_property
+    def _named(self) -> set[tuple[str, str]]:
+        """Files that `unread` has named, each after the reason."""
+        return set()
 
     @cached_property
     def _options(self) -> dict[str, str]:
@@ -421,17 +480,40 @@ class Folder(Source[FilePipeline]):
 
     def _files(self) -> list[FileInfo]:
         """Return the files that Spark would read, oldest first."""
+        return self._listed().get("", [])
+
+    def _listed(self) -> dict[str, list[FileInfo]]:
+        """Return the folder's files, oldest first, by the reason why Spark ignores them.
+
+        It reads those with an empty reason. Without a row, a file is left out unless it is read.
+        """
         try:
             files = list_files(self._spark, self.group.uri)
         except PermissionError as error:
             raise self._closed(error.filename) from None
-        visible = [file for file in files if not _is_hidden(file.path)]
-        if pattern := self._options.get("pathglobfilter"):
-            jvm: Any = self._spark._jvm
-            compiled = jvm.org.apache.hadoop.fs.GlobPattern(pattern).compiled().pattern()
-            chosen = re.compile(str(compiled))
-            visible = [file for file in visible if chosen.fullmatch(file.path.rpartition("/")[2])]
-        return sorted(visible, key=lambda file: (file.modified_ms, file.path))
+        committed = None
+        if any(file.path.startswith(f"{SINK}/") for file in files):
+            committed = committed_files(self._spark, self.group.uri)
+        listed: dict[str, list[FileInfo]] = {}
+        for file in sorted(files, key=lambda file: (file.modified_ms, file.path)):
+            why = ""
+            if is_hidden(file.path):
+                why = HIDDEN
+            elif self._chosen and not self._chosen.fullmatch(file.path.rpartition("/")[2]):
+                why = f"not chosen by pathGlobFilter={self._options['pathglobfilter']}"
+            elif committed is not None and f"{self.group.uri}/{file.path}" not in committed:
+                why = UNLISTED
+            if not why or (file.size and not file.path.startswith(f"{SINK}/")):
+                listed.setdefault(why, []).append(file)
+        return listed
+
+    @cached_property
+    def _chosen(self) -> re.Pattern[str] | None:
+        """The names of files that `pathGlobFilter` chooses."""
+        if (pattern := self._options.get("pathglobfilter")) is None:
+            return None
+        jvm: Any = self._spark._jvm
+        return re.compile(str(jvm.org.apache.hadoop.fs.GlobPattern(pattern).compiled().pattern()))
 
     def _closed(self, path: str) -> ConfigError:
         return self.error(
@@ -635,15 +717,18 @@ class Folder(Source[FilePipeline]):
         try:
             rows = reader.options(**options).load([f"{self.group.uri}/{file}" for file in newest])
         except FAILED as error:
-            return self._unreadable(newest[-1], error)
+            return self._unreadable(newest[::-1], error)
         return self.error(
             "source.schema",
             f"is missing; the newest files have these columns ({newest[-1]})",
             f'add "source.schema": "{rows._jdf.schema().toDDL()}"',
         )
 
-    def _unreadable(self, file: str, error: Exception) -> ConfigError:
+    def _unreadable(self, files: Sequence[str], error: Exception) -> ConfigError:
+        """Return the error about a file: the one that the cause names, else the first."""
         refused = refused_row("", str(error))
+        named = (file for file in files if f"/{quote(file)}" in str(error) or file in str(error))
+        file = next(named, files[0])
         return self.error(
             "source.format",
             f"{file} cannot be read as {self.group.source_format} with this schema: "
@@ -705,12 +790,11 @@ class Changes(Source[TablePipeline]):
         return rows.withColumnRenamed("_hoodie_commit_time", "commit_time").drop(*META)
 
 
-def _is_hidden(path: str) -> bool:
-    """Return whether Spark skips a file because of its name or a folder's."""
-    return path.endswith("._COPYING_") or any(
-        part.startswith(".") or (part.startswith("_") and "=" not in part)
-        for part in path.split("/")
-    )
+def _origin(files: Sequence[FileInfo], count: int) -> str:
+    """Return a description of the files that a sample is from."""
+    if count == 1:
+        return files[0].path
+    return many(count, "file") if len(files) == count else f"{len(files):,} of {count:,} files"
 
 
 def _unescaped(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from unit.hudilab.settings_files import group, load, write
 from hudilab.errors import LabError
 from hudilab.settings import find_group
 from hudilab_jobs.pipelines.runner import Running, checked, preview, table_of
+from hudilab_spark.streams import drain
 
 TIME = "2026-01-01T00:00:00Z"
 SCHEMA = "id BIGINT, seen TIMESTAMP, name STRING"
@@ -102,6 +104,121 @@ def test_each_file_is_read_once_whatever_its_name(spark: SparkSession, tmp_path:
     with pytest.raises(LabError, match=r"loose\.csv is not in folders shop=\.\.\., as others do"):
         inbox.write()
     assert len(inbox.stored("id")) == len(expected)
+
+
+def numbered(*numbers: int) -> str:
+    return "id,seen,name\n" + "".join(f"{number},{TIME},n\n" for number in numbers)
+
+
+def test_a_file_is_read_whatever_its_time_and_each_that_stays_unread_is_named_once(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inbox = Inbox(spark, tmp_path, source_options="pathGlobFilter=*.csv*", files_per_batch="1")
+    inbox.put("ahead.csv", numbered(0))
+    os.utime(inbox.folder / "ahead.csv", (2**32, 2**32))
+    assert [report["rows"] for report in inbox.write()] == [1]
+    inbox.put("today.csv", numbered(1))
+    inbox.put("old.csv", numbered(2))
+    os.utime(inbox.folder / "old.csv", (1, 1))
+    assert [report["files_behind"] for report in inbox.write()] == [1, 0]
+    assert inbox.stored("id") == [(0,), (1,), (2,)]
+    assert "left unread" not in capsys.readouterr().err
+    hidden = ["_new/a.csv", "b._COPYING_/a.csv", ".c.csv", "_metadata.csv", "d.csv._COPYING_"]
+    for name in [*hidden, "text.txt", "_metadata_3/is_read.csv"]:
+        inbox.put(name, numbered(3))
+    for empty in ("_SUCCESS", "empty.txt"):
+        inbox.put(empty, "")
+    inbox.put("today.csv", numbered(1, 4))
+    line = (
+        f"7 files in file://{inbox.folder} left unread: 5 hidden by a name with _ or . first, or "
+        "._COPYING_ last (.c.csv, _metadata.csv, _new/a.csv and 2 more); 1 not chosen by "
+        "pathGlobFilter=*.csv* (text.txt); 1 modified after being read, so write new rows to a new "
+        "file (today.csv)"
+    )
+    assert line in list(preview(inbox.pipeline()))
+    assert capsys.readouterr().err == ""
+    assert sum(report["rows"] for report in inbox.write()) == 1
+    assert [text for text in capsys.readouterr().err.splitlines() if "unread" in text] == [
+        f"hudilab: {line}"
+    ]
+    assert inbox.stored("id") == [(0,), (1,), (2,), (3,)]
+
+
+def test_a_corrected_file_is_not_one_that_was_modified_after_being_read(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inbox = Inbox(spark, tmp_path)
+    inbox.put("a.csv", numbered(1).replace("1,", "one,"))
+    with pytest.raises(LabError, match="which is not BIGINT"):
+        inbox.write()
+    inbox.put("a.csv", numbered(1))
+    assert [report["rows"] for report in inbox.write()] == [1]
+    assert inbox.write() == []
+    assert "unread" not in capsys.readouterr().err
+
+
+@pytest.mark.deep
+def test_files_that_a_stream_of_spark_has_not_committed(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inbox = Inbox(spark, tmp_path, source_format="parquet")
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load()
+    rows = rows.selectExpr("value AS id", "timestamp AS seen", "'ü' AS name")
+    writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    drain(writer.start(str(inbox.folder)), batches=2, deadline=60)
+    files = len([*inbox.folder.glob("part-*")])
+    inbox.put("part-0.parquet", next(inbox.folder.glob("part-*")).read_bytes())
+    assert f"source: {files} files" in "\n".join(preview(inbox.pipeline()))
+    (report,) = inbox.write()
+    assert report["files_behind"] == 0
+    assert len(inbox.stored("id")) == report["rows"] == 3 * (report["rows"] // 3)
+    assert (
+        f"1 file in file://{inbox.folder} left unread: 1 not in _spark_metadata, which lists "
+        in (capsys.readouterr().err)
+    )
+
+
+def test_how_many_files_are_behind(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark plans the next batch before this one is reported."""
+    inbox = Inbox(spark, tmp_path, files_per_batch="1")
+    for count in (3, 2):
+        for number in range(count):
+            inbox.put(f"{count} {number}.csv", numbered(number))
+        assert [report["files_behind"] for report in inbox.write()] == [*range(count)][::-1]
+
+
+@pytest.mark.parametrize(
+    "option", ["maxFileAge=1d", pytest.param("fileNameOnly=true", marks=pytest.mark.deep)]
+)
+def test_an_option_that_would_skip_files_is_refused(
+    spark: SparkSession, tmp_path: Path, option: str
+) -> None:
+    inbox = Inbox(spark, tmp_path, source_options=option)
+    inbox.put("a.csv", numbered(1))
+    with refused(inbox, "key 'source.options'", f"{option.lower()} would ignore files"):
+        pass
+
+
+def test_a_check_reads_all_small_files_and_the_first_rows_of_others(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    inbox = Inbox(spark, tmp_path)
+    for name, numbers in {"a": range(3), "b": range(3), "c": range(2)}.items():
+        inbox.put(f"{name}.csv", numbered(*numbers))
+    assert "sample: 8 rows of 3 files, stored as" in list(preview(inbox.pipeline()))
+    for number in range(220):
+        inbox.put(f"{number}.csv", numbered(number))
+    for number in range(3):
+        inbox.put(f"large {number}.csv", numbered(*range(2000)))
+        os.utime(inbox.folder / f"large {number}.csv", (2**32, 2**32))
+    lines = list(preview(inbox.pipeline()))
+    assert "sample: 1,196 rows of 200 of 226 files, stored as" in lines
+    inbox.put("large 3.csv", numbered(*range(2000)).replace(f"\n9,{TIME}", "\nnine,now"))
+    os.utime(inbox.folder / "large 3.csv", (2**31, 2**31))
+    with pytest.raises(
+        LabError, match=r"'source.format': large 3\.csv cannot be read .* has nine,"
+    ):
+        list(preview(inbox.pipeline()))
 
 
 GOOD = f"id,seen,name\n1,{TIME},x\n"
