@@ -154,8 +154,8 @@ def _made(spark: SparkSession, source: Source[Any], spec: TableSpec) -> dict[str
     names = list(dict.fromkeys([*spec.record_key, *spec.partition, spec.ordering]))
     if source.group.select is None:
         return {name: name for name in names}
-    # The check of the query has left the view; without its rows, the plan is only the query's.
-    empty = spark.createDataFrame(spark.sparkContext.emptyRDD(), spark.table("source").schema)
+    # Without rows, the plan is only the query's.
+    empty = spark.createDataFrame(spark.sparkContext.emptyRDD(), source.columns)
     rows = source.selected(empty)
     return made_of(rows.select(*(f"`{name}`" for name in names if name in rows.columns)))
 

@@ -25,11 +25,12 @@ from hudi_sink.services import TableServices
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import ConfigError, StreamError
 from hudilab.settings import find_group, load_settings
-from hudilab_jobs.pipelines.restart import made_of
+from hudilab_jobs.pipelines.restart import made_of, note_of
 from hudilab_jobs.pipelines.runner import Running, checked, preview, table_of
 
 SCHEMA = "Station STRING, Day DATE, `Temp C` DOUBLE, seen TIMESTAMP"
 SELECT = "SELECT Station AS station, Day AS day, `Temp C` AS celsius, seen FROM source"
+OTHER = "SELECT a AS station, a AS day, a AS seen FROM source"
 ROWS = [
     ("EWR", "2013-01-01", "-3.5", "2013-01-01T06:00:00Z"),
     ("JFK, New York", "2013-01-01", "NA", "2013-01-01T06:00:00Z"),
@@ -345,6 +346,16 @@ def test_a_start_without_a_planned_batch_ties_to_nothing(
     assert json.loads(last)["commits"] == 0
     own.describe(source_path=str(other), operation="insert")
     assert not any(line.startswith("changed") for line in own.check())
+
+
+def test_the_keys_of_a_start_are_of_its_own_query(spark: SparkSession, tmp_path: Path) -> None:
+    """The next pipeline of a file with `tables` has a view of the same name."""
+    owns = []
+    for name, changes in (("one", {}), ("two", {"source_schema": "a INT", "select": OTHER})):
+        (tmp_path / name).mkdir()
+        owns.append(Own(spark, tmp_path / name, **changes).pipeline())
+    notes = [note_of(spark, own.source, own.spec) for own in owns]
+    assert [note_of(spark, own.source, own.spec) for own in owns[::-1]] == notes[::-1]
 
 
 @pytest.mark.parametrize(
