@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hudilab.environment import take_over_path
-from hudilab.errors import LabError, PathError
+from hudilab.errors import LabError, PathError, many
 from hudilab.files import private_folder
 from hudilab.settings import load_settings
 
@@ -90,6 +90,7 @@ def update(lessons: Path, folder: Path) -> Iterator[str]:
             beside = folder / picture.relative_to(lessons)
             beside.parent.mkdir(parents=True, exist_ok=True)
             _replace(beside, picture.read_bytes())
+        new = 0
         for lesson in sorted(lessons.glob("[0-9]*.ipynb")):
             edition = _edition(lesson.read_bytes())
             copy, now = folder / lesson.name, _digest(edition)
@@ -97,10 +98,14 @@ def update(lessons: Path, folder: Path) -> Iterator[str]:
             if current in ("", now, made.get(lesson.name)):
                 if current != now:
                     _replace(copy, edition)
-                    yield f"{copy}: {'updated to the new lesson' if current else 'copied'}"
+                    if current:
+                        yield f"{copy}: updated to the new lesson"
+                    new += not current
                 made[lesson.name] = now
             elif made.get(lesson.name) != now:
                 yield f"{copy}: your changed copy is kept; to get the new lesson: rm '{copy}'"
+        if new:
+            yield f"{many(new, 'lesson')} copied to {folder}"
         _replace(notes, json.dumps(made, indent=1).encode())
     except OSError as error:
         raise PathError(

@@ -33,10 +33,12 @@ class InitialLoad:
         return options | {CLEAN: "false"} | ({INLINE: "false"} if self._spec.logs() else {})
 
     def check_new(self, done: int, newest: BatchMetadata | None) -> None:
-        """Raise StreamError after the stream's initial load; `done` is its newest batch, or -1."""
+        """Raise StreamError if the stream has begun; `done` is its newest finished batch, or -1."""
         if done >= 0 or (newest is not None and newest.batch > 0):
+            last = max(done, newest.batch if newest else -1)
             raise StreamError(
-                f"{self._table} already has its initial load",
+                f"{self._table} already has a stream, with batches up to {last}, and an initial "
+                "load is batch 0",
                 f"start the stream itself, which continues from there: {STREAM}",
             )
 

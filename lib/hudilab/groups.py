@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import (
@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import override
 
 from hudilab.paths import rewrite_scheme
+from hudilab.table import SpecError, TableSpec
 
 FILE = "application_properties.json"
 TABLE_GROUP = "HudiTable0"
@@ -304,6 +305,16 @@ class Pipeline(Group):
             "operation": self.operation,
             "buckets": int(self.buckets) if self.buckets else None,
         }
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield the keys with which no table can be made, each with the problem."""
+        try:
+            TableSpec(self.table_name, **self.table())
+        except SpecError as error:
+            for field, value, text in error.problems:
+                # The keys of a group are the fields of a TableSpec, with dots.
+                text = re.sub(r"\brecord_key\b", "record.key", text.replace("=", " "))
+                yield _key(field), f"{value} {text}".strip()
 
     def options(self) -> dict[str, str]:
         """Return the options of Spark's reader."""

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -188,10 +189,12 @@ def find_group(settings: Settings, name: str) -> Pipeline:
     """Return the settings' pipeline NAME; raise ConfigError if there is none."""
     if name in settings.pipelines:
         return settings.pipelines[name]
-    names = ", ".join(settings.pipelines) or "none"
+    known = [*settings.pipelines, *settings.tables]
+    near = get_close_matches(name, known, 1)
     raise ConfigError(
         f"there is no group {PREFIX + name!r} in {settings.source}, and no file "
-        f"{settings.conf_dir / PIPELINES / name}.json (pipelines: {names})",
+        f"{settings.conf_dir / PIPELINES / name}.json (pipelines: {', '.join(known) or 'none'})"
+        + "".join(f" (did you mean {name!r}?)" for name in near),
         "create that file with the keys source.format, source.path, table.name, record.key and "
         "ordering",
     )

@@ -25,6 +25,7 @@ from hudilab.groups import (
     PREFIX,
     TABLE_GROUP,
     Entry,
+    Pipeline,
     Table,
     Tables,
     keys_of,
@@ -213,14 +214,20 @@ class _Merged:
             foreign = [key for key in properties if key in FOREIGN_KEYS.get(name, ())]
             self.foreign[name] = foreign
             own = {key: value for key, value in properties.items() if key not in foreign}
+            where, keys = f"group {name!r}", keys_of(shape)
             try:
-                models[name] = shape.model_validate(own)
+                models[name] = model = shape.model_validate(own)
             except ValidationError as error:
-                for detail in error.errors():
-                    key = (name, str(detail["loc"][-1]))
-                    text = _complaint(f"group {name!r}", detail, keys_of(shape))
-                    file = self.origins.get(key, self.first[name])
-                    faults.setdefault(name, []).append((file, text))
+                found = [
+                    (str(detail["loc"][-1]), _complaint(where, detail, keys))
+                    for detail in error.errors()
+                ]
+            else:
+                problems = model.problems() if isinstance(model, Pipeline) else ()
+                found = [(key, f"{where}: key {key!r}: {text}") for key, text in problems]
+            for key, text in found:
+                file = self.origins.get((name, key), self.first[name])
+                faults.setdefault(name, []).append((file, text))
         return models, faults
 
     def unused(self, models: Mapping[str, BaseModel]) -> list[str]:

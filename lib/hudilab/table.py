@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hudilab.errors import TableError
 
@@ -41,6 +42,27 @@ _UNFIT = {
 ASYNC_EXITS = "compaction alongside the stream can keep the JVM from exiting"
 
 
+class Problem(NamedTuple):
+    """What is wrong with a field of a TableSpec: its value, empty if it is clear, and the text."""
+
+    field: str
+    value: str
+    text: str
+
+    def __str__(self) -> str:
+        """Return the problem as it is written in Python."""
+        return f"{self.field}{'=' * bool(self.value)}{self.value} {self.text}"
+
+
+class SpecError(TableError):
+    """The fields of a TableSpec are invalid; `problems` has each."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        text = "; ".join(map(str, self.problems))
+        super().__init__(f"invalid TableSpec: {text}", "fix these fields")
+
+
 @dataclass(frozen=True)
 class TableSpec:
     """A Hudi table: its key, its layout and how batches are written to it.
@@ -71,7 +93,7 @@ class TableSpec:
             partition columns accept only types with the same texts. See `hudi_sink.schema`.
 
     Raises:
-        TableError: Fields are invalid; the message lists every problem.
+        SpecError: Fields are invalid; the message lists every problem.
     """
 
     name: str
@@ -91,27 +113,30 @@ class TableSpec:
         problems += _columns_problems("record_key", self.record_key)
         problems += _columns_problems("partition", self.partition)
         if self.record_key == ():
-            problems.append("record_key is empty, name the columns that make a row unique")
+            text = "is empty, name the columns that make a row unique"
+            problems.append(Problem("record_key", "", text))
         if self.table_type not in TABLE_TYPES:
-            known = ", ".join(TABLE_TYPES)
-            problems.append(f"table_type={self.table_type!r} is not one of {known}")
+            problems.append(_unknown("table_type", self.table_type, TABLE_TYPES))
         if self.operation not in _OPERATIONS:
-            problems.append(f"operation={self.operation!r} is not one of {', '.join(_OPERATIONS)}")
+            problems.append(_unknown("operation", self.operation, _OPERATIONS))
         if self.operation == "upsert" and not problems and self.ordering in self.record_key:
-            problems.append(
-                f"ordering={self.ordering} is part of record_key, so two rows with the same key "
-                "always tie and an older row can win; order by a column outside the key"
+            text = (
+                "is part of record_key, so two rows with the same key always tie and an older row "
+                "can win; order by a column outside the key"
             )
+            problems.append(Problem("ordering", self.ordering, text))
         if self.buckets is not None:
             if type(self.buckets) is not int or self.buckets < 1:
-                problems.append(f"buckets={self.buckets!r} is not a whole number of 1 or more")
+                text = "is not a whole number of 1 or more"
+                problems.append(Problem("buckets", repr(self.buckets), text))
             if self.operation != "upsert":
-                problems.append(f"buckets need operation=upsert, but operation is {self.operation}")
+                text = f"needs operation=upsert, but operation is {self.operation}"
+                problems.append(Problem("buckets", repr(self.buckets), text))
         problems += self._index_problems() + self._merge_problems()
         if self.schema not in POLICIES:
-            problems.append(f"schema={self.schema!r} is not one of {', '.join(POLICIES)}")
+            problems.append(_unknown("schema", self.schema, POLICIES))
         if problems:
-            raise TableError(f"invalid TableSpec: {'; '.join(problems)}", "fix these fields")
+            raise SpecError(problems)
 
     def write_options(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the spec's options and `extra`, all text, for `.format("hudi").options(**...)`.
@@ -222,53 +247,48 @@ class TableSpec:
             "instead"
         ]
 
-    def _index_problems(self) -> list[str]:
+    def _index_problems(self) -> list[Problem]:
         if self.index is None:
             return []
         if self.index not in LOCAL_INDEXES + GLOBAL_INDEXES:
-            return [
-                f"index={self.index!r} is not one of {', '.join(LOCAL_INDEXES + GLOBAL_INDEXES)}"
-            ]
+            return [_unknown("index", self.index, LOCAL_INDEXES + GLOBAL_INDEXES)]
         problems = []
         if self.operation != "upsert":
-            problems.append(
-                f"index={self.index} needs operation=upsert, but operation is {self.operation}, "
-                "which looks up no keys"
+            text = (
+                f"needs operation=upsert, but operation is {self.operation}, which looks up no keys"
             )
+            problems.append(Problem("index", self.index, text))
         if self.index == "BUCKET" and self.buckets is None:
-            problems.append("index=BUCKET needs buckets, the number of file groups per partition")
+            text = "needs buckets, the number of file groups per partition"
+            problems.append(Problem("index", self.index, text))
         if self.index != "BUCKET" and self.buckets is not None:
-            problems.append(f"buckets need index=BUCKET, but index is {self.index}")
+            text = f"needs index=BUCKET, but index is {self.index}"
+            problems.append(Problem("buckets", repr(self.buckets), text))
         keys, parts = (
             [str(column).lower() for column in columns] if isinstance(columns, tuple) else []
             for columns in (self.record_key, self.partition)
         )
         within = [name for name in parts if name in keys]
         if within and self.index in GLOBAL_INDEXES:
-            problems.append(
-                f"index={self.index} moves no row, because the partition column {within[0]} is "
-                "part of record_key: in another partition it is another key"
+            text = (
+                f"moves no row, because the partition column {within[0]} is part of record_key: in "
+                "another partition it is another key"
             )
+            problems.append(Problem("index", self.index, text))
         return problems
 
-    def _merge_problems(self) -> list[str]:
+    def _merge_problems(self) -> list[Problem]:
         problems = []
+        needs = f"needs operation=upsert, but operation is {self.operation}, "
         if self.merge_mode is not None and self.merge_mode not in MERGE_MODES:
-            problems.append(
-                f"merge_mode={self.merge_mode!r} is not one of {', '.join(MERGE_MODES)}"
-            )
+            problems.append(_unknown("merge_mode", self.merge_mode, MERGE_MODES))
         elif self.merge_mode is not None and self.operation != "upsert":
-            problems.append(
-                f"merge_mode needs operation=upsert, but operation is {self.operation}, which "
-                "compares no rows"
-            )
+            problems.append(Problem("merge_mode", "", f"{needs}which compares no rows"))
         if type(self.cdc) is not bool:
-            problems.append(f"cdc={self.cdc!r} is not True or False")
+            problems.append(Problem("cdc", repr(self.cdc), "is not True or False"))
         elif self.cdc and self.operation != "upsert":
-            problems.append(
-                f"cdc needs operation=upsert, but operation is {self.operation}, whose changes an "
-                "incremental query shows"
-            )
+            text = f"{needs}whose changes an incremental query shows"
+            problems.append(Problem("cdc", "", text))
         return problems
 
     def conflicts(self, properties: Mapping[str, str]) -> list[str]:
@@ -303,22 +323,25 @@ def _plain(value: str | None) -> str:
     return ",".join(re.sub(r"(?i):simple$", "", column) for column in columns)
 
 
-def _name_problem(field: str, value: object) -> list[str]:
+def _unknown(field: str, value: object, known: Iterable[str]) -> Problem:
+    return Problem(field, repr(value), f"is not one of {', '.join(known)}")
+
+
+def _name_problem(field: str, value: object) -> list[Problem]:
     if isinstance(value, str) and _NAME.fullmatch(value):
         return []
-    return [
-        f"{field}={value!r} is not a valid name (letters, digits and _, not starting with a digit)"
-    ]
+    text = "is not a valid name (letters, digits and _, not starting with a digit)"
+    return [Problem(field, repr(value), text)]
 
 
-def _columns_problems(field: str, columns: object) -> list[str]:
+def _columns_problems(field: str, columns: object) -> list[Problem]:
     if not isinstance(columns, tuple):
-        kind = type(columns).__name__
-        return [f"{field} is of type {kind}, write a tuple such as ('sensor_id',)"]
-    problems = [text for column in columns for text in _name_problem(field, column)]
+        text = f"is of type {type(columns).__name__}, write a tuple such as ('sensor_id',)"
+        return [Problem(field, "", text)]
+    problems = [problem for column in columns for problem in _name_problem(field, column)]
     # Spark ignores case in column names.
     if len({str(column).lower() for column in columns}) < len(columns):
-        problems.append(f"{field}={','.join(map(str, columns))} names a column twice")
+        problems.append(Problem(field, ",".join(map(str, columns)), "names a column twice"))
     return problems
 
 

@@ -118,17 +118,18 @@ class Running(NamedTuple):
 
     def _sink(self, initial_load: bool) -> ExactlyOnceSink:
         group = self.source.group
-        return ExactlyOnceSink(
-            self.spark,
-            self.spec,
-            self.location,
-            self.source.identity,
-            shared=group.shared,
-            lock=group.lock(),
-            quarantine=group.quarantine,
-            initial_load=initial_load,
-            async_services=group.async_services,
-        )
+        with self.source.in_words():
+            return ExactlyOnceSink(
+                self.spark,
+                self.spec,
+                self.location,
+                self.source.identity,
+                shared=group.shared,
+                lock=group.lock(),
+                quarantine=group.quarantine,
+                initial_load=initial_load,
+                async_services=group.async_services,
+            )
 
     def _gauges(self) -> AbstractContextManager[Gauges | None]:
         port = self.source.group.metrics_port
@@ -202,7 +203,7 @@ class Reports:
         try:
             for source, sink in self._parts:
                 source.check_offsets(self._location.checkpoint, batch_id)
-                with source.batch(batch) as rows:
+                with source.in_words(), source.batch(batch) as rows:
                     sink.write_batch(rows, batch_id)
         finally:
             if is_split:
@@ -261,8 +262,8 @@ class Reports:
         if self._as_json:
             return json.dumps(report)
         return (
-            f"batch {number}: {many(rows, 'row')} ({speed:,.0f} a second), "
-            f"{quarantined:,} quarantined, {many(behind, unit)} behind"
+            f"batch {number}: {many(rows, 'row')} ({speed:,.0f} a second), {quarantined:,} of them "
+            f"quarantined, {many(behind, unit)} behind"
         )
 
 
@@ -290,8 +291,9 @@ def preview(pipeline: Running) -> Iterator[str]:
         return
     commits = Commits(spark, location.table)
     guard = SchemaGuard(spark, spec, location.table, commits, spec.write_options())
-    guard.check()
-    guard.check_columns(sample.rows, [])
+    with source.in_words():
+        guard.check()
+        guard.check_columns(sample.rows, [])
     count = sample.rows.count()
     yield f"sample: {many(count, 'row')} of {sample.origin}, stored as"
     yield sample.rows._jdf.showString(SHOWN, 40, False).rstrip("\n")

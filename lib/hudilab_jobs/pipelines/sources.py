@@ -9,7 +9,7 @@ import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property, reduce
 from operator import and_
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
@@ -59,6 +59,7 @@ from hudilab_jobs.pipelines.listing import (
     unread_line,
 )
 from hudilab_jobs.pipelines.text_values import Numbers, Texts, literal, quoted
+from hudilab_jobs.pipelines.words import in_words_of
 
 ROWS = "hudilab_rows"  # the name of what Spark counts in a batch
 SAMPLE = 1_000  # rows that a check reads, in all files that aren't small
@@ -200,6 +201,10 @@ class Source(ABC, Generic[Group]):
         """Return an error about a key of the group."""
         file = self._settings.origin(self._name, key)
         return ConfigError(f"{file}: group {self._name!r}, key {key!r}: {problem}", remedy)
+
+    def in_words(self) -> AbstractContextManager[None]:
+        """Raise errors of the sink with the keys of the group, see `in_words_of`."""
+        return in_words_of(self._settings, self._name)
 
     def first(self, origin: str, rows: DataFrame) -> Sample:
         """Return the first rows after the query, read once."""

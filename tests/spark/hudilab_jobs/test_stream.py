@@ -36,7 +36,6 @@ ROWS = [
     ("JFK, New York", "2013-01-01", "NA", "2013-01-01T06:00:00Z"),
     ("EWR", "2013-01-02", "0.25", "2013-01-02T06:00:00Z"),
 ]
-LEDGER = "ExactlyOnceSink without initial_load=True"
 LATER = [("EWR", "2013-01-01", "-4", "2013-01-03T00:00:00Z"), ("", "2013-01-04", "1", ROWS[0][3])]
 
 
@@ -190,8 +189,9 @@ def test_the_stream_continues_from_a_first_load(spark: SparkSession, tmp_path: P
     assert (report["batch"], report["files_behind"]) == (1, 0)
     first = [("EWR", "2013-01-01", -4.0), ("EWR", "2013-01-02", 0.25)]
     assert own.rows() == [*first, ("JFK, New York", "2013-01-01", None)]
-    remedy = "; start the stream itself, which continues from there: hudilab stream NAME, or "
-    with refused(StreamError, table, "already has its initial load", remedy=f"{remedy}{LEDGER}"):
+    remedy = "; start the stream itself, which continues from there: hudilab stream own"
+    text = "already has a stream, with batches up to 1, and an initial load is batch 0"
+    with refused(StreamError, table, text, remedy=remedy):
         own.run(initial_load=True)
 
 
@@ -543,6 +543,11 @@ def test_rows_that_the_table_refuses_are_counted(spark: SparkSession, tmp_path: 
         "1 row of the sample would be refused: the record key (station) is null or empty"
         in "\n".join(own.check())
     )
+    where = f"{own.file}: group 'pipeline.own', key 'record.key': file://{tmp_path}/warehouse"
+    remedy = '(WHERE station <> \'\' in select); or quarantine such rows: "quarantine": "true"'
+    with pytest.raises(StreamError, match=re.escape(where)) as caught:
+        own.run()
+    assert remedy in str(caught.value)
 
 
 @pytest.mark.deep

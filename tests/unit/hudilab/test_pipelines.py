@@ -23,6 +23,11 @@ GROUP = {
 }
 
 
+KEYS = (
+    "create that file with the keys source.format, source.path, table.name, record.key and ordering"
+)
+
+
 def test_a_group_is_a_source_and_a_table(tmp_path: Path) -> None:
     write(tmp_path, [group(), group("pipeline.flights", GROUP | {"buckets": "4"})])
     settings = load(tmp_path)
@@ -180,6 +185,15 @@ def test_a_group_without_a_format(tmp_path: Path) -> None:
     assert message == "group 'pipeline.a' has no key 'source.format'"
 
 
+def test_a_name_that_is_nearly_that_of_a_pipeline(tmp_path: Path) -> None:
+    write(tmp_path, [group(), group("pipeline.flights", GROUP), group("pipeline.b", GROUP)])
+    meant = "(pipelines: flights, b) (did you mean 'flights'?)"
+    with refused(ConfigError, "'pipeline.flihgts'", meant, remedy=KEYS):
+        find_groups(load(tmp_path), "flihgts")
+    with refused(ConfigError, "'pipeline.weather'", remedy=f"b); {KEYS}"):
+        find_groups(load(tmp_path), "weather")
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
@@ -196,6 +210,18 @@ def test_a_group_without_a_format(tmp_path: Path) -> None:
         ({"lock.options": "zookeeper"}, "key 'lock.options' has zookeeper without a value; write"),
         ({"metrics.port": "80"}, "key 'metrics.port' is not a port from 1024 to 65535, as text"),
         ({"metrics.port": "70000"}, "key 'metrics.port' is not a port from 1024 to 65535, as text"),
+        (
+            {"ordering": "flight"},
+            "key 'ordering': flight is part of record.key, so two rows with the same key always "
+            "tie and an older row can win; order by a column outside the key",
+        ),
+        ({"ordering": "time hour"}, "key 'ordering': 'time hour' is not a valid name (letters, "),
+        ({"record.key": "carrier, no."}, "key 'record.key': 'no.' is not a valid name"),
+        ({"partition": "day, Day"}, "key 'partition': day,Day names a column twice"),
+        (
+            {"operation": "insert", "buckets": "4"},
+            "key 'buckets': 4 needs operation upsert, but operation is insert",
+        ),
         ({"topic.name": "a"}, "has an unknown key 'topic.name'"),
         ({"recordkey": "a"}, "has an unknown key 'recordkey' (did you mean 'record.key'?)"),
     ],

@@ -496,7 +496,7 @@ def test_an_option_name_that_is_no_text_is_refused() -> None:
             {"operation": "upsert", "buckets": True},
             "buckets=True is not a whole number of 1 or more",
         ),
-        ({"buckets": 2}, "buckets need operation=upsert, but operation is bulk_insert"),
+        ({"buckets": 2}, "buckets=2 needs operation=upsert, but operation is bulk_insert"),
         (
             {"operation": "upsert", "index": "bucket"},
             f"index='bucket' is not one of BUCKET, SIMPLE, BLOOM, RECORD_LEVEL_INDEX, {GLOBALS}",
@@ -511,7 +511,7 @@ def test_an_option_name_that_is_no_text_is_refused() -> None:
         ),
         (
             {"operation": "upsert", "index": "SIMPLE", "buckets": 4},
-            "buckets need index=BUCKET, but index is SIMPLE",
+            "buckets=4 needs index=BUCKET, but index is SIMPLE",
         ),
         (
             {"operation": "upsert", "index": "GLOBAL_BLOOM"},

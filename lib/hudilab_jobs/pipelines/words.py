@@ -1,0 +1,91 @@
+"""Say what the sink raises in the words of a pipeline's file: its keys, and SQL for `select`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hudi_sink.rows import QUARANTINE, STREAM
+from hudilab.errors import ConfigError, LabError
+from hudilab.groups import PREFIX
+from hudilab.settings import Settings
+from hudilab.table import DELETED
+
+# What users of the sink write in Python -> what a pipeline has for it. In this order.
+_WORDS = {
+    re.escape(QUARANTINE): 'or quarantine such rows: "quarantine": "true"',
+    "pass shared=True to the ExactlyOnceSink of both": 'write "shared": "true" into both pipelines',
+    "pass shared=True to ExactlyOnceSink": 'write "shared": "true"',
+    "pass the options of a lock provider as lock=, or in a pipeline as lock.options": "name the "
+    "options of a lock provider in lock.options",
+    "omit lock=|leave out lock=": "omit lock.options",
+    "lock= does not": "lock.options does not",
+    "another run_id": "another --run-id",
+    "differs from its TableSpec": "differs from the pipeline",
+    "the spec has": "the pipeline has",
+    "use operation upsert": 'write "operation": "upsert"',
+    "record_key names": "record.key names",
+    'to change the table permanently, set TableSpec.schema="any", else ': "",
+    "correct the batch: batch = batch": "correct the columns in select: ",
+    "batch = batch": "in select: ",
+    r'[:,]? ?\.where\("([^"]*)"\)': r" (WHERE \1 in select)",
+    r'\.withColumn\("([^"]+)", F\.col\("\1"\)\.cast\("([^"]+)"\)\)': r"CAST(\1 AS \2) AS \1, ",
+    r'\.withColumn\("([^"]+)", F\.lit\(None\)\.cast\("([^"]+)"\)\)': r"CAST(NULL AS \2) AS \1, ",
+    r'\.withColumn\("([^"]+)", F\.when\(F\.lit\(True\), F\.col\("\1"\)\)\)': (
+        r"if(true, \1, NULL) AS \1, "
+    ),
+    r'\.withColumn\("([^"]+)", F\.expr\("([^"]+)"\)\)': r"\2 AS \1, ",
+    r'\.withColumn\("([^"]+)", F\.col\("\1"\) \+ F\.lit\(0\.0\)\)': r"\1 + 0.0 AS \1, ",
+    r'\.withColumnRenamed\("([^"]+)", "([^"]+)"\)': r"\1 AS \2, ",
+    r'\.drop\("([^"]+)"\)': r"leave out \1, ",
+    ", (?=;|$)": "",
+}
+_LABELS = {"name": "table.name", "type": "table.type", "record key": "record.key"}
+# What an error is about -> the key that decides it; group 1 is the key, or its label.
+_KEYS = {
+    r"differs from its TableSpec: ([a-z ]+):": "",
+    r"\b(record_key|partition|ordering) names ": "",
+    rf"{DELETED} is true": "operation",
+    r"the record key \(|of the initial load of .* more than once": "record.key",
+    r"the (ordering|partition) column ": "",
+    r"the partition \(": "partition",
+    "lock=": "lock.options",
+    "shared=True": "shared",
+    "has a name that Avro|is of type .*(?:Hudi|Avro)|does not take the batch": "select",
+}
+
+
+@contextmanager
+def in_words_of(settings: Settings, group: str) -> Iterator[None]:
+    """Raise an error of the sink with the words, and if a key decides it, the place of a group.
+
+    Args:
+        group: Its name in the file.
+    """
+    try:
+        yield
+    except ConfigError:
+        raise
+    except LabError as error:
+        problem, remedy = (_translated(text, group) for text in (error.problem, error.remedy))
+        if key := _key_of(str(error)):
+            problem = f"{settings.origin(group, key)}: group {group!r}, key {key!r}: {problem}"
+        if (problem, remedy) == (error.problem, error.remedy):
+            raise
+        raise type(error)(problem, remedy) from error
+
+
+def _translated(text: str, group: str) -> str:
+    text = text.replace(STREAM, f"hudilab stream {group.removeprefix(PREFIX)}")
+    for python, words in _WORDS.items():
+        text = re.sub(python, words, text)
+    return text
+
+
+def _key_of(text: str) -> str:
+    for about, key in _KEYS.items():
+        if found := re.search(about, text):
+            label = key or found[1]
+            return _LABELS.get(label, label.replace("_", "."))
+    return ""
