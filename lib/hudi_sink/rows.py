@@ -109,9 +109,9 @@ def storable(
     Args:
         encoded: Whether the table encodes partition values in its paths.
         by_arrival: Whether the table keeps the last row of a key, whatever its ordering value.
-        types: The columns of key and partition, with their types as in `DataFrame.dtypes`.
-        append: What writes the batch, if it has the column DELETED and the write only adds rows:
-            LOAD or an operation; else empty.
+        types: The columns of key and partition, and DELETED if the batch has it, with their types
+            as in `DataFrame.dtypes`.
+        append: What writes the batch, if it only adds rows: LOAD or an operation; else empty.
     """
     values = (
         F.concat(
@@ -147,7 +147,7 @@ def _row_rules(
 ) -> Iterator[tuple[Column, str, str]]:
     """Yield what a row must not have, with the problem and its remedy."""
     order, kinds = spec.ordering, dict(types)
-    if append:
+    if append and DELETED in kinds:
         # Hudi 1.2 drops such a row in an insert, and stores it as a live row in a bulk_insert.
         instead = f"start the stream itself: {STREAM}" if append == LOAD else "use operation upsert"
         yield (
@@ -155,7 +155,8 @@ def _row_rules(
             f"{DELETED} is true, and {append} deletes no row",
             f'leave the row out, .where("{DELETED} IS NOT TRUE"), or {instead}',
         )
-    yield _key_rule(spec, [name for name in spec.record_key if kinds[name] == "string"])
+    texts = [name for name in spec.record_key if kinds[name] == "string"]
+    yield _key_rule(spec, texts, is_load=append == LOAD)
     if spec.operation == "upsert" and not by_arrival:
         yield (
             F.col(order).isNull(),
@@ -270,7 +271,7 @@ def _key_length_rule(spec: TableSpec, table: str, encoded: bool) -> tuple[Column
     )
 
 
-def _key_rule(spec: TableSpec, texts: Collection[str]) -> tuple[Column, str, str]:
+def _key_rule(spec: TableSpec, texts: Collection[str], *, is_load: bool) -> tuple[Column, str, str]:
     """Return the rule for keys, because Hudi 1.2 does not store each key with a missing part.
 
     A part is missing if it is null or an empty string.
@@ -280,6 +281,8 @@ def _key_rule(spec: TableSpec, texts: Collection[str]) -> tuple[Column, str, str
     | Avro records | - | all parts are missing |
     | Spark's rows | partitions | all parts are missing |
     | Spark's rows | no partitions | any part is missing |
+
+    A load writes Spark's rows.
     """
     key = spec.record_key
     missing = [
@@ -287,7 +290,7 @@ def _key_rule(spec: TableSpec, texts: Collection[str]) -> tuple[Column, str, str
         for name in key
     ]
     present = [f"{name} <> ''" if name in texts else f"{name} IS NOT NULL" for name in key]
-    spark_rows = spec.operation == "bulk_insert" or MERGER in spec.write_options()
+    spark_rows = is_load or spec.operation == "bulk_insert" or MERGER in spec.write_options()
     if spark_rows and not spec.partition:
         refused, stored = reduce(or_, missing), " AND ".join(present)
         what = "has a column that is null" if len(key) > 1 else "is null"

@@ -54,8 +54,7 @@ class SchemaGuard:
         # Each takes dozens of calls to the JVM: made once, not for each batch.
         self._storable = cache(partial(storable, spec, table))
         self._problem = cache(partial(row_problem, spec, table))
-        self._types: tuple[tuple[str, str], ...] = ()  # of the columns of key and partition
-        self._has_deletes = False  # whether the newest batch has the column DELETED
+        self._types: Types = ()  # of the columns of key and partition, and of DELETED
         self._has_texts = False  # whether stored keys hold times as texts
 
     def check(self) -> None:
@@ -110,8 +109,8 @@ class SchemaGuard:
             merges_avro &= not (spec.buckets and spec.logs())
             check_storable(self._table, columns, named, merges_avro=merges_avro)
             spec.check_columns(types.items())
-            self._has_deletes = DELETED in types
-            self._types = tuple((name, types[name]) for name in as_text)
+            deletes = [DELETED] if DELETED in types else []
+            self._types = tuple((name, types[name]) for name in (*as_text, *deletes))
         if changed or any(commit.operation not in SERVICES for commit in others):
             check_drift(
                 self._table,
@@ -155,16 +154,13 @@ class SchemaGuard:
 
     def rows(self, batch: DataFrame, layout: Layout, *, combine: bool) -> DataFrame:
         """Return the rows to write, on request one per key; an unsuitable row raises an error."""
-        rows = batch.where(self._storable(*self._rule_values(layout)))
+        rules = (layout.encoded, layout.by_arrival, self._types, self._append)
+        rows = batch.where(self._storable(*rules))
         return newest_rows(rows, self._spec, by_arrival=layout.by_arrival) if combine else rows
 
     def problem(self, layout: Layout) -> Column:
         """Return a column with the reason why a row cannot be stored; NULL if it can."""
-        return self._problem(*self._rule_values(layout))
-
-    def _rule_values(self, layout: Layout) -> tuple[bool, bool, Types, str]:
-        append = self._append if self._has_deletes else ""
-        return layout.encoded, layout.by_arrival, self._types, append
+        return self._problem(layout.encoded, layout.by_arrival, self._types, self._append)
 
     def forget_columns(self) -> None:
         """Compare the next batch's columns in any case."""

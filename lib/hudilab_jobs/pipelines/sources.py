@@ -238,6 +238,9 @@ class Folder(Source[FilePipeline]):
     unit = "file"
 
     _log: SourceLog | None = None
+    # The reasons and paths that `unread` has named, and those that it found the last time.
+    _named: frozenset[tuple[str, str]] = frozenset()
+    _found: set[tuple[str, str]] | None = None
     _reads: Any = None  # how the newest batch is read, if not by the stream's plan
 
     def identity(self) -> Mapping[str, Any]:
@@ -290,11 +293,11 @@ class Folder(Source[FilePipeline]):
                 "recursiveFileLookup=false would ignore files in subfolders",
                 "remove it; name the folder itself in source.path",
             )
-        for name in SKIPPING.keys() & self._options.keys():
-            if self._options[name].lower() != "false":
+        for name, value in self.group.options().items():
+            if name.lower() in SKIPPING and value.lower() != "false":
                 raise self.error(
                     "source.options",
-                    f"{name}={self._options[name]} would ignore {SKIPPING[name]}",
+                    f"{name}={value} would ignore {SKIPPING[name.lower()]}",
                     "remove it; a stream reads each file once, whatever its name and age",
                 )
 
@@ -391,20 +394,20 @@ class Folder(Source[FilePipeline]):
         listed = self._listed()
         unread = {why: [file.path for file in files] for why, files in listed.items() if why}
         unread[MODIFIED] = log.modified_since(listed.get("", ()), self.group.uri)
-        for why, paths in unread.items():
-            unread[why] = [path for path in paths if (why, path) not in self._named]
-            self._named |= {(why, path) for path in paths}
-        return unread_line(self.group.uri, unread)
+        found = {(why, path) for why, paths in unread.items() for path in paths}
+        new = found - self._named
+        if self._found is not None:
+            new &= self._found  # a program may write a hidden file, and rename it at the end
+        self._named, self._found = self._named | new, found
+        fresh = {
+            why: [path for path in paths if (why, path) in new] for why, paths in unread.items()
+        }
+        return unread_line(self.group.uri, fresh)
 
     def _source_log(self, location: TableLocation) -> SourceLog:
         if self._log is None:
             self._log = SourceLog(self._spark, location.checkpoint)
         return self._log
-
-    @cached_property
-    def _named(self) -> set[tuple[str, str]]:
-        """Files that `unread` has named, each after the reason."""
-        return set()
 
     @cached_property
     def _options(self) -> dict[str, str]:

@@ -243,6 +243,23 @@ def test_keys_that_lack_a_column(
         assert "is null or empty; fix the row, or leave it out" in text
 
 
+@pytest.mark.deep
+def test_a_load_refuses_keys_that_lack_a_column(
+    spark: SparkSession, location: TableLocation
+) -> None:
+    """Also into a table whose upserts take them."""
+    spec = replace(KEYS, table_type=MOR)
+    rows = spark.createDataFrame([("x", None, 1), ("x", "y", 1)], "a STRING, b STRING, moment INT")
+    sink = ExactlyOnceSink(
+        spark, spec, location, {"inbox": "own"}, initial_load=True, quarantine=True
+    )
+    run(spark, spec, location, rows, sink)
+    (row,) = spark.read.format("hudi").load(location.table).collect()
+    assert (row.a, row.b) == ("x", "y")
+    (row,) = spark.read.format("hudi").load(location.quarantine).collect()
+    assert row.reason == "the record key (a, b) has a column that is null or empty"
+
+
 LONG = "the partition column p gives its folder a name of more than"
 # Key columns a and b, partitions p and x, and why such a row is quarantined.
 CONFUSED = [

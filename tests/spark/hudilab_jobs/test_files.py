@@ -195,7 +195,7 @@ def test_an_option_that_would_skip_files_is_refused(
 ) -> None:
     inbox = Inbox(spark, tmp_path, source_options=option)
     inbox.put("a.csv", numbered(1))
-    with refused(inbox, "key 'source.options'", f"{option.lower()} would ignore files"):
+    with refused(inbox, "key 'source.options'", f"{option} would ignore files"):
         pass
 
 
