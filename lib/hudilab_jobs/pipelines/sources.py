@@ -67,7 +67,12 @@ FILES = 20  # the newest, of which columns are read
 SMALL, SMALL_FILES = 16_384, 200  # bytes of a file that a check reads whole, and the most of these
 ANY_AGE = f"{2**63 - 1}ms"
 # Options of Spark's stream with which it never reads some files.
-SKIPPING = {"maxfileage": "files that are older", "filenameonly": "files with names as in others"}
+SKIPPING = {
+    "maxfileage": "files that are older",
+    "filenameonly": "files with names as in others",
+    "ignorecorruptfiles": "the rest of a damaged file",
+    "ignoremissingfiles": "files that are gone",
+}
 PATTERN = frozenset("[]{}*?\\")  # characters of a path that make it a pattern
 FAILED = (Py4JError, PySparkException)
 META = ("_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name")
@@ -298,7 +303,7 @@ class Folder(Source[FilePipeline]):
                 raise self.error(
                     "source.options",
                     f"{name}={value} would ignore {SKIPPING[name.lower()]}",
-                    "remove it; a stream reads each file once, whatever its name and age",
+                    "remove it; a stream reads each file as a whole, whatever its name and age",
                 )
 
     def stream(self, *, whole: bool = False) -> DataFrame:
@@ -616,6 +621,8 @@ class Folder(Source[FilePipeline]):
         # Spark treats each file's path as a pattern again, unless this option is set.
         reader = reader.options(**self._options)
         reader = reader.option("recursiveFileLookup", "true").option("__globPaths__", "false")
+        # Whatever the session's settings say.
+        reader = reader.option("ignoreCorruptFiles", "false").option("ignoreMissingFiles", "false")
         schema = self._file_schema
         if self.group.source_format == "csv":
             if nested := [

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hudi_sink.rows import QUARANTINE, STREAM
+from hudi_sink.rows import LOAD, QUARANTINE, STREAM
 from hudilab.errors import ConfigError, LabError
 from hudilab.groups import PREFIX
 from hudilab.settings import Settings
@@ -46,6 +46,7 @@ _LABELS = {"name": "table.name", "type": "table.type", "record key": "record.key
 _KEYS = {
     r"differs from its TableSpec: ([a-z ]+):": "",
     r"\b(record_key|partition|ordering) names ": "",
+    rf"{DELETED} is true, and {LOAD}": "select",
     rf"{DELETED} is true": "operation",
     r"the record key \(|of the initial load of .* more than once": "record.key",
     r"the (ordering|partition) column ": "",

@@ -53,7 +53,7 @@ CASES: list[tuple[Callable[[], object], str, str]] = [
             f"{DELETED} is true, and {LOAD} deletes no row",
             f'leave the row out, .where("{DELETED} IS NOT TRUE"), or start the stream: {STREAM}',
         ),
-        "operation",
+        "select",
         f"leave the row out (WHERE {DELETED} IS NOT TRUE in select), or start the stream: hudilab "
         "stream flights; or quarantine such rows",
     ),
