@@ -18,7 +18,10 @@ from hudilab_cli.runner import find_notebook
 PROJECT = Path(__file__).resolve().parents[2]
 README = (PROJECT / "README.md").read_text(encoding="utf-8")
 # In this order: the first writes what the others read.
-MANUALS = ("parameters", "inspect", "tidy", "rewind", "kafka", "s3", "cluster", "setup")
+MANUALS = (
+    *("parameters", "inspect", "tidy", "rewind", "kafka", "s3", "cluster", "catalog", "database"),
+    "setup",
+)
 OTHERS = ("settings", "exactly-once", "troubleshooting", "silent")
 PAGES = {name: (PROJECT / f"docs/{name}.md").read_text("utf-8") for name in MANUALS + OTHERS}
 
