@@ -7,17 +7,21 @@ import json
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from kills import read_batches
 from pyspark.sql import SparkSession
 from refusals import refused
-from running import end_jvm
+from running import end_jvm, folder
 from services.own_topic import Own, as_json
 from services.registries import running_registry
 
@@ -360,6 +364,152 @@ def test_each_message_is_read_with_the_schema_that_wrote_it(
     ]
     texts = [row["kafka_value"] for _, row in own.quarantined()]
     assert texts == [value.hex().upper() if value else None for value in bad]
+
+
+def decimal(precision: int, scale: int) -> dict[str, Any]:
+    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+
+
+def logical(name: str, kind: str = "long") -> dict[str, Any]:
+    return {"type": kind, "logicalType": name}
+
+
+def many(kind: Any) -> dict[str, Any]:
+    return {"type": "array", "items": ["null", kind]}
+
+
+def inner(kind: Any, **more: Any) -> dict[str, Any]:
+    """Return a record of one field; `name` is the record's name."""
+    field = {"name": "part", "type": kind}
+    return {"type": "record", "name": more["name"], "fields": [*more.get("before", ()), field]}
+
+
+def enum(*symbols: str, **more: Any) -> dict[str, Any]:
+    return {"type": "enum", "name": "color", "symbols": [*symbols], **more}
+
+
+MILLIS, MICROS = logical("timestamp-millis"), logical("timestamp-micros")
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+HALF = NOON.replace(microsecond=123000)
+D = Decimal
+EXTRA_FIELD = [{"name": "more", "type": "long"}]
+# Writer's type, reader's type, a value, and what is stored or why it is not.
+EVOLVED: list[tuple[Any, Any, Any, Any]] = [
+    (MILLIS, MICROS, HALF, HALF),
+    (MICROS, MILLIS, NOON.replace(microsecond=1), NOON.replace(microsecond=1)),
+    (logical("timestamp-nanos"), MICROS, 1, "is long (timestamp-nanos), and source.schema has"),
+    ("long", MILLIS, 1, "is long, and source.schema has"),
+    (MILLIS, "long", NOON, "is long (timestamp-millis), and source.schema has"),
+    (logical("local-timestamp-millis"), MILLIS, NOON, "and source.schema has"),
+    (logical("date", "int"), "int", date(2026, 1, 1), "is int (date), and source.schema has"),
+    ("int", logical("date", "int"), 5, "is int, and source.schema has"),
+    (logical("time-millis", "int"), "long", time(12), "is int (time-millis), and"),
+    (logical("time-millis", "int"), logical("time-micros"), time(12), "is int (time-millis), and"),
+    (decimal(12, 4), decimal(12, 2), D("12.3456"), "is 12.3456, which DECIMAL(12,2) cannot hold"),
+    (decimal(12, 4), decimal(12, 2), D("12.34"), D("12.34")),
+    (decimal(12, 2), decimal(14, 4), D("-12.34"), D("-12.3400")),
+    (decimal(12, 0), decimal(5, 2), D(1234), "is 1234, which DECIMAL(5,2) cannot hold"),
+    (decimal(12, 2), decimal(5, 2), D("123.45"), D("123.45")),
+    (decimal(12, 2), decimal(5, 2), D("1234.56"), "does not fit"),
+    (decimal(38, 2), decimal(38, 10), D(10) ** 35, "cannot hold"),
+    (decimal(40, 4), decimal(38, 2), D(1), "is bytes (decimal, 40, 4), and source.schema has"),
+    ("bytes", decimal(5, 2), b"1", "is bytes, and source.schema has bytes (decimal, 5, 2)"),
+    (decimal(5, 2), "bytes", D(1), "is bytes (decimal, 5, 2), and source.schema has"),
+    (many(decimal(5, 1)), many(decimal(5, 2)), [D("1.5"), None], [D("1.50"), None]),
+    (many(decimal(5, 2)), many(decimal(5, 1)), [D("1.25")], "[1.25], which ARRAY<DECIMAL(5,1)>"),
+    ({"type": "map", "values": MILLIS}, {"type": "map", "values": MICROS}, {"a": HALF}, HALF),
+    (
+        inner(decimal(9, 3), name="a", before=EXTRA_FIELD),
+        inner(decimal(9, 2), name="a"),
+        {"more": 1, "part": D("1.230")},
+        {"part": D("1.23")},
+    ),
+    (
+        inner(MILLIS, name="b"),
+        inner("long", name="b"),
+        {"part": NOON},
+        ".part is long (timestamp-millis), and source.schema has long",
+    ),
+    (["null", MILLIS], [MICROS, "null"], HALF, HALF),
+    ("int", "long", 2**31 - 1, 2**31 - 1),
+    ("int", "float", 2**24, float(2**24)),
+    ("int", "float", 2**24 + 1, "is 16777217, which FLOAT cannot hold"),
+    ("int", "double", 2**31 - 1, float(2**31 - 1)),
+    ("long", "double", -(2**53), -float(2**53)),
+    ("long", "double", 2**53 + 1, "is 9007199254740993, which DOUBLE cannot hold"),
+    ("long", "double", -(2**63), "which DOUBLE cannot hold"),
+    ("long", "float", 2**24 + 1, "which FLOAT cannot hold"),
+    (["null", "long"], ["null", "double"], 2**63 - 1, "which DOUBLE cannot hold"),
+    ("float", "double", 0.5, 0.5),
+    ("string", "bytes", "é", "é".encode()),
+    ("bytes", "string", "é".encode(), "é"),
+    ("bytes", "string", b"\xff", "cannot hold"),
+    (logical("uuid", "string"), "string", "a" * 36, "a" * 36),
+    (enum("RED", "BLUE"), enum("BLUE", "RED"), "BLUE", "BLUE"),
+    (enum("RED", "BLUE"), enum("RED", "OTHER", default="OTHER"), "BLUE", "does not fit"),
+    (enum("RED", "BLUE"), enum("RED", "OTHER", default="OTHER"), "RED", "RED"),
+    ("string", "long", "1", "does not fit"),
+]
+
+
+def test_each_type_of_another_schema_is_converted_exactly_or_refused(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(LOGIN, "lab:secret")
+    reader = avro(("id", "long"))
+    schemas, messages = {}, []
+    for n, (wrote, wanted, value, _) in enumerate(EVOLVED):
+        name, texts = f"f{n}", [json.dumps(kind) for kind in (wrote, wanted)]
+        for used in ("a", "b", "color"):  # a schema may have a name once
+            old, new = (f'"name": "{used}{number}"' for number in ("", n))
+            texts = [text.replace(old, new) for text in texts]
+        schemas[n] = avro(("id", "long"), (name, json.loads(texts[0])))
+        kind = json.loads(texts[1])
+        rest = [part for part in kind if part != "null"] if isinstance(kind, list) else [kind]
+        reader["fields"].append({"name": name, "type": ["null", *rest], "default": None})
+        body = io.BytesIO()
+        parsed = fastavro.parse_schema(json.loads(json.dumps(schemas[n])))
+        fastavro.schemaless_writer(body, parsed, {"id": n, name: value})
+        messages.append(b"\0" + n.to_bytes(4, "big") + body.getvalue())
+    answers = {n: {"schema": json.dumps(schema)} for n, schema in schemas.items()}
+    with running_registry(answers) as url:
+        keys = {"value_format": "avro-confluent", "source_schema": json.dumps(reader)}
+        own = make(**keys, schema_registry_url=url, quarantine="true")
+        own.send(*messages)
+        own.run()
+    place = folder(own.pipeline().location.table)
+    rows = {row["id"]: row for row in pa.Table.from_batches(read_batches(place)).to_pylist()}
+    refused = {int(row["kafka_offset"]): reason for reason, row in own.quarantined()}
+    assert len(rows) > 15
+    for n, (_, _, _, expected) in enumerate(EVOLVED):
+        if n in refused:
+            assert isinstance(expected, str), (n, refused[n])
+            assert expected in refused[n], n
+            assert expected == "does not fit" or f"f{n}" in refused[n]
+            continue
+        stored = rows[n][f"f{n}"]
+        if isinstance(stored, list) and isinstance(stored[0], tuple):
+            stored = stored[0][1]  # of a map
+        assert stored == expected, n
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", ["avro", "avro-confluent"])
+def test_a_message_that_is_longer_than_its_schema_is_refused(make: Make, kind: str) -> None:
+    """Another schema wrote it: the first fields only look right."""
+    own = make(
+        value_format=kind,
+        source_schema=json.dumps(FIRST),
+        quarantine="true",
+        value_schema_id="2" if kind == "avro-confluent" else "",
+    )
+    head = 0 if kind == "avro-confluent" else 5
+    row = {"id": 1, "cents": 5, "amount": 0, "city": "x"}
+    own.send(framed(2, row)[head:], framed(2, row | {"amount": 3, "city": "abc"})[head:])
+    own.run()
+    assert [reason.rpartition("it ")[2] for reason, _ in own.quarantined()] == [
+        "cannot be read as Avro with source.schema"
+    ] * 2
 
 
 @pytest.mark.deep

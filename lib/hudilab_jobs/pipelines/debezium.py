@@ -17,6 +17,7 @@ from hudi_sink.rows import REFUSED
 from hudilab.groups import ChangePipeline
 from hudilab.settings import Settings
 from hudilab.table import DELETED
+from hudilab_jobs.pipelines.avro_values import MARK, READ, read_avro
 from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, with_json
 from hudilab_jobs.pipelines.text_values import Texts, literal, quoted
 from hudilab_jobs.pipelines.topic import (
@@ -27,9 +28,7 @@ from hudilab_jobs.pipelines.topic import (
     NUMBER,
     OFFSET,
     OR_QUARANTINE,
-    READ,
     Topic,
-    read_avro,
 )
 
 LSN = "source_lsn"  # where the change is in the database's log
@@ -384,7 +383,7 @@ def _json_of(value: str, writer: str) -> Column:
     # A lambda evaluates the row once.
     texts = F.transform(
         F.array(read_avro(value, writer, schema)),
-        lambda row: F.when(row[READ], F.to_json(row.dropFields(READ), AS_JSON)),
+        lambda row: F.when(row[READ] == MARK, F.to_json(row.dropFields(READ), AS_JSON)),
     )
     return texts[0].cast("binary")
 

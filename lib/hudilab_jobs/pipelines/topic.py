@@ -10,11 +10,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import StructType
 from typing_extensions import override
 
@@ -29,6 +28,7 @@ from hudilab.table import DELETED
 from hudilab_jobs.kafka.connection import access
 from hudilab_jobs.kafka.registry import read_schema
 from hudilab_jobs.kafka.topics import TopicIdentity, check_topics
+from hudilab_jobs.pipelines.avro_values import IS_READ, Reading, conversion, read_avro, reading
 from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, with_json
 from hudilab_jobs.pipelines.restart import plan_nodes
 from hudilab_jobs.pipelines.sources import FAILED, SAMPLE, Sample, Source, sample_of
@@ -36,7 +36,6 @@ from hudilab_jobs.pipelines.text_values import Texts, decoded, quoted
 
 KEY, PARTITION, OFFSET, TIME = ("kafka_key", "kafka_partition", "kafka_offset", "kafka_timestamp")
 TEXT = "kafka_value"  # with quarantine: the text of a refused message
-READ = "_hudilab_read"  # a field with a default: NULL if Avro could not read the message
 HEADER = 5  # bytes: a zero, and the id of the schema in the registry
 IS_CONFLUENT = f"length({{0}}) >= {HEADER} AND substring({{0}}, 1, 1) = X'00'"
 NUMBER = "CAST(conv(hex(substring({0}, 2, 4)), 16, 10) AS BIGINT)"
@@ -70,6 +69,7 @@ class Topic(Source[TopicPipeline]):
         self._client = access(group, settings.home)
         self._is_avro = group.value_format.startswith("avro")
         self._schemas: dict[int, str | None] = {}  # of the registry, by id
+        self._readings: dict[int, Reading] = {}
         self._loads = False
         self._has_key = True  # whether the key gets into the table
         self._by_offset = False  # whether versions of a row are compared by their offsets
@@ -468,8 +468,7 @@ class Topic(Source[TopicPipeline]):
         The last is a list of conditions, each with the problem and its remedy.
         """
         if self._is_avro:
-            row, names, cases = self._avro(ids)
-            return messages.withColumn("row", row), names, cases
+            return self._avro(messages, ids)
         messages = with_json(messages, "value", self._columns, self._texts, arrays=False)
         cases = [
             (F.col(PROBLEM).isNotNull(), F.col(PROBLEM)),
@@ -486,17 +485,19 @@ class Topic(Source[TopicPipeline]):
         options = {name.lower(): value for name, value in self.group.options().items()}
         return Texts(options, self.group.timestamp_unit)
 
-    def _avro(self, ids: Sequence[int]) -> tuple[Column, list[str], list[tuple[Column, Column]]]:
-        """Return the row of an Avro message, its columns, and what a value must not be."""
+    def _avro(
+        self, messages: DataFrame, ids: Sequence[int]
+    ) -> tuple[DataFrame, list[str], list[tuple[Column, Column]]]:
+        """Return Avro messages as `_parsed` does."""
         schema = json.loads(str(self.group.source_schema))
         if not isinstance(schema, dict) or schema.get("type") != "record":
             raise ValueError("it is not an Avro record")
         names = [str(field["name"]) for field in schema["fields"]]
-        failed = F.col(f"row.{READ}").isNull()
+        failed = ~F.expr(f"row.{IS_READ}")
         unread = "it cannot be read as Avro with source.schema; fix the schema"
         if self.group.value_format == "avro":
             row = read_avro("value", json.dumps(schema), schema)
-            return row, names, [(failed, F.lit(unread))]
+            return messages.withColumn("row", row), names, [(failed, F.lit(unread))]
         number, body = F.expr(NUMBER.format("value")), f"substring(value, {HEADER + 1})"
         row = read_avro(body, json.dumps(schema), schema)
         cases = [
@@ -509,22 +510,62 @@ class Topic(Source[TopicPipeline]):
             )
         ]
         if self.group.schema_registry_url:
-            schemas = {n: self._schema(n) for n in ids}
-            wrong, why = [n for n in ids if schemas[n] is None], "the registry does not have"
-            for n, writer in schemas.items():
-                if writer is not None:
-                    row = F.when(number == n, read_avro(body, writer, schema)).otherwise(row)
+            wrong, why = [n for n in ids if self._schema(n) is None], "the registry does not have"
             is_wrong, remedy = number.isin(wrong), NO_SCHEMA
+            messages, row, others = self._resolved(messages, row, ids)
         else:
             right = [int(n) for n in str(self.group.value_schema_id).split(",")]
-            is_wrong, why = ~number.isin(right), "value.schema.id does not name"
+            is_wrong, why, others = ~number.isin(right), "value.schema.id does not name", []
             remedy = (
                 "add the id if source.schema is that schema, or read each message with its own "
                 'schema: "schema.registry.url": "http://..."'
             )
         text = F.concat(F.lit("its schema id is "), number, F.lit(f", which {why}; {remedy}"))
         misfit = F.concat(F.lit("its schema (id "), number, F.lit(f") does not fit: {unread}"))
-        return row, names, [*cases, (is_wrong, text), (failed, misfit)]
+        cases += [(is_wrong, text), *others, (failed, misfit)]
+        return messages.withColumn("row", row), names, cases
+
+    def _resolved(
+        self, messages: DataFrame, row: Column, ids: Sequence[int]
+    ) -> tuple[DataFrame, Column, list[tuple[Column, Column]]]:
+        """Return messages, their row as each one's schema has it, and what is wrong with some.
+
+        Args:
+            row: The row as `source.schema` has it.
+        """
+        number, body = F.expr(NUMBER.format("value")), f"substring(value, {HEADER + 1})"
+        wanted = messages.select(row.alias("row")).schema["row"].dataType
+        remedy = "write it into source.schema as that schema has it, and convert it in select"
+        cases = []
+        for n in ids:
+            if (writer := self._schema(n)) is None:
+                continue
+            schema, problem = self._reading(n, writer)
+            own, name = F.when(number == n, read_avro(body, writer, schema)), f"_row_{n}"
+            wrote = messages.select(own.alias("row")).schema["row"].dataType
+            if wrote.simpleString() != wanted.simpleString() and not problem:
+                messages = messages.withColumn(name, own)
+                try:
+                    kind, lost = conversion(name, cast(StructType, wrote), cast(StructType, wanted))
+                except LookupError as error:
+                    problem = str(error)
+                else:
+                    own = F.col(name).cast(kind)
+                    start = F.lit(f"with its schema (id {n}), ")
+                    cases.append((F.expr(lost).isNotNull(), F.concat(start, F.expr(lost))))
+            if problem:
+                text = f"in its schema (id {n}), {problem}; {remedy}"
+                cases.append((number == n, F.lit(text)))
+            else:
+                row = F.when(number == n, own).otherwise(row)
+        return messages, row, cases
+
+    def _reading(self, number: int, writer: str) -> Reading:
+        """Return how to read what a schema of the registry wrote."""
+        if number not in self._readings:
+            read = reading(self._spark, writer, str(self.group.source_schema))
+            self._readings[number] = read
+        return self._readings[number]
 
     def _is_deletion(self) -> Column:
         """Return whether a message deletes a row."""
@@ -570,14 +611,6 @@ def partitions_of(offsets: str, topic: str) -> int:
     """Return how many partitions of a topic a planned batch reads; 0 if it is not planned."""
     sources = (json.loads(line) for line in offsets.splitlines()[2:] if line.startswith("{"))
     return sum(len(source.get(topic, ())) for source in sources)
-
-
-def read_avro(value: str, writer: str, schema: Mapping[str, Any]) -> Column:
-    """Return Avro as a row of `schema` and a field that is NULL if it cannot be read."""
-    read = {"name": READ, "type": "boolean", "default": True}
-    options = {"avroSchema": json.dumps({**schema, "fields": [*schema["fields"], read]})}
-    options |= {"mode": "PERMISSIVE", "datetimeRebaseMode": "CORRECTED"}
-    return from_avro(F.expr(value), writer, options)
 
 
 def _ids_of(rows: DataFrame) -> dict[str, int]:
