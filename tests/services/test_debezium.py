@@ -49,6 +49,8 @@ CHANGES = {
     "ordering": "",
     "timestamp_unit": "us",
 }
+# Before the column was added.
+NO_CITY = {"source_schema": ORDERS.replace(", city STRING", "")}
 LINES = CHANGES | {
     "source_schema": "order_id INT, line STRING, qty INT",
     "source_table": "public.lines",
@@ -147,9 +149,9 @@ def test_each_change_reaches_the_table(
 ) -> None:
     is_avro = topic.startswith("avro")
     events = recorded_avro(topic) if is_avro else recorded(topic)
-    own = make(**CHANGES | changes, schema_registry_url=registry if is_avro else "")
-    columns = ("id", "amount", "note", "city")
-    snapshot = [order(n, f"{n * 1.25:.2f}", f"n{n}") for n in (1, 2, 3)]
+    own = make(**CHANGES | NO_CITY | changes, schema_registry_url=registry if is_avro else "")
+    columns = ("id", "amount", "note")
+    snapshot = [order(n, f"{n * 1.25:.2f}", f"n{n}")[:3] for n in (1, 2, 3)]
     own.send_pairs(*events[:3])
     own.run()
     assert own.rows(*columns) == snapshot
@@ -158,12 +160,13 @@ def test_each_change_reaches_the_table(
     (report,) = own.run()
     assert (report["rows"], report["quarantined"], report["messages_behind"]) == (7, 0, 0)
     assert own.rows(*columns) == [
-        order(1, "9.99", "n1"),
-        order(30, "3.75", "n3"),
-        order(4, "5.00", None),
+        order(1, "9.99", "n1")[:3],
+        order(30, "3.75", "n3")[:3],
+        order(4, "5.00", None)[:3],
     ]
     # With a new column, and the earlier messages once more, as after a kill of the connector.
-    own.send_pairs(*events[3:15])
+    own.describe(source_schema=ORDERS)
+    own.send_pairs(*events[10 if "select" in changes else 3 : 15])
     own.run()
     last = [
         order(1, "9.99", "z"),
@@ -171,7 +174,7 @@ def test_each_change_reaches_the_table(
         order(4, "5.00", "z"),
         order(5, "6.00", "z", "Oslo"),
     ]
-    assert own.rows(*columns) == last
+    assert own.rows(*columns, "city") == last
     table = own.spark.read.format("hudi").load(own.pipeline().location.table).where("id = 1")
     moments = (f"date_format({name}, 'yyyy-MM-dd HH:mm:ss.SSSSSS')" for name in ("at", "local"))
     assert table.selectExpr(*moments, "CAST(day AS STRING)", "ok").collect() == [
@@ -208,7 +211,7 @@ def test_a_transaction_that_was_open_at_the_snapshot_is_newer_than_it(make: Make
 
 @pytest.mark.deep
 def test_messages_that_are_no_changes_are_left_out(make: Make) -> None:
-    own = make(**CHANGES, quarantine="true")
+    own = make(**CHANGES | NO_CITY, quarantine="true")
     others = recorded("__debezium-heartbeat.lab") + recorded("lab.transaction")
     own.send_pairs(*others, *recorded("lab.public.orders")[:3], *others)
     (report,) = own.run()
@@ -271,6 +274,11 @@ MESSAGES: dict[str, tuple[Pair, str, str]] = {
         doctored(FIRST, '"op":"r"', '"op":"m"'),
         "its op is m, which changes no row",
         "remove it",
+    ),
+    "a number that is not JSON": (
+        doctored(FIRST, '"note":"n1"', '"note":NaN'),
+        "it has a value that is not JSON, such as NaN without quotes",
+        "correct the program",
     ),
     "a value that does not fit": (
         doctored(FIRST, '"ok":true', '"ok":"maybe"'),
@@ -349,7 +357,7 @@ AVRO: dict[str, tuple[Pair, str, str]] = {
 )
 def test_avro_that_does_not_fit_stops_the_stream(make: Make, registry: str, message: str) -> None:
     own, (pair, problem, remedy) = make(**CHANGES, schema_registry_url=registry), AVRO[message]
-    own.describe(source_schema=ORDERS.replace(", city STRING", ""))
+    own.describe(**NO_CITY)
     own.send_pairs(pair)
     with pytest.raises(ConfigError, match=f"offset 0, .*{re.escape(problem)}") as why:
         own.check()
@@ -360,7 +368,7 @@ def test_avro_that_does_not_fit_stops_the_stream(make: Make, registry: str, mess
 def test_avro_that_does_not_fit_goes_to_the_quarantine(make: Make, registry: str) -> None:
     own = make(**CHANGES, schema_registry_url=registry, quarantine="true")
     others = [*recorded_avro("__debezium-heartbeat.avro"), *recorded_avro("avro.transaction")]
-    own.describe(source_schema=ORDERS.replace(", city STRING", ""))
+    own.describe(**NO_CITY)
     own.send_pairs(AVRO_ORDER, *others, *(pair for pair, _, _ in AVRO.values()))
     own.send_pairs(recorded("lab.public.orders")[3])  # JSON, of a connector before
     (report,) = own.run()
@@ -415,6 +423,109 @@ def test_what_does_not_fit_goes_to_the_quarantine(make: Make) -> None:
     reasons = {(row["kafka_key"], row["kafka_value"]): reason for reason, row in own.quarantined()}
     for (key, value), problem, _ in MESSAGES.values():
         assert problem in reasons[key and key.decode(), (value or b"").decode()]
+
+
+def without(event: Pair, column: str, lsn: int) -> Pair:
+    """Return an event as the connector sends it without a column."""
+    value = json.loads(event[1] or b"")
+    del value["after"][column]
+    value["source"]["lsn"] = lsn
+    return event[0], json.dumps(value).encode()
+
+
+LACKS = "it has no column note, which is in source.schema; leave such a column out until"
+
+
+@pytest.mark.parametrize("quarantine", [pytest.param("false", marks=pytest.mark.deep), "true"])
+def test_a_column_that_is_no_longer_sent_keeps_its_values(make: Make, quarantine: str) -> None:
+    """Of an insert, an update and a snapshot; the column may be back later, in the same batch."""
+    own = make(**CHANGES | NO_CITY, quarantine=quarantine)
+    events = recorded("lab.public.orders")
+    own.send_pairs(*events[:2])
+    own.run()
+    newest = json.loads(events[14][1] or b"")["source"]["lsn"]
+    lacking = [without(events[n], "note", newest + n) for n in (0, 2, 3)]
+    back = json.loads(events[1][1] or b"")
+    back["source"]["lsn"] = newest + 9
+    own.send_pairs(*lacking, (events[1][0], json.dumps(back).encode()))
+    if quarantine == "false":
+        with pytest.raises(StreamError, match=LACKS):
+            own.run()
+    else:
+        own.run()
+        assert [reason for reason, _ in own.quarantined()] == [LACKS.partition(";")[0]] * 3
+    assert own.rows("id", "note") == [(1, "n1"), (2, "n2")]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("sent", "is_refused"),
+    [(slice(0, 3), True), (slice(0, 15), False), (slice(10, 11), False)],
+    ids=["never sent", "added later", "sent from the start"],
+)
+def test_a_column_that_was_added_is_null_in_older_events(
+    make: Make, sent: slice, is_refused: bool
+) -> None:
+    own = make(**CHANGES)
+    events = recorded("lab.public.orders")[sent]
+    own.send_pairs(*events)
+    if is_refused:
+        with pytest.raises(StreamError, match="it has no column city, which is in"):
+            own.run()
+        return
+    own.run()
+    assert (5, "Oslo") in own.rows("id", "city")
+    # Events from before the column, once more.
+    own.send_pairs(*recorded("lab.public.orders")[:1])
+    own.run()
+    assert (1, None) in own.rows("id", "city")
+
+
+@pytest.mark.deep
+def test_avro_without_a_column_is_refused(make: Make, registry: str) -> None:
+    own = make(**CHANGES, schema_registry_url=registry)
+    own.send_pairs(AVRO_ORDER)
+    with pytest.raises(ConfigError, match="it has no column city, which is in"):
+        own.check()
+
+
+def avro_event(schema: Any, record: dict[str, Any], at: Any, value: Any) -> tuple[Any, bytes]:
+    """Return the schema and the bytes of an event whose column `at` has another type."""
+    text = json.dumps(schema)
+    other = json.loads(text)
+    for field in other["fields"][0]["type"][1]["fields"]:
+        if field["name"] == "at":
+            field["type"] = at
+    record["after"]["at"] = value
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, fastavro.parse_schema(json.loads(json.dumps(other))), record)
+    return other, body.getvalue()
+
+
+@pytest.mark.deep
+def test_avro_names_the_units_of_its_times(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`timestamp.unit` is that of JSON, which has none."""
+    monkeypatch.setenv(LOGIN, "lab:secret")
+    number = int.from_bytes((AVRO_ORDER[1] or b"")[1:5], "big")
+    schema, record = json.loads(SCHEMAS[number]), decoded(AVRO_ORDER)[1]
+    schemas = {n: {"schema": text} for n, text in SCHEMAS.items()}
+    values = {
+        50: ("io.debezium.time.Timestamp", 1_767_261_600_123),
+        51: ("io.debezium.time.MicroTimestamp", 1_767_261_600_123_000),
+    }
+    bodies = {}
+    for own_id, (name, value) in values.items():
+        kind = ["null", {"type": "long", "connect.version": 1, "connect.name": name}]
+        other, bodies[own_id] = avro_event(schema, record, kind, value)
+        schemas[own_id] = {"schema": json.dumps(other)}
+    with running_registry(schemas) as url:
+        own = make(**CHANGES | NO_CITY, schema_registry_url=url)
+        for own_id, body in bodies.items():
+            own.send_pairs((AVRO_ORDER[0], HEAD + bytes([own_id]) + body))
+            own.run()
+            table = own.spark.read.format("hudi").load(own.pipeline().location.table)
+            (row,) = table.selectExpr("unix_micros(at) AS at").collect()
+            assert row["at"] == 1_767_261_600_123_000
 
 
 TOASTED = CHANGES | {
@@ -494,10 +605,16 @@ def test_each_type_is_the_same_in_json_and_avro(
 
 @pytest.mark.deep
 def test_events_with_their_schema_are_read_too(make: Make) -> None:
-    own = make(**CHANGES | {"source_schema": ORDERS.replace("DECIMAL(10, 2)", "BINARY")})
-    own.send_pairs(*recorded("wrapped.public.orders"))
+    columns = NO_CITY["source_schema"].replace("DECIMAL(10, 2)", "BINARY")
+    own = make(**CHANGES | {"source_schema": columns})
+    events = recorded("wrapped.public.orders")
+    own.send_pairs(*events)
     own.run()
     assert own.rows("id", "note") == [(1, "n1"), (2, "n2"), (3, "n3")]
+    own.send_pairs(doctored(events[0], "io.debezium.time.MicroT", "io.debezium.time.T"))
+    match = r"has column local in another unit than timestamp.unit, us; .*mode=isostring"
+    with pytest.raises(StreamError, match=match):
+        own.run()
 
 
 @pytest.mark.deep
@@ -529,7 +646,7 @@ def test_groups_that_cannot_be_right(
 
 @pytest.mark.deep
 def test_more_partitions_are_refused_because_offsets_start_again(make: Make) -> None:
-    own = make(**CHANGES)
+    own = make(**CHANGES | NO_CITY)
     own.send_pairs(FIRST)
     own.run()
     own.add_partitions(3)
@@ -567,7 +684,7 @@ def test_the_table_equals_the_database_after_each_change(
         own = {"name": "live", "table.include.list": "public.live"}
         (topic,) = register(settings, own | identity)
         schema = "id INT, amount DECIMAL(10, 2), at TIMESTAMP, day DATE, big STRING, ok BOOLEAN"
-        changes = {"source_schema": f"{schema}, city STRING", "source_table": "", "ordering": ""}
+        changes = {"source_schema": schema, "source_table": "", "ordering": ""}
         pipeline = make(value_format="debezium", topic_name=topic, **changes)
 
         def equal() -> bool:
@@ -585,4 +702,6 @@ def test_the_table_equals_the_database_after_each_change(
         for step in STEPS:
             for statement in step.split("; "):
                 db.execute(statement)
+            if "city" in step:
+                pipeline.describe(source_schema=f"{schema}, city STRING")
             wait_for(equal, 60, step)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from hudi_sink.rows import REFUSED
 from hudilab.groups import ChangePipeline
 from hudilab.settings import Settings
 from hudilab.table import DELETED
-from hudilab_jobs.pipelines.avro_values import MARK, READ, read_avro
+from hudilab_jobs.pipelines.avro_values import DIGITS, MARK, READ, read_avro
 from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, with_json
 from hudilab_jobs.pipelines.text_values import Texts, literal, quoted
 from hudilab_jobs.pipelines.topic import (
@@ -46,7 +47,18 @@ AS_JSON = {
     "timeZone": "UTC",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
 }
-DIGITS = 38  # of Spark's longest decimal
+# Debezium's names of times that are numbers, and Avro's.
+UNITS = {
+    "io.debezium.time.Timestamp": "timestamp-millis",
+    "io.debezium.time.MicroTimestamp": "timestamp-micros",
+}
+# The units of such names in events that contain their schema.
+COUNTED = {
+    "org.apache.kafka.connect.data.Timestamp": "ms",
+    "io.debezium.time.Timestamp": "ms",
+    "io.debezium.time.MicroTimestamp": "us",
+    "io.debezium.time.NanoTimestamp": "ns",
+}
 # A heartbeat, or the begin or end of a transaction.
 NO_CHANGE = literal(r'^\{("ts_ms":\d+\}$|"status":"(BEGIN|END)","id":)')
 # What Debezium sends for a value of TOAST that an update left as it was: as text, as bytes, in a
@@ -59,7 +71,13 @@ VALUES = (
 )
 HAS_UNSENT = "(" + " OR ".join(f"contains({{0}}, '{VALUES[n]}')" for n in (0, 1, 3)) + ")"
 UNSENT, STORED = "_unsent", "_stored"
+KEYS = f"json_object_keys(get_json_object({TEXT}, '$.after'))"  # the columns of an event
 FULL = "run ALTER TABLE ... REPLICA IDENTITY FULL there, after which an update sends the whole row"
+LEAVE_OUT = (
+    "leave such a column out until an event has it, or correct column.exclude.list in the "
+    "connector; if the table has a column that the database has dropped, make it in select, with "
+    "CAST(NULL AS its type)"
+)
 NO_EVENT = (
     "it is not a change event of Debezium; leave transforms such as ExtractNewRecordState out of "
     'the connector, or write "value.format": "json"'
@@ -100,6 +118,7 @@ class ChangeTopic(Topic):
         super().__init__(spark, settings, name, group)
         self._table = table
         self._left_out: list[str] = []  # tables of the topic that other pipelines read
+        self._first: dict[str, int] = {}  # the first LSN with a column, if it is not in all events
 
     @property
     @override
@@ -114,13 +133,60 @@ class ChangeTopic(Topic):
         """
         ids = self._writers(messages)
         try:
-            if self.group.select is None:
-                texts = self._decoded(messages, ids)
-                self._fills = bool(texts.where(HAS_UNSENT.format("CAST(value AS STRING)")).take(1))
+            self._look_ahead(self._decoded(messages, ids))
             rows = self.selected(self._rows(messages, ids))
             return self._filled(rows) if self._fills else rows
         finally:
-            self._fills = False
+            self._fills, self._first = False, {}
+
+    def _look_ahead(self, messages: DataFrame) -> None:
+        """Find out whether values of the batch are missing, and since when there are such values.
+
+        An event without a column that later events have is older than the column. A query may have
+        changed the table's columns, so with `select` all such events are refused.
+        """
+        if self.group.select is not None:
+            return
+        rows = messages.select(F.expr(BARE.format("CAST(value AS STRING)")).alias(TEXT))
+        parts = (f"get_json_object({TEXT}, '$.source.{part}')" for part in PARTS)
+        own = f"concat_ws('.', {', '.join(parts)}) = {literal(self.group.database_table)}"
+        unsent, lacking = HAS_UNSENT.format(TEXT), f"size({self._lacking()}) > 0 AND {own}"
+        found = rows.selectExpr(f"max({unsent}) AS unsent", f"max({lacking}) AS lacking").first()
+        self._fills = bool(found and found["unsent"])
+        if not (found and found["lacking"]):
+            return
+        lsn = f"CAST(get_json_object({TEXT}, '$.source.lsn') AS BIGINT)"
+        has = {name: f"array_contains({KEYS}, {literal(name)})" for name in self._values()}
+        self._note_first(rows.where(own), has, lsn)
+        if Commits(self._spark, self._table).is_there():
+            stored = messages.sparkSession.read.format("hudi").load(self._table)
+            names = [name for name in self._values() if name in stored.columns]
+            self._note_first(stored, {name: f"{quoted(name)} IS NOT NULL" for name in names}, LSN)
+
+    def _note_first(self, rows: DataFrame, has: Mapping[str, str], lsn: str) -> None:
+        """Keep the smallest LSN of the rows that have a column."""
+        if not has:
+            return
+        smallest = (F.expr(f"min(if({is_there}, {lsn}, NULL))") for is_there in has.values())
+        row = rows.agg(*smallest).first() or ()
+        for name, first in zip(has, row, strict=True):
+            if first is not None:
+                self._first[name] = min(first, self._first.get(name, first))
+
+    @cached_property
+    def _moments(self) -> list[str]:
+        return [
+            field.name for field in self._columns if "timestamp" in field.dataType.simpleString()
+        ]
+
+    def _values(self) -> list[str]:
+        """Return the columns that are not of the key."""
+        return [name for name in self._columns.names if name not in self._record_key]
+
+    def _lacking(self) -> str:
+        """Return the SQL of the columns that an event should have, and has not."""
+        names = ", ".join(map(literal, self._values()))
+        return f"array_except(array({names}), {KEYS})" if names else "array()"
 
     def _decoded(self, messages: DataFrame, ids: Sequence[int]) -> DataFrame:
         """Return the messages with Avro keys and values as JSON; what can't be decoded stays."""
@@ -131,7 +197,10 @@ class ChangeTopic(Topic):
         for part in ("key", "value"):
             number, body = F.expr(NUMBER.format(part)), f"substring({part}, {HEADER + 1})"
             is_avro = F.expr(IS_CONFLUENT.format(part))
-            texts = (F.when(is_avro & (number == n), _json_of(body, schemas[n])) for n in schemas)
+            texts = (
+                F.when(is_avro & (number == n), _json_of(body, schema, self._moments))
+                for n, schema in schemas.items()
+            )
             columns[part] = F.coalesce(*texts, F.col(part))
         # Spark would decode a message again for a filter, but does not push one through this.
         parts = (column.alias(name) for name, column in columns.items())
@@ -333,13 +402,28 @@ class ChangeTopic(Topic):
         yield f"NOT {parsed}", PROBLEM
         yield f"{KEY_PROBLEM} IS NOT NULL", f"concat('its key: ', {KEY_PROBLEM})"
         yield f"{op} <> 'd' AND {ROW}.after IS NULL", literal(NO_EVENT)
+        yield (
+            f"{op} <> 'd' AND {KEYS} IS NULL",
+            literal(
+                "it has a value that is not JSON, such as NaN without quotes; correct the program "
+                "that wrote it"
+            ),
+        )
         names = f"array({', '.join(literal(name) for name in self._columns.names)})"
-        more = f"array_except(json_object_keys(get_json_object({TEXT}, '$.after')), {names})"
+        more = f"array_except({KEYS}, {names})"
         yield (
             f"size({more}) > 0",
             f"concat('source.schema lacks column ', array_join({more}, ', '), "
             f"'; add it there with its type, and leave it out with select if the table is not to "
             "have it')",
+        )
+        firsts = (f"{literal(name)}, {first}L" for name, first in self._first.items())
+        is_older = f"coalesce({source}.lsn < map({', '.join(firsts)})[name], false)"
+        lacking = f"filter({self._lacking()}, name -> NOT {is_older if self._first else 'false'})"
+        yield (
+            f"{op} <> 'd' AND size({lacking}) > 0",
+            f"concat('it has no column ', array_join({lacking}, ', '), "
+            f"{literal(f', which is in source.schema; {LEAVE_OUT}')})",
         )
 
     def _unread(self) -> Iterator[tuple[str, str]]:
@@ -365,6 +449,17 @@ class ChangeTopic(Topic):
         if not self._fills:
             what = f"{self._unsent(name)}, because the update left it as it was"
             yield f"{HAS_UNSENT.format(TEXT)} AND {is_unsent(name)}", literal(f"{what}; {FULL}")
+        if (unit := self.group.timestamp_unit) and name in self._moments:
+            text, others = "CAST(value AS STRING)", (n for n in COUNTED if COUNTED[n] != unit)
+            form = f'"name":"({"|".join(others)})"[^{{}}]*"field":{re.escape(json.dumps(name))}'
+            yield (
+                f"""startswith({text}, '{{"schema":') AND {text} RLIKE {literal(form)}""",
+                literal(
+                    f"its schema has column {name} in another unit than timestamp.unit, {unit}; "
+                    "write the unit of all times, or set time.precision.mode=isostring in the "
+                    "connector"
+                ),
+            )
         if isinstance(column.dataType, T.DecimalType):
             yield (
                 f"{PROBLEM} IS NOT NULL AND {value} RLIKE '^[A-Za-z0-9+/]+={{0,2}}$' AND "
@@ -374,20 +469,37 @@ class ChangeTopic(Topic):
             )
 
 
-def _json_of(value: str, writer: str) -> Column:
-    """Return an Avro record as the JSON of Debezium, in bytes; NULL if it cannot be read."""
-    schema = json.loads(writer, object_hook=_narrow)
+def _json_of(value: str, writer: str, moments: Collection[str]) -> Column:
+    """Return an Avro record as the JSON of Debezium, in bytes; NULL if it cannot be read.
+
+    Args:
+        moments: The columns that are times. The schema names the unit of each.
+    """
+
+    def readable(part: dict[str, Any]) -> dict[str, Any]:
+        if "precision" in part:  # a longer decimal cannot be read
+            part = part | {"precision": min(part["precision"], DIGITS)}
+        if part.get("name") in moments and "type" in part:
+            part = part | {"type": _with_unit(part["type"])}
+        return part
+
+    schema = json.loads(writer, object_hook=readable)
     if not isinstance(schema, dict) or schema["type"] != "record":
         return F.lit(None).cast("binary")
-    writer = json.dumps(schema)
     # A lambda evaluates the row once.
     texts = F.transform(
-        F.array(read_avro(value, writer, schema)),
+        F.array(read_avro(value, json.dumps(schema), schema)),
         lambda row: F.when(row[READ] == MARK, F.to_json(row.dropFields(READ), AS_JSON)),
     )
     return texts[0].cast("binary")
 
 
-def _narrow(part: dict[str, Any]) -> dict[str, Any]:
-    """Return a part of a schema with at most 38 digits: a longer decimal cannot be read."""
-    return part | {"precision": min(part["precision"], DIGITS)} if "precision" in part else part
+def _with_unit(kind: Any) -> Any:
+    """Return the type of a column with the unit of its times, which Debezium names on its own."""
+    if isinstance(kind, list):
+        return [_with_unit(part) for part in kind]
+    if not isinstance(kind, dict):
+        return kind
+    if kind.get("connect.name") in UNITS:
+        return kind | {"logicalType": UNITS[kind["connect.name"]]}
+    return kind | {"items": _with_unit(kind["items"])} if "items" in kind else kind
