@@ -575,7 +575,7 @@ def values(amount: int, *keys: str) -> list[tuple[bytes, bytes | None]]:
 
 
 MOVED = {"source_schema": "id STRING, amount INT"}
-GROWN = "'topic.name': .* has 4 partitions, and had 2: the offsets of a key that moved"
+GROWN = "'topic.name': .* has 4 partitions, and had 2: keys move to new partitions"
 
 
 @pytest.mark.parametrize(
@@ -583,6 +583,14 @@ GROWN = "'topic.name': .* has 4 partitions, and had 2: the offsets of a key that
     [
         {"select": "SELECT id, amount, kafka_offset * 2 AS seq FROM source", "ordering": "seq"},
         pytest.param({}, marks=pytest.mark.deep),
+        pytest.param(
+            {
+                "select": "SELECT *, 'p' || kafka_partition AS part FROM source",
+                "partition": "part",
+                "ordering": "amount",
+            },
+            marks=pytest.mark.deep,
+        ),
         pytest.param({"record_key": "kafka_key", "tombstones": "delete"}, marks=pytest.mark.deep),
         pytest.param(
             {
@@ -616,13 +624,14 @@ def test_more_partitions_are_refused_if_offsets_order_the_rows(
     [
         {"ordering": "amount"},
         {"operation": "insert"},
+        {"record_key": "kafka_partition, id"},
         {
             "select": "SELECT s.*, known.k FROM source s "
             "JOIN VALUES ('a'), ('b') AS known(k) ON s.id = known.k",
             "ordering": "kafka_timestamp",
         },
     ],
-    ids=["another column", "rows that never change", "a query that joins"],
+    ids=["another column", "rows that never change", "keys of a partition", "a query that joins"],
 )
 def test_more_partitions_are_read_if_offsets_order_nothing(
     make: Make, changes: dict[str, str]

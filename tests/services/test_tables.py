@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import DataFrame, SparkSession
 from refusals import refused
 from running import end_jvm, start_program
@@ -196,6 +197,29 @@ def test_a_table_that_joins_later_is_refused(make: Make) -> None:
     shop.send("b", *ids(3))
     with pytest.raises(StreamError, match=r"belongs to another table or run: .*/b_"):
         shop.run()
+
+
+@pytest.mark.deep
+def test_more_partitions_of_a_single_topic_are_refused(make: Make, kafka: Access) -> None:
+    """Offsets order the rows of `b` only: no row of `a` is ever changed."""
+    shop = make(a=PLAIN, b=PLAIN | {"operation": "upsert"})
+    for topic in ("a", "b"):
+        shop.send(topic, *ids(3))
+    shop.run()
+    admin = AdminClient(kafka.client_options())
+
+    def grow(topic: str) -> None:
+        wanted = [NewPartitions(f"{shop.name}-{topic}", 2)]
+        for future in admin.create_partitions(wanted).values():
+            future.result(30)
+        shop.send(topic, *ids(3, 10))
+
+    grow("a")
+    shop.run()
+    grow("b")
+    with pytest.raises(ConfigError, match=r"'pipeline\.b'.* has 2 partitions, and had 1"):
+        shop.run()
+    assert shop.rows("id") == [[(0,), (1,), (2,), (10,), (11,), (12,)], [(0,), (1,), (2,)]]
 
 
 def test_pipelines_with_other_queries_are_refused(make: Make) -> None:

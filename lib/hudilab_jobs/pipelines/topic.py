@@ -72,7 +72,7 @@ class Topic(Source[TopicPipeline]):
         self._readings: dict[int, Reading] = {}
         self._loads = False
         self._has_key = True  # whether the key gets into the table
-        self._by_offset = False  # whether versions of a row are compared by their offsets
+        self._by_place = ""  # the column by which a key must stay in its partition
         self._topics = [group.topic_name]  # of the query
         # Refused messages and deletions must not pass a query, which may drop them.
         bypasses = group.select is not None and (group.quarantine or self._deletes)
@@ -117,7 +117,7 @@ class Topic(Source[TopicPipeline]):
             except ConfigError:
                 self._has_key = True
         self._check_deletes(rows)
-        self._by_offset = self.group.operation == "upsert" and self._orders_by_offset(rows, table)
+        self._by_place = self._placed_by(rows, table)
         return table.columns
 
     def stream(self, *, whole: bool = False) -> DataFrame:
@@ -219,11 +219,8 @@ class Topic(Source[TopicPipeline]):
 
     @override
     def check_offsets(self, checkpoint: str, batch: int | None = None) -> None:
-        """Raise ConfigError if the topic got more partitions, and offsets order the rows.
-
-        The offsets of a key that moves to another partition begin again.
-        """
-        if not self._by_offset:
+        """Raise ConfigError if the topic got more partitions, and keys must stay in theirs."""
+        if not self._by_place:
             return
         files = CheckpointFiles(self._spark, checkpoint)
         if batch is None:
@@ -237,30 +234,42 @@ class Topic(Source[TopicPipeline]):
         if len(counts) < 2:
             return
         remedy = f"{self.copied}, and read it into a new table: change topic.name and table.name"
-        if not self._deletes:
+        if not self._deletes and self._by_place == OFFSET:
             remedy += (
                 ", or keep the topic, and change ordering to a column that grows with each change, "
                 "and table.name"
             )
         raise self.error(
             "topic.name",
-            f"{self.group.topic_name} has {counts[-1]} partitions, and had {counts[0]}: the "
-            "offsets of a key that moved to a new partition begin again, so kafka_offset would "
-            "keep its older rows",
+            f"{self.group.topic_name} has {counts[-1]} partitions, and had {counts[0]}: keys move "
+            f"to new partitions, where offsets begin again, so {self._by_place} would keep their "
+            "older rows",
             remedy,
         )
 
-    def _orders_by_offset(self, rows: DataFrame, table: DataFrame) -> bool:
-        """Return whether the query makes the ordering column from the offset."""
-        ordering = self.group.ordering
-        if self.group.select is None or ordering not in table.columns:
-            return ordering == OFFSET
-        # Spark removes what the column does not need; the view's own plan has the offset in texts.
+    def _placed_by(self, rows: DataFrame, table: DataFrame) -> str:
+        """Return the column of `rows` that is wrong for keys that move to another partition.
+
+        Empty if there is none: rows are never changed, or belong to a partition by their key.
+        """
+        key, partition = self.group.table()["record_key"], self.group.table()["partition"]
+        if self.group.operation != "upsert" or self._makes(key, PARTITION, rows, table):
+            return ""
+        if self._makes([self.group.ordering], OFFSET, rows, table):
+            return OFFSET
+        return PARTITION if self._makes(partition, PARTITION, rows, table) else ""
+
+    def _makes(self, names: Sequence[str], column: str, rows: DataFrame, table: DataFrame) -> bool:
+        """Return whether the query makes any of these columns of the table from a column."""
+        there = [name for name in names if name in table.columns]
+        if self.group.select is None or not there:
+            return column in names
+        # Spark removes what they do not need; the view's own plan has the column in any case.
         nothing = self._spark.createDataFrame(self._spark.sparkContext.emptyRDD(), rows.schema)
-        column = self.selected(nothing).select(quoted(ordering))
-        plan = column._jdf.queryExecution().optimizedPlan()
+        needed = self.selected(nothing).select(*map(quoted, there))
+        plan = needed._jdf.queryExecution().optimizedPlan()
         used = (items(node.references().toSeq()) for node in plan_nodes(plan))
-        return any(attribute.name() == OFFSET for attributes in used for attribute in attributes)
+        return any(attribute.name() == column for attributes in used for attribute in attributes)
 
     def _check_ids(self) -> None:
         """Raise ConfigError unless a Confluent topic has the ids of its schema, or a registry."""
