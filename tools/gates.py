@@ -212,7 +212,7 @@ class Run:
 def main(*given: str) -> int:
     """The exit code of the first gate that fails, else 0."""
     parser = argparse.ArgumentParser(prog="gates.py", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="run only the gates that need no Java")
+    parser.add_argument("--quick", action="store_true", help="run only what starts no Spark")
     parser.add_argument("--gate", choices=[*GATES], help="run only this gate")
     parser.add_argument("--lesson", help="run only the notebook whose name starts with this")
     options, arguments = parser.parse_known_args(given)
