@@ -21,7 +21,7 @@ _WORDS = {
     "options of a lock provider in lock.options",
     "omit lock=|leave out lock=": "omit lock.options",
     "lock= does not": "lock.options does not",
-    "another run_id": "another --run-id",
+    "(another|or) run_id": r"\1 --run-id",
     "differs from its TableSpec": "differs from the pipeline",
     "the spec has": "the pipeline has",
     "use operation upsert": 'write "operation": "upsert"',
@@ -53,7 +53,7 @@ _KEYS = {
     r"the partition \(": "partition",
     "lock=": "lock.options",
     "shared=True": "shared",
-    "has a name that Avro|is of type .*(?:Hudi|Avro)|does not take the batch": "select",
+    "cannot store the batch|does not take the batch": "select",
 }
 
 

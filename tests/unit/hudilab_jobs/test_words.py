@@ -24,6 +24,11 @@ from hudilab_jobs.pipelines.words import in_words_of
 TABLE = "file:///t"
 SPEC = TableSpec("flights", ("id",), (), "at", operation="upsert")
 HAVE = schema(id="long", at="long", v="integer")
+NAMES = {
+    "hoodie.table.name": "flights",
+    "hoodie.table.recordkey.fields": "id",
+    "hoodie.table.ordering.fields": "at",
+}
 OTHER = Commit("1", BatchMetadata("q", 1, "", "{}"))
 
 
@@ -37,6 +42,15 @@ def row(problem: str, remedy: str) -> Callable[[], None]:
 
 def rules() -> Rules:
     return Rules(TABLE, "file:///c", None, shared=False)
+
+
+def differs() -> None:
+    """What `SchemaGuard.check` raises, without a table."""
+    differences = SPEC.conflicts({"hoodie.table.type": "MERGE_ON_READ"} | NAMES)
+    raise TableError(
+        f"the existing table {TABLE} differs from its TableSpec: {'; '.join(differences)}",
+        "use the table's own settings, or another table.name or run_id",
+    )
 
 
 CASES: list[tuple[Callable[[], object], str, str]] = [
@@ -79,6 +93,18 @@ CASES: list[tuple[Callable[[], object], str, str]] = [
         lambda: check_storable(TABLE, schema(id="long", v="short"), {"record_key": ("id",)}),
         "select",
         "in select: CAST(v AS int) AS v; correct the rows",
+    ),
+    (
+        lambda: check_storable(TABLE, schema(id="long", _HOODIE_is_deleted="boolean"), {}),
+        "select",
+        "would delete no row, because of its capitals; rename it to _hoodie_is_deleted; correct",
+    ),
+    (
+        differs,
+        "table.type",
+        "the existing table file:///t differs from the pipeline: type: the table has MERGE_ON_READ,"
+        " the pipeline has COPY_ON_WRITE; use the table's own settings, or another table.name or "
+        "--run-id",
     ),
     (
         lambda: check_drift(TABLE, HAVE, schema(id="long", v="string", new=["long"]), "evolve"),
