@@ -7,6 +7,7 @@ mentions the files that it ignores.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from hudi_sink.files import FileInfo, exists, list_files
 from hudilab.errors import many
+from hudilab.paths import local_path
 
 HIDDEN = "hidden by a name with _ or . first, or ._COPYING_ last"
 UNLISTED = "not in _spark_metadata, which lists the files of a finished batch"
@@ -100,9 +102,17 @@ class SourceLog:
             if entry is None or entry.modified_ms == file.modified_ms:
                 return False
             end = done.get(max(entry.number, oldest))
-            return end is not None and file.modified_ms > end
+            return end is not None and _arrived_ms(f"{folder}/{file.path}", file) > end
 
         return [file.path for file in files if is_modified(file)]
+
+
+def _arrived_ms(uri: str, file: FileInfo) -> int:
+    """Return when a file got its content; a copy on a disk may have an older modification time."""
+    with suppress(OSError):
+        if local := local_path(uri):
+            return max(file.modified_ms, local.stat().st_ctime_ns // 1_000_000)
+    return file.modified_ms
 
 
 def committed_files(spark: SparkSession, folder: str) -> set[str]:

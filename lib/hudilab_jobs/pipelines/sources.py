@@ -389,8 +389,10 @@ class Folder(Source[FilePipeline]):
         log, end = self._source_log(location), int(progress["sources"][0]["endOffset"]["logOffset"])
         log.read(end)
         # The next batch may be in the log already.
-        done = {uri for uri, entry in log.files.items() if entry.number <= end}
-        return sum(f"{self.group.uri}/{file.path}" not in done for file in self._files())
+        return sum(
+            (entry := log.files.get(f"{self.group.uri}/{file.path}")) is None or entry.number > end
+            for file in self._files()
+        )
 
     @override
     def unread(self, location: TableLocation) -> str:

@@ -128,12 +128,14 @@ def test_a_file_is_read_whatever_its_time_and_each_that_stays_unread_is_named_on
         inbox.put(name, numbered(3))
     for empty in ("_SUCCESS", "empty.txt"):
         inbox.put(empty, "")
-    inbox.put("today.csv", numbered(1, 4))
+    for name in ("old.csv", "today.csv"):
+        inbox.put(name, numbered(1, 4))
+    os.utime(inbox.folder / "old.csv", (2, 2))  # as a copy that keeps its time
     line = (
-        f"7 files in file://{inbox.folder} left unread: 5 hidden by a name with _ or . first, or "
+        f"8 files in file://{inbox.folder} left unread: 5 hidden by a name with _ or . first, or "
         "._COPYING_ last (.c.csv, _metadata.csv, _new/a.csv and 2 more); 1 not chosen by "
-        "pathGlobFilter=*.csv* (text.txt); 1 modified after being read, so write new rows to a new "
-        "file (today.csv)"
+        "pathGlobFilter=*.csv* (text.txt); 2 modified after being read, so write new rows to a new "
+        "file (old.csv, today.csv)"
     )
     assert line in list(preview(inbox.pipeline()))
     assert capsys.readouterr().err == ""
