@@ -32,7 +32,9 @@ from hudilab_jobs.pipelines.text_values import (
 ROW, PROBLEM, TEXT = "csv_row", "csv_problem", "csv_text"
 _LINE, _FIELDS, _WRONG = "_csv_line", "_csv_fields", "_csv_wrong"
 _RAW = f"encode({_LINE}, 'ISO-8859-1')"  # the line's bytes
-NOTHING = "\0"  # what no file holds: an empty field is NULL, and "" is an empty text
+# What no field holds: an empty field is NULL, and "" is an empty text.
+NOTHING = "\0\n\0 no text \0"
+_END = "\uffff"  # what Spark's parser takes for the end of the text
 _MARKS = {r"\t": "\t", r"\\": "\\", r"\'": "'", r"\"": '"', r"\u0000": "\0"}
 BYTE_ORDER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
@@ -122,8 +124,12 @@ class Dialect:
             check = f"contains({text}, '\\ufffd')"
             rows = rows.withColumn(TEXT, F.expr(text))
         else:
-            # A line is one field, and a character is a byte, so that all bytes can be checked.
-            raw = {"sep": "\0\0", "quote": "", "escape": "", "encoding": "ISO-8859-1"}
+            # A line is one field, and a character is a byte, so that all bytes can be checked. No
+            # line has the character that ends it. Spark's parser would take the first half of a
+            # separator at the end of a line for the start of the next, and "" for NUL as a quote.
+            end = self.option("linesep", "\n")
+            raw = {"sep": f"{end[0]}\0", "quote": end[0], "escape": end[0]}
+            raw |= {"encoding": "ISO-8859-1"}
             raw |= {"nullValue": NOTHING, "emptyValue": "", "multiLine": "false"}
             raw |= {"maxCharsPerColumn": "-1"}
             raw |= {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
@@ -134,7 +140,9 @@ class Dialect:
             rows = rows.withColumn(TEXT, F.expr(f"if({is_ascii}, {_LINE}, {text})"))
             parser = self._parser() | {"columnNameOfCorruptRecord": _WRONG}
             ddl = ", ".join(f"{quoted(field.name)} STRING" for field in fields)
-            rows = rows.withColumn(_FIELDS, F.from_csv(F.col(TEXT), ddl, parser))
+            # The parser would begin the next line's fields with the rest of this one.
+            parsed = F.when(~F.col(TEXT).contains(_END), F.col(TEXT))
+            rows = rows.withColumn(_FIELDS, F.from_csv(parsed, ddl, parser))
         for order, files in (orders or {}).items():
             moves = (
                 f"{literal(schema[n].name)}, {_FIELDS}.{quoted(schema[place].name)}"
@@ -168,6 +176,11 @@ class Dialect:
 
     def _cases(self, schema: T.StructType) -> Iterator[tuple[str, str]]:
         """Yield conditions that a line must not meet, each with the problem and its remedy."""
+        if not self.whole:
+            yield (
+                f"contains({TEXT}, '{_END}')",
+                shown("it has the character U+FFFF, Spark's mark of an end: ", TEXT, "remove it"),
+            )
         if not self.whole and (quote := self.option("quote", '"')):
             yield (
                 f"contains({TEXT}, {literal(quote)}) AND "

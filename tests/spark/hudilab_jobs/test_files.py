@@ -33,6 +33,7 @@ from hudilab_spark.streams import drain
 
 TIME = "2026-01-01T00:00:00Z"
 SCHEMA = "id BIGINT, seen TIMESTAMP, name STRING"
+FIRST = "name STRING, id BIGINT, seen TIMESTAMP"
 
 
 class Inbox:
@@ -421,6 +422,25 @@ def test_wrong_lines_are_quarantined(
     assert later == (
         ["z,3"] if kind == "csv" else [f'[{objects}, {{"id":7,"id":8}}]', '{"id":4,"seen":"x"}']
     )
+
+
+def test_no_character_of_a_line_of_csv_changes_it_or_the_next(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    inbox = Inbox(spark, tmp_path, quarantine="true", source_schema=FIRST)
+    names = ("a\0", "\0", "\0\0", "\0b", "c\0d", " \0 ", "\x01", "e\\", "\ufeff", "f")
+    lines = [f"{name},{n},{TIME}" for n, name in enumerate(names)]
+    ends = [f"g,{n},no time\0" for n in range(3)]
+    marks = [f"{'x' * n}\uffff,{n},{TIME}" for n in range(8)]
+    bad, good = [*ends, *marks], [*lines, f"h,99,{TIME}"]
+    mixed = [line for pair in zip(bad, good, strict=True) for line in pair]
+    inbox.put("a.csv", "\n".join(["name,id,seen", *mixed]))
+    (report,) = inbox.write()
+    assert (report["rows"], report["quarantined"]) == (len(mixed), len(bad))
+    assert inbox.stored("id", "name") == [*enumerate(names), (99, "h")]
+    rows = spark.read.format("hudi").load(inbox.pipeline().location.quarantine).collect()
+    assert sorted(json.loads(row.row)["line"] for row in rows) == sorted(bad)
+    assert sum("U+FFFF" in row.reason for row in rows) == len(marks)
 
 
 WHOLE = {
