@@ -695,7 +695,7 @@ def test_the_table_equals_the_database_after_each_change(
             rows = db.execute("SELECT * FROM live").fetchall()
             names = [column.name for column in db.execute("SELECT * FROM live").description or ()]
             stored = pa.Table.from_batches(read_batches(folder(pipeline.pipeline().location.table)))
-            here = [tuple(row[name] for name in names) for row in stored.to_pylist()]
+            here = [tuple(row.get(name) for name in names) for row in stored.to_pylist()]
             return sorted(rows) == sorted(here, key=lambda row: row[0])
 
         wait_for(equal, 60, "the snapshot")

@@ -71,7 +71,9 @@ VALUES = (
 )
 HAS_UNSENT = "(" + " OR ".join(f"contains({{0}}, '{VALUES[n]}')" for n in (0, 1, 3)) + ")"
 UNSENT, STORED = "_unsent", "_stored"
-KEYS = f"json_object_keys(get_json_object({TEXT}, '$.after'))"  # the columns of an event
+HAS, KEYS = "_has", f"json_object_keys(get_json_object({TEXT}, '$.after'))"  # an event's columns
+# What comes before an event's description of itself, which has keys such as "name".
+VALUES_OF = f"""substring_index({TEXT}, '"source":', 1)"""
 FULL = "run ALTER TABLE ... REPLICA IDENTITY FULL there, after which an update sends the whole row"
 LEAVE_OUT = (
     "leave such a column out until an event has it, or correct column.exclude.list in the "
@@ -148,12 +150,17 @@ class ChangeTopic(Topic):
         if self.group.select is not None:
             return
         rows = messages.select(F.expr(BARE.format("CAST(value AS STRING)")).alias(TEXT))
+        # To search for a name is quicker than to parse the event, and shows that a column lacks.
+        named = (f"contains({VALUES_OF}, {literal(f'{json.dumps(n)}:')})" for n in self._values())
+        maybe = f"NOT contains({TEXT}, '\"after\":null') AND NOT ({' AND '.join(('true', *named))})"
+        unsent = HAS_UNSENT.format(TEXT)
+        found = rows.selectExpr(f"max({unsent}) AS unsent", f"max({maybe}) AS maybe").first()
+        self._fills = bool(found and found["unsent"])
+        if not (found and found["maybe"]):
+            return
         parts = (f"get_json_object({TEXT}, '$.source.{part}')" for part in PARTS)
         own = f"concat_ws('.', {', '.join(parts)}) = {literal(self.group.database_table)}"
-        unsent, lacking = HAS_UNSENT.format(TEXT), f"size({self._lacking()}) > 0 AND {own}"
-        found = rows.selectExpr(f"max({unsent}) AS unsent", f"max({lacking}) AS lacking").first()
-        self._fills = bool(found and found["unsent"])
-        if not (found and found["lacking"]):
+        if not rows.where(f"size({self._lacking(KEYS)}) > 0 AND {own}").take(1):
             return
         lsn = f"CAST(get_json_object({TEXT}, '$.source.lsn') AS BIGINT)"
         has = {name: f"array_contains({KEYS}, {literal(name)})" for name in self._values()}
@@ -183,10 +190,10 @@ class ChangeTopic(Topic):
         """Return the columns that are not of the key."""
         return [name for name in self._columns.names if name not in self._record_key]
 
-    def _lacking(self) -> str:
+    def _lacking(self, has: str) -> str:
         """Return the SQL of the columns that an event should have, and has not."""
         names = ", ".join(map(literal, self._values()))
-        return f"array_except(array({names}), {KEYS})" if names else "array()"
+        return f"array_except(array({names}), {has})" if names else "array()"
 
     def _decoded(self, messages: DataFrame, ids: Sequence[int]) -> DataFrame:
         """Return the messages with Avro keys and values as JSON; what can't be decoded stays."""
@@ -296,7 +303,7 @@ class ChangeTopic(Topic):
             rows = rows.withColumn(UNSENT, F.expr(f"array_compact(array({', '.join(unsent)}))"))
             for text in (json.dumps(VALUES[0]), json.dumps(VALUES[1]), *VALUES[2:]):
                 rows = rows.withColumn(TEXT, F.replace(TEXT, F.lit(f":{text}"), F.lit(":null")))
-        rows = with_json(rows, TEXT, event, texts, arrays=False)
+        rows = with_json(rows.withColumn(HAS, F.expr(KEYS)), TEXT, event, texts, arrays=False)
         fields = [
             f"{literal(name)}, {KEY_ROW if name in self._record_key else f'{ROW}.after'}."
             + quoted(name)
@@ -403,14 +410,14 @@ class ChangeTopic(Topic):
         yield f"{KEY_PROBLEM} IS NOT NULL", f"concat('its key: ', {KEY_PROBLEM})"
         yield f"{op} <> 'd' AND {ROW}.after IS NULL", literal(NO_EVENT)
         yield (
-            f"{op} <> 'd' AND {KEYS} IS NULL",
+            f"{op} <> 'd' AND {HAS} IS NULL",
             literal(
                 "it has a value that is not JSON, such as NaN without quotes; correct the program "
                 "that wrote it"
             ),
         )
         names = f"array({', '.join(literal(name) for name in self._columns.names)})"
-        more = f"array_except({KEYS}, {names})"
+        more = f"array_except({HAS}, {names})"
         yield (
             f"size({more}) > 0",
             f"concat('source.schema lacks column ', array_join({more}, ', '), "
@@ -419,7 +426,9 @@ class ChangeTopic(Topic):
         )
         firsts = (f"{literal(name)}, {first}L" for name, first in self._first.items())
         is_older = f"coalesce({source}.lsn < map({', '.join(firsts)})[name], false)"
-        lacking = f"filter({self._lacking()}, name -> NOT {is_older if self._first else 'false'})"
+        lacking = (
+            f"filter({self._lacking(HAS)}, name -> NOT {is_older if self._first else 'false'})"
+        )
         yield (
             f"{op} <> 'd' AND size({lacking}) > 0",
             f"concat('it has no column ', array_join({lacking}, ', '), "
