@@ -51,10 +51,13 @@ class Own:
     def send(self, *values: bytes | None, key: bytes | None = b"one partition") -> None:
         self.send_pairs(*((key, value) for value in values))
 
-    def send_pairs(self, *pairs: tuple[bytes | None, bytes | None]) -> None:
+    def send_pairs(
+        self, *pairs: tuple[bytes | None, bytes | None], partition: int | None = None
+    ) -> None:
         producer = Producer(self.kafka.client_options())
+        where = {} if partition is None else {"partition": partition}
         for key, value in pairs:
-            producer.produce(self.topic, value, key=key)
+            producer.produce(self.topic, value, key=key, **where)
         assert producer.flush(30) == 0
 
     def add_partitions(self, total: int) -> None:
