@@ -72,8 +72,6 @@ VALUES = (
 HAS_UNSENT = "(" + " OR ".join(f"contains({{0}}, '{VALUES[n]}')" for n in (0, 1, 3)) + ")"
 UNSENT, STORED = "_unsent", "_stored"
 HAS, KEYS = "_has", f"json_object_keys(get_json_object({TEXT}, '$.after'))"  # an event's columns
-# What comes before an event's description of itself, which has keys such as "name".
-VALUES_OF = f"""substring_index({TEXT}, '"source":', 1)"""
 FULL = "run ALTER TABLE ... REPLICA IDENTITY FULL there, after which an update sends the whole row"
 LEAVE_OUT = (
     "leave such a column out until an event has it, or correct column.exclude.list in the "
@@ -150,17 +148,13 @@ class ChangeTopic(Topic):
         if self.group.select is not None:
             return
         rows = messages.select(F.expr(BARE.format("CAST(value AS STRING)")).alias(TEXT))
-        # To search for a name is quicker than to parse the event, and shows that a column lacks.
-        named = (f"contains({VALUES_OF}, {literal(f'{json.dumps(n)}:')})" for n in self._values())
-        maybe = f"NOT contains({TEXT}, '\"after\":null') AND NOT ({' AND '.join(('true', *named))})"
-        unsent = HAS_UNSENT.format(TEXT)
-        found = rows.selectExpr(f"max({unsent}) AS unsent", f"max({maybe}) AS maybe").first()
-        self._fills = bool(found and found["unsent"])
-        if not (found and found["maybe"]):
-            return
         parts = (f"get_json_object({TEXT}, '$.source.{part}')" for part in PARTS)
         own = f"concat_ws('.', {', '.join(parts)}) = {literal(self.group.database_table)}"
-        if not rows.where(f"size({self._lacking(KEYS)}) > 0 AND {own}").take(1):
+        unsent = HAS_UNSENT.format(TEXT)
+        lacking = f"size({self._lacking(KEYS)}) > 0 AND {own}"
+        found = rows.selectExpr(f"max({unsent}) AS unsent", f"max({lacking}) AS lacking").first()
+        self._fills = bool(found and found["unsent"])
+        if not (found and found["lacking"]):
             return
         lsn = f"CAST(get_json_object({TEXT}, '$.source.lsn') AS BIGINT)"
         has = {name: f"array_contains({KEYS}, {literal(name)})" for name in self._values()}
