@@ -216,6 +216,12 @@ def _options(value: str) -> str:
         raise PydanticCustomError(
             "options", "has {word} without a value; write {word}=...", {"word": wrong[0]}
         )
+    names = [word.partition("=")[0] for word in _split(value)]
+    lower = [name.lower() for name in names]  # Spark ignores case
+    if twice := [name for n, name in enumerate(names) if name.lower() in lower[:n]]:
+        raise PydanticCustomError(
+            "options", "has {word} twice; leave out one of them", {"word": twice[0]}
+        )
     return value
 
 

@@ -35,6 +35,8 @@ _RAW = f"encode({_LINE}, 'ISO-8859-1')"  # the line's bytes
 # What no field holds: an empty field is NULL, and "" is an empty text.
 NOTHING = "\0\n\0 no text \0"
 _END = "\uffff"  # what Spark's parser takes for the end of the text
+# No quote or escape of Spark's parser: Unicode reserves it, so a text that has it is refused.
+_NO_QUOTE = "\ufdd0"
 _MARKS = {r"\t": "\t", r"\\": "\\", r"\'": "'", r"\"": '"', r"\u0000": "\0"}
 BYTE_ORDER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
@@ -49,6 +51,10 @@ class Form(NamedTuple):
 
     order: tuple[int, ...] = ()
     line_end: str = ""
+
+
+def _most_fields(schema: T.StructType) -> int:
+    return max(1_000_000, 2 * len(schema))
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,10 @@ class Dialect:
     def has_header(self) -> bool:
         """Whether the first line of each file names the columns."""
         return self.option("header", "true").lower() == "true"
+
+    def trims(self, end: str) -> bool:
+        """Return whether `leading` or `trailing` blanks of fields are ignored."""
+        return self.option(f"ignore{end}whitespace", "false").lower() == "true"
 
     @property
     def whole(self) -> bool:
@@ -140,9 +150,12 @@ class Dialect:
             rows = rows.withColumn(TEXT, F.expr(f"if({is_ascii}, {_LINE}, {text})"))
             parser = self._parser() | {"columnNameOfCorruptRecord": _WRONG}
             ddl = ", ".join(f"{quoted(field.name)} STRING" for field in fields)
-            # The parser would begin the next line's fields with the rest of this one.
-            parsed = F.when(~F.col(TEXT).contains(_END), F.col(TEXT))
-            rows = rows.withColumn(_FIELDS, F.from_csv(parsed, ddl, parser))
+            # With the rest of a line that has U+FFFF, the parser would begin the next line, and for
+            # a line of more fields than `maxColumns`, it raises an error.
+            parser["maxColumns"] = str(_most_fields(schema) + 1)
+            unfit = f"contains({TEXT}, '{_END}') OR {self._has_many_fields(schema)}"
+            line = F.expr(f"if({unfit}, NULL, {TEXT})")
+            rows = rows.withColumn(_FIELDS, F.from_csv(line, ddl, parser))
         for order, files in (orders or {}).items():
             moves = (
                 f"{literal(schema[n].name)}, {_FIELDS}.{quoted(schema[place].name)}"
@@ -166,13 +179,21 @@ class Dialect:
         return self.texts.value(f"nullif({text}, '')", field.dataType)
 
     def _parser(self) -> dict[str, str]:
-        own = {"escape": self.option("quote", '"') or "\\", "nullvalue": NOTHING, "emptyvalue": ""}
+        quote = self.option("quote", '"') or _NO_QUOTE
+        form = {
+            "quote": quote,
+            "escape": self.option("escape", quote) or _NO_QUOTE,
+            "sep": self.sep,
+        }
+        if quote == form["escape"]:  # else a zero byte in quotes is another escape
+            form["charToEscapeQuoteEscaping"] = _NO_QUOTE
+        own = {"nullvalue": NOTHING, "emptyvalue": ""}
         given = {
             name: value
             for name, value in self.texts.options.items()
             if name not in ("delimiter", "charset", "encoding", "columnnameofcorruptrecord")
         }
-        return own | given | {"sep": self.sep, "mode": "PERMISSIVE"}
+        return own | given | form | {"mode": "PERMISSIVE"}
 
     def _cases(self, schema: T.StructType) -> Iterator[tuple[str, str]]:
         """Yield conditions that a line must not meet, each with the problem and its remedy."""
@@ -181,6 +202,10 @@ class Dialect:
                 f"contains({TEXT}, '{_END}')",
                 shown("it has the character U+FFFF, Spark's mark of an end: ", TEXT, "remove it"),
             )
+        yield (
+            f"contains({TEXT}, '{_NO_QUOTE}')",
+            shown("it has the character U+FDD0, which Unicode reserves: ", TEXT, "remove it"),
+        )
         if not self.whole and (quote := self.option("quote", '"')):
             yield (
                 f"contains({TEXT}, {literal(quote)}) AND "
@@ -201,8 +226,9 @@ class Dialect:
                     "rewrite the file with the same end of each line",
                 ),
             )
+        too_many = "false" if self.whole else self._has_many_fields(schema)
         yield (
-            f"{_FIELDS}.{_WRONG} IS NOT NULL",
+            f"{_FIELDS}.{_WRONG} IS NOT NULL OR {too_many}",
             shown(
                 f"the line does not have the {len(schema)} fields of source.schema, separated by "
                 f"{self.sep!r}: ",
@@ -221,6 +247,12 @@ class Dialect:
                 f"{shown(f', which is not {kind}, in the line ', TEXT, remedy(field.dataType))})",
             )
 
+    def _has_many_fields(self, schema: T.StructType) -> str:
+        """Return the SQL of whether a line has more separators than Spark's parser may count."""
+        most, sep = _most_fields(schema), literal(self.sep)
+        others = f"length({TEXT}) - length(replace({TEXT}, {sep}, ''))"
+        return f"(length({TEXT}) > {most} AND {others} >= {most * len(self.sep)})"
+
     def _grammar(self, quote: str) -> str:
         """Return a regular expression of Java's for a line whose quotes are right.
 
@@ -230,7 +262,7 @@ class Dialect:
         inside = f"(?:[^{mark}]|{mark}{mark})*+"
         if escape not in (quote, ""):
             inside = f"(?:[^{mark}{re.escape(escape)}]|{re.escape(escape)}.)*+"
-        blank = r"\s*+" if self.option("ignoretrailingwhitespace", "") == "true" else ""
+        blank = r"\s*+" if self.trims("trailing") else ""
         plain = f"(?!{mark})(?:(?!{sep}).)*+"
         field = f"(?:{mark}{inside}{mark}{blank}|{plain})"
         return f"(?s)^{field}(?:{sep}{field})*+$"
@@ -287,7 +319,8 @@ class Dialect:
         """Return the first line that is neither blank nor a comment; empty without one."""
         text = start.decode(self.texts.charset, "replace").removeprefix("\ufeff")
         comment = self.option("comment", "")
-        lines = (line for line in re.split(r"\r\n|\r|\n", text) if line.strip())
+        end = re.escape(self.option("linesep", "")) or r"\r\n|\r|\n"
+        lines = (line for line in re.split(end, text) if line.strip())
         return next((line for line in lines if not (comment and line.startswith(comment))), "")
 
     def _split(self, line: str) -> list[str]:
@@ -299,8 +332,8 @@ class Dialect:
                 [line], delimiter=self.sep, quotechar=quote or None, quoting=0 if quote else 3
             )
         )
-        if self.option("ignoreleadingwhitespace", "") == "true":
+        if self.trims("leading"):
             names = [name.lstrip() for name in names]
-        if self.option("ignoretrailingwhitespace", "") == "true":
+        if self.trims("trailing"):
             names = [name.rstrip() for name in names]
         return names

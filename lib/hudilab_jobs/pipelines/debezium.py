@@ -269,7 +269,7 @@ class ChangeTopic(Topic):
     @cached_property
     def _texts(self) -> Texts:
         options = {name.lower(): value for name, value in self.group.options().items()}
-        return Texts(options, self.group.timestamp_unit, days=True)
+        return Texts(options, self.group.timestamp_unit, debezium=True)
 
     @override
     def _parsed(

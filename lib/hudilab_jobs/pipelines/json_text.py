@@ -1,21 +1,25 @@
 """JSON texts as rows, with the problem of each text that Spark would read with a loss.
 
 Spark's parser stops after the first object of a text, keeps the last of two equal keys, drops keys
-that differ by case, and turns half a surrogate pair into `?`, each without an error.
+that differ by case, turns half a surrogate pair into `?`, rounds decimals, and rewrites numbers in
+STRING columns, each without an error. So each number gets quotes and a mark here, and reaches its
+column digit by digit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hudilab_jobs.pipelines.text_values import (
-    EXTRA,
+    FLOATS,
+    INTEGERS,
     RECODE,
     SHOWN,
+    SPECIAL_NUMBERS,
     TIMES,
     Texts,
     decoded,
@@ -25,13 +29,11 @@ from hudilab_jobs.pipelines.text_values import (
     quoted,
     remedy,
     shown,
-    widened,
 )
 
-# A number of more than 15 digits with a point, or with an exponent of three.
-_LONG = "(?=[0-9.]{17})[0-9]*[.]|[0-9][eE][-+]?[0-9]{3}"
 ROW, PROBLEM, LINE = "json_row", "json_problem", "json_line"
 _TEXT, _PARSED, _WHOLE = "_json_text", "_json_parsed", "_json_whole"
+_MARKED = "_json_marked"  # the text with marked numbers
 _WRONG = "_json_wrong"  # where Spark says that a value does not fit
 # A high surrogate without a low one, or a low one without a high one.
 _LONE = (
@@ -42,9 +44,15 @@ _LONE = (
 _RECODE = "correct the program that wrote it, or write its encoding into source.options"
 _IS_ARRAY = f"left({_TEXT}, 1) = '['"
 _OTHER_ENDS = ("\\'", " ", "\\t", "\\n", "\\r")  # of a key, before its colon
-_FLOATING = "^-?[0-9]+[.][0-9]+(E-?[0-9]+)?$"
-_ENDS = '",}] '  # of a number, or of a text like one
-_INFINITE = r'(?i)[:,\[]\s*"?[+-]?inf(inity)?"?\s*[,\]}]'
+# What begins a number when it has become a text. Unicode reserves the character for such uses.
+_MARK = "\ufdd0"
+_ESCAPED_MARK = r"(?i)(?<!\\)(?:\\\\)*\\ufdd0"
+_STRINGS = r""""[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\]*+(?:\\.[^'\\]*+)*+'"""
+_NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|NaN|[+-]?(?:Infinity|INF)"
+# A number, after anything but numbers. It never goes back, so it takes neither time nor stack.
+# Where valid JSON ends, so do the matches, and Spark's parser refuses the text.
+_BETWEEN = r"""[^"'0-9NI+-]*+"""
+_NUMBERS = rf"""(?s)\G((?:{_BETWEEN}(?:{_STRINGS}))*+{_BETWEEN})({_NUMBER})(?=\s*+(?:[,\]}}]|$))"""
 
 
 def with_json(
@@ -74,27 +82,25 @@ def with_json(
     fields = T.StructType([T.StructField(f.name, _parsed_as(f.dataType)) for f in schema])
     wrapper = T.StructType().add("rows", T.ArrayType(fields)).add("end", "integer")
     wrapper = wrapper.add(_WRONG, "string")
+    rows = rows.withColumn(_MARKED, F.regexp_replace(_TEXT, _NUMBERS, f'$1"{_MARK}$2"'))
     # The end of the wrapper is only read if nothing else ended the text.
-    wrapped = f"""concat('{{"rows":[', {_TEXT}, '],"end":1}}')"""
+    wrapped = f"""concat('{{"rows":[', {_MARKED}, '],"end":1}}')"""
     if arrays:
-        wrapped = f"""if({_IS_ARRAY}, concat('{{"rows":', {_TEXT}, ',"end":1}}'), {wrapped})"""
-    # Spark drops commas out of a decimal in quotes, but not in a locale that has none.
-    options = {"locale": "de-CH"} | dict(texts.options)
-    options |= {"mode": "PERMISSIVE", "columnnameofcorruptrecord": _WRONG}
+        wrapped = f"""if({_IS_ARRAY}, concat('{{"rows":', {_MARKED}, ',"end":1}}'), {wrapped})"""
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _WRONG}
     rows = rows.withColumn(_PARSED, F.from_json(F.expr(wrapped), wrapper, options))
     cases = [
         (check, encoding_problem(charset, RECODE if arrays else _RECODE)),
-        *_text_cases(schema, arrays, texts.options),
+        *_text_cases(schema, arrays),
     ]
     rows = rows.withColumn(_WHOLE, F.expr(problem_of(cases)))
     parsed = f"{_PARSED}.rows"
     if lines:
         line = f"if({_WHOLE} IS NOT NULL AND {check}, hex({raw}), {text})"
-        whole = f"array(named_struct('row', {parsed}[0], 'line', {line}))"
-        # Spark writes an object's numbers as doubles, so a longer one is only in the whole line.
-        objects = f"from_json({_TEXT}, 'array<string>')"
-        objects = f"transform({objects}, t -> if({_TEXT} RLIKE '{_LONG}', {text}, t))"
-        each = f"zip_with({parsed}, {objects}, (r, t) -> named_struct('row', r, 'line', t))"
+        whole = f"array(named_struct('row', get({parsed}, 0), 'line', {line}))"
+        objects = f"from_json({_MARKED}, 'array<string>')"
+        each = f"named_struct('row', r, 'line', {_unmarked('t')})"
+        each = f"zip_with({parsed}, {objects}, (r, t) -> {each})"
         items = F.expr(f"if({_WHOLE} IS NULL AND {_IS_ARRAY}, {each}, {whole})")
         rows = rows.withColumn(_PARSED, F.explode_outer(items))
         parts = {LINE: F.col(f"{_PARSED}.line"), _PARSED: F.col(f"{_PARSED}.row")}
@@ -103,62 +109,69 @@ def with_json(
         # Not `explode`: for it, Spark would parse each text a second time, to skip empty arrays.
         rows = rows.withColumn(_PARSED, F.explode_outer(parsed))
     else:
-        rows = rows.withColumn(_PARSED, F.expr(f"{parsed}[0]"))
-    rows = rows.withColumn(ROW, F.expr(_converted(_PARSED, schema, texts) or _PARSED))
+        rows = rows.withColumn(_PARSED, F.expr(f"get({parsed}, 0)"))
+    rows = rows.withColumn(ROW, F.expr(_converted(_PARSED, schema, texts)))
     problem = f"coalesce({_WHOLE}, {problem_of(_value_cases(schema, texts))})"
     rows = rows.withColumn(PROBLEM, F.expr(problem))
-    return rows.drop(_TEXT, _PARSED, _WHOLE)
+    return rows.drop(_TEXT, _MARKED, _PARSED, _WHOLE)
 
 
 def _parsed_as(kind: T.DataType) -> T.DataType:
-    """Return the type that Spark's parser reads, which shows whether something would be lost."""
-    if isinstance(kind, TIMES):
-        return T.StringType()
-    if isinstance(kind, T.DecimalType) and kind.precision <= EXTRA:
-        return widened(kind)
+    """Return the type that Spark's parser reads: texts, except for true, false and bytes."""
     if isinstance(kind, T.ArrayType):
         return T.ArrayType(_parsed_as(kind.elementType))
     if isinstance(kind, T.MapType):
         return T.MapType(kind.keyType, _parsed_as(kind.valueType))
     if isinstance(kind, T.StructType):
         return T.StructType([T.StructField(f.name, _parsed_as(f.dataType)) for f in kind])
+    if isinstance(kind, (*TIMES, *INTEGERS, *FLOATS, T.DecimalType)):
+        return T.StringType()
     return kind
 
 
-def _converted(value: str, kind: T.DataType, texts: Texts, depth: int = 0) -> str | None:
-    """Return a parsed value as one of its real type; None if it is that already."""
+def _unmarked(text: str) -> str:
+    """Return a part of a marked text as it was written."""
+    numbers = f"""regexp_replace({text}, '"{_MARK}([^"]*)"', '$1')"""
+    inner = f"if(contains({text}, '{_MARK}'), {numbers}, {text})"
+    return f"if(startswith({text}, '{_MARK}'), substring({text}, 2), {inner})"
+
+
+def _converted(value: str, kind: T.DataType, texts: Texts, depth: int = 0) -> str:
+    """Return a parsed value as one of its real type; NULL if it would not be exact."""
     item = f"x{depth}"
-    if isinstance(kind, TIMES):
-        return texts.value(value, kind)
-    if isinstance(kind, T.DecimalType) and kind.precision <= EXTRA:
-        exact = f"try_cast({value} AS {kind.simpleString()})"
-        return f"if({exact} = {value}, {exact}, NULL)"
+    if isinstance(kind, T.StringType):
+        return _unmarked(value)
+    if isinstance(kind, INTEGERS):
+        return texts.value(f"if(startswith({value}, '{_MARK}'), substring({value}, 2), '')", kind)
+    if isinstance(kind, FLOATS):
+        named = f"lower({value}) IN ({SPECIAL_NUMBERS})"
+        number = f"startswith({value}, '{_MARK}') OR {named}"
+        return texts.value(f"if({number}, {_bare(value)}, '')", kind)
+    if isinstance(kind, (*TIMES, T.DecimalType)):
+        return texts.value(_bare(value), kind)
     if isinstance(kind, T.ArrayType):
         inner = _converted(item, kind.elementType, texts, depth + 1)
-        return inner and f"transform({value}, {item} -> {inner})"
+        return f"transform({value}, {item} -> {inner})"
     if isinstance(kind, T.MapType):
         inner = _converted(item, kind.valueType, texts, depth + 1)
-        return inner and f"transform_values({value}, (k{depth}, {item}) -> {inner})"
+        return f"transform_values({value}, (k{depth}, {item}) -> {inner})"
     if isinstance(kind, T.StructType):
-        places = {f.name: f"{value}.{quoted(f.name)}" for f in kind}
-        inners = {f.name: _converted(places[f.name], f.dataType, texts, depth) for f in kind}
-        if not any(inners.values()):
-            return None
-        pairs = (f"{literal(name)}, {inners[name] or place}" for name, place in places.items())
+        pairs = (
+            f"{literal(f.name)}, "
+            + _converted(f"{value}.{quoted(f.name)}", f.dataType, texts, depth)
+            for f in kind
+        )
         return f"if({value} IS NULL, NULL, named_struct({', '.join(pairs)}))"
-    return None
+    return value
+
+
+def _bare(value: str) -> str:
+    return f"trim(LEADING '{_MARK}' FROM {value})"
 
 
 def _lost(value: str, kind: T.DataType, texts: Texts, depth: int = 0) -> str | None:
     """Return whether a parsed value has a part that its real type cannot hold; None for never."""
     item = f"y{depth}"
-    if isinstance(kind, (T.FloatType, T.DoubleType)):
-        return f"(abs({value}) = double('inf') AND NOT {_TEXT} RLIKE {literal(_INFINITE)})"
-    if isinstance(kind, T.StringType):
-        # Spark takes a number for the text of a DOUBLE: 1.1 for 1.10, and 100.0 for 1e2.
-        is_number = f"contains({value}, '.') AND {value} RLIKE '{_FLOATING}'"
-        ends = " OR ".join(f"contains({_TEXT}, concat({value}, '{end}'))" for end in _ENDS)
-        return f"({is_number} AND NOT ({ends}))"
     if isinstance(kind, T.ArrayType):
         inner = _lost(item, kind.elementType, texts, depth + 1)
         return inner and f"exists({value}, {item} -> {inner})"
@@ -168,16 +181,15 @@ def _lost(value: str, kind: T.DataType, texts: Texts, depth: int = 0) -> str | N
     if isinstance(kind, T.StructType):
         inners = (_lost(f"{value}.{quoted(f.name)}", f.dataType, texts, depth) for f in kind)
         return " OR ".join(f"coalesce({inner}, false)" for inner in inners if inner) or None
-    converted = _converted(value, kind, texts, depth)
-    return converted and f"({value} IS NOT NULL AND {converted} IS NULL)"
+    if _parsed_as(kind) == kind:
+        return None
+    return f"({value} IS NOT NULL AND {_converted(value, kind, texts, depth)} IS NULL)"
 
 
-def _text_cases(
-    schema: T.StructType, arrays: bool, options: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
+def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[tuple[str, str]]:
     """Yield conditions that a text must not meet, each with the problem and its remedy."""
     rows = f"{_PARSED}.rows"
-    misshapen = f"{_TEXT} <> '' AND (size({rows}) <> 1 OR {rows}[0] IS NULL)"
+    misshapen = f"{_TEXT} <> '' AND (size({rows}) <> 1 OR get({rows}, 0) IS NULL)"
     if arrays:
         misshapen = f"if({_IS_ARRAY}, exists({rows}, x -> x IS NULL), {misshapen})"
     yield (
@@ -198,14 +210,20 @@ def _text_cases(
         f"contains({_TEXT}, '\\\\uD')) AND {_TEXT} RLIKE {literal(_LONE)}",
         shown("it has half a surrogate pair: ", _TEXT, "correct the program that wrote it"),
     )
-    # Options that let keys be written in other ways, such as allowUnquotedFieldNames.
-    lenient = [text for pair in options.items() if pair[0].startswith("allow") for text in pair]
-    form = f", map({', '.join(map(literal, lenient))})" if lenient else ""
-    doubtful = _doubtful(_TEXT, schema, form)
-    if doubtful and not lenient:
+    yield (
+        f"contains({_TEXT}, '{_MARK}') OR "
+        f"contains({_TEXT}, '\\\\u') AND {_TEXT} RLIKE {literal(_ESCAPED_MARK)}",
+        shown(
+            "it has the character U+FDD0, which Unicode reserves for the use inside of programs: ",
+            _TEXT,
+            "correct the program that wrote it",
+        ),
+    )
+    doubtful = _doubtful(_TEXT, schema)
+    if doubtful:
         doubtful = f"NOT ({_has_plain_keys(schema)}) AND ({doubtful})"
     if arrays:
-        doubtful = f"if({_IS_ARRAY}, {_doubtful(_TEXT, T.ArrayType(schema), form)}, {doubtful})"
+        doubtful = f"if({_IS_ARRAY}, {_doubtful(_TEXT, T.ArrayType(schema))}, {doubtful})"
     yield (
         doubtful or "false",
         shown(
@@ -216,23 +234,34 @@ def _text_cases(
     )
 
 
-def _value_cases(schema: T.StructType, texts: Texts) -> Iterator[tuple[str, str]]:
+def _value_cases(
+    schema: T.StructType, texts: Texts, path: str = "", outer: str = ""
+) -> Iterator[tuple[str, str]]:
     """Yield conditions that a parsed row must not meet, each with the problem and its remedy."""
     for field in schema:
-        parsed = f"{_PARSED}.{quoted(field.name)}"
-        lost = _lost(parsed, field.dataType, texts)
-        if lost and isinstance(field.dataType, (*TIMES, T.DecimalType)):
+        kind, name, place = field.dataType, outer + field.name, f"{path}.{quoted(field.name)}"
+        if isinstance(kind, T.StructType):
+            yield from _value_cases(kind, texts, place, f"{name}.")
+            continue
+        parsed = f"{_PARSED}{place}"
+        lost, value = _lost(parsed, kind, texts), f"CAST({parsed} AS STRING)"
+        if lost is None:
+            continue
+        if isinstance(kind, T.AtomicType):
             # The converted value is there already.
-            lost = f"({parsed} IS NOT NULL AND {ROW}.{quoted(field.name)} IS NULL)"
-        if lost:
-            name = field.dataType.simpleString().upper()
-            yield (
-                lost,
-                f"concat({literal(f'column {field.name} has ')}, "
-                f"left(CAST({parsed} AS STRING), {SHOWN}), "
-                f"{literal(f', which is not {name}; {remedy(field.dataType)}')})",
-            )
-    yield "false", "''"
+            lost = f"({parsed} IS NOT NULL AND {ROW}{place} IS NULL)"
+            text = f"concat('\"', {parsed}, '\"')"
+            bare = f"{parsed} RLIKE '^[{_MARK}\\\\[{{]'"  # a number, an array or an object
+            is_number = isinstance(kind, (*INTEGERS, *FLOATS))  # which a text in quotes is not
+            value = f"if({bare}, {_unmarked(parsed)}, {text if is_number else parsed})"
+        what = f", which is not {kind.simpleString().upper()}; {remedy(kind, json=True)}"
+        yield (
+            lost,
+            f"concat({literal(f'column {name} has ')}, "
+            f"left(replace({value}, '{_MARK}', ''), {SHOWN}), {literal(what)})",
+        )
+    if not outer:
+        yield "false", "''"
 
 
 def _has_plain_keys(schema: T.StructType) -> str:
@@ -258,33 +287,29 @@ def _has_plain_keys(schema: T.StructType) -> str:
                 yield from present(place, field.dataType)
 
     pairs = f"""octet_length({_TEXT}) - octet_length(replace({_TEXT}, '":', ''))"""
-    columns = " + ".join(present(f"{_PARSED}.rows[0]", schema))
+    columns = " + ".join(present(f"get({_PARSED}.rows, 0)", schema))
     # A regular expression for these ends takes as long as a list of the keys.
     others = " OR ".join(f"contains({_TEXT}, '{end}:')" for end in _OTHER_ENDS)
     return f"{pairs} = {columns} AND NOT ({others})"
 
 
-def _doubtful(text: str, kind: T.DataType, form: str, depth: int = 0) -> str | None:
-    """Return whether a JSON text has a key twice or with other capitals; None for never.
-
-    Args:
-        form: The options of Spark's parser as SQL's last argument; empty without.
-    """
+def _doubtful(text: str, kind: T.DataType, depth: int = 0) -> str | None:
+    """Return whether a JSON text has a key twice or with other capitals; None for never."""
     item, keys = f"t{depth}", f"k{depth}"
     if isinstance(kind, T.ArrayType):
-        inner = _doubtful(item, kind.elementType, form, depth + 1)
-        return inner and f"exists(from_json({text}, 'array<string>'{form}), {item} -> {inner})"
-    entries = f"from_json({text}, 'map<string,string>'{form})"
+        inner = _doubtful(item, kind.elementType, depth + 1)
+        return inner and f"exists(from_json({text}, 'array<string>'), {item} -> {inner})"
+    entries = f"from_json({text}, 'map<string,string>')"
     if isinstance(kind, T.MapType):
         twice = f"size(array_distinct(map_keys({entries}))) < size({entries})"
-        inner = _doubtful(item, kind.valueType, form, depth + 1)
+        inner = _doubtful(item, kind.valueType, depth + 1)
         inner = inner and f" OR exists(map_values({entries}), {item} -> {inner})"
         return f"coalesce({twice}{inner or ''}, false)"
     if not isinstance(kind, T.StructType):
         return None
     names = f"array({', '.join(literal(f.name) for f in kind)})"
     lower = f"array({', '.join(literal(f.name.lower()) for f in kind)})"
-    # The first function supports neither NaN nor options.
+    # The first function does not support NaN.
     keys_of_object = f"json_object_keys({text}), map_keys({entries})"
     ours = f"filter({keys}, k -> array_contains({lower}, lower(k)))"
     # A lambda evaluates the list once.
@@ -295,7 +320,7 @@ def _doubtful(text: str, kind: T.DataType, form: str, depth: int = 0) -> str | N
     ]
     for field in kind:
         path = literal(f"$['{field.name}']")
-        value = f"{entries}[{literal(field.name)}]" if form else f"get_json_object({text}, {path})"
-        if inner := _doubtful(value, field.dataType, form, depth + 1):
+        value = f"get_json_object({text}, {path})"
+        if inner := _doubtful(value, field.dataType, depth + 1):
             conditions.append(inner)
     return " OR ".join(f"coalesce({condition}, false)" for condition in conditions)

@@ -58,6 +58,7 @@ from hudilab_jobs.pipelines.listing import (
     is_hidden,
     unread_line,
 )
+from hudilab_jobs.pipelines.options import option_problem
 from hudilab_jobs.pipelines.text_values import Numbers, Texts, literal, quoted
 from hudilab_jobs.pipelines.words import in_words_of
 
@@ -66,13 +67,6 @@ SAMPLE = 1_000  # rows that a check reads, in all files that aren't small
 FILES = 20  # the newest, of which columns are read
 SMALL, SMALL_FILES = 16_384, 200  # bytes of a file that a check reads whole, and the most of these
 ANY_AGE = f"{2**63 - 1}ms"
-# Options of Spark's stream with which it never reads some files.
-SKIPPING = {
-    "maxfileage": "files that are older",
-    "filenameonly": "files with names as in others",
-    "ignorecorruptfiles": "the rest of a damaged file",
-    "ignoremissingfiles": "files that are gone",
-}
 PATTERN = frozenset("[]{}*?\\")  # characters of a path that make it a pattern
 FAILED = (Py4JError, PySparkException)
 META = ("_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name")
@@ -112,6 +106,17 @@ class Source(ABC, Generic[Group]):
     @abstractmethod
     def describe(self) -> tuple[str, str]:
         """Return the source's size now, and the most that a batch reads."""
+
+    def check_options(self, source: str, *, values: bool = False) -> None:
+        """Raise ConfigError about an option without effect, or with a wrong value.
+
+        Args:
+            source: `source.format`.
+            values: Whether the values of messages are JSON.
+        """
+        problem = option_problem(self._spark, self.group.options(), source, values=values)
+        if problem is not None:
+            raise self.error("source.options", *problem)
 
     @abstractmethod
     def check(self) -> list[str]:
@@ -264,9 +269,16 @@ class Folder(Source[FilePipeline]):
 
     def check(self) -> list[str]:
         """Return the columns; raise LabError without the folder, or if schema or query is wrong."""
+        self.check_options(self.group.source_format)
         self._check_folder()
         if self.group.source_schema is None:
             raise self._without_schema()
+        if "columnnameofcorruptrecord" in self._options and self._corrupt not in self._schema.names:
+            raise self.error(
+                "source.options",
+                f"has columnNameOfCorruptRecord={self._corrupt}, which is no column",
+                f"add {self._corrupt} STRING to source.schema, or leave the option out",
+            )
         try:
             rows = self._rows(self._spark.read, self.group.uri)
         except FAILED as error:
@@ -292,19 +304,6 @@ class Folder(Source[FilePipeline]):
                 f"{uri} contains {' '.join(marks)}, which Spark reads as a pattern",
                 "rename the folder; pathGlobFilter=... in source.options chooses files in it",
             )
-        if self._options.get("recursivefilelookup", "true") != "true":
-            raise self.error(
-                "source.options",
-                "recursiveFileLookup=false would ignore files in subfolders",
-                "remove it; name the folder itself in source.path",
-            )
-        for name, value in self.group.options().items():
-            if name.lower() in SKIPPING and value.lower() != "false":
-                raise self.error(
-                    "source.options",
-                    f"{name}={value} would ignore {SKIPPING[name.lower()]}",
-                    "remove it; a stream reads each file as a whole, whatever its name and age",
-                )
 
     def stream(self, *, whole: bool = False) -> DataFrame:
         """Read new files; a batch has at most `files.per.batch` of them, unless `whole`."""
@@ -593,9 +592,8 @@ class Folder(Source[FilePipeline]):
             if (problem := dialect.header_problem(start, names)) is None and start:
                 forms[uri] = dialect.form(start, names)
             return problem
-        if "avroschema" in self._options:
-            return None
-        return self._columns.problem(uri, may_lack=self._options.get("mergeschema") == "true")
+        may_lack = self._options.get("mergeschema", "false").lower() == "true"
+        return self._columns.problem(uri, may_lack=may_lack)
 
     @cached_property
     def _columns(self) -> Columns:
@@ -679,7 +677,7 @@ class Folder(Source[FilePipeline]):
             # A path is escaped once for Spark, and once by whoever named the folder.
             form = literal(f"/{re.escape(name)}=([^/]*)/")
             value = f"regexp_extract(_path, {form}, 1)"
-            value = f"if({value} RLIKE '%[0-9A-Fa-f][0-9A-Fa-f]', {_unescaped(value)}, {value})"
+            value = f"if({value} RLIKE '{_NOT_ESCAPED}', {value}, {_unescaped(value)})"
             value = f"nullif({value}, '__HIVE_DEFAULT_PARTITION__')"
             parts[name] = self._texts.value(value, kind)
             wrong = f"the folder {name}=... is not {kind.simpleString().upper()}"
@@ -770,6 +768,7 @@ class Changes(Source[TablePipeline]):
 
     def check(self) -> list[str]:
         """Return the columns; raise LabError without a table, or if the query is wrong."""
+        self.check_options(self.group.source_format)
         if not Commits(self._spark, self.group.uri).is_there():
             raise self.error(
                 "source.path", f"there is no Hudi table in {self.group.uri}", "name another folder"
@@ -819,4 +818,5 @@ def _unescaped(text: str) -> str:
     return f"url_decode(replace({text}, '+', '%2B'))"
 
 
+_NOT_ESCAPED = "%(?![0-9A-Fa-f]{2})"  # a sign of its own in a part of a URI
 FILE = _unescaped("input_file_name()")

@@ -16,10 +16,16 @@ UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}  # microseconds
 LAST_SECOND = 253_402_300_799  # of the year 9999
 LAST_DAY = LAST_SECOND // 86_400
 TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
-_INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
-_INFINITE = "'nan', '+nan', '-nan', 'inf', '+inf', '-inf', 'infinity', '+infinity', '-infinity'"
+INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+FLOATS = (T.FloatType, T.DoubleType)
+SPECIAL_NUMBERS = (
+    "'nan', '+nan', '-nan', 'inf', '+inf', '-inf', 'infinity', '+infinity', '-infinity'"
+)
 SPECIAL = {"nanvalue": "NaN", "positiveinf": "inf", "negativeinf": "-inf"}
-_MIDNIGHT = r"^([T ]00:00(:00(\\.0+)?)?)?(Z|[+]00:00)?$"
+_CONTROLS = r"\\p{Cc}"
+_DAY = r"^[0-9-]+([T ]00:00(:00(\\.0+)?)?)?(Z|[+]00:00)?$"
+_LOCAL = "^[0-9-]+([T ][0-9:.]*)?"
+_FAR_YEAR = "(^|[^0-9])[+-][0-9]{5}"  # of more than four digits, which may overflow
 _FINER = "[.][0-9]{6}[0-9]*?[1-9]"
 SHOWN = 100  # characters of a value in a message
 RECODE = "write the file's encoding into source.options"
@@ -85,13 +91,14 @@ class Texts:
         options: Those of Spark's reader, their names in lower case.
         unit: What a whole number counts as a time: `s`, `ms` or `us`, since 1970.
         numbers: How the numbers are written, if not in the usual form of programs.
-        days: Whether a whole number as a DATE is a number of days since 1970.
+        debezium: Whether a whole number as a DATE is a number of days since 1970, and a local time
+            may end in Z.
     """
 
     options: Mapping[str, str]
     unit: str | None = None
     numbers: Numbers | None = None
-    days: bool = False
+    debezium: bool = False
 
     @property
     def charset(self) -> str:
@@ -102,23 +109,30 @@ class Texts:
         """Return the value of a text; NULL if it would not be exact."""
         if isinstance(kind, (T.StringType, T.VarcharType, T.CharType)):
             return text
+        if isinstance(kind, T.BinaryType):
+            return f"CAST({text} AS BINARY)"
+        # Spark removes control characters at the ends, too.
+        return f"if({text} RLIKE '{_CONTROLS}', NULL, {self._value(text, kind)})"
+
+    def _value(self, text: str, kind: T.DataType) -> str:
         if isinstance(kind, TIMES):
             return self._time(f"trim({text})", kind)
         name = kind.simpleString()
-        if isinstance(kind, (T.DecimalType, T.FloatType, T.DoubleType, *_INTEGERS)):
+        if isinstance(kind, (T.DecimalType, *FLOATS, *INTEGERS)):
             plain = self.numbers.plain(f"trim({text})") if self.numbers else f"trim({text})"
             if isinstance(kind, T.DecimalType):
                 return _decimal(plain, kind)
-            if not isinstance(kind, _INTEGERS):
+            if isinstance(kind, FLOATS):
                 return self._floating(text, plain, name)
             text = plain
         return f"try_cast({text} AS {name})"
 
     def _floating(self, text: str, plain: str, name: str) -> str:
         number = f"try_cast({plain} AS {name})"
-        # Java accepts 1d as a number, and 1e400 as infinity.
-        finite = f"substring({plain}, -1, 1) <= '9' AND abs({number}) < double('inf')"
-        value = f"if(({finite}) OR lower({plain}) IN ({_INFINITE}), {number}, NULL)"
+        # Java accepts 1d and 0x1p3 as numbers, and 1e400 as infinity.
+        decimal = f"substring({plain}, -1, 1) <= '9' AND NOT contains(lower({plain}), 'x')"
+        finite = f"{decimal} AND abs({number}) < double('inf')"
+        value = f"if(({finite}) OR lower({plain}) IN ({SPECIAL_NUMBERS}), {number}, NULL)"
         for option, special in SPECIAL.items():
             if option in self.options:
                 mark = literal(self.options[option])
@@ -129,33 +143,37 @@ class Texts:
         name = kind.simpleString()
         option = f"{name.replace('_', '')}format"
         if option in self.options:
-            value = f"to_{name}({text}, {literal(self.options[option])})"
+            value = _by_pattern(text, kind, self.options[option])
         else:
             # Spark also accepts 2026, 202601 and 12:30, and removes the time from a date.
             iso = f"substring({text}, 5, 1) = '-' AND instr(substring({text}, 7, 2), '-') > 0"
             exact = text
             if name == "date":
-                iso += f" AND substring({text}, 11) RLIKE '{_MIDNIGHT}'"
+                iso += f" AND {text} RLIKE '{_DAY}'"
                 exact = f"left({text}, 10)"  # without the Z of Debezium's dates
+            elif name == "timestamp_ntz":  # Spark cuts a zone off
+                iso += f" AND {text} RLIKE '{_LOCAL}{'Z?' if self.debezium else ''}$'"
             value = f"if({iso}, try_cast({exact} AS {name}), NULL)"
         if name != "date":  # Spark cuts what is finer than a microsecond
             value = f"if(length({text}) > 21 AND {text} RLIKE '{_FINER}', NULL, {value})"
-        if self.days and name == "date":
+        if self.debezium and name == "date":
             number = f"try_cast({text} AS INT)"
-            days = f"date_from_unix_date(if(abs({number}) <= {LAST_DAY}, {number}, NULL))"
+            days = f"if({number} BETWEEN -{LAST_DAY} AND {LAST_DAY}, {number}, NULL)"
+            days = f"date_from_unix_date({days})"
             return f"if({text} RLIKE '^[+-]?[0-9]+$', {days}, {value})"
         if self.unit is None:
             return value
         number, factor = f"try_cast({text} AS BIGINT)", UNITS[self.unit]
         last = LAST_SECOND * (1_000_000 // factor)
-        counted = f"timestamp_micros(if(abs({number}) <= {last}, {number}, NULL) * {factor}L)"
+        counted = f"if({number} BETWEEN -{last} AND {last}, {number}, NULL)"
+        counted = f"timestamp_micros({counted} * {factor}L)"
         if name != "timestamp":
             day = f"CAST({counted} AS {name})"
             counted = f"if(CAST({day} AS timestamp) = {counted}, {day}, NULL)"
         return f"if({text} RLIKE '^[+-]?[0-9]+$', {counted}, {value})"
 
 
-def remedy(kind: T.DataType) -> str:
+def remedy(kind: T.DataType, *, json: bool = False) -> str:
     """Return the remedy for a text that isn't a value of this type."""
     if isinstance(kind, TIMES):
         return (
@@ -163,25 +181,37 @@ def remedy(kind: T.DataType) -> str:
             "source.options, or timestamp.unit (s, ms or us) for whole numbers; STRING in "
             "source.schema and a cast in select cut nanoseconds"
         )
-    if isinstance(kind, (T.DecimalType, T.FloatType, T.DoubleType, *_INTEGERS)):
+    if isinstance(kind, (T.DecimalType, *FLOATS, *INTEGERS)):
+        if json:
+            return "correct it, or source.schema: a STRING has a number's digits as they are"
         return "correct it, source.schema, or source.options (locale=de-DE reads 1.234,50)"
     return "correct it, or source.schema"
+
+
+def _by_pattern(text: str, kind: T.DataType, pattern: str) -> str:
+    """Return a time that is written in a pattern of Spark's; NULL for others.
+
+    Spark raises an error for a text that only the parser of Spark 2 accepts. That parser takes an
+    empty optional part, `[]`, for two characters of the text, so it accepts none.
+    """
+    unsafe = f"startswith({text}, '[') OR {text} RLIKE '{_FAR_YEAR}'"
+    moment = f"if({unsafe}, NULL, try_to_timestamp({text}, {literal('[]' + pattern)}))"
+    if isinstance(kind, T.DateType):
+        return f"if({moment} = date_trunc('DAY', {moment}), CAST({moment} AS DATE), NULL)"
+    return f"CAST({moment} AS {kind.simpleString()})"
 
 
 def _decimal(text: str, kind: T.DecimalType) -> str:
     """Return a decimal, if no digit is rounded away."""
     value, scale = f"try_cast({text} AS {kind.simpleString()})", kind.scale
-    short = f"(instr({text}, '.') = 0 OR length({text}) - instr({text}, '.') <= {scale})"
-    exact = f"({short} AND NOT contains(lower({text}), 'e'))"
-    exact += f" OR {text} RLIKE '^[+-]?[0-9]*([.][0-9]{{0,{scale}}}0*)?$'"
-    if kind.precision <= EXTRA:
-        exact += f" OR try_cast({text} AS {widened(kind).simpleString()}) = {value}"
-    return f"if({exact}, {value}, NULL)"
-
-
-EXTRA = 28  # digits: a decimal of more has no room for the digits that show a rounding
-
-
-def widened(kind: T.DecimalType) -> T.DecimalType:
-    """Return a decimal with as many digits before the point, and as many after it as possible."""
-    return T.DecimalType(38, 38 - (kind.precision - kind.scale))
+    short = f"instr({text}, '.') = 0 OR length({text}) - instr({text}, '.') <= {scale}"
+    plain = f"{short} OR {text} RLIKE '^[+-]?[0-9]*[.][0-9]{{0,{scale}}}0*$'"
+    # 12.50e1: of its 2 decimals, 1 is a zero, and 1 is before the point of 125.0.
+    mantissa = f"substring_index(lower({text}), 'e', 1)"
+    exponent = f"try_cast(substring_index(lower({text}), 'e', -1) AS TINYINT)"
+    digits = f"replace({mantissa}, '.', '')"
+    decimals = f"if(contains({mantissa}, '.'), length({mantissa}) - instr({mantissa}, '.'), 0)"
+    zeros = f"length({digits}) - length(trim(TRAILING '0' FROM {digits}))"
+    moved = f"{decimals} - ({zeros}) - {exponent} <= {scale}"
+    moved += f" OR {exponent} IS NOT NULL AND NOT {digits} RLIKE '[1-9]'"
+    return f"if(if(contains(lower({text}), 'e'), {moved}, {plain}), {value}, NULL)"

@@ -105,6 +105,7 @@ class Topic(Source[TopicPipeline]):
 
     def check(self) -> list[str]:
         """Return the columns; raise LabError without the topic, or if schema or query is wrong."""
+        self.check_options(self.group.source_format, values=not self._is_avro)
         check_topics(self._client, [self.group.topic_name])
         self._check_ids()
         if self.group.source_schema is None:
@@ -377,7 +378,9 @@ class Topic(Source[TopicPipeline]):
 
     def _messages(self) -> DataFrame:
         """Return the messages that the topic holds now, as Spark reads them."""
-        clients = {key: value for key, value in self.group.options().items() if "kafka." in key}
+        clients = {
+            key: value for key, value in self.group.options().items() if "kafka." in key.lower()
+        }
         reader = self._spark.read.format("kafka").options(**self._client.read_options() | clients)
         return reader.option("subscribe", self.group.topic_name).load()
 

@@ -434,7 +434,7 @@ def test_what_this_account_may_not_read_is_named(
 
 
 def test_a_schema_that_is_missing_is_read_and_shown(spark: SparkSession, tmp_path: Path) -> None:
-    options = "header=true nullValue=NA inferSchema=true"
+    options = "header=true nullValue=NA"
     own = Own(spark, tmp_path, source_schema=None, source_options=options)
     refusal(own, "has no file", remedy='"source.schema": "id BIGINT, ..."', key="source.schema")
     own.put("a.csv", ROWS)
