@@ -71,6 +71,7 @@ def test_notebooks_and_parameters_of_the_commands_exist(command: str) -> None:
     assert len(parse(pairs, known, command)) == len(pairs)
 
 
+@pytest.mark.network
 @pytest.mark.deep
 def test_every_command_in_a_fresh_clone(tmp_path: Path) -> None:
     """Empty caches, no JAVA_HOME, no java on PATH: Python, make, git and the network are enough."""

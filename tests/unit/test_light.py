@@ -211,6 +211,7 @@ def pins() -> str:
     return "".join(f"{pin}\n" for pin in re.findall(r"(?m)^([\w.-]+==.*?) *\\$", lock))
 
 
+@pytest.mark.network
 @pytest.mark.deep
 def test_the_extra_inspect_is_enough(tmp_path: Path, table: HandMade) -> None:
     source, wheels, made = tmp_path / "source", tmp_path / "wheels", tmp_path / "made"

@@ -62,6 +62,7 @@ def test_base_files_that_spark_does_not_read(spark: SparkSession, tmp_path: Path
     assert (table.rows, table.partitions) == (90, 3)
 
 
+@pytest.mark.network
 @pytest.mark.parametrize("release", OLDER)
 def test_tables_of_older_releases(tmp_path: Path, release: str) -> None:
     (jar,) = fetch(project_root() / "jars", [release], say=lambda line: None)
@@ -79,6 +80,7 @@ def test_tables_of_older_releases(tmp_path: Path, release: str) -> None:
     assert unmade == {}
 
 
+@pytest.mark.network
 def test_tables_of_flink(spark: SparkSession, tmp_path: Path) -> None:
     """Flink 1.17 with Hudi 0.14: appends, and the original's upserts into MERGE_ON_READ."""
     fetch(project_root() / "jars", ["flink"], say=lambda line: None)

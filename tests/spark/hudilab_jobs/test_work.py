@@ -104,6 +104,7 @@ def start(script: str, shell: dict[str, str], folder: Path) -> subprocess.Popen[
         )
 
 
+@pytest.mark.network
 def test_a_program_of_the_page_is_killed_and_has_each_row_once(
     script: str, fresh_shell: dict[str, str], tmp_path: Path, spark: SparkSession
 ) -> None:

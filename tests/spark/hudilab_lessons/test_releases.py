@@ -11,7 +11,7 @@ from hudilab.errors import SessionError
 from hudilab.settings import load_settings
 from hudilab_lessons.releases import Release
 
-pytestmark = pytest.mark.deep
+pytestmark = [pytest.mark.deep, pytest.mark.network]
 
 
 def add(spark: Any, number: int) -> Any:

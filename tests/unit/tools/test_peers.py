@@ -50,6 +50,7 @@ def test_a_round_of_two(tmp_path: Path) -> None:
     assert '"hudi_append": {' in file.read_text()
 
 
+@pytest.mark.network
 @pytest.mark.deep
 def test_a_round_of_updates(tmp_path: Path) -> None:
     """Each peer compares its table with its generator."""

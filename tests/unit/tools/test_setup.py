@@ -593,6 +593,7 @@ FOREIGN = {
 }
 
 
+@pytest.mark.network
 @pytest.mark.deep
 @pytest.mark.parametrize("binary", ["no-binary", "only-binary"])
 @pytest.mark.parametrize("location", ["variables", "pip.conf"])
@@ -630,6 +631,7 @@ def test_settings_of_pip_that_mean_other_packages_are_ignored(
     assert not (folder / ".venv" / "tmp").exists()
 
 
+@pytest.mark.network
 @pytest.mark.deep
 def test_two_set_ups_at_once_make_one_environment(tmp_path: Path) -> None:
     folder = clone(tmp_path)
@@ -659,6 +661,7 @@ def test_a_page_that_shows_a_tool_for_development_says_what_installs_it() -> Non
     assert all("make setup-dev" in page for page in pages)
 
 
+@pytest.mark.network
 @pytest.mark.deep
 @pytest.mark.parametrize("number", bootstrap.SUPPORTED)
 def test_a_fresh_clone_runs_on_each_python(tmp_path: Path, number: str) -> None:
