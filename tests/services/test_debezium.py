@@ -433,6 +433,50 @@ def without(event: Pair, column: str, lsn: int) -> Pair:
     return event[0], json.dumps(value).encode()
 
 
+def with_values(event: Pair, **values: Any) -> Pair:
+    """Return an event with other values after the change."""
+    value = json.loads(event[1] or b"")
+    value["after"] |= values
+    return event[0], json.dumps(value).encode()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("batches", [1, 2], ids=["one batch", "two batches"])
+def test_a_value_that_was_quarantined_is_not_the_older_one(make: Make, batches: int) -> None:
+    """PostgreSQL sends a large value once: the events after it have none."""
+    own = make(**CHANGES | NO_CITY, quarantine="true")
+    first, other = recorded("lab.public.orders")[:2]
+    own.send_pairs(first, other)
+    own.run()
+    refused = with_values(first, amount="much", note="newest")
+    unsent = "__debezium_unavailable_value"
+    later = (with_values(event, amount="9.00", note=unsent) for event in (first, other))
+    if batches == 1:
+        own.send_pairs(refused, *later)
+    else:
+        own.send_pairs(refused)
+        own.run()
+        own.send_pairs(*later)
+    own.run()
+    assert own.rows("id", "amount", "note") == [
+        (1, Decimal("1.25"), "n1"),
+        (2, Decimal("9.00"), "n2"),
+    ]
+    reasons = [reason for reason, _ in own.quarantined()]
+    unsure = [reason for reason in reasons if reason.startswith("PostgreSQL did not send column")]
+    assert len(reasons) == 2
+    assert [reason.rpartition(", ")[2] for reason in unsure] == [
+        "and an earlier change of its key is quarantined"
+    ]
+    # An event with all values settles it.
+    own.send_pairs(
+        with_values(first, note="newest"), with_values(first, amount="8.00", note=unsent)
+    )
+    own.run()
+    assert own.rows("id", "amount", "note")[0] == (1, Decimal("8.00"), "newest")
+    assert len(own.quarantined()) == 2
+
+
 LACKS = "it has no column note, which is in source.schema; leave such a column out until"
 
 

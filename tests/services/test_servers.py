@@ -345,7 +345,7 @@ def test_a_missing_jar_is_named(
     shutil.copy(home.project / "jars" / "jars.lock", tmp_path / "jars")
     shutil.copytree(home.project / "conf", tmp_path / "conf")
     monkeypatch.setenv("HUDILAB_JARS_URL", "file:///nowhere")  # Connect's would be fetched
-    with pytest.raises(JarError, match=f"; (then )?run: hudilab jars {kind.jars}$"):
+    with pytest.raises(JarError, match=f"(; |, then )run: hudilab jars {kind.jars}$"):
         kind.start(replace(home, project=tmp_path))
     assert find(kind, home) is None
 

@@ -16,6 +16,7 @@ from typing_extensions import override
 from hudi_sink.commits import Commits
 from hudi_sink.rows import REFUSED
 from hudilab.groups import ChangePipeline
+from hudilab.paths import QUARANTINE
 from hudilab.settings import Settings
 from hudilab.table import DELETED
 from hudilab_jobs.pipelines.avro_values import DIGITS, MARK, READ, read_avro
@@ -29,6 +30,7 @@ from hudilab_jobs.pipelines.topic import (
     NUMBER,
     OFFSET,
     OR_QUARANTINE,
+    PARTITION,
     Topic,
 )
 
@@ -71,6 +73,7 @@ VALUES = (
 )
 HAS_UNSENT = "(" + " OR ".join(f"contains({{0}}, '{VALUES[n]}')" for n in (0, 1, 3)) + ")"
 UNSENT, STORED = "_unsent", "_stored"
+LAST_REFUSED, FIRST = "_last_refused", "_first"
 HAS, KEYS = "_has", f"json_object_keys(get_json_object({TEXT}, '$.after'))"  # an event's columns
 FULL = "run ALTER TABLE ... REPLICA IDENTITY FULL there, after which an update sends the whole row"
 LEAVE_OUT = (
@@ -311,7 +314,8 @@ class ChangeTopic(Topic):
     def _filled(self, rows: DataFrame) -> DataFrame:
         """Return the rows with each unsent value as an earlier row of the key has it.
 
-        That is one of the batch, else the table's.
+        That is one of the batch, else the table's. A change in the quarantine may have had another
+        value, so what was not sent after it is refused, too.
         """
         key, columns = [*self._record_key], [name for name in rows.columns if name != UNSENT]
         names = [name for name in self._columns.names if name not in key]
@@ -321,22 +325,30 @@ class ChangeTopic(Topic):
             stored = rows.sparkSession.read.format("hudi").load(self._table)
             has = [name for name in names if name in stored.columns]
             stored = stored.join(F.broadcast(wanted), key, "left_semi")
-            rows = rows.join(stored.select(*key, F.struct(*has).alias(STORED)), key, "left")
+            old_rows = F.struct(*has, OFFSET).alias(STORED)
+            rows = rows.join(stored.select(*key, old_rows), key, "left")
+        rows = self._with_refused(rows)
         before = Window.partitionBy(*key).orderBy(OFFSET)
         before = before.rowsBetween(Window.unboundedPreceding, -1)
         problems, values = [F.lit(None).cast("string")], {}
         for name in names:
             is_unsent = F.array_contains(UNSENT, name)
-            sent = F.when(~is_unsent, F.struct(name, DELETED))
+            sent = F.when(~is_unsent, F.struct(name, DELETED, OFFSET))
             last = F.last(sent, ignorenulls=True).over(before)
+            since = last[OFFSET]
             lived = last.isNotNull() & last[DELETED].isNull()
             old = F.when(lived, F.struct(last[name].alias(name)))
             if stored is not None and name in has:
                 kept = F.struct(F.col(f"{STORED}.{quoted(name)}").alias(name))
                 old = F.when(last.isNull() & F.col(STORED).isNotNull(), kept).otherwise(old)
+                since = F.coalesce(since, F.col(f"{STORED}.{OFFSET}"))
             values[name] = F.when(is_unsent, old[name]).otherwise(F.col(quoted(name)))
-            text = F.lit(f"{self._unsent(name)}, and there is no earlier row of its key; {FULL}")
-            problems.append(F.when(is_unsent & old.isNull(), text))
+            why = F.when(old.isNull(), "there is no earlier row of its key")
+            why = why.when(
+                F.col(LAST_REFUSED) > since, "an earlier change of its key is quarantined"
+            )
+            text = F.concat(F.lit(f"{self._unsent(name)}, and "), why, F.lit(f"; {FULL}"))
+            problems.append(F.when(is_unsent, text))
         rows = rows.select(
             "*",
             F.coalesce(*problems).alias(PROBLEM),
@@ -351,6 +363,27 @@ class ChangeTopic(Topic):
             text = F.concat(self._place(KEY), wrong, F.lit(OR_QUARANTINE))
             rows = rows.where(F.when(wrong.isNotNull(), F.raise_error(text)).otherwise(True))
         return rows.select(*columns)
+
+    def _with_refused(self, rows: DataFrame) -> DataFrame:
+        """Add the offset of each key's last change before that is quarantined, or NULL."""
+        if not self.group.quarantine:
+            return rows.withColumn(LAST_REFUSED, F.lit(None).cast("bigint"))
+        before = Window.partitionBy(KEY).orderBy(OFFSET)
+        before = before.rowsBetween(Window.unboundedPreceding, -1)
+        own = F.max(F.when(F.col(f"{REFUSED}.reason").isNotNull(), F.col(OFFSET))).over(before)
+        quarantine = f"{self._table}{QUARANTINE}"
+        if not Commits(self._spark, quarantine).is_there():
+            return rows.withColumn(LAST_REFUSED, own)
+        # Only of earlier batches: a batch that is repeated has its own there already.
+        begins = rows.groupBy(PARTITION).agg(F.min(OFFSET).alias(FIRST))
+        kept = rows.sparkSession.read.format("hudi").load(quarantine)
+        kept = kept.select(
+            F.from_json("row", f"{KEY} STRING, {PARTITION} INT, {OFFSET} BIGINT").alias(ROW)
+        )
+        kept = kept.select(f"{ROW}.*").join(F.broadcast(begins), PARTITION)
+        kept = kept.where(F.col(OFFSET) < F.col(FIRST)).groupBy(KEY)
+        rows = rows.join(kept.agg(F.max(OFFSET).alias(LAST_REFUSED)), KEY, "left")
+        return rows.withColumn(LAST_REFUSED, F.greatest(LAST_REFUSED, own))
 
     def _unsent(self, name: str) -> str:
         return f"PostgreSQL did not send column {name} of {self.group.database_table}"
