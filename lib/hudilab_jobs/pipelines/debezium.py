@@ -381,8 +381,8 @@ class ChangeTopic(Topic):
             F.from_json("row", f"{KEY} STRING, {PARTITION} INT, {OFFSET} BIGINT").alias(ROW)
         )
         kept = kept.select(f"{ROW}.*").join(F.broadcast(begins), PARTITION)
-        kept = kept.where(F.col(OFFSET) < F.col(FIRST)).groupBy(KEY)
-        rows = rows.join(kept.agg(F.max(OFFSET).alias(LAST_REFUSED)), KEY, "left")
+        of_key = kept.where(F.col(OFFSET) < F.col(FIRST)).groupBy(KEY)
+        rows = rows.join(of_key.agg(F.max(OFFSET).alias(LAST_REFUSED)), KEY, "left")
         return rows.withColumn(LAST_REFUSED, F.greatest(LAST_REFUSED, own))
 
     def _unsent(self, name: str) -> str:
