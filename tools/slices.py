@@ -28,6 +28,7 @@ ROOT = gates.ROOT
 SECONDS = ROOT / "tests" / "deep_seconds.json"
 WAITING = ROOT / "tests" / "deep_waiting.txt"
 LONGEST = 20 * 60  # seconds of a slice
+PARTS = 4  # of a slice's tests without servers
 UNKNOWN = 30.0  # seconds of a test that has not been timed
 TURN = 4 * 3600  # seconds until the next slice
 # Tests that start servers, on ports that only one of them can have: they follow one another.
@@ -68,28 +69,42 @@ def cut(tests: Sequence[str], seconds: Mapping[str, float], number: int) -> list
     return parts
 
 
-def slices(tests: Sequence[str], known: Mapping[str, float]) -> list[tuple[list[str], list[str]]]:
-    """The fewest slices of at most `LONGEST` each: the tests of two lanes that run side by side."""
+def slices(tests: Sequence[str], known: Mapping[str, float]) -> list[list[list[str]]]:
+    """The fewest slices of at most `LONGEST` each.
+
+    A slice has its tests that start servers, then the others in parts: whichever of two lanes ends
+    takes the next part.
+    """
     seconds = {test: known.get(test, UNKNOWN) for test in tests}
-    lanes = [
-        [test for test in tests if test.startswith(SERVERS)],
-        [test for test in tests if not test.startswith(SERVERS)],
-    ]
+    with_servers = [test for test in tests if test.startswith(SERVERS)]
+    others = [test for test in tests if not test.startswith(SERVERS)]
+    if tests and seconds[longest := max(tests, key=seconds.__getitem__)] > LONGEST:
+        sys.exit(f"{longest} takes {seconds[longest]:.0f} s, longer than a slice may")
     for number in range(1, len(tests) + 1):
-        first, second = (cut(lane, seconds, number) for lane in lanes)
-        if all(sum(seconds[test] for test in part) <= LONGEST for part in (*first, *second)):
-            return list(zip(first, second, strict=True))
-    if not tests:
-        return []
-    longest = max(seconds, key=seconds.__getitem__)
-    sys.exit(f"{longest} takes {seconds[longest]:.0f} s, longer than a slice may")
+        halves = zip(*(cut(part, seconds, number) for part in (with_servers, others)), strict=True)
+        found = [[first, *cut(second, seconds, PARTS)] for first, second in halves]
+        if all(takes(parts, seconds) <= LONGEST for parts in found):
+            return found
+    return []
 
 
-def by_folder(tests: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
-    """Gates that run the tests of one folder each, as `make test` does."""
+def takes(parts: Sequence[Sequence[str]], known: Mapping[str, float]) -> float:
+    """The seconds of a slice."""
+    lanes = [0.0, 0.0]
+    for part in parts:
+        lanes.sort()
+        lanes[0] += sum(known.get(test, UNKNOWN) for test in part)
+    return max(lanes)
+
+
+def by_folder(parts: Sequence[Sequence[str]]) -> list[tuple[str, tuple[str, ...]]]:
+    """Gates that run the tests of one part and folder each, as `make test` does."""
     command = (*gates.PYTEST, *gates.GOLDEN, "-m", "deep or not deep")
-    folders = groupby(tests, key=lambda test: f"{'/'.join(test.split('/')[:-1][:2])}/")
-    return [(folder, (*command, *those)) for folder, those in folders]
+    return [
+        (f"{folder} of part {number}", (*command, *those))
+        for number, part in enumerate(parts, 1)
+        for folder, those in groupby(part, key=lambda test: "/".join(test.split("/")[:-1][:2]))
+    ]
 
 
 def record(reports: Sequence[str]) -> None:
@@ -128,19 +143,18 @@ def main(*given: str) -> int:
     chosen = options.number or turn
     if not 1 <= chosen <= count:
         parser.error(f"there are slices 1 to {count}")
-    for number, lanes in enumerate(parts, 1):
+    for number, found in enumerate(parts, 1):
         if options.list or number == chosen:
-            longest = max(sum(known.get(test, UNKNOWN) for test in lane) for lane in lanes) / 60
             mark = ", whose turn it is" if number == turn else ""
-            tests_of = sum(map(len, lanes))
-            print(f"slice {number} of {count}{mark}: {tests_of} tests, {longest:.0f} minutes")
-            for lane in lanes:
-                files = dict.fromkeys(test.partition("::")[0] for test in lane)
+            tests_of, minutes = sum(map(len, found)), takes(found, known) / 60
+            print(f"slice {number} of {count}{mark}: {tests_of} tests, {minutes:.0f} minutes")
+            for part in found:
+                files = dict.fromkeys(test.partition("::")[0] for test in part)
                 print(f"  {', '.join(files)}")
     print(f"in no slice: {len(left)} of {len(tests)} deep tests and long lessons ({WAITING.name})")
     if options.list:
         return 0
-    named = [gate for lane in parts[chosen - 1] for gate in by_folder(lane)]
+    named = by_folder(parts[chosen - 1])
     gates.GATES.update(named)
     names = [name for name, _ in named]
     servers = [name for name in names if name.startswith(SERVERS)]
@@ -150,7 +164,7 @@ def main(*given: str) -> int:
     if run.code:
         return run.code
     # All of them, so that the seconds of a machine that did nothing else can be recorded.
-    timed = [part for parts_of_gate in run.timed.values() for part in parts_of_gate]
+    timed = [test for tests_of_gate in run.timed.values() for test in tests_of_gate]
     print(*gates.slowest(timed, len(timed)), "", *gates.skip_lines(run.skipped), sep="\n")
     return 0
 

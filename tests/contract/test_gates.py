@@ -93,18 +93,25 @@ def test_slices_hold_each_deep_test_once() -> None:
     tests = [f"tests/spark/test_{n // 10}.py::test_{n}" for n in range(90)]
     tests += [f"tests/services/test_{n // 10}.py::test_{n}" for n in range(30)]
     seconds = {test: 60.0 for test in tests if not test.endswith("5")}
-    parts = slices.slices(tests, seconds)
-    assert sorted(test for lanes in parts for lane in lanes for test in lane) == sorted(tests)
-    assert len(parts) == 5
-    for lanes in parts:
-        for lane in lanes:
-            assert sum(seconds.get(test, slices.UNKNOWN) for test in lane) <= slices.LONGEST
-            assert lane == [test for test in tests if test in lane], "in order, for the fixtures"
-        of_servers = [test.startswith(slices.SERVERS) for lane in lanes for test in lane]
-        assert of_servers == sorted(of_servers, reverse=True)
+    found = slices.slices(tests, seconds)
+    assert sorted(test for parts in found for part in parts for test in part) == sorted(tests)
+    assert len(found) == 4
+    for parts in found:
+        assert slices.takes(parts, seconds) <= slices.LONGEST
+        assert all(test.startswith(slices.SERVERS) for test in parts[0])
+        for part in parts:
+            assert part == [test for test in tests if test in part], "in order, for the fixtures"
     assert slices.slices([], {}) == []
     with pytest.raises(SystemExit, match="test_7 takes 1201 s"):
         slices.slices(["tests/spark/test_0.py::test_7"], {"tests/spark/test_0.py::test_7": 1201})
+
+
+@pytest.mark.parametrize(
+    ("minutes", "taken"), [((), 0), ((9,), 9), ((9, 5, 3, 2), 10), ((5, 9, 2, 3), 10)]
+)
+def test_two_lanes_share_the_parts_of_a_slice(minutes: tuple[int, ...], taken: int) -> None:
+    known = {str(n): float(number) for n, number in enumerate(minutes)}
+    assert slices.takes([[test] for test in known], known) == taken
 
 
 def test_a_test_waits_only_with_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
