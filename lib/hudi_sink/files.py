@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from hudi_sink.jvm import file_system, read_utf8
 from hudi_sink.metadata import PROPERTIES, index_options
+from hudilab.errors import TableError
 from hudilab.files import read_properties
 from hudilab.paths import leads_back, local_path
 
@@ -195,6 +196,26 @@ def _walk(root: Path) -> Iterator[FileInfo]:
 def table_properties(spark: SparkSession, table: str) -> dict[str, str]:
     """Return the pairs of a table's `hoodie.properties`."""
     return read_properties(read_text(spark, f"{table}/{PROPERTIES}"))
+
+
+def check_upgrade(spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:
+    """Refuse to let Hudi upgrade a table where it would lose the table's commits.
+
+    Up to table version 6 the timeline is in another folder. Hudi 1.2 moves it, and loses every
+    instant if the path has a character that URIs encode: an upsert then inserts stored keys again.
+
+    Raises:
+        TableError: The table is of an old version, and its path has such a character.
+    """
+    path = file_system(spark, table)[1].toUri()
+    if int(properties["hoodie.table.version"]) < 8 and path.getRawPath() != path.getPath():
+        version = properties["hoodie.table.version"]
+        raise TableError(
+            f"{table} has table version {version}, which a write upgrades, and a path with a "
+            "blank or another character that URIs encode: Hudi 1.2 would lose its commits",
+            "move the table to a path of letters, digits, - and _, or keep its version: "
+            "hoodie.write.auto.upgrade=false",
+        )
 
 
 def table_index_options(

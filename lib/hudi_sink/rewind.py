@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from hudi_sink.checkpoints import CheckpointFiles, Owner
 from hudi_sink.commits import Commits
-from hudi_sink.files import list_files, table_index_options, table_properties
+from hudi_sink.files import check_upgrade, list_files, table_index_options, table_properties
 from hudi_sink.jvm import savepoint_of_restore, write_client
 from hudi_sink.rules import Commit
 from hudilab.errors import TableError, many
@@ -126,9 +126,9 @@ class Rewind:
         self._commits.await_clock()
         for files in self._checkpoints:
             files.take(Owner.here(f"{RUN}-{self._to}"))
-        options = table_index_options(
-            self._spark, self._table, table_properties(self._spark, self._table)
-        )
+        properties = table_properties(self._spark, self._table)
+        check_upgrade(self._spark, self._table, properties)
+        options = table_index_options(self._spark, self._table, properties)
         before = len(self._later())
         with write_client(self._spark, self._table, options) as client:
             # The first of two may only complete a restore that was cut off.

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from hudi_sink import jvm
 from hudi_sink.commits import Commits
-from hudi_sink.files import table_index_options, table_properties
+from hudi_sink.files import check_upgrade, table_index_options, table_properties
 from hudilab.errors import TableError
 
 
@@ -97,6 +97,7 @@ class Savepoints:
 
     def _client(self) -> Any:
         properties: Mapping[str, str] = table_properties(self._spark, self._table)
+        check_upgrade(self._spark, self._table, properties)
         options = table_index_options(self._spark, self._table, properties)
         return jvm.write_client(self._spark, self._table, options)
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from typing import NamedTuple
 
+from pyspark.errors import PySparkValueError
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from hudi_sink.commits import SERVICES, Commits
-from hudi_sink.files import table_index_options, table_properties
+from hudi_sink.files import check_upgrade, table_index_options, table_properties
 from hudi_sink.jvm import columns_json
 from hudi_sink.metadata import KEYS, MICROS
 from hudi_sink.repairs import foreign_groups
@@ -18,6 +19,8 @@ from hudi_sink.rules import Commit
 from hudi_sink.schema import FILLS, check_drift, check_storable
 from hudilab.errors import TableError
 from hudilab.table import AVRO, COMMIT_TIME, DELETED, ENCODED, MERGER, WRITE, TableSpec
+
+UPGRADE = "hoodie.write.auto.upgrade"
 
 
 class Layout(NamedTuple):
@@ -48,6 +51,7 @@ class SchemaGuard:
         """Prepare the checks of batches that are written with these options."""
         self._spark, self._spec, self._table, self._commits = spark, spec, table, commits
         self._fills, self._append = options.get(FILLS) == "true", ""
+        self._upgrades = options.get(UPGRADE, "true") == "true"
         if options[f"{WRITE}operation"] != "upsert":
             self._append = LOAD if spec.operation == "upsert" else spec.operation
         self._columns = ""  # of the newest batch that the table takes
@@ -58,10 +62,13 @@ class SchemaGuard:
         self._has_texts = False  # whether stored keys hold times as texts
 
     def check(self) -> None:
-        """Raise TableError if the existing table differs from the spec."""
+        """Raise TableError if the existing table differs from the spec, or can't be upgraded."""
         if not self._commits.is_there():
             return
-        differences = self._spec.conflicts(table_properties(self._spark, self._table))
+        properties = table_properties(self._spark, self._table)
+        if self._upgrades:
+            check_upgrade(self._spark, self._table, properties)
+        differences = self._spec.conflicts(properties)
         if differences:
             raise TableError(
                 f"the existing table {self._table} differs from its TableSpec: "
@@ -101,7 +108,7 @@ class SchemaGuard:
         columns, spec = columns_json(batch), self._spec
         changed, as_text = columns != self._columns, (*spec.record_key, *spec.partition)
         if changed:
-            types = dict(batch.dtypes)
+            types = _types(batch)
             named = {"record_key": spec.record_key, "partition": spec.partition}
             named |= {"ordering": (spec.ordering,)}
             options = spec.write_options() | spec.options_for(types)
@@ -165,3 +172,11 @@ class SchemaGuard:
     def forget_columns(self) -> None:
         """Compare the next batch's columns in any case."""
         self._columns = ""
+
+
+def _types(batch: DataFrame) -> dict[str, str]:
+    """Return the columns' types; none if pyspark lacks one, which `check_storable` refuses."""
+    try:
+        return dict(batch.dtypes)
+    except PySparkValueError:
+        return {}

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from hudi_sink import jvm
 from hudi_sink.commits import SERVICES, Commits
-from hudi_sink.files import exists, table_index_options, table_properties
+from hudi_sink.files import check_upgrade, exists, table_index_options, table_properties
 from hudi_sink.locks import sharing_options
 from hudi_sink.metadata import MOST_BUCKETS, SHARED, closing_options, leaks_connections
 from hudi_sink.repairs import foreign_groups
@@ -57,6 +57,7 @@ class TableServices:
         self._commits = Commits(spark, table)
         self._commits.check_there("tidy")
         properties = table_properties(spark, table)
+        check_upgrade(spark, table, properties)
         self.table_type = properties["hoodie.table.type"]
         # No lock file is safe on an object store: services use only the caller's lock.
         local = table.startswith("file:")

@@ -61,6 +61,9 @@ def odd_home(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("name", sorted(set(NOTEBOOKS) - TOGETHER))
 def test_a_notebook_runs_alone(odd_home: Path, name: str) -> None:
     done = hudilab(odd_home, "run", name, "--exercises", "--out", "out dir")
+    if name.startswith("35"):  # Hudi's upgrade loses the commits of a table in such a folder
+        assert "has a blank, # or %, set another HUDILAB_HOME" in done.stderr
+        return
     assert done.returncode == 0, done.stderr[-2000:]
     (log,) = re.findall(rf"^{name}\.ipynb: log (.+)$", done.stdout, re.MULTILINE)
     assert "ResolveWriteToStream" in Path(log).read_text("utf-8") or not STREAMS[name]

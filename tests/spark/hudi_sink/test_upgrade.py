@@ -8,8 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hudi_inspect import inspect
+from hudi_sink.services import TableServices
 from hudi_sink.sink import ExactlyOnceSink
-from hudilab.generate import readings_table, sensor_stream
+from hudilab.errors import TableError
+from hudilab.generate import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import locate
 from hudilab_spark.streams import drain
 
@@ -44,3 +46,29 @@ def test_a_stream_through_an_upgrade(
     assert run(2, {}) == 9
     stored = spark.read.format("hudi").load(location.table)
     assert (stored.count(), stored.select("reading_id").distinct().count()) == (60, 60)
+
+
+@pytest.mark.parametrize("folder", ["with blank", "50%", "a#b"])
+def test_an_upgrade_that_would_lose_commits_is_refused(
+    spark: SparkSession, tmp_path: Path, folder: str
+) -> None:
+    """And Hudi does lose them; a table of version 8 keeps them."""
+    spec, kept = readings_table(**UPSERTS), {"hoodie.write.auto.upgrade": "false"}
+    readings = sensor_readings(spark, rows=60, **SIZES)
+    for version in (8, 6):
+        location = locate("warehouse", "lab", f"v{version}", is_local=True, home=tmp_path / folder)
+        older = {"hoodie.write.table.version": str(version)} | kept
+
+        def write(extra: dict[str, str], table: str = location.table) -> int:
+            options = spec.write_options(extra)
+            readings.write.format("hudi").options(**options).mode("append").save(table)
+            return spark.read.format("hudi").load(table).count()
+
+        assert write(older) == 60
+        if version == 6:
+            with pytest.raises(TableError, match=r"Hudi 1\.2 would lose its commits"):
+                ExactlyOnceSink(spark, spec, location, SIZES, shared=True)
+            with pytest.raises(TableError, match=r"Hudi 1\.2 would lose its commits"):
+                TableServices(spark, location.table, stopped=True)
+            ExactlyOnceSink(spark, spec, location, SIZES, shared=True, extra=kept)
+        assert write({}) == {6: 120, 8: 60}[version]
