@@ -201,8 +201,8 @@ def table_properties(spark: SparkSession, table: str) -> dict[str, str]:
 def check_upgrade(spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:
     """Refuse to let Hudi upgrade a table where it would lose the table's commits.
 
-    Up to table version 6 the timeline is in another folder. Hudi 1.2 moves it, and loses every
-    instant if the path has a character that URIs encode: an upsert then inserts stored keys again.
+    Up to table version 6 the timeline is in another folder. Hudi 1.2 moves it to the path as a URI
+    has it, so if that differs, the table has no commits, and an upsert inserts stored keys again.
 
     Raises:
         TableError: The table is of an old version, and its path has such a character.

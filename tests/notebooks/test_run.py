@@ -73,6 +73,7 @@ def test_a_notebook_runs_alone(odd_home: Path, name: str) -> None:
         "sensor_readings",
         "faults_victim",
         "changing_own",
+        "mine",
     }
     assert kept(odd_home / "out dir") == {f"{name}.ipynb", f"{name}.html"}
 
