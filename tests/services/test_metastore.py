@@ -303,7 +303,7 @@ def test_a_job_registers_its_table_when_it_is_started_again(
     """Its last batch did not reach the metastore, and no other one comes."""
     data = tmp_path / "data"
     data.mkdir()
-    (data / "a.csv").write_text("1,oslo,2026-01-01 00:00:00\n")
+    (data / "a.csv").write_text("id,city,seen\n1,oslo,2026-01-01 00:00:00\n")
     groups = json.loads((settings.conf_dir / "application_properties.json").read_text())
     pipeline = {
         "source.format": "csv",
@@ -337,7 +337,8 @@ def test_a_job_registers_its_table_when_it_is_started_again(
     table = f"file://{home}/warehouse/lab/of_a_job"
     done = f"hudilab: rows=1 commits=1 table={table}\n"
     assert out.splitlines(True)[-1] == done
-    (line,) = lines_of(err)
+    reads, line = lines_of(err)
+    assert reads.startswith("hudilab: own reads csv files in ")
     assert line.startswith(f"hudilab: {table} was not registered with the metastore {dead}: it can")
     out, err = run(uri(settings))
     assert out == done
