@@ -336,10 +336,13 @@ def test_without_its_secret_the_lab_says_what_is_missing(cluster: Cluster, tmp_p
 
 @pytest.mark.deep
 def test_a_master_that_lets_everybody_end_is_asked(
-    alone: Settings, counting: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    alone: Settings, conf: Path, counting: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(service, "DEFAULTS", "spark.ui.killEnabled true\n")
-    running = start_cluster(alone, workers=1)
+    file = conf / "services" / "cluster.conf"
+    text, number = re.subn(r"(spark\.ui\.killEnabled +)false", r"\1true", file.read_text())
+    file.write_text(text)
+    assert number == 1
+    running = start_cluster(replace(alone, conf_dir=conf), workers=1)
     id, driver, _ = submit(environment(alone.home, running), str(counting), str(tmp_path / "done"))
     try:
         assert kill(Master(running.master, running.ui), id, tmp_path) == "KILLED"
