@@ -267,6 +267,8 @@ def test_data_and_address_survive_a_kill_and_a_stop(kind: Kind, home: Settings) 
     psutil.Process(first.pid).kill()
     # Dead, and not waited for by its parent; its record is still there.
     wait_for(lambda: find(kind, home) is None, 10, "its end")
+    # Its last threads may hold the port a moment longer.
+    wait_for(lambda: not process.in_use(process.port_of(first.address)), 10, "its port")
     again = kind.start(home)
     assert again.pid != first.pid
     assert (again.address, kind.kept(again)) == (first.address, True)
