@@ -1,9 +1,9 @@
 """Deep tests in slices of at most 20 minutes: each run of CI takes one, after `make test`.
 
 `tests/deep_seconds.json` has the seconds of each deep test and long lesson; a test that isn't in it
-counts as 30. `tests/deep_waiting.txt` has those that no slice runs yet, with the reason.
+counts as 10. `tests/deep_waiting.txt` has those that no slice runs yet, with the reason.
 
-Without an argument, it runs the slice whose turn it is: every four hours comes the next one. So
+Without an argument, it runs the slice whose turn it is: every 200 minutes comes the next one. So
 whoever starts CI at least that often runs all slices in order, and nothing has to be stored between
 two runs. A number runs that slice. `--list` prints all slices, and `--record REPORT...` writes the
 seconds of JUnit reports into the file.
@@ -29,8 +29,8 @@ SECONDS = ROOT / "tests" / "deep_seconds.json"
 WAITING = ROOT / "tests" / "deep_waiting.txt"
 LONGEST = 20 * 60  # seconds of a slice
 PARTS = 4  # of a slice's tests without servers
-UNKNOWN = 30.0  # seconds of a test that has not been timed
-TURN = 4 * 3600  # seconds until the next slice
+UNKNOWN = 10.0  # seconds of a test that has not been timed
+TURN = 200 * 60  # seconds until the next slice
 # Tests that start servers, on ports that only one of them can have: they follow one another.
 SERVERS = ("tests/services/", "tests/containers/", "tests/notebooks/", "notebooks/")
 
