@@ -97,14 +97,11 @@ def takes(parts: Sequence[Sequence[str]], known: Mapping[str, float]) -> float:
     return max(lanes)
 
 
-def by_folder(parts: Sequence[Sequence[str]]) -> list[tuple[str, tuple[str, ...]]]:
-    """Gates that run the tests of one part and folder each, as `make test` does."""
+def by_folder(part: Sequence[str], number: int) -> dict[str, tuple[str, ...]]:
+    """Gates that run the tests of one folder each, as `make test` does, of the part of a number."""
     command = (*gates.PYTEST, *gates.GOLDEN, "-m", "deep or not deep")
-    return [
-        (f"{folder} of part {number}", (*command, *those))
-        for number, part in enumerate(parts, 1)
-        for folder, those in groupby(part, key=lambda test: "/".join(test.split("/")[:-1][:2]))
-    ]
+    folders = groupby(part, key=lambda test: "/".join(test.split("/")[:-1][:2]))
+    return {f"{folder} of part {number}": (*command, *those) for folder, those in folders}
 
 
 def record(reports: Sequence[str]) -> None:
@@ -154,13 +151,13 @@ def main(*given: str) -> int:
     print(f"in no slice: {len(left)} of {len(tests)} deep tests and long lessons ({WAITING.name})")
     if options.list:
         return 0
-    named = by_folder(parts[chosen - 1])
-    gates.GATES.update(named)
-    names = [name for name, _ in named]
-    servers = [name for name in names if name.startswith(SERVERS)]
-    gates.AFTER.update({later: (earlier,) for earlier, later in pairwise(servers)})
+    named = [by_folder(part, n) for n, part in enumerate(parts[chosen - 1], 1)]
+    for of_part in named:
+        gates.GATES.update(of_part)
+    with_servers = named[0]
+    gates.AFTER.update({later: (earlier,) for earlier, later in pairwise(with_servers)})
     run = gates.Run()
-    run.gates(names)
+    run.gates([name for of_part in named for name in of_part])
     if run.code:
         return run.code
     # All of them, so that the seconds of a machine that did nothing else can be recorded.

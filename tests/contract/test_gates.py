@@ -106,6 +106,28 @@ def test_slices_hold_each_deep_test_once() -> None:
         slices.slices(["tests/spark/test_0.py::test_7"], {"tests/spark/test_0.py::test_7": 1201})
 
 
+def test_tests_with_servers_follow_one_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of another folder, too, as two brokers cannot have one port."""
+    tests = [f"tests/{folder}/test_a.py::test_b" for folder in ("crash", "notebooks", "services")]
+    (tmp_path / "seconds.json").write_text("{}")
+    (tmp_path / "waiting.txt").touch()
+    monkeypatch.setattr(slices, "deep_tests", lambda: tests)
+    monkeypatch.setattr(slices, "SECONDS", tmp_path / "seconds.json")
+    monkeypatch.setattr(slices, "WAITING", tmp_path / "waiting.txt")
+    monkeypatch.setattr(gates, "GATES", {})
+    monkeypatch.setattr(gates, "AFTER", {})
+    started = list[str]()
+    monkeypatch.setattr(gates.Run, "gates", lambda _, names: started.extend(names))
+    assert slices.main() == 0
+    crash, notebooks, services = (f"tests/{n}" for n in ("crash", "notebooks", "services"))
+    assert started[:2] == [f"{notebooks} of part 1", f"{services} of part 1"]
+    assert [name.partition(" ")[0] for name in started] == [notebooks, services, crash]
+    after = {f"{services} of part 1": (f"{notebooks} of part 1",)}
+    assert after == gates.AFTER
+
+
 @pytest.mark.parametrize(
     ("minutes", "taken"), [((), 0), ((9,), 9), ((9, 5, 3, 2), 10), ((5, 9, 2, 3), 10)]
 )
