@@ -207,9 +207,11 @@ def check_upgrade(spark: SparkSession, table: str, properties: Mapping[str, str]
     Raises:
         TableError: The table is of an old version, and its path has such a character.
     """
+    version = properties["hoodie.table.version"]
+    if int(version) >= 8:
+        return
     path = file_system(spark, table)[1].toUri()
-    if int(properties["hoodie.table.version"]) < 8 and path.getRawPath() != path.getPath():
-        version = properties["hoodie.table.version"]
+    if path.getRawPath() != path.getPath():
         raise TableError(
             f"{table} has table version {version}, which a write upgrades, and a path with a "
             "blank or another character that URIs encode: Hudi 1.2 would lose its commits",

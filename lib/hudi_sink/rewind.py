@@ -84,8 +84,9 @@ class Rewind:
         return lines
 
     def check_safe(self) -> None:
-        """Refuse while a writer may be alive, or if the account or the clock rules out a write."""
+        """Refuse while a writer may be alive, or if account, clock or table rule out a write."""
         self._commits.check_access(write=True)
+        check_upgrade(self._spark, self._table, table_properties(self._spark, self._table))
         for files in self._checkpoints:
             files.check_access()
         self._commits.await_clock()
@@ -126,9 +127,9 @@ class Rewind:
         self._commits.await_clock()
         for files in self._checkpoints:
             files.take(Owner.here(f"{RUN}-{self._to}"))
-        properties = table_properties(self._spark, self._table)
-        check_upgrade(self._spark, self._table, properties)
-        options = table_index_options(self._spark, self._table, properties)
+        options = table_index_options(
+            self._spark, self._table, table_properties(self._spark, self._table)
+        )
         before = len(self._later())
         with write_client(self._spark, self._table, options) as client:
             # The first of two may only complete a restore that was cut off.

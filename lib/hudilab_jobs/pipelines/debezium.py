@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from typing_extensions import override
@@ -328,8 +328,7 @@ class ChangeTopic(Topic):
             old_rows = F.struct(*has, OFFSET).alias(STORED)
             rows = rows.join(stored.select(*key, old_rows), key, "left")
         rows = self._with_refused(rows)
-        before = Window.partitionBy(*key).orderBy(OFFSET)
-        before = before.rowsBetween(Window.unboundedPreceding, -1)
+        before = _before(*key)
         problems, values = [F.lit(None).cast("string")], {}
         for name in names:
             is_unsent = F.array_contains(UNSENT, name)
@@ -368,9 +367,8 @@ class ChangeTopic(Topic):
         """Add the offset of each key's last change before that is quarantined, or NULL."""
         if not self.group.quarantine:
             return rows.withColumn(LAST_REFUSED, F.lit(None).cast("bigint"))
-        before = Window.partitionBy(KEY).orderBy(OFFSET)
-        before = before.rowsBetween(Window.unboundedPreceding, -1)
-        own = F.max(F.when(F.col(f"{REFUSED}.reason").isNotNull(), F.col(OFFSET))).over(before)
+        offset = F.when(F.col(f"{REFUSED}.reason").isNotNull(), F.col(OFFSET))
+        own = F.max(offset).over(_before(KEY))
         quarantine = f"{self._table}{QUARANTINE}"
         if not Commits(self._spark, quarantine).is_there():
             return rows.withColumn(LAST_REFUSED, own)
@@ -539,3 +537,9 @@ def _with_unit(kind: Any) -> Any:
     if kind.get("connect.name") in UNITS:
         return kind | {"logicalType": UNITS[kind["connect.name"]]}
     return kind | {"items": _with_unit(kind["items"])} if "items" in kind else kind
+
+
+def _before(*key: str) -> WindowSpec:
+    """Return the window of the earlier messages with the same key."""
+    messages = Window.partitionBy(*key).orderBy(OFFSET)
+    return messages.rowsBetween(Window.unboundedPreceding, -1)
