@@ -220,7 +220,7 @@ def _options(value: str) -> str:
     lower = [name.lower() for name in names]  # Spark ignores case
     if twice := [name for n, name in enumerate(names) if name.lower() in lower[:n]]:
         raise PydanticCustomError(
-            "options", "has {word} twice; leave out one of them", {"word": twice[0]}
+            "options", "has {word} twice; remove one of them", {"word": twice[0]}
         )
     return value
 

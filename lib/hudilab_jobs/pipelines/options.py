@@ -1,7 +1,7 @@
 """The options of a source: those in `source.options` that have an effect, and no others.
 
-Spark ignores what a reader doesn't use, and the lab has a reader of its own for texts. So an
-option that is not in `OPTIONS` is refused, with what to do instead.
+Spark silently ignores an option that a reader doesn't know, and the lab parses CSV and JSON itself.
+So an option that is not in `OPTIONS` is refused, with what to do instead.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ INSTEAD = {
     ),
     **dict.fromkeys(("ignorecorruptfiles", "ignoremissingfiles", "latestfirst"), _READ_ONCE),
     **dict.fromkeys(("filenameonly", "cleansource", "sourcearchivedir"), _READ_ONCE),
-    "maxfileage": "leave it out: files are read, whatever their age",
+    "maxfileage": "leave it out: files of any age are read",
     **dict.fromkeys(("maxfilespertrigger", "maxbytespertrigger"), _BATCH),
     "path": 'write "source.path"',
     "basepath": 'write "source.path"',
@@ -237,7 +237,7 @@ def _pair_problem(options: Mapping[str, str]) -> Problem | None:
         )
     for one, other in (("sep", "delimiter"), ("encoding", "charset")):
         if one in options and other in options:
-            return f"has {one} and {other}, which are the same", "leave out one of them"
+            return f"has {one} and {other}, which mean the same", "remove one of them"
     for name in ("dateformat", "timestampformat", "timestampntzformat"):
         runs = (match[0] for match in _LETTERS.finditer(options.get(name, "")) if match[1])
         if "locale" in options and any(run[0] in "EaGB" or run[:3] in _NAMES for run in runs):

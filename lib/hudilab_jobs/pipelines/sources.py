@@ -818,5 +818,5 @@ def _unescaped(text: str) -> str:
     return f"url_decode(replace({text}, '+', '%2B'))"
 
 
-_NOT_ESCAPED = "%(?![0-9A-Fa-f]{2})"  # a sign of its own in a part of a URI
+_NOT_ESCAPED = "%(?![0-9A-Fa-f]{2})"  # a percent sign that escapes nothing
 FILE = _unescaped("input_file_name()")

@@ -145,7 +145,7 @@ REFUSED = {
     "csv inferschema=true": ("has inferschema", "source.schema has the names and types"),
     "csv maxFilesPerTrigger=1": ("has maxFilesPerTrigger", 'write "files.per.batch"'),
     "csv maxColumns=1": ("has maxColumns", "leave it out; csv has: header, sep,"),
-    "csv sep=; delimiter=;": ("has sep and delimiter", "leave out one of them"),
+    "csv sep=; delimiter=;": ("has sep and delimiter", "remove one of them"),
     "csv columnNameOfCorruptRecord=a": ("which needs mode=PERMISSIVE", "add mode=PERMISSIVE"),
     "csv columnNameOfCorruptRecord=b mode=permissive": ("is no column", "add b STRING to source"),
     "csv header=yes": ("has header=yes, which is not true or false", "correct it, or leave"),

@@ -201,7 +201,7 @@ def test_a_name_that_is_nearly_that_of_a_pipeline(tmp_path: Path) -> None:
         ({"source.path": "data"}, "key 'source.path' is a relative path; write an absolute one"),
         ({"source.path": "s3://a:b@c/d"}, "key 'source.path' contains credentials"),
         ({"source.options": "header"}, "key 'source.options' has header without a value; write"),
-        ({"source.options": "sep=; SEP=,"}, "key 'source.options' has SEP twice; leave out one"),
+        ({"source.options": "sep=; SEP=,"}, "key 'source.options' has SEP twice; remove one"),
         ({"source.options": 'sep="'}, "key 'source.options' is not a valid command line"),
         ({"record.key": "a, ,b"}, "key 'record.key' is not a list of columns: a, b"),
         ({"timestamp.unit": "ns"}, "key 'timestamp.unit' must be 's', 'ms' or 'us'"),
