@@ -169,6 +169,12 @@ def list_files(spark: SparkSession, uri: str) -> list[FileInfo]:
     return sorted(infos)
 
 
+def names_in(spark: SparkSession, folder: str) -> list[str]:
+    """Return the names of the files and folders in a folder; none if it doesn't exist."""
+    fs, path = file_system(spark, folder)
+    return [status.getPath().getName() for status in fs.listStatus(path)] if fs.exists(path) else []
+
+
 def _walk(root: Path) -> Iterator[FileInfo]:
     """Yield the files below a folder of a disk; Hadoop's listing fails if one is deleted."""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from hudi_sink.files import delete_tree, exists, table_properties
+from hudi_sink.files import delete_tree, exists, names_in, table_properties
 from hudi_sink.hive_sync import Catalog
 from hudi_sink.metadata import PROPERTIES
 from hudi_sink.metastore import Metastore
@@ -49,11 +49,7 @@ def reset(
             )
     for query in spark.streams.active:
         query.stop()
-    folders = [
-        uri
-        for location in places
-        for uri in (location.table, location.quarantine, location.checkpoint)
-    ]
+    folders = [uri for location in places for uri in _folders(spark, location)]
     existing = [uri for uri in folders if exists(spark, uri)]
     if existing and (settings.runtime == "AWS" or not (settings.is_local or endpoint())):
         raise TableError(
@@ -68,6 +64,14 @@ def reset(
     ]
     names = ", ".join(deleted) or "nothing, no table of this lesson is there"
     print(f"reset in {places[0].table.rpartition('/')[0]}: {names}")
+
+
+def _folders(spark: SparkSession, location: TableLocation) -> list[str]:
+    """A table, its quarantine and the checkpoints of all streams that write to it."""
+    folder = location.checkpoint.rpartition("/")[0]
+    checkpoints = [f"{folder}/{name}" for name in names_in(spark, folder)]
+    of_others = [uri for uri in checkpoints if uri.startswith(f"{location.checkpoint}-")]
+    return [location.table, location.quarantine, location.checkpoint, *of_others]
 
 
 def table_uri(table: str, settings: Settings, command: str) -> str:
