@@ -28,7 +28,19 @@ from playwright.sync_api import Page
 
 PROJECT = Path(__file__).resolve().parents[2]
 SCREENSHOTS = Path(os.environ.get("HUDILAB_SCREENSHOTS", PROJECT / ".lab" / "screenshots"))
-NOTEBOOKS = sorted(path.name for path in (PROJECT / "notebooks").glob("[0-9]*.ipynb"))
+# The first hour, and of each later part a lesson that draws or starts servers: papermill and nbval
+# run all of them.
+NOTEBOOKS = (
+    "00_hello_hudi",
+    "01_generate_data",
+    "02_write_hudi_stream",
+    "03_inspect_table",
+    "13_merge_on_read",
+    "20_kafka_stock_prices",
+    "22_windows_and_monitoring",
+    "31_cluster_and_deploy",
+    "41_exam",
+)
 
 pytestmark = pytest.mark.deep
 
@@ -145,7 +157,7 @@ def test_a_closed_tab_ends_its_kernel(lab: tuple[str, str, Path]) -> None:
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_run_all_cells(lab: tuple[str, str, Path], name: str) -> None:
     address, token, folder = lab
-    notebook = folder / name
+    notebook = folder / f"{name}.ipynb"
     cells = nbformat.read(notebook, as_version=4).cells
     for cell in cells:  # nothing of an earlier run may pass for a result of this one
         if cell.cell_type == "code":
@@ -154,10 +166,10 @@ def test_run_all_cells(lab: tuple[str, str, Path], name: str) -> None:
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     with launched() as browser:
         page = browser.new_page(viewport={"width": 1200, "height": 1600})
-        page.goto(f"{address}/lab/tree/{name}?token={token}&reset")
+        page.goto(f"{address}/lab/tree/{notebook.name}?token={token}&reset")
         page.locator(".jp-NotebookPanel .jp-CodeCell").first.wait_for(timeout=60_000)
         # Before the page is connected to an idle kernel, Run All is ignored.
-        wait_for(lambda: connected(address, token, name), 60, "a kernel")
+        wait_for(lambda: connected(address, token, notebook.name), 60, "a kernel")
         run_all(page, notebook)
         # The last tenth is empty: JupyterLab scrolls beyond the last cell.
         for shot, share in enumerate((0.0, 0.25, 0.5, 0.75, 0.9)):
