@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.deep, pytest.mark.kills]
 LESSON = Path(__file__).resolve().parents[2] / "notebooks" / "21_database_changes.ipynb"
 PARTS = ("CHANGES", "ROWS", "save", "stored", "parsed", "rows_of", "write", "run")
 TABLES = {"customers": "id INT, name STRING", "orders": "id INT, customer INT, channel STRING"}
-KILLS = 10
+KILLS = 5
 
 
 def lesson_module(folder: Path) -> ModuleType:

@@ -342,7 +342,7 @@ def kill_beside(
 def test_a_service_is_killed_beside_a_stream(
     spark: SparkSession, location: TableLocation, spec: TableSpec, services: tuple[str, ...]
 ) -> None:
-    kills = 10
+    kills = 5
     batches = kill_beside(spark, spec, location, services[0], kills, seed=kills)
     assert_exact(spark, spec, location, batches)
     # What a killed run left, the next one completes, once the killed one's heartbeat has ended.

@@ -300,7 +300,7 @@ class SilverRun(Run):
 @pytest.mark.deep
 @pytest.mark.kills
 @pytest.mark.parametrize(
-    ("table_type", "kills", "batches"), [("COPY_ON_WRITE", 10, 60), ("MERGE_ON_READ", 10, 60)]
+    ("table_type", "kills", "batches"), [("COPY_ON_WRITE", 5, 30), ("MERGE_ON_READ", 5, 30)]
 )
 def test_bronze_to_silver_is_exact_through_kills(
     tmp_path: Path, table_type: str, kills: int, batches: int
