@@ -88,13 +88,18 @@ class Engine:
 
 
 class Compose:
-    """The compose file with free ports of this machine, as a project of its own."""
+    """What the compose file starts without a profile, on free ports, as a project of its own."""
 
     def __init__(self, engine: Engine, folder: Path, token: str, ports: dict[int, int]) -> None:
         self.engine, self.project, self.ports = engine, "hudilab-tests", ports
         self.env = os.environ | {"JUPYTER_TOKEN": token}
         compose: dict[str, Any] = yaml.safe_load(COMPOSE.read_text("utf-8"))
-        self.services: dict[str, Any] = compose["services"]
+        self.services: dict[str, Any] = {
+            name: service
+            for name, service in compose["services"].items()
+            if "profiles" not in service
+        }
+        compose["services"] = self.services
         compose["name"] = self.project
         for service in self.services.values():
             inside = [int(port.rpartition(":")[2]) for port in service.get("ports", ())]

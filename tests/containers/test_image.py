@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from containers.engine import LAB, ROOT, Engine
+from containers.engine import LAB, Engine
 
 pytestmark = pytest.mark.deep
 # Everything that a run writes is in the home folder; a read-only root shows that.
@@ -53,10 +53,8 @@ def test_a_change_of_a_lesson_makes_a_small_layer(engine: Engine) -> None:
 
 @pytest.mark.parametrize("options", [(), READ_ONLY], ids=["as it is", "read-only root"])
 def test_the_first_lessons_run(engine: Engine, options: tuple[str, ...]) -> None:
-    """And print what README shows."""
     text = in_image(engine, "hudilab", "run", "02", "03", options=options)
-    (readme,) = re.findall(r"hudilab: (rows=.+?) table=", (ROOT / "README.md").read_text("utf-8"))
-    assert f"hudilab: {readme} " in text
+    assert "hudilab: rows=5000 commits=5 partitions=11 " in text
 
 
 def test_a_session_maps_the_archive_of_classes(engine: Engine) -> None:
