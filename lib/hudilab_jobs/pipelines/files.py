@@ -8,8 +8,8 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from functools import lru_cache
+from contextlib import closing, contextmanager
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from py4j.protocol import Py4JError
@@ -92,6 +92,74 @@ def _codec(spark: SparkSession, fs: Any, path: Any) -> Any:
     return jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(fs.getConf()).getCodec(path)
 
 
+SYNC = 16  # bytes of the marker that ends each block of an Avro file
+HEAD = 20  # bytes that hold a block's two numbers
+
+
+def block_problem(spark: SparkSession, uri: str) -> Problem | None:
+    """Return why an Avro file isn't whole blocks up to its end; None if it is.
+
+    Avro's reader takes a block that the file doesn't hold to its end for the end of the file, and
+    leaves its rows out (`DataFileStream.hasNext`, Avro 1.11).
+    """
+    fs, path = file_system(spark, uri)
+    size = int(fs.getFileStatus(path).getLen())
+    avro: Any = spark._jvm.org.apache.avro  # type: ignore[union-attr]
+    file = avro.mapred.FsInput(path, fs.getConf())
+    try:
+        with closing(avro.file.DataFileReader(file, avro.generic.GenericDatumReader())) as reader:
+            block = int(reader.previousSync())
+    except Py4JError as error:
+        return f"it isn't an Avro file with a whole header: {_plain(error)}", "replace the file"
+    with _reader(spark, uri) as read:
+        sync = read(block - SYNC, SYNC)
+        while block < size:
+            head = read(block, min(HEAD, size - block))
+            _, at = _long(head, 0)
+            length, at = _long(head, at)
+            end = block + at + length + SYNC
+            if length < 0 or end > size or read(end - SYNC, SYNC) != sync:
+                return (
+                    f"it is damaged or cut off: its block at byte {block:,} has no end, and the "
+                    f"file has {size:,} bytes",
+                    "replace the file with a whole one",
+                )
+            block = end
+    return None
+
+
+@contextmanager
+def _reader(spark: SparkSession, uri: str) -> Iterator[Callable[[int, int], bytes]]:
+    """Yield a function that reads a number of bytes from a position."""
+    if local := local_path(uri):
+        with local.open("rb") as file:
+
+            def read_local(position: int, number: int) -> bytes:
+                file.seek(position)
+                return file.read(number)
+
+            yield read_local
+        return
+    fs, path = file_system(spark, uri)
+    with closing(fs.open(path)) as stream:
+
+        def read(position: int, number: int) -> bytes:
+            stream.seek(position)
+            return bytes(stream.readNBytes(number))
+
+        yield read
+
+
+def _long(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number in Avro's encoding, and where it ends; -1 if it isn't one."""
+    value = 0
+    for shift, byte in enumerate(data[at : at + 10]):
+        value |= (byte & 127) << 7 * shift
+        if byte < 128:
+            return value >> 1 ^ -(value & 1), at + shift + 1
+    return -1, at
+
+
 def is_folder(spark: SparkSession, uri: str) -> bool:
     """Return whether a path that exists is a folder."""
     if (local := local_path(uri)) is not None:
@@ -116,6 +184,8 @@ class Columns:
         fs, path = file_system(self._spark, uri)
         if not fs.exists(path) or not fs.getFileStatus(path).getLen():
             return None
+        if self._format == "avro" and (problem := block_problem(self._spark, uri)):
+            return problem
         try:
             text = self._columns(uri, path)
         except (Py4JError, PySparkException) as error:
@@ -153,7 +223,9 @@ class Columns:
                     "correct the file or source.schema; with mergeSchema=true in source.options, "
                     "a missing column is NULL",
                 )
-            if kind is not None and not fits(kind, field.dataType):
+            # Spark reads a time without a zone as UTC, but not from Avro.
+            as_utc = self._format != "avro"
+            if kind is not None and not fits(kind, field.dataType, as_utc=as_utc):
                 stored, declared = (each.simpleString().upper() for each in (kind, field.dataType))
                 return (
                     f"its column {field.name} is {stored}, and source.schema has {declared}",
@@ -162,16 +234,21 @@ class Columns:
         return None
 
 
-def fits(stored: T.DataType, declared: T.DataType) -> bool:
-    """Return whether Spark reads a stored type as the declared one without a loss."""
+def fits(stored: T.DataType, declared: T.DataType, *, as_utc: bool = True) -> bool:
+    """Return whether Spark reads a stored type as the declared one without a loss.
+
+    Args:
+        as_utc: Whether a TIMESTAMP_NTZ may be read as a TIMESTAMP.
+    """
+    same = partial(fits, as_utc=as_utc)
     if isinstance(stored, T.StructType) and isinstance(declared, T.StructType):
         fields = {field.name.lower(): field.dataType for field in stored}
         pairs = ((fields.get(field.name.lower()), field.dataType) for field in declared)
-        return all(kind is not None and fits(kind, wanted) for kind, wanted in pairs)
+        return all(kind is not None and same(kind, wanted) for kind, wanted in pairs)
     if isinstance(stored, T.ArrayType) and isinstance(declared, T.ArrayType):
-        return fits(stored.elementType, declared.elementType)
+        return same(stored.elementType, declared.elementType)
     if isinstance(stored, T.MapType) and isinstance(declared, T.MapType):
-        return fits(stored.keyType, declared.keyType) and fits(stored.valueType, declared.valueType)
+        return same(stored.keyType, declared.keyType) and same(stored.valueType, declared.valueType)
     if isinstance(stored, T.DecimalType) and isinstance(declared, T.DecimalType):
         return stored.scale == declared.scale and stored.precision <= declared.precision
     texts = (T.StringType, T.VarcharType, T.CharType)
@@ -179,8 +256,8 @@ def fits(stored: T.DataType, declared: T.DataType) -> bool:
         return isinstance(stored, (*texts, T.BinaryType))
     if isinstance(declared, T.IntegerType):
         return isinstance(stored, (T.ByteType, T.ShortType, T.IntegerType))
-    if isinstance(declared, T.TimestampType):
-        return isinstance(stored, (T.TimestampType, T.TimestampNTZType))
+    if isinstance(declared, T.TimestampType) and isinstance(stored, T.TimestampNTZType):
+        return as_utc
     return type(stored) is type(declared)
 
 

@@ -374,7 +374,18 @@ class Folder(Source[FilePipeline]):
             # Spark does not name the file.
             if self._is_text and re.search(r"java[.](io[.](IO|EOF)|util[.]zip[.])", str(error)):
                 self._raise_first(lambda uri: pack_problem(self._spark, uri), files)
+            if not self._is_text and isinstance(error, FAILED):
+                self._raise_first(self._reading_problem, files)
             raise
+
+    def _reading_problem(self, uri: str) -> Problem | None:
+        """Return why the rows of a file cannot be read; None if they can."""
+        try:
+            self._rows(self._spark.read, [uri]).write.format("noop").mode("overwrite").save()
+        except FAILED as error:
+            problem = f"it cannot be read as {self.group.source_format}: {root_cause(str(error))}"
+            return problem, "correct the file or source.schema"
+        return None
 
     def rows_read(self) -> int | None:
         """Return how many rows the newest batch has, if a second plan has read it."""
@@ -652,6 +663,9 @@ class Folder(Source[FilePipeline]):
             )
             rows = rows.where(f"{JSON_ROW} IS NOT NULL OR {JSON_PROBLEM} IS NOT NULL")
             return self._columns_of(rows, JSON_ROW, JSON_PROBLEM, "value", JSON_LINE)
+        if self.group.source_format == "avro":
+            # Its days are those of ISO 8601, whoever wrote the file.
+            reader = reader.option("datetimeRebaseMode", "CORRECTED")
         rows = reader.format(self.group.source_format).schema(schema).load(path)
         if not self._folder_columns:
             return cast(DataFrame, rows)
