@@ -231,10 +231,8 @@ def on_s3(env: dict[str, str], tmp_path: Path) -> dict[str, str]:
     ("name", "where"),
     [
         ("11_update_delete_merge", "env"),  # its erasure opens every object of the table on S3
-        ("12_follow_changes", "env"),
         ("13_merge_on_read", "env"),
         ("14_table_services", "env"),
-        ("15_schema_changes", "env"),
         ("16_indexes", "env"),  # its metadata tables are compacted by each commit on S3
         ("32_change_a_stream", "env"),
         ("32_change_a_stream", "on_s3"),  # in the warehouse where it has just run

@@ -30,7 +30,7 @@ TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
 # Kills for every day are those of tests/crash: the ledger does not know where rows come from.
 @pytest.mark.deep
 @pytest.mark.kills
-@pytest.mark.parametrize(("rows", "kills", "limit"), [(6_000, 2, 500), (100_000, 10, 2_500)])
+@pytest.mark.parametrize(("rows", "kills", "limit"), [(6_000, 2, 500), (40_000, 5, 2_500)])
 def test_the_table_is_exact_after_kills(
     settings: Settings, kafka: Access, programs: Programs, rows: int, kills: int, limit: int
 ) -> None:

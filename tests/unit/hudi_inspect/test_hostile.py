@@ -352,8 +352,8 @@ def test_no_table_breaks_the_report(tables: list[Path], capfd: pytest.CaptureFix
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("first", range(1000, 11_000, 2500))
-def test_none_of_ten_thousand_tables_breaks_the_report(
+@pytest.mark.parametrize("first", range(1000, 6_000, 2500))
+def test_none_of_five_thousand_tables_breaks_the_report(
     tables: list[Path], capfd: pytest.CaptureFixture[str], first: int
 ) -> None:
     counts = fuzz(tables, range(first, first + 2500))
