@@ -6,7 +6,6 @@ Needs a Chromium on PATH (Debian: apt-get install chromium). Screenshots go to
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import signal
@@ -16,13 +15,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import nbformat
 import pytest
 from chromium import launched
 from contract.checks import METADATA
+from kernels import api, connected, kernels_of
 from nbformat.v4 import new_markdown_cell, new_notebook
 from playwright.sync_api import Page
 
@@ -73,26 +71,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Pa
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         server.wait(30)
-
-
-def api(address: str, token: str, what: str) -> object:
-    try:
-        with urlopen(f"{address}/api/{what}?token={token}", timeout=5) as answer:
-            return json.load(answer)
-    except URLError:
-        return None
-
-
-def kernels_of(address: str, token: str, name: str) -> list[dict[str, object]]:
-    """The kernels of a notebook; earlier tests may have left those of others."""
-    sessions = api(address, token, "sessions")
-    assert isinstance(sessions, list)
-    return [session["kernel"] for session in sessions if session["path"] == name]
-
-
-def connected(address: str, token: str, name: str) -> bool:
-    kernels = kernels_of(address, token, name)
-    return any(kernel["execution_state"] == "idle" and kernel["connections"] for kernel in kernels)
 
 
 def wait_for(condition: object, seconds: float, what: str) -> None:

@@ -13,6 +13,7 @@ from urllib.request import urlopen
 import pytest
 from chromium import MISSING, find_chromium, launched
 from containers.engine import ROOT, Compose
+from kernels import connected
 
 pytestmark = pytest.mark.deep
 ENTRY = "/opt/hudilab/docker/entrypoint.sh"
@@ -105,7 +106,10 @@ def test_a_lesson_in_a_browser(compose: Compose, token: str) -> None:
         lab = browser.new_page(viewport={"width": 1400, "height": 1000})
         lab.goto(f"{address}/lab/tree/01_generate_data.ipynb?token={token}")
         lab.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=120_000)
-        lab.wait_for_selector('[data-status="idle"]', timeout=120_000)
+        ends = time.monotonic() + 120
+        while not connected(address, token, "01_generate_data.ipynb"):
+            assert time.monotonic() < ends, "no kernel"
+            time.sleep(0.5)
         lab.locator(".jp-Cell").first.click()
         for _ in range(12):
             lab.keyboard.press("Shift+Enter")
