@@ -61,6 +61,12 @@ def _pattern(spark: SparkSession, value: str) -> Problem | None:
     """Return why a pattern would lose a part of a time, or cannot be read, and the remedy."""
     runs = [match[0] for match in _LETTERS.finditer(value) if match[1]]
     letters = {run[0] for run in runs}
+    if letters & set("zV"):
+        return (
+            "has the name of a zone, whose local times may be ambiguous or not exist",
+            "write times with an offset (XXX); or quote a fixed name, such as 'UTC', or read the "
+            "column as STRING and convert it in select",
+        )
     if any(run[0] in "yu" and len(run) not in (2, 4) for run in runs):
         return "has a year of neither two nor four digits", "write yyyy or yy"
     if letters & set("hK") and "a" not in letters:
@@ -76,6 +82,11 @@ def _pattern(spark: SparkSession, value: str) -> Problem | None:
         return (
             "is not a pattern of Spark 3",
             f"write it with yyyy, MM, dd, HH, mm and ss; all letters are in {_GUIDE}",
+        )
+    if not letters & set("yu"):
+        return (
+            "has no year, so Spark would take 1970",
+            "add yyyy, or read the column as STRING and convert it in select",
         )
     return None
 

@@ -1,8 +1,8 @@
 """Values that files and messages hold as text: read exactly, or NULL.
 
 Spark's own readers change some without an error: they round decimals, drop commas (`1,50` becomes
-150), and read 12:30 as a time of today and a whole number as seconds. All functions accept and
-return SQL.
+150), and read 12:30 as a time of today, a whole number as seconds, and BST as Bangladesh's time.
+All functions accept and return SQL.
 """
 
 from __future__ import annotations
@@ -23,9 +23,19 @@ SPECIAL_NUMBERS = (
 )
 SPECIAL = {"nanvalue": "NaN", "positiveinf": "inf", "negativeinf": "-inf"}
 _CONTROLS = r"\\p{Cc}"
-_DAY = r"^[0-9-]+([T ]00:00(:00(\\.0+)?)?)?(Z|[+]00:00)?$"
-_LOCAL = "^[0-9-]+([T ][0-9:.]*)?"
+_DAY = "[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
+_CLOCK = "[T ][0-9]{1,2}(:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?)?"
+_OFFSET = "[+-][0-9]{2}([0-9]{2}([0-9]{2})?|:[0-9]{2}(:[0-9]{2})?)?"
+# How times are written without an option. Spark also accepts 2026, 202601, 12:30, and the names of
+# zones, whose local times may be ambiguous or not exist. It removes the time from a DATE, and the
+# zone from a TIMESTAMP_NTZ.
+_ISO = {
+    "date": f"{_DAY}([T ]00:00(:00([.]0+)?)?)?(Z|[+]00:00)?",
+    "timestamp": f"{_DAY}({_CLOCK}( ?(Z|UTC|{_OFFSET}))?)?",
+    "timestamp_ntz": f"{_DAY}({_CLOCK})?",
+}
 _FAR_YEAR = "(^|[^0-9])[+-][0-9]{5}"  # of more than four digits, which may overflow
+_END = r"\z"  # unlike $, not before a line break of Unicode's
 _FINER = "[.][0-9]{6}[0-9]*?[1-9]"
 SHOWN = 100  # characters of a value in a message
 RECODE = "write the file's encoding into source.options"
@@ -60,6 +70,17 @@ def shown(problem: str, text: str, remedy: str) -> str:
     """Return a problem with the start of a text, on one line, and the remedy."""
     start = f"translate(left({text}, {SHOWN}), '\\n\\r', '  ')"
     return f"concat({literal(problem)}, {start}, {literal(f'; {remedy}')})"
+
+
+def named(text: str, start: str | None = None) -> str:
+    """Return the start of a text for a message; in words, if it would be invisible.
+
+    Args:
+        start: What to show, if it is not the text itself.
+    """
+    blank = f"WHEN trim({text}) = '' THEN 'nothing but blanks'"
+    start = f"left({start or text}, {SHOWN})"
+    return f"CASE WHEN {text} = '' THEN 'an empty text' {blank} ELSE {start} END"
 
 
 def encoding_problem(charset: str, recode: str = RECODE) -> str:
@@ -145,15 +166,12 @@ class Texts:
         if option in self.options:
             value = _by_pattern(text, kind, self.options[option])
         else:
-            # Spark also accepts 2026, 202601 and 12:30, and removes the time from a date.
-            iso = f"substring({text}, 5, 1) = '-' AND instr(substring({text}, 7, 2), '-') > 0"
-            exact = text
-            if name == "date":
-                iso += f" AND {text} RLIKE '{_DAY}'"
-                exact = f"left({text}, 10)"  # without the Z of Debezium's dates
-            elif name == "timestamp_ntz":  # Spark cuts a zone off
-                iso += f" AND {text} RLIKE '{_LOCAL}{'Z?' if self.debezium else ''}$'"
-            value = f"if({iso}, try_cast({exact} AS {name}), NULL)"
+            form = _ISO[name]
+            if self.debezium and name == "timestamp_ntz":
+                form += "Z?"
+            exact = f"left({text}, 10)" if name == "date" else text  # without the Z of Debezium's
+            is_iso = f"{text} RLIKE {literal(f'^{form}{_END}')}"
+            value = f"if({is_iso}, try_cast({exact} AS {name}), NULL)"
         if name != "date":  # Spark cuts what is finer than a microsecond
             value = f"if(length({text}) > 21 AND {text} RLIKE '{_FINER}', NULL, {value})"
         if self.debezium and name == "date":

@@ -21,6 +21,15 @@ from hudilab_jobs.pipelines.text_values import Numbers, Texts
 NEW_YEAR = datetime(2026, 1, 1)
 GERMAN = Texts({}, numbers=Numbers(".", ","))
 DAY, NIGHT = date(2026, 1, 1), "2026-01-01 23:59:59"
+MIDNIGHT = "2026-01-01T00:00:00"
+OFFSETS = ("Z", "+05", "-05", "+0530", "+05:30", "-05:30:15", "+053015", "-00:30", "+18:00")
+
+
+def at_midnight(zone: str) -> datetime:
+    """Return a midnight as Python reads it, in UTC."""
+    return datetime.fromisoformat(MIDNIGHT + zone).astimezone(UTC).replace(tzinfo=None)
+
+
 VALUES: list[tuple[str, dict[str, Any], Texts]] = [
     (
         "INT",
@@ -96,6 +105,52 @@ VALUES: list[tuple[str, dict[str, Any], Texts]] = [
         "TIMESTAMP_NTZ",
         {"2026-01-01T00:00:00.000Z": NEW_YEAR, "2026-01-01T00:00:00+02:00": None},
         Texts({}, debezium=True),
+    ),
+    # Spark accepts all of these: zones of other places, of times that are not or twice there, and
+    # numbers that were cut.
+    (
+        "TIMESTAMP",
+        dict.fromkeys(
+            (
+                *(f"{MIDNIGHT} {zone}" for zone in ("BST", "PST", "CST", "ECT", "IST", "GMT")),
+                *(MIDNIGHT + zone for zone in ("+05:3", "+5", "+5:30", "UTC+1", "BST", "+19:00")),
+                *("2026-03-29T02:30:00 Europe/Berlin", "2026-10-25T02:30:00 Europe/Berlin"),
+                *("2026-01-01T10:5", "2026-01-01T10:05:3", "2026-01-01T10:05:33.", "2026-1-1T"),
+                *("+2026-01-01", "-2026-01-01", "12026-01-01", "2026-01-01x", "2026-01-01Z"),
+                *(f"{MIDNIGHT}\u2028", f"{MIDNIGHT}+05:3015", f"{MIDNIGHT}  Z", "now", "epoch"),
+            )
+        ),
+        Texts({}),
+    ),
+    (
+        "TIMESTAMP",
+        {
+            **{f"{MIDNIGHT}{zone}": at_midnight(zone) for zone in OFFSETS},
+            **{f"{MIDNIGHT} {zone}": at_midnight(zone) for zone in OFFSETS},
+            **{"2026-01-01 00:00:00 UTC": NEW_YEAR, "2026-1-1 0:00": NEW_YEAR},
+            **{" 2026-01-01T00 ": NEW_YEAR, "2026-01-01T00:00:00.000": NEW_YEAR},
+        },
+        Texts({}),
+    ),
+    (
+        "TIMESTAMP_NTZ",
+        dict.fromkeys(("2026-01-01T1:5", "2026-01-01 00:00:00.", f"{MIDNIGHT} BST", "-2026-01-01")),
+        Texts({}),
+    ),
+    (
+        "DATE",
+        dict.fromkeys(
+            (
+                *("2026-01-011", "2026-01-01-", "2026-01-01T00:00:00x0", "2026-01-01\u2028", "now"),
+                *("2026-01-01 BST", "2026-01-01T", "-2026-01-01", "+2026-01-01", "2026-01"),
+            )
+        ),
+        Texts({}),
+    ),
+    (
+        "TIMESTAMP",
+        {"2026-01-01+05:30": at_midnight("+05:30"), "2026-01-01+05:3": None},
+        Texts({"timestampformat": "yyyy-MM-ddXXX"}),
     ),
     ("INT", {"1\0": None, "\x1f1": None}, Texts({})),
     ("DOUBLE", {"0x1p3": None, "\x7f1.5": None}, Texts({})),
