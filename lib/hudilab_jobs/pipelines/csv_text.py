@@ -3,6 +3,9 @@
 Spark's own reader treats a backslash as an escape, truncates or pads lines with the wrong number of
 fields, ignores the header, and reads each byte outside of the encoding as the same character. So it
 only splits files into lines here.
+
+A line whose quotes are wrong may be a part of a row. The next lines may be parts of it, too, and
+look like rows, so no mode and no quarantine goes past such a line.
 """
 
 from __future__ import annotations
@@ -17,12 +20,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hudi_sink.rows import REFUSED_ROW
 from hudilab_jobs.pipelines.text_values import (
     SHOWN,
     Texts,
     decoded,
     encoding_problem,
     literal,
+    named,
     problem_of,
     quoted,
     remedy,
@@ -37,6 +42,14 @@ NOTHING = "\0\n\0 no text \0"
 _END = "\uffff"  # what Spark's parser takes for the end of the text
 # No quote or escape of Spark's parser: Unicode reserves it, so a text that has it is refused.
 _NO_QUOTE = "\ufdd0"
+_OPEN = (
+    "a quoted field does not end where its line or the field does, so the next lines may belong to "
+    "it: "
+)
+_CLOSE = (
+    "correct or remove the line; fields that contain line breaks need multiLine=true in "
+    "source.options, quotes with a backslash 'escape=\\', and quotes that mean nothing quote="
+)
 _MARKS = {r"\t": "\t", r"\\": "\\", r"\'": "'", r"\"": '"', r"\u0000": "\0"}
 BYTE_ORDER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
@@ -102,7 +115,7 @@ class Dialect:
         *,
         line_end: str = "",
         orders: Mapping[tuple[int, ...], Collection[str]] | None = None,
-        file: str = "",
+        file: str = "''",
     ) -> DataFrame:
         """Return the files' lines: `csv_row STRUCT` of the schema, `csv_problem`, `csv_text`.
 
@@ -114,6 +127,8 @@ class Dialect:
             line_end: See `Form`; empty: a line break.
             orders: `Form.order` -> files, for those whose columns have another order.
             file: The SQL of a row's file.
+
+        A line whose quotes are wrong is an error of Spark's, see `hudi_sink.rows.refused_row`.
         """
         reader = reader.format("csv").option("header", str(self.has_header).lower())
         reader = reader.option("mode", "PERMISSIVE").option("columnPruning", "false")
@@ -148,6 +163,8 @@ class Dialect:
             text, check = decoded(_RAW, self.texts.charset)
             check = f"NOT ({is_ascii}) AND {check}"
             rows = rows.withColumn(TEXT, F.expr(f"if({is_ascii}, {_LINE}, {text})"))
+            if quote := self.option("quote", '"'):
+                rows = rows.where(self._quotes_are_right(quote, file))
             parser = self._parser() | {"columnNameOfCorruptRecord": _WRONG}
             ddl = ", ".join(f"{quoted(field.name)} STRING" for field in fields)
             # With the rest of a line that has U+FFFF, the parser would begin the next line, and for
@@ -206,17 +223,6 @@ class Dialect:
             f"contains({TEXT}, '{_NO_QUOTE}')",
             shown("it has the character U+FDD0, which Unicode reserves: ", TEXT, "remove it"),
         )
-        if not self.whole and (quote := self.option("quote", '"')):
-            yield (
-                f"contains({TEXT}, {literal(quote)}) AND "
-                f"NOT {TEXT} RLIKE {literal(self._grammar(quote))}",
-                shown(
-                    "a quoted field does not end where its line or the field does: ",
-                    TEXT,
-                    "fields that contain line breaks need multiLine=true in source.options, and "
-                    "quotes with a backslash 'escape=\\'; else correct the quotes",
-                ),
-            )
         if self.whole:
             yield (
                 f"endswith({TEXT}, '\\r')",
@@ -243,7 +249,7 @@ class Dialect:
             kind = field.dataType.simpleString().upper()
             yield (
                 f"{text} <> '' AND {ROW}.{name} IS NULL",
-                f"concat({literal(f'column {field.name} has ')}, left({text}, {SHOWN}), "
+                f"concat({literal(f'column {field.name} has ')}, {named(text)}, "
                 f"{shown(f', which is not {kind}, in the line ', TEXT, remedy(field.dataType))})",
             )
 
@@ -253,8 +259,15 @@ class Dialect:
         others = f"length({TEXT}) - length(replace({TEXT}, {sep}, ''))"
         return f"(length({TEXT}) > {most} AND {others} >= {most * len(self.sep)})"
 
+    def _quotes_are_right(self, quote: str, file: str) -> str:
+        """Return a condition that is true, or an error, because a row may go on in other lines."""
+        right = f"NOT contains({TEXT}, {literal(quote)}) OR "
+        right += f"{TEXT} RLIKE {literal(self._grammar(quote))}"
+        error = f"concat({literal(REFUSED_ROW)}, {file}, ': ', {shown(_OPEN, TEXT, _CLOSE)})"
+        return f"if({right}, true, raise_error({error}))"
+
     def _grammar(self, quote: str) -> str:
-        """Return a regular expression of Java's for a line whose quotes are right.
+        """Return a regular expression, of Java and Python, for a line whose quotes are right.
 
         It never goes back, so it takes neither time nor stack.
         """
@@ -262,10 +275,11 @@ class Dialect:
         inside = f"(?:[^{mark}]|{mark}{mark})*+"
         if escape not in (quote, ""):
             inside = f"(?:[^{mark}{re.escape(escape)}]|{re.escape(escape)}.)*+"
-        blank = r"\s*+" if self.trims("trailing") else ""
+        blanks = rf"(?:(?!{sep})\s)*+"
+        before, after = (blanks if self.trims(end) else "" for end in ("leading", "trailing"))
         plain = f"(?!{mark})(?:(?!{sep}).)*+"
-        field = f"(?:{mark}{inside}{mark}{blank}|{plain})"
-        return f"(?s)^{field}(?:{sep}{field})*+$"
+        field = f"{before}(?:{mark}{inside}{mark}{after}|{plain})"
+        return f"(?s)^{field}(?:{sep}{field})*+(?!.)"
 
     def header_problem(self, start: bytes, columns: Sequence[str]) -> tuple[str, str] | None:
         """Return the problem that a file's first bytes show, and the remedy, or None.
@@ -278,6 +292,10 @@ class Dialect:
             return f"it is {mark}", f"write encoding={mark} into source.options"
         if not (line := self._first_line(start)):
             return None
+        quote = self.option("quote", '"')
+        by_line = self.has_header and not self.whole
+        if by_line and quote and not re.match(self._grammar(quote), line):
+            return f"{_OPEN}{line[:SHOWN]}", _CLOSE
         names = self._split(line)
         expected = [name.lower() for name in columns]
         actual = [name.lower() for name in names]

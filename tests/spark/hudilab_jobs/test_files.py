@@ -242,7 +242,6 @@ ROWS: dict[str | bytes, str] = {
     f"1,{TIME},x,y": "does not have the 3 fields",
     f"one,{TIME},x": "column id has one, which is not BIGINT",
     "1,12:30,x": "column seen has 12:30, which is not TIMESTAMP",
-    f'1,{TIME},"x': "a quoted field does not end",
     b"1,2026-01-01,M\xfcller": "a byte that is not UTF-8",
 }
 
@@ -423,6 +422,22 @@ def test_wrong_lines_are_quarantined(
     assert later == (
         ["z,3"] if kind == "csv" else [f'[{objects}, {{"id":7,"id":8}}]', '{"id":4,"seen":"x"}']
     )
+
+
+def test_a_row_over_several_lines_is_not_quarantined(spark: SparkSession, tmp_path: Path) -> None:
+    """Nor is a part of it stored as a row; when the line is corrected, the stream goes on."""
+    inbox = Inbox(spark, tmp_path, quarantine="true", source_schema="id INT, seen INT, name STRING")
+    phantom = 'id,seen,name\n2,1,real\nx,1,bad\n7,5,"mail:\n2,9,phantom\nbye"\n'
+    inbox.put("b.csv", phantom)
+    with refused(inbox, "b.csv: a quoted field does not end", '7,5,"mail:', "multiLine=true"):
+        pass
+    inbox.put("b.csv", phantom.replace("mail:\n2,9,phantom\n", ""))
+    (report,) = inbox.write()
+    assert (report["rows"], report["quarantined"]) == (3, 1)
+    assert inbox.stored("id", "name") == [(2, "real"), (7, "bye")]
+    inbox.put("c.csv", 'id,seen,"name\n2,9,phantom\n"\n')
+    with pytest.raises(LabError, match=r"c\.csv: a quoted field does not end .*id,seen"):
+        inbox.write()
 
 
 def test_no_character_of_a_line_of_csv_changes_it_or_the_next(

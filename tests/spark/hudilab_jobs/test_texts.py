@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -329,9 +330,7 @@ LINES: dict[bytes, tuple[Any, ...] | str] = {
     b"11,M\xfcller,x": "a byte that is not UTF-8",
     b"12,x": "does not have the 3 fields",
     b"12,x,y,z": "does not have the 3 fields",
-    b'13,x,"cut': "a quoted field does not end",
-    b'13,"a"b,c': "a quoted field does not end",
-    b'13,"say \\"hi\\"",c': "a quoted field does not end",
+    b" ,x,y": "column id has nothing but blanks, which is not INT",
     b"x,y,z": "column id has x, which is not INT, in the line x,y,z",
     b"2147483648,y,z": "which is not INT",
     b"," * 1_000_100: "does not have the 3 fields",
@@ -356,6 +355,34 @@ def test_lines_of_csv_are_read_exactly_or_refused(spark: SparkSession, tmp_path:
             assert (tuple(row), problem) == (expected, None), line
 
 
+OPEN: dict[bytes, dict[str, str]] = {
+    b'13,x,"cut': {},
+    b'13,"a"b,c': {},
+    b'13,"say \\"hi\\"",c': {},
+    b'13,"say ""hi""': {},
+    b'13,"\xfc",",': {},
+    b"13,x,'cut": {"quote": "'"},
+    b'13,"say \\"hi""': {"escape": "\\"},
+    b'13,x,"y"\xe2\x80\xa8': {},
+    b'13\tx\t "cut': {"sep": r"\t", "ignoreleadingwhitespace": "true"},
+    b'13,x,"y': {"header": "false"},
+}
+
+
+@pytest.mark.parametrize("line", OPEN)
+def test_no_line_after_an_open_quote_is_a_row(
+    spark: SparkSession, tmp_path: Path, line: bytes
+) -> None:
+    """In each mode, because the next lines may belong to the field."""
+    dialect = Dialect(Texts(OPEN[line]))
+    head = b"id\n" if dialect.has_header else b"1,x,y\n"
+    (tmp_path / "a.csv").write_bytes(head + line + b"\n2,9,phantom\n")
+    schema = spark.createDataFrame([], "id INT, a STRING, b STRING").schema
+    rows = dialect.rows(spark.read, f"file://{tmp_path}", schema, file="'a.csv'")
+    with pytest.raises(Py4JError, match=r"a\.csv: a quoted field does not end .*multiLine"):
+        rows.select(csv_text.ROW).where(f"{csv_text.ROW}.id = 2").collect()
+
+
 FORMS: dict[str, tuple[dict[str, str], bytes, list[tuple[Any, ...]]]] = {
     "tab": ({"sep": r"\t"}, b"id\ta\n1\tx,y\n", [(1, "x,y")]),
     "semicolon, Windows": (
@@ -371,6 +398,11 @@ FORMS: dict[str, tuple[dict[str, str], bytes, list[tuple[Any, ...]]]] = {
     "UTF-16": ({"encoding": "UTF-16"}, "id,a\n1,Größe\n".encode("utf-16"), [(1, "Größe")]),
     "backslashes": ({"escape": "\\"}, b'id,a\n1,"say \\"hi\\""\n', [(1, 'say "hi"')]),
     "no header": ({"header": "false", "nullvalue": "\\N"}, b"1,\\N\n2,x\n", [(1, None), (2, "x")]),
+    "tabs and blanks": (
+        {"sep": r"\t", "ignoreleadingwhitespace": "true", "ignoretrailingwhitespace": "true"},
+        b'id\ta\n1\t "x" \n"2" \t"y\t"\n',
+        [(1, "x"), (2, "y\t")],
+    ),
     "two marks": ({"sep": "||"}, b'id||a\n1||"b||c"\n', [(1, "b||c")]),
     "a comment": ({"comment": "#"}, b"# made by hand\nid,a\n1,x\n", [(1, "x")]),
 }
