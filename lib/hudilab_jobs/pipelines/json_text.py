@@ -3,7 +3,8 @@
 Spark's parser stops after the first object of a text, keeps the last of two equal keys, drops keys
 that differ by case, turns half a surrogate pair into `?`, rounds decimals, and rewrites numbers in
 STRING columns, each without an error. So each number gets quotes and a mark here, and reaches its
-column digit by digit.
+column digit by digit. The words true and false get them, too, or Spark would not name the column
+of a text that is neither.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from hudilab_jobs.pipelines.text_values import (
     decoded,
     encoding_problem,
     literal,
+    named,
     problem_of,
     quoted,
     remedy,
@@ -44,14 +46,16 @@ _LONE = (
 _RECODE = "correct the program that wrote it, or write its encoding into source.options"
 _IS_ARRAY = f"left({_TEXT}, 1) = '['"
 _OTHER_ENDS = ("\\'", " ", "\\t", "\\n", "\\r")  # of a key, before its colon
-# What begins a number when it has become a text. Unicode reserves the character for such uses.
+# What begins a number, true or false when it has become a text. Unicode reserves the character for
+# such uses.
 _MARK = "\ufdd0"
 _ESCAPED_MARK = r"(?i)(?<!\\)(?:\\\\)*\\ufdd0"
 _STRINGS = r""""[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\]*+(?:\\.[^'\\]*+)*+'"""
 _NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|NaN|[+-]?(?:Infinity|INF)"
+_NUMBER = rf"{_NUMBER}|true|false"
 # A number, after anything but numbers. It never goes back, so it takes neither time nor stack.
 # Where valid JSON ends, so do the matches, and Spark's parser refuses the text.
-_BETWEEN = r"""[^"'0-9NI+-]*+"""
+_BETWEEN = r"""[^"'0-9NItf+-]*+"""
 _NUMBERS = rf"""(?s)\G((?:{_BETWEEN}(?:{_STRINGS}))*+{_BETWEEN})({_NUMBER})(?=\s*+(?:[,\]}}]|$))"""
 
 
@@ -117,14 +121,14 @@ def with_json(
 
 
 def _parsed_as(kind: T.DataType) -> T.DataType:
-    """Return the type that Spark's parser reads: texts, except for true, false and bytes."""
+    """Return the type that Spark's parser reads: texts, except for bytes."""
     if isinstance(kind, T.ArrayType):
         return T.ArrayType(_parsed_as(kind.elementType))
     if isinstance(kind, T.MapType):
         return T.MapType(kind.keyType, _parsed_as(kind.valueType))
     if isinstance(kind, T.StructType):
         return T.StructType([T.StructField(f.name, _parsed_as(f.dataType)) for f in kind])
-    if isinstance(kind, (*TIMES, *INTEGERS, *FLOATS, T.DecimalType)):
+    if isinstance(kind, (*TIMES, *INTEGERS, *FLOATS, T.DecimalType, T.BooleanType)):
         return T.StringType()
     return kind
 
@@ -141,11 +145,13 @@ def _converted(value: str, kind: T.DataType, texts: Texts, depth: int = 0) -> st
     item = f"x{depth}"
     if isinstance(kind, T.StringType):
         return _unmarked(value)
+    if isinstance(kind, T.BooleanType):
+        return f"CASE {value} WHEN '{_MARK}true' THEN true WHEN '{_MARK}false' THEN false END"
     if isinstance(kind, INTEGERS):
         return texts.value(f"if(startswith({value}, '{_MARK}'), substring({value}, 2), '')", kind)
     if isinstance(kind, FLOATS):
-        named = f"lower({value}) IN ({SPECIAL_NUMBERS})"
-        number = f"startswith({value}, '{_MARK}') OR {named}"
+        special = f"lower({value}) IN ({SPECIAL_NUMBERS})"
+        number = f"startswith({value}, '{_MARK}') OR {special}"
         return texts.value(f"if({number}, {_bare(value)}, '')", kind)
     if isinstance(kind, (*TIMES, T.DecimalType)):
         return texts.value(_bare(value), kind)
@@ -244,21 +250,21 @@ def _value_cases(
             yield from _value_cases(kind, texts, place, f"{name}.")
             continue
         parsed = f"{_PARSED}{place}"
-        lost, value = _lost(parsed, kind, texts), f"CAST({parsed} AS STRING)"
-        if lost is None:
+        if (lost := _lost(parsed, kind, texts)) is None:
             continue
+        value = f"left({_unmarked(f'to_json({parsed})')}, {SHOWN})"
         if isinstance(kind, T.AtomicType):
             # The converted value is there already.
             lost = f"({parsed} IS NOT NULL AND {ROW}{place} IS NULL)"
-            text = f"concat('\"', {parsed}, '\"')"
-            bare = f"{parsed} RLIKE '^[{_MARK}\\\\[{{]'"  # a number, an array or an object
-            is_number = isinstance(kind, (*INTEGERS, *FLOATS))  # which a text in quotes is not
-            value = f"if({bare}, {_unmarked(parsed)}, {text if is_number else parsed})"
+            # A number, true, false, an array or an object.
+            bare = f"{parsed} RLIKE '^[{_MARK}\\\\[{{]'"
+            has_no_texts = isinstance(kind, (*INTEGERS, *FLOATS, T.BooleanType))
+            text = f"concat('\"', {parsed}, '\"')" if has_no_texts else parsed
+            value = named(parsed, f"if({bare}, {_unmarked(parsed)}, {text})")
         what = f", which is not {kind.simpleString().upper()}; {remedy(kind, json=True)}"
         yield (
             lost,
-            f"concat({literal(f'column {name} has ')}, "
-            f"left(replace({value}, '{_MARK}', ''), {SHOWN}), {literal(what)})",
+            f"concat({literal(f'column {name} has ')}, {value}, {literal(what)})",
         )
     if not outer:
         yield "false", "''"

@@ -212,6 +212,25 @@ class Source(ABC, Generic[Group]):
         file = self._settings.origin(self._name, key)
         return ConfigError(f"{file}: group {self._name!r}, key {key!r}: {problem}", remedy)
 
+    def check_names(self, kind: T.DataType, place: str = "") -> None:
+        """Raise ConfigError if a column, or a field of a struct, is named twice."""
+        if isinstance(kind, T.ArrayType):
+            self.check_names(kind.elementType, place)
+        elif isinstance(kind, T.MapType):
+            self.check_names(kind.valueType, place)
+        elif isinstance(kind, T.StructType):
+            names: dict[str, str] = {}
+            for field in kind:
+                if first := names.get(field.name.lower()):
+                    raise self.error(
+                        "source.schema",
+                        f"names a column twice: {place}{first} and {place}{field.name} (capitals "
+                        "make no difference)",
+                        "rename or remove one of them",
+                    )
+                names[field.name.lower()] = field.name
+                self.check_names(field.dataType, f"{place}{field.name}.")
+
     def in_words(self) -> AbstractContextManager[None]:
         """Raise errors of the sink with the keys of the group, see `in_words_of`."""
         return in_words_of(self._settings, self._name)
@@ -442,6 +461,7 @@ class Folder(Source[FilePipeline]):
             ) from error
         if not isinstance(schema, T.StructType):
             raise self.error("source.schema", "has no names", "write it as in CREATE TABLE")
+        self.check_names(schema)
         return schema
 
     @cached_property

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 from typing_extensions import override
 
 from hudi_sink.checkpoints import CheckpointFiles
@@ -490,7 +490,9 @@ class Topic(Source[TopicPipeline]):
 
     @cached_property
     def _columns(self) -> StructType:
-        return self._spark.createDataFrame([], str(self.group.source_schema)).schema
+        schema = self._spark.createDataFrame([], str(self.group.source_schema)).schema
+        self.check_names(schema)
+        return schema
 
     @cached_property
     def _texts(self) -> Texts:
@@ -505,6 +507,7 @@ class Topic(Source[TopicPipeline]):
         if not isinstance(schema, dict) or schema.get("type") != "record":
             raise ValueError("it is not an Avro record")
         names = [str(field["name"]) for field in schema["fields"]]
+        self.check_names(StructType([StructField(name, StringType()) for name in names]))
         failed = ~F.expr(f"row.{IS_READ}")
         unread = "it cannot be read as Avro with source.schema; fix the schema"
         if self.group.value_format == "avro":

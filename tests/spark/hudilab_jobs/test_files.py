@@ -528,6 +528,22 @@ def test_a_type_that_json_cannot_have(spark: SparkSession, tmp_path: Path, kind:
     assert "STRING" in caught.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("kind", "columns", "pair"),
+    [
+        ("csv", ", Name STRING", "name and Name"),
+        ("json", ", s STRUCT<a: INT, A: INT>", "s.a and s.A"),
+    ],
+)
+def test_a_column_that_is_named_twice_is_refused(
+    spark: SparkSession, tmp_path: Path, kind: str, columns: str, pair: str
+) -> None:
+    inbox = Inbox(spark, tmp_path, source_format=kind, source_schema=SCHEMA + columns)
+    with pytest.raises(LabError, match=r"key 'source\.schema': names a column twice") as caught:
+        inbox.pipeline()
+    assert_refusal(str(caught.value), pair, remedy="rename or remove one of them")
+
+
 def test_a_folder_column_without_a_type(spark: SparkSession, tmp_path: Path) -> None:
     inbox = Inbox(spark, tmp_path)
     inbox.put("shop=01/a.csv", f"id,seen,name\n1,{TIME},x\n")

@@ -174,8 +174,8 @@ def test_a_text_is_exactly_its_value_or_none(
 JSON_SCHEMA = (
     "id BIGINT, d DECIMAL(10,2), t TIMESTAMP, x DOUBLE, s STRUCT<a:INT,u:TIMESTAMP>, arr "
     "ARRAY<DATE>, m MAP<STRING,STRUCT<q:INT>>, k STRING, n TIMESTAMP_NTZ, day DATE, "
-    "l ARRAY<STRUCT<w:INT>>, w DECIMAL(38,1), u DECIMAL(38,0), ws ARRAY<DECIMAL(38,1)>, "
-    "um MAP<STRING,DECIMAL(38,0)>, us STRUCT<u:DECIMAL(29,2)>, b TINYINT"
+    "l ARRAY<STRUCT<w:INT>>, yes BOOLEAN, no ARRAY<BOOLEAN>, w DECIMAL(38,1), u DECIMAL(38,0), "
+    "ws ARRAY<DECIMAL(38,1)>, um MAP<STRING,DECIMAL(38,0)>, us STRUCT<u:DECIMAL(29,2)>, b TINYINT"
 )
 JSON_RIGHT: dict[str, list[dict[str, Any]]] = {
     '{"id": 1, "d": 1.23, "t": "2026-01-01T00:00:00Z"}': [
@@ -195,6 +195,12 @@ JSON_RIGHT: dict[str, list[dict[str, Any]]] = {
     '{"n":"2026-01-01T00:00:00","day":"2026-01-01"}': [{"n": NEW_YEAR, "day": DAY}],
     '{"l":[{"w":1},{"w":2}]}': [{"l": [(1,), (2,)]}],
     '{"id":null}': [{}],
+    '{"yes":true,"no":[false, null ,true],"k":true}': [
+        {"yes": True, "no": [False, None, True], "k": "true"}
+    ],
+    '{"k":{"a":[true,"true",false]},"yes" : false }': [
+        {"k": '{"a":[true,"true",false]}', "yes": False}
+    ],
     '{"k":1.5}': [{"k": "1.5"}],
     '{"k":"1.10"}': [{"k": "1.10"}],
     '{"k":12345678901234567890123}': [{"k": "12345678901234567890123"}],
@@ -223,9 +229,10 @@ JSON_WRONG = {
         '{"d":+1}',
         '{"d":1,5:2}',
         "{k:1}",
+        *('{"yes":truex}', '{"yes":True}', '{"yes":tru', '{"k":nulltrue}', "{true:1}"),
     ),
     "value does not fit": ('{"l":5}', '{"s":[]}', '{"arr":"2026-01-01"}'),
-    "column id has": ('{"id":"5"}', '{"id":1.5}', f'{{"id":{2**70}}}', '{"id":true}', '{"id":{}}'),
+    "column id has": ('{"id":"5"}', '{"id":1.5}', f'{{"id":{2**70}}}', '{"id":{}}', '{"id":""}'),
     "column b has": ('{"b":200}', '{"b":-129}'),
     "column d has": (
         *('{"d":1.239}', '{"d":0.30000000000000004}', '{"d":"1,50"}', '{"d":"1\u2019500"}'),
@@ -247,6 +254,13 @@ JSON_WRONG = {
         *('{"m":{"p":{"q":1},"p":{"q":2}}}', '{"m":{"p":{"Q":1}}}', '{"l":[{"w":1,"w":2}]}'),
         *('[{"id":8},{"id":9,"id":1}]', '{"x":NaN,"x":1}'),
     ),
+    'column yes has "true", which is not BOOLEAN': ('{"yes":"true"}',),
+    "column yes has 1, which is": ('{"yes":1}',),
+    'column no has [true,"true"], which is': ('{"no":[true, "true"]}',),
+    "column id has true, which": ('{"id":true}',),
+    "column day has an empty text, which is not DATE": ('{"day":""}',),
+    "column t has nothing but blanks, which is": ('{"t":"  "}',),
+    'column arr has [""], which': ('{"arr":[""]}',),
     "column s.u has": ('{"s":{"u":1767225600000}}',),
     "column arr has": ('{"arr":["x"]}',),
     "a byte that is not UTF-8": (b'{"k":"M\xfcller"}', b'{"k":"\xed\xa0\x80"}'),
