@@ -268,6 +268,22 @@ def place_of(settings: Settings, table: str, command: str, run_id: str = "") -> 
     return table
 
 
+def find_table(table: str, command: str, run_id: str = "") -> tuple[Settings, str]:
+    """Return the settings and the location of a table that is named by its pipeline, or its place.
+
+    Args:
+        table: The name of a pipeline, the path of its file, NAME.json, or what `place_of` accepts.
+
+    Raises:
+        ConfigError: As `place_of`, or the file describes no pipeline.
+    """
+    if not table.endswith(".json") or "://" in table or Path(table).is_dir():
+        settings = load_settings()
+        return settings, place_of(settings, table, command, run_id)
+    settings, own = load_pipeline(table)
+    return settings, settings.locate(find_group(settings, own).table_name, run_id=run_id).table
+
+
 def project_root(env: Mapping[str, str] | None = None) -> Path:
     """Return the checkout this package is installed from, else the parent of HUDILAB_CONF.
 

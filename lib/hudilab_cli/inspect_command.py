@@ -19,7 +19,8 @@ def command(  # noqa: PLR0913 - the options of hudi-inspect
         str,
         typer.Argument(
             metavar="TABLE",
-            help="A pipeline's name, NAME_quarantine, a path, or a file://, s3:// or s3a:// URI.",
+            help="A pipeline's name or file, NAME_quarantine, a path, or a file://, s3:// or "
+            "s3a:// URI.",
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help=HELP["json"])] = False,
@@ -61,11 +62,16 @@ def command(  # noqa: PLR0913 - the options of hudi-inspect
 
 
 def _place(table: str, run_id: str) -> str:
-    """Return where the table of a pipeline's name is; settings are loaded for a name only."""
-    if not run_id and ("/" in table or ":" in table or Path(table, ".hoodie").is_dir()):
+    """Return where a pipeline's table is; settings are loaded for its name or file only."""
+    is_file = table.endswith(".json") and Path(table).is_file()
+    if (
+        not run_id
+        and not is_file
+        and ("/" in table or ":" in table or Path(table, ".hoodie").is_dir())
+    ):
         return table
     try:
-        from hudilab.settings import load_settings, place_of
+        from hudilab.settings import find_table
     except ModuleNotFoundError:  # the extra `inspect` alone knows no pipelines
         return table
-    return place_of(load_settings(), table, "inspect", run_id)
+    return find_table(table, "inspect", run_id)[1]

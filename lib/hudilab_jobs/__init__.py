@@ -40,7 +40,8 @@ DryRun = Annotated[
 TableOrName = Annotated[
     str,
     typer.Argument(
-        metavar="TABLE", help="A pipeline's name, a path, or a file://, s3:// or s3a:// URI."
+        metavar="TABLE",
+        help="A pipeline's name or file, a path, or a file://, s3:// or s3a:// URI.",
     ),
 ]
 TableRunId = Annotated[
@@ -90,10 +91,9 @@ def table_session(command: str, table: str, run_id: str = "") -> Iterator[tuple[
         LabError: The table is not in a warehouse of these settings, or there is no session.
     """
     # Imported here: slow to load, and not needed to show the help.
-    from hudilab.settings import load_settings, place_of
+    from hudilab.settings import find_table
 
-    settings = load_settings()
-    place = place_of(settings, table, command, run_id)
+    settings, place = find_table(table, command, run_id)
     from hudilab_jobs.pipelines.status import Status
     from hudilab_spark.session import close_session, open_session
     from hudilab_spark.warehouse import table_uri

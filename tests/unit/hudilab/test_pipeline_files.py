@@ -12,7 +12,7 @@ from unit.hudilab.settings_files import group, load, refusal, write
 from unit.hudilab.test_pipelines import GROUP
 
 from hudilab.errors import ConfigError
-from hudilab.settings import find_group, load_pipeline, load_settings, place_of
+from hudilab.settings import find_group, find_table, load_pipeline, load_settings, place_of
 
 
 def own(conf: Path, name: str = "orders", content: Any = None) -> Path:
@@ -119,6 +119,17 @@ def test_a_table_by_the_name_of_its_pipeline(
         place_of(settings, "order", "tidy")
     with refused(ConfigError, "'/data/orders'", "--run-id", known, remedy=remedy):
         place_of(settings, "/data/orders", "tidy", "a")
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "more.json").write_text(json.dumps(GROUP | {"table.name": "more"}))
+    for file in ("more.json", "./more.json", str(tmp_path / "more.json")):
+        assert find_table(file, "tidy")[1] == f"{root}/lab/more"
+        assert find_table(file, "tidy", "a")[1] == f"{root}/run-a/lab/more"
+    assert find_table("orders", "tidy")[1] == f"{root}/lab/flights"
+    for path in ("/data/orders", "s3://bucket/orders.json"):
+        assert find_table(path, "tidy")[1] == path
+    with refused(ConfigError, f"{tmp_path}/none.json", remedy="the keys of a pipeline"):
+        find_table("none.json", "tidy")
     (tmp_path / "orders" / ".hoodie").mkdir(parents=True)
     remedy = "; name the folder as ./orders, or run this in another folder: hudilab tidy orders"
     with refused(ConfigError, "'orders'", str(tmp_path), remedy=remedy):
