@@ -25,6 +25,7 @@ _NEWER = re.compile(
     r"[\u0870-\u0887\u0889-\u088e\u08b5\u08c8\u08c9\u0c5d\u0cdd\u170d\u171f\u1b4c\u2c2f\u2c5f"
     r"\u9ffd-\u9fff\ua7c0\ua7c1\ua7d0\ua7d1\ua7d3\ua7d5-\ua7d9\ua7f2-\ua7f4]"
 )
+NEW_TABLE = "convert the values exactly, or write the batch to a new table"
 FILLS = "hoodie.write.set.null.for.missing.columns"
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 # Type -> wider types, which hold all of its values.
@@ -52,7 +53,7 @@ def check_storable(
     problems += [
         f"column {field['name']} is of type {sql_type(field['type'])}, and Hudi 1.2 cannot read a "
         "decimal of an array within an array of structs back as Avro, so every later batch would "
-        "fail; make the decimal a double or a string, or use MERGE_ON_READ with buckets"
+        "fail; make the decimal a string, or use MERGE_ON_READ with buckets"
         for field in fields
         if merges_avro and _is_redefined(field["name"], field["type"])
     ]
@@ -205,11 +206,16 @@ def check_drift(
     allow = ""
     if policy == EVOLVE and any(drift.retypes for drift in drifts):
         allow = f'to change the table permanently, set TableSpec.schema="{ANY}", else '
-    cures = dict.fromkeys(_cure(drift.root, have, come, policy) for drift in drifts)
+    roots = dict.fromkeys(drift.root for drift in drifts)
+    cures = [_cure(root, have, come, policy) for root in roots]
+    cure = f"correct the batch: batch = batch{''.join(cures)}"
+    if inexact := [root for root in roots if _is_inexact(root, have, come)]:
+        casts = ", ".join(f"{root} to {sql_type(have[root]['type'])}" for root in inexact)
+        cure = f"{NEW_TABLE}: a plain cast of {casts} would change or refuse values"
     raise TableError(
         f'{location} does not take the batch (schema="{policy}"), nothing was written: '
         f"{', '.join(drift.what for drift in drifts)}",
-        f"{allow}correct the batch: batch = batch{''.join(cures)}",
+        f"{allow}{cure}",
     )
 
 
@@ -304,6 +310,41 @@ def _fits(table: Any, batch: Any) -> bool:
         return _longer(table, batch) or _DIGITS.get(batch, whole + 1) <= whole
     numbers = batch in _DIGITS or _DECIMAL.fullmatch(batch)
     return table in _WIDER.get(batch, ()) or bool(table == "string" and numbers)
+
+
+def _is_inexact(name: str, have: Mapping[str, Any], come: Mapping[str, Any]) -> bool:
+    """Return whether a cast leads from a batch's column to the table's, and changes values."""
+    if name not in have or name not in come:
+        return False
+    table, batch = have[name]["type"], come[name]["type"]
+    return isinstance(table, str) == isinstance(batch, str) and not casts_exactly(table, batch)
+
+
+def casts_exactly(table: Any, batch: Any) -> bool:
+    """Return whether a cast to the table's type keeps each value of the batch's type."""
+    if table == batch:
+        return True
+    if isinstance(table, str) and isinstance(batch, str):
+        old, new = _DECIMAL.fullmatch(table), _DECIMAL.fullmatch(batch)
+        if old and new:
+            (digits, scale), (others, other_scale) = (
+                map(int, each.groups()) for each in (old, new)
+            )
+            return scale >= other_scale and digits - scale >= others - other_scale
+        texts = (table == "string" and batch != "binary") or (table, batch) == ("binary", "string")
+        moments = batch == "date" and table in ("timestamp", "timestamp_ntz")
+        return texts or moments or _fits(table, batch)
+    if isinstance(table, str) or isinstance(batch, str) or table["type"] != batch["type"]:
+        return False
+    if table["type"] != "struct":
+        parts = ("elementType", "keyType", "valueType")
+        return all(casts_exactly(table[part], batch[part]) for part in parts if part in table)
+    # Spark casts a struct by the positions of its fields.
+    fields, others = table["fields"], batch["fields"]
+    return [field["name"] for field in fields] == [field["name"] for field in others] and all(
+        casts_exactly(field["type"], other["type"])
+        for field, other in zip(fields, others, strict=True)
+    )
 
 
 def _widens(table: Any, batch: Any) -> bool:

@@ -40,6 +40,7 @@ _UNFIT = {
     "ordering": "cannot compare its values",
 }
 ASYNC_EXITS = "compaction alongside the stream can keep the JVM from exiting"
+DOUBLE_DIGITS, LONG_DIGITS = 15, 18  # of a decimal, which a number holds exactly
 
 
 class Problem(NamedTuple):
@@ -216,11 +217,12 @@ class TableSpec:
             raise TableError("; ".join(problems))
         lost = [name for name, kind in kinds.items() if "decimal" in kind] if self.cdc else []
         if lost:
+            wider = "double" if _digits(kinds[lost[0]]) <= DOUBLE_DIGITS else "string"
             raise TableError(
                 f"cdc=True loses the values of DECIMAL columns, and {', '.join(lost)} "
                 f"{'is one' if len(lost) == 1 else 'are some'}",
-                "store DOUBLE instead: "
-                f'.withColumn("{lost[0]}", F.col("{lost[0]}").cast("double"))',
+                f"store {wider.upper()} instead: "
+                f'.withColumn("{lost[0]}", F.col("{lost[0]}").cast("{wider}"))',
             )
 
     def _uncompared(self, kinds: Mapping[str, str]) -> list[str]:
@@ -239,12 +241,10 @@ class TableSpec:
         deletes = DELETED in kinds and (kind == "date" or self.index == "RECORD_LEVEL_INDEX")
         if kind not in ("date", "decimal") or not (compares or deletes):
             return []
-        wider = {"date": "TIMESTAMP", "decimal": "DOUBLE"}[kind]
         where = "this index or key" if compares else f"a delete ({DELETED}) in MERGE_ON_READ"
         return [
             f"ordering names {name} ({kinds[name]}), which Hudi 1.2 cannot compare with {where}; "
-            f"make a column of it, such as CAST({name} AS {wider}) AS {name}_order, and name that "
-            "instead"
+            f"{_comparable(name, kinds[name])}"
         ]
 
     def _index_problems(self) -> list[Problem]:
@@ -315,6 +315,25 @@ def _instead(role: str, name: str, kind: str) -> str:
     if text := _AS_TEXT.get(kind):
         return f"{text.format(name)} AS {name}_text"
     return f"to_date({name}) AS {name}_day" if role == "partition" and "timestamp" in kind else ""
+
+
+def _comparable(name: str, kind: str) -> str:
+    """Return what to order by instead of a DATE or DECIMAL: a column with as many values."""
+    scale = int(kind.rstrip(")").rpartition(",")[2]) if kind != "date" else 0
+    if kind == "date":
+        value = f"CAST({name} AS TIMESTAMP)"
+    elif _digits(kind) <= DOUBLE_DIGITS:
+        value = f"CAST({name} AS DOUBLE)"
+    elif _digits(kind) <= LONG_DIGITS:
+        value = f"CAST({name} * {10**scale} AS BIGINT)"
+    else:
+        return "name a column of another type, because no number holds all of its digits"
+    return f"make a column of it, such as {value} AS {name}_order, and name that instead"
+
+
+def _digits(kind: str) -> int:
+    """Return the most digits of a decimal in a type."""
+    return max(map(int, re.findall(r"decimal\((\d+)", kind)), default=0)
 
 
 def _plain(value: str | None) -> str:

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from hudi_sink.jvm import file_indexes, file_system, running_query
+from hudi_sink.schema import casts_exactly
 from hudilab.errors import root_cause
 from hudilab.paths import local_path
 
@@ -229,9 +230,23 @@ class Columns:
                 stored, declared = (each.simpleString().upper() for each in (kind, field.dataType))
                 return (
                     f"its column {field.name} is {stored}, and source.schema has {declared}",
-                    f"write {field.name} {stored} into source.schema, and cast it in select",
+                    f"write {field.name} {stored} into source.schema"
+                    + _conversion(field.name, kind, field.dataType),
                 )
         return None
+
+
+def _conversion(name: str, stored: T.DataType, declared: T.DataType) -> str:
+    """Return how a query makes the declared type of a column; a cast, only if it is exact."""
+    if isinstance(stored, T.LongType) and isinstance(declared, T.TimestampType):
+        return (
+            f", and in select convert its unit: timestamp_seconds({name}), timestamp_millis({name})"
+            f" or timestamp_micros({name}), or timestamp_micros({name} div 1000) of nanoseconds"
+        )
+    kind = declared.simpleString().upper()
+    if casts_exactly(json.loads(declared.json()), json.loads(stored.json())):
+        return f", and in select CAST({name} AS {kind}) AS {name}"
+    return f"; a cast to {kind} in select would change or refuse values"
 
 
 def fits(stored: T.DataType, declared: T.DataType, *, as_utc: bool = True) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hudi_sink.rows import LOAD, QUARANTINE, STREAM
+from hudi_sink.schema import NEW_TABLE
 from hudilab.errors import ConfigError, LabError
 from hudilab.groups import PREFIX
 from hudilab.settings import Settings
@@ -28,6 +29,7 @@ _WORDS = {
     "record_key names": "record.key names",
     'to change the table permanently, set TableSpec.schema="any", else ': "",
     "correct the batch: batch = batch": "correct the columns in select: ",
+    re.escape(NEW_TABLE): "convert the values exactly in select, or name a new table in table.name",
     "batch = batch": "in select: ",
     r'[:,]? ?\.where\("([^"]*)"\)': r" (WHERE \1 in select)",
     r'\.withColumn\("([^"]+)", F\.col\("\1"\)\.cast\("([^"]+)"\)\)': r"CAST(\1 AS \2) AS \1, ",

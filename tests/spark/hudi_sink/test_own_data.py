@@ -416,7 +416,7 @@ def test_such_decimals_are_refused_where_hudi_merges_avro(
 ) -> None:
     spec = TableSpec("own", ("id",), (), "moment", kind, "upsert", index=index)
     batch = spark.createDataFrame([(1, DECIMALS, 1)], DECIMALS_TYPE)
-    with pytest.raises(StreamError, match=r"column a is of type [^;]*; make the decimal a double"):
+    with pytest.raises(StreamError, match=r"column a is of type [^;]*; make the decimal a string"):
         run(spark, spec, location, batch)
     assert not exists(spark, location.table)
 

@@ -558,14 +558,25 @@ def parquet(**columns: Any) -> pa.Table:
 
 PARQUET = {
     "missing": (parquet().drop(["name"]), "it has no column name"),
-    "narrow": (parquet(id=pa.array([1], pa.int32())), "its column id is INT, and source.schema"),
+    "narrow": (
+        parquet(id=pa.array([1], pa.int32())),
+        "its column id is INT, and source.schema has BIGINT; write id INT into source.schema, and "
+        "in select CAST(id AS BIGINT) AS id",
+    ),
     "unsigned": (parquet(id=pa.array([1], pa.uint64())), "its column id is DECIMAL(20,0)"),
     "nanoseconds": (
         parquet(seen=pa.array([datetime(2026, 1, 1)], pa.timestamp("ns", "UTC"))),
         "cannot be read as parquet",
     ),
     "half": (parquet(id=pa.array([np.float16(1)])), "cannot be read as parquet"),
-    "text": (parquet(id=["1"]), "its column id is STRING, and source.schema has BIGINT"),
+    "text": (
+        parquet(id=["1"]),
+        "write id STRING into source.schema; a cast to BIGINT in select would change or refuse",
+    ),
+    "number": (
+        parquet(seen=pa.array([1])),
+        "timestamp_millis(seen) or timestamp_micros(seen), or timestamp_micros(seen div 1000) of",
+    ),
 }
 
 

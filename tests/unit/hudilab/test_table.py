@@ -229,6 +229,12 @@ def test_a_type_that_is_no_key_partition_or_ordering(role: str, kind: str, inste
         table.check_columns([(name, "string"), ("note", kind)])
 
 
+COMPARABLE = {
+    "date": "CAST(measurement_time AS TIMESTAMP)",
+    "decimal(15,2)": "CAST(measurement_time AS DOUBLE)",
+    "decimal(18,2)": "CAST(measurement_time * 100 AS BIGINT)",
+    "decimal(20,10)": "",
+}
 LOGS = {"operation": "upsert", "table_type": "MERGE_ON_READ"}
 
 
@@ -239,7 +245,8 @@ LOGS = {"operation": "upsert", "table_type": "MERGE_ON_READ"}
         ({"operation": "upsert"}, "date", True),
         ({"operation": "upsert"}, "decimal(20,10)", True),
         ({"operation": "upsert", "index": "GLOBAL_SIMPLE"}, "date", False),
-        ({"operation": "upsert", "index": "RECORD_LEVEL_INDEX"}, "decimal(20,10)", False),
+        ({"operation": "upsert", "index": "RECORD_LEVEL_INDEX"}, "decimal(15,2)", False),
+        ({"operation": "upsert", "index": "RECORD_LEVEL_INDEX"}, "decimal(18,2)", False),
         ({"operation": "upsert", "index": "GLOBAL_SIMPLE"}, "timestamp", True),
         (LOGS, "decimal(20,10)", True),
         (LOGS, "date", False),
@@ -258,8 +265,9 @@ def test_an_ordering_that_hudi_cannot_compare(
     if fits:
         table.check_columns(deletes)
         return
-    wider = "TIMESTAMP" if kind == "date" else "DOUBLE"
-    remedy = f"CAST(measurement_time AS {wider}) AS measurement_time_order, and name that instead"
+    remedy = f"{COMPARABLE[kind]} AS measurement_time_order, and name that instead"
+    if not COMPARABLE[kind]:
+        remedy = "; name a column of another type, because no number holds all of its digits"
     with refused(TableError, f"ordering names measurement_time ({kind}), ", remedy=remedy):
         table.check_columns(deletes)
     if table.logs() and not table.is_global():

@@ -107,9 +107,20 @@ CASES: list[tuple[Callable[[], object], str, str]] = [
         "--run-id",
     ),
     (
-        lambda: check_drift(TABLE, HAVE, schema(id="long", v="string", new=["long"]), "evolve"),
+        lambda: check_drift(TABLE, HAVE, schema(id="string", v="integer"), "freeze"),
         "select",
-        "; correct the columns in select: CAST(v AS int) AS v, if(true, new, NULL) AS new, "
+        "; convert the values exactly in select, or name a new table in table.name: a plain cast "
+        "of id to bigint would change or refuse values",
+    ),
+    (
+        lambda: check_drift(
+            TABLE,
+            schema(id="long", v="string", at="long"),
+            schema(id="long", v="date", new=["long"]),
+            "evolve",
+        ),
+        "select",
+        "; correct the columns in select: CAST(v AS string) AS v, if(true, new, NULL) AS new, "
         "CAST(NULL AS bigint) AS at",
     ),
     (
