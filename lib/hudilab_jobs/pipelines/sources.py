@@ -9,7 +9,7 @@ import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cached_property, reduce
 from operator import and_
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
@@ -59,6 +59,7 @@ from hudilab_jobs.pipelines.listing import (
     unread_line,
 )
 from hudilab_jobs.pipelines.options import option_problem
+from hudilab_jobs.pipelines.query_values import ansi_rules, value_problem
 from hudilab_jobs.pipelines.text_values import Numbers, Texts, literal, quoted
 from hudilab_jobs.pipelines.words import in_words_of
 
@@ -187,6 +188,30 @@ class Source(ABC, Generic[Group]):
         """
         return ({REFUSED: F.col(f"{REFUSED}.reason")} if REFUSED in rows.columns else {}), ()
 
+    def _checked(self, rows: DataFrame) -> DataFrame:
+        """Return the rows after the group's query; ConfigError if it is wrong, also in a constant.
+
+        Spark evaluates constants when it plans a batch, outside of `batch`.
+        """
+        if self.group.select is not None:
+            nothing = self._spark.createDataFrame(self._spark.sparkContext.emptyRDD(), rows.schema)
+            with self._in_select():
+                self.selected(nothing)._jdf.queryExecution().optimizedPlan()
+        return self.selected(rows)
+
+    @contextmanager
+    def _in_select(self) -> Iterator[None]:
+        """Raise ConfigError if the query cannot compute a value."""
+        try:
+            yield
+        except FAILED as error:
+            problem = "" if self.group.select is None else value_problem(str(error))
+            if not problem:
+                raise
+            raise self.error(
+                "select", problem, "correct the expression, or use try_cast where NULL is wanted"
+            ) from error
+
     def _check_streams(self, rows: DataFrame) -> None:
         """Raise ConfigError if the group's query cannot be made of each batch by itself."""
         sql: Any = self._spark._jvm.org.apache.spark.sql  # type: ignore[union-attr]
@@ -201,7 +226,8 @@ class Source(ABC, Generic[Group]):
         rows.createOrReplaceTempView("source")
         self.columns = rows.schema
         try:
-            return rows.sparkSession.sql(query)
+            with ansi_rules(rows.sparkSession):
+                return rows.sparkSession.sql(query)
         except FAILED as error:
             raise self.error(
                 "select", root_cause(str(error)), "fix the query; it reads the view source"
@@ -231,13 +257,16 @@ class Source(ABC, Generic[Group]):
                 names[field.name.lower()] = field.name
                 self.check_names(field.dataType, f"{place}{field.name}.")
 
-    def in_words(self) -> AbstractContextManager[None]:
-        """Raise errors of the sink with the keys of the group, see `in_words_of`."""
-        return in_words_of(self._settings, self._name)
+    @contextmanager
+    def in_words(self) -> Iterator[None]:
+        """Raise errors of the sink and the query with the keys of the group, see `in_words_of`."""
+        with in_words_of(self._settings, self._name), self._in_select():
+            yield
 
     def first(self, origin: str, rows: DataFrame) -> Sample:
         """Return the first rows after the query, read once."""
-        return sample_of(origin, self._few(rows, SAMPLE))
+        with self._in_select():
+            return sample_of(origin, self._few(rows, SAMPLE))
 
     def _few(self, rows: DataFrame, most: int | None) -> DataFrame:
         """Return the first rows after the query; with None, all of them."""
@@ -303,7 +332,7 @@ class Folder(Source[FilePipeline]):
         except FAILED as error:
             problem = root_cause(str(error))
             raise self.error("source.schema", problem, "write STRING for such a column") from error
-        return self.selected(rows).columns
+        return self._checked(rows).columns
 
     def _check_folder(self) -> None:
         uri = self.group.uri
@@ -366,7 +395,8 @@ class Folder(Source[FilePipeline]):
                 uris = [f"{self.group.uri}/{file.path}" for file in part]
                 read = self._read(self._spark, {uri: forms.get(uri, Form()) for uri in uris})
                 rows.append(self._few(read, None if part is small else most))
-            return sample_of(_origin(newest, len(files)), reduce(DataFrame.union, rows))
+            with self._in_select():
+                return sample_of(_origin(newest, len(files)), reduce(DataFrame.union, rows))
         except FAILED as error:
             raise self._unreadable([file.path for file in newest], error) from error
 
@@ -659,11 +689,12 @@ class Folder(Source[FilePipeline]):
             if nested := [
                 field for field in schema if not isinstance(field.dataType, T.AtomicType)
             ]:
-                kind = nested[0].dataType.simpleString().upper()
+                name, kind = nested[0].name, nested[0].dataType.simpleString()
                 raise self.error(
                     "source.schema",
-                    f"{nested[0].name} is {kind}, which a CSV file cannot hold",
-                    f"write {nested[0].name} STRING, and parse it in select",
+                    f"{name} is {kind.upper()}, which a CSV file cannot hold",
+                    f"write {name} STRING, and parse it in select: from_json({name}, '{kind}', "
+                    f"map('mode', 'FAILFAST')) AS {name}",
                 )
             orders: dict[tuple[int, ...], list[str]] = {}
             line_end = ""
@@ -807,7 +838,7 @@ class Changes(Source[TablePipeline]):
             raise self.error(
                 "source.path", f"there is no Hudi table in {self.group.uri}", "name another folder"
             )
-        return self.selected(self._snapshot()).columns
+        return self._checked(self._snapshot()).columns
 
     def stream(self, *, whole: bool = False) -> DataFrame:
         """Read the rows of new commits."""

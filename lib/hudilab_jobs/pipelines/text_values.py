@@ -197,7 +197,7 @@ def remedy(kind: T.DataType, *, json: bool = False) -> str:
         return (
             "correct it, or set how times are written: timestampFormat=... or dateFormat=... in "
             "source.options, or timestamp.unit (s, ms or us) for whole numbers; STRING in "
-            "source.schema and a cast in select cut nanoseconds"
+            "source.schema and CAST(... AS TIMESTAMP) in select cut nanoseconds"
         )
     if isinstance(kind, (T.DecimalType, *FLOATS, *INTEGERS)):
         if json:

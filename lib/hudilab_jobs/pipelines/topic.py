@@ -111,7 +111,7 @@ class Topic(Source[TopicPipeline]):
         if self.group.source_schema is None:
             raise self._without_schema()
         rows = self._rows(self._messages(), [])
-        table = self.selected(rows)
+        table = self._checked(rows)
         if self.group.select is not None and not self._deletes:
             try:
                 self._has_key = self.selected(rows.drop(KEY)).columns != table.columns
@@ -205,7 +205,8 @@ class Topic(Source[TopicPipeline]):
             return None
         try:
             rows = self._read(messages)
-            return sample_of(f"topic {self.group.topic_name}", rows)
+            with self._in_select():
+                return sample_of(f"topic {self.group.topic_name}", rows)
         except FAILED as error:
             raise self._unreadable(error) from error
 
@@ -569,7 +570,8 @@ class Topic(Source[TopicPipeline]):
                     start = F.lit(f"with its schema (id {n}), ")
                     cases.append((F.expr(lost).isNotNull(), F.concat(start, F.expr(lost))))
             if problem:
-                text = f"in its schema (id {n}), {problem}; {remedy}"
+                nanos = ": timestamp_micros(x div 1000)" if "timestamp-nanos" in problem else ""
+                text = f"in its schema (id {n}), {problem}; {remedy}{nanos}"
                 cases.append((number == n, F.lit(text)))
             else:
                 row = F.when(number == n, own).otherwise(row)

@@ -255,6 +255,56 @@ def test_another_header_is_refused(spark: SparkSession, tmp_path: Path, header: 
         pass
 
 
+LOSSES = {
+    "CAST(name AS INT) AS n": ("abc", "CAST(name AS INT): The value 'abc' of the type \"STRING\""),
+    "CAST(id AS INT) AS n": ("x", 'The value 1767225600123L of the type "BIGINT" cannot be cast'),
+    "CAST(CAST(name AS DECIMAL(20,4)) AS DECIMAL(10,2)) AS n": (
+        "1234567890123456.7891",
+        "1234567890123456.7891 cannot be represented as Decimal(10, 2)",
+    ),
+    "make_date(2020, 13, 1) AS n": ("x", "Invalid value for MonthOfYear (valid values 1 - 12): 13"),
+    "id / int(name) AS n": ("0", "id / int(name): Division by zero"),
+}
+
+
+@pytest.mark.parametrize(
+    ("expression", "quarantine"),
+    [
+        ("CAST(name AS INT) AS n", "false"),
+        ("CAST(name AS INT) AS n", "true"),
+        ("make_date(2020, 13, 1) AS n", "false"),
+        *(pytest.param(text, "true", marks=pytest.mark.deep) for text in [*LOSSES][1:]),
+        *(pytest.param(text, "false", marks=pytest.mark.deep) for text in [*LOSSES][1:3]),
+    ],
+)
+def test_a_value_that_the_query_cannot_compute_is_refused(
+    spark: SparkSession, tmp_path: Path, expression: str, quarantine: str
+) -> None:
+    """Instead of becoming NULL or another value."""
+    value, problem = LOSSES[expression]
+    select = f"SELECT id, seen, {expression} FROM source"
+    inbox = Inbox(spark, tmp_path, select=select, quarantine=quarantine)
+    inbox.put("a.csv", f"id,seen,name\n1767225600123,{TIME},{value}\n")
+    with refused(inbox, "key 'select': ", problem, "; correct the expression, or use try_cast"):
+        assert spark.conf.get("spark.sql.ansi.enabled") == "false"
+
+
+def test_a_type_that_csv_has_not_is_parsed_as_the_error_advises(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    inbox = Inbox(spark, tmp_path, source_schema="id BIGINT, seen TIMESTAMP, name STRUCT<Ab:INT>")
+    with pytest.raises(LabError, match="and parse it in select: ") as caught:
+        inbox.pipeline()
+    parsed = caught.value.remedy.partition("in select: ")[2]
+    inbox = Inbox(spark, tmp_path, select=f"SELECT id, seen, {parsed} FROM source")
+    inbox.put("a.csv", f'id,seen,name\n1,{TIME},"{{""Ab"": 7}}"\n')
+    inbox.write()
+    assert inbox.stored("name") == [({"Ab": 7},)]
+    inbox.put("b.csv", f"id,seen,name\n1,{TIME},7\n")
+    with pytest.raises(LabError, match=r"key 'select': Malformed records are .*; correct the expr"):
+        inbox.write()
+
+
 NAMES = [f"x{number * 7919 % 10007}" for number in range(5000)]
 MANY = "".join(f"{number},{TIME},{name}\n" for number, name in enumerate(NAMES))
 OBJECTS = [{"id": number, "seen": TIME, "name": name} for number, name in enumerate(NAMES)]
