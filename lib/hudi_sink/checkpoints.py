@@ -27,6 +27,7 @@ from hudilab.errors import StreamError
 OWNER = "hudilab-owner"
 # In this order: without its note of being done, a batch is run again, with what was planned.
 FOLDERS = ("commits", "offsets")
+_ENTRY = re.compile(r"(\d+)(?:\.compact)?").fullmatch
 _COMPACT = re.compile(r"\d+\.compact").fullmatch
 
 
@@ -176,6 +177,24 @@ class CheckpointFiles:
         """Remove files; at any moment the rest is a checkpoint that was set back."""
         for file in files:
             delete_file(self._spark, f"{self.uri}/{file}")
+
+    def log_end(self, batch: int, source: int = 0) -> int:
+        """Return the newest entry of a source's log that a batch has read up to, or -1."""
+        return _log_offsets(self.offsets(batch)).get(source, -1)
+
+    def forget_plan(self, batch: int, source: int = 0) -> None:
+        """Remove what the newest batch was planned to read from files, so that it is planned anew.
+
+        The table must not have the batch. If this is interrupted, Spark plans the batch with the
+        same files again.
+        """
+        end = self.log_end(batch - 1, source)
+        self.remove([f"offsets/{batch}"])
+        names = (file.path for file in list_files(self._spark, f"{self.uri}/sources/{source}"))
+        entries = {int(found[1]): name for name in names if (found := _ENTRY(name))}
+        newest_first = sorted(entries, reverse=True)
+        log = f"sources/{source}"
+        self.remove([f"{log}/{entries[number]}" for number in newest_first if number > end])
 
     def owner(self) -> str:
         """Return the text of the note of the owner, which must be there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import pairwise
 from operator import add, and_, or_
@@ -83,13 +83,18 @@ def check_files(session: SparkSession, query: str, batch: int, entries: Iterable
     if not named or len(named) == _files_listed(session, query):
         return
     if gone := [path for path in named if not exists(session, path)]:
-        others = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
-        raise StreamError(
-            f"batch {batch} reads {gone[0]}{others}, but the file no longer exists, so its rows "
-            "would be lost",
-            "restore each file under its name, or create an empty file if its rows can't be "
-            "recovered, and start again",
-        )
+        raise files_gone(batch, gone)
+
+
+def files_gone(batch: int, gone: Sequence[str]) -> StreamError:
+    """Return the error of a batch whose files no longer exist."""
+    others = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+    return StreamError(
+        f"batch {batch} reads {gone[0]}{others}, but the file no longer exists, so its rows would "
+        "be lost",
+        "restore each file under its name, or create an empty file if its rows can't be "
+        "recovered, and start again",
+    )
 
 
 def _files_listed(session: SparkSession, query: str) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, reduce
 from operator import and_
@@ -143,6 +143,13 @@ class Source(ABC, Generic[Group]):
     def batch(self, rows: DataFrame) -> Iterator[DataFrame]:
         """Yield a batch as the rows to write; raise LabError if it cannot be read."""
         yield rows
+
+    def misnamed(self, error: str) -> Sequence[str]:
+        """Return files of the running batch that it was refused for with this error, by name.
+
+        A file that is renamed then is a new one, and no row of the old name was read.
+        """
+        return ()
 
     def rows_read(self) -> int | None:
         """Return how many rows the newest batch has, if the stream's own plan did not read it."""
@@ -299,6 +306,8 @@ class Folder(Source[FilePipeline]):
     # The reasons and paths that `unread` has named, and those that it found the last time.
     _named: frozenset[tuple[str, str]] = frozenset()
     _found: set[tuple[str, str]] | None = None
+    _batch: Sequence[str] = ()  # the URIs of the newest batch's files
+    _misnamed: Sequence[str] = ()  # those whose names it was refused for
     _reads: Any = None  # how the newest batch is read, if not by the stream's plan
 
     def identity(self) -> Mapping[str, Any]:
@@ -407,8 +416,8 @@ class Folder(Source[FilePipeline]):
         The stream's plan reads all files alike. If a file's columns are in another order, or its
         lines end differently, a second plan reads the whole batch.
         """
-        self._reads = None
-        files = batch_files(self._spark, rows)
+        self._reads, self._misnamed = None, []
+        self._batch = files = batch_files(self._spark, rows)
         forms = self._check_files(files)
         own = rows if self._by_batch else None
         if any(form.order or form.line_end.strip("\n") for form in forms.values()):
@@ -435,6 +444,14 @@ class Folder(Source[FilePipeline]):
             problem = f"it cannot be read as {self.group.source_format}: {root_cause(str(error))}"
             return problem, "correct the file or source.schema"
         return None
+
+    @override
+    def misnamed(self, error: str) -> Sequence[str]:
+        if refused := _WRONG_FOLDER.search(error):
+            above, mark, below = refused["uri"].partition(f"/{refused['name']}=")
+            folder = f"{above}{mark}{below.partition('/')[0]}/"
+            return [uri for uri in self._batch if uri.startswith(folder)]
+        return self._misnamed
 
     def rows_read(self) -> int | None:
         """Return how many rows the newest batch has, if a second plan has read it."""
@@ -602,22 +619,8 @@ class Folder(Source[FilePipeline]):
 
         Return the form of each CSV file.
         """
-        base = f"{self.group.uri}/"
-        for path, names in folder_columns(uri.removeprefix(base) for uri in uris):
-            if names != self._folder_columns:
-                expected = ", ".join(f"{name}=..." for name in sorted(self._folder_columns))
-                raise self.error(
-                    "source.path",
-                    f"{path} is not in folders {expected or 'without ='}, as others do",
-                    "move the file, or start again if all files have been moved",
-                )
+        self._check_names(uris)
         for uri in uris:
-            if uri.startswith("file:") and ":" in uri.rpartition("/")[2]:
-                raise self.error(
-                    "source.path",
-                    f"{uri.removeprefix(base)} has a colon, which Hadoop cannot read on a disk",
-                    "rename the file",
-                )
             if file := local_path(uri):
                 try:
                     file.open("rb").close()
@@ -630,6 +633,26 @@ class Folder(Source[FilePipeline]):
             return forms  # each line is checked by itself
         self._raise_first(lambda uri: self._problem(uri, forms), uris)
         return {uri: forms[uri] for uri in uris if uri in forms}  # no matter which was read first
+
+    def _check_names(self, uris: Sequence[str]) -> None:
+        """Raise LabError about the first file that has to be renamed or moved."""
+        base = f"{self.group.uri}/"
+        problems: dict[str, Problem] = {}
+        for path, names in folder_columns(uri.removeprefix(base) for uri in uris):
+            uri = f"{base}{path}"
+            if uri.startswith("file:") and ":" in path.rpartition("/")[2]:
+                problem = f"{path} has a colon, which Hadoop cannot read on a disk"
+                problems[uri] = problem, "rename the file"
+            elif names != self._folder_columns:
+                own, others = map(_folders, (names, self._folder_columns))
+                problem = f"{path} is in {own}, and other files are in {others}"
+                problems[uri] = problem, f"move the file into {others}"
+        if not problems:
+            return
+        self._misnamed = [*problems]
+        problem, remedy = next(iter(problems.values()))
+        more = many(len(problems) - 1, "more file") if len(problems) > 1 else ""
+        raise self.error("source.path", problem + (f" ({more} to rename)" if more else ""), remedy)
 
     def _raise_first(self, check: Callable[[str], Problem | None], uris: Sequence[str]) -> None:
         """Raise LabError about the first file that a check finds a problem with."""
@@ -878,10 +901,20 @@ def _origin(files: Sequence[FileInfo], count: int) -> str:
     return many(count, "file") if len(files) == count else f"{len(files):,} of {count:,} files"
 
 
+def _folders(names: Iterable[str]) -> str:
+    """Return a description of folders whose names have these columns."""
+    texts = [f"{name}=..." for name in sorted(names)]
+    return f"a folder {'/'.join(texts)}" if texts else "no folder with = in its name"
+
+
 def _unescaped(text: str) -> str:
     """Return the SQL of a part of a URI without its escapes; a plus sign is none."""
     return f"url_decode(replace({text}, '+', '%2B'))"
 
 
 _NOT_ESCAPED = "%(?![0-9A-Fa-f]{2})"  # a percent sign that escapes nothing
+# As `_columns_of` writes it.
+_WRONG_FOLDER = re.compile(
+    r"(?P<uri>[a-z0-9]+:/+[^\n]*?): the folder (?P<name>[^\n]*?)=[.]{3} is not "
+)
 FILE = _unescaped("input_file_name()")

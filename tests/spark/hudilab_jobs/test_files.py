@@ -102,7 +102,7 @@ def test_each_file_is_read_once_whatever_its_name(spark: SparkSession, tmp_path:
     source = f"source: {len(expected)} files"
     assert any(line.startswith(source) for line in preview(inbox.pipeline()))
     inbox.put("loose.csv", f"id,seen,name\n99,{TIME},n\n")
-    with pytest.raises(LabError, match=r"loose\.csv is not in folders shop=\.\.\., as others do"):
+    with pytest.raises(LabError, match=r"loose\.csv is in no folder with = in its name, and other"):
         inbox.write()
     assert len(inbox.stored("id")) == len(expected)
 
@@ -179,6 +179,62 @@ def test_files_that_a_stream_of_spark_has_not_committed(
     assert len(inbox.stored("id")) == report["rows"] == 3 * (report["rows"] // 3)
     line = f"in file://{inbox.folder} left unread: {unread} not in _spark_metadata, which lists "
     assert line in capsys.readouterr().err
+
+
+MISNAMED = {
+    "colon": ("10:00.csv", "b.csv", "10:00.csv has a colon, .*; rename the file; "),
+    "folder": ("shop=1/b.csv", "b.csv", "shop=1/b.csv is in a folder shop=.*; move the file into "),
+    "value": (
+        "n=x/b.csv",
+        "n=2/b.csv",
+        "the folder n=... is not INT; .* or rename the folder, or ",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"),
+    [
+        ("colon", False),
+        ("folder", False),
+        ("value", False),
+        pytest.param("colon", True, marks=pytest.mark.deep),
+        pytest.param("folder", True, marks=pytest.mark.deep),
+    ],
+)
+def test_a_file_that_is_renamed_after_its_batch_was_refused_is_read(
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    first: bool,
+) -> None:
+    name, later, problem = MISNAMED[kind]
+    schema = f"{SCHEMA}, n INT" if kind == "value" else SCHEMA
+    inbox = Inbox(spark, tmp_path, source_schema=schema)
+    flat = "n=1/" if kind == "value" else ""
+    inbox.put(f"{flat}a.csv", numbered(1))
+    if not first:
+        inbox.write()
+    inbox.put(name, numbered(2))
+    inbox.put(f"{flat}c.csv", numbered(3))
+    for _ in range(2):
+        with pytest.raises(LabError, match=problem):
+            inbox.write()
+    (inbox.folder / later).parent.mkdir(exist_ok=True)
+    (inbox.folder / name).rename(inbox.folder / later)
+    kept = inbox.folder / f"{flat}c.csv"
+    kept.rename(tmp_path / "c.csv")
+    with pytest.raises(LabError, match=r"reads .*/c\.csv, but the file no longer exists"):
+        inbox.write()
+    (tmp_path / "c.csv").rename(kept)
+    capsys.readouterr()
+    assert [report["batch"] for report in inbox.write()] == [0 if first else 1]
+    line = f"planned again, because file://{inbox.folder}/{name}, which it was refused for, is gone"
+    assert line in capsys.readouterr().err
+    assert inbox.stored("id") == [(1,), (2,), (3,)]
+    assert inbox.write() == []
+    assert "planned again" not in capsys.readouterr().err
 
 
 def test_how_many_files_are_behind(spark: SparkSession, tmp_path: Path) -> None:

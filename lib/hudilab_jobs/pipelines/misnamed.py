@@ -1,0 +1,64 @@
+"""After a file was renamed that a batch was refused for, let Spark plan the batch anew.
+
+Spark keeps the names of a planned batch's files in the checkpoint. So without this, the batch would
+be refused for the old name at each start.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+from hudi_sink.checkpoints import CheckpointFiles
+from hudi_sink.commits import Commits
+from hudi_sink.files import exists, read_text_or_none, write_text
+from hudi_sink.rows import files_gone
+from hudilab.paths import TableLocation
+from hudilab_jobs.pipelines.listing import SourceLog
+
+NOTE = "hudilab-misnamed"  # in the checkpoint, beside the note of the group
+
+
+def keep_misnamed(spark: SparkSession, checkpoint: str, batch: int, files: Sequence[str]) -> None:
+    """Keep the URIs of files in the checkpoint whose names a batch was refused for."""
+    write_text(spark, f"{checkpoint}/{NOTE}", json.dumps({"batch": batch, "files": [*files]}))
+
+
+def plan_again(spark: SparkSession, location: TableLocation) -> str:
+    """Remove the plan of a batch whose misnamed files are gone; return a line, empty without one.
+
+    Only the batch after the last one that is done, and only if the table doesn't have it: Spark
+    then plans a batch with the same number from all files that no earlier batch has read.
+
+    Raises:
+        StreamError: Other files of the batch are gone, too, so their rows would be lost.
+    """
+    try:
+        note = json.loads(read_text_or_none(spark, f"{location.checkpoint}/{NOTE}") or "{}")
+    except ValueError:  # a start was killed while writing it
+        return ""
+    files = CheckpointFiles(spark, location.checkpoint)
+    batch = files.done() + 1
+    if note.get("batch") != batch or max(files.batches("offsets"), default=batch) > batch:
+        return ""
+    query = files.query()
+    written = (commit.metadata for commit in Commits(spark, location.table).newest_first())
+    if any(commit and commit.query == query and commit.batch >= batch for commit in written):
+        return ""
+    log = SourceLog(spark, location.checkpoint)
+    log.read()
+    done = files.log_end(batch - 1)
+    planned = [path for path, entry in log.files.items() if entry.number > done]
+    gone = [path for path in planned if not exists(spark, path)]
+    if not set(gone) & set(note["files"]):
+        return ""
+    if lost := [path for path in gone if path not in note["files"]]:
+        raise files_gone(batch, lost)
+    files.forget_plan(batch)
+    more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+    return (
+        f"batch {batch} is planned again, because {gone[0]}{more}, which it was refused for, is "
+        "gone; a file that was renamed or moved is read as a new one"
+    )
