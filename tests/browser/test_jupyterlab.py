@@ -26,17 +26,13 @@ from playwright.sync_api import Page
 
 PROJECT = Path(__file__).resolve().parents[2]
 SCREENSHOTS = Path(os.environ.get("HUDILAB_SCREENSHOTS", PROJECT / ".lab" / "screenshots"))
-# The first hour, and of each later part a lesson that draws or starts servers: papermill and nbval
-# run all of them.
+# The first hour, a lesson with many pictures, and the exam: papermill and nbval run all of them.
 NOTEBOOKS = (
     "00_hello_hudi",
     "01_generate_data",
     "02_write_hudi_stream",
     "03_inspect_table",
     "13_merge_on_read",
-    "20_kafka_stock_prices",
-    "22_windows_and_monitoring",
-    "31_cluster_and_deploy",
     "41_exam",
 )
 

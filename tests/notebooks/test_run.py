@@ -22,6 +22,17 @@ STREAMS = {
 SECRET = "canary-4711-secret"
 # Notebooks that have these parameters run with them; what one lacks would be refused.
 TOGETHER = {"02_write_hudi_stream", "03_inspect_table"}
+# Those that run with their exercises on a cluster, in tests/services/test_cluster_jobs.py.
+ON_CLUSTER = {
+    "11_update_delete_merge",
+    "13_merge_on_read",
+    "14_table_services",
+    "16_indexes",
+    "20_kafka_stock_prices",
+    "32_change_a_stream",
+    "33_crash_and_repair",
+    "34_two_writers",
+}
 
 
 def hudilab(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -58,7 +69,7 @@ def odd_home(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("name", sorted(set(NOTEBOOKS) - TOGETHER))
+@pytest.mark.parametrize("name", sorted(set(NOTEBOOKS) - TOGETHER - ON_CLUSTER))
 def test_a_notebook_runs_alone(odd_home: Path, name: str) -> None:
     done = hudilab(odd_home, "run", name, "--exercises", "--out", "out dir")
     if name.startswith("35"):  # Hudi's upgrade loses the commits of a table in such a folder
