@@ -7,13 +7,14 @@ be refused for the old name at each start.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
 from hudi_sink.checkpoints import CheckpointFiles
 from hudi_sink.commits import Commits
-from hudi_sink.files import exists, read_text_or_none, write_text
+from hudi_sink.files import delete_file, exists, file_size, read_text_or_none, write_text
 from hudi_sink.rows import files_gone
 from hudilab.paths import TableLocation
 from hudilab_jobs.pipelines.listing import SourceLog
@@ -23,17 +24,26 @@ NOTE = "hudilab-misnamed"  # in the checkpoint, beside the note of the group
 
 def keep_misnamed(spark: SparkSession, checkpoint: str, batch: int, files: Sequence[str]) -> None:
     """Keep the URIs of files in the checkpoint whose names a batch was refused for."""
-    write_text(spark, f"{checkpoint}/{NOTE}", json.dumps({"batch": batch, "files": [*files]}))
+    sizes = {uri: file_size(spark, uri) for uri in files}
+    write_text(spark, f"{checkpoint}/{NOTE}", json.dumps({"batch": batch, "files": sizes}))
 
 
-def plan_again(spark: SparkSession, location: TableLocation) -> str:
-    """Remove the plan of a batch whose misnamed files are gone; return a line, empty without one.
+def forget_misnamed(spark: SparkSession, checkpoint: str) -> None:
+    """Remove what `keep_misnamed` has kept, because the names are right now."""
+    delete_file(spark, f"{checkpoint}/{NOTE}")
+
+
+def plan_again(spark: SparkSession, location: TableLocation, there: Mapping[str, int]) -> str:
+    """Remove the plan of a batch whose files were renamed; return a line, empty if there is none.
 
     Only the batch after the last one that is done, and only if the table doesn't have it: Spark
     then plans a batch with the same number from all files that no earlier batch has read.
 
+    Args:
+        there: The URI of each file that Spark would read now, with its size.
+
     Raises:
-        StreamError: Other files of the batch are gone, too, so their rows would be lost.
+        StreamError: Files of the batch were deleted, so their rows would be lost.
     """
     try:
         note = json.loads(read_text_or_none(spark, f"{location.checkpoint}/{NOTE}") or "{}")
@@ -54,11 +64,17 @@ def plan_again(spark: SparkSession, location: TableLocation) -> str:
     gone = [path for path in planned if not exists(spark, path)]
     if not set(gone) & set(note["files"]):
         return ""
-    if lost := [path for path in gone if path not in note["files"]]:
+    new, lost = Counter(size for path, size in there.items() if path not in log.files), []
+    for path in gone:
+        size = note["files"].get(path, -1)
+        new[size] -= 1
+        if new[size] < 0:
+            lost.append(path)
+    if lost:
         raise files_gone(batch, lost)
     files.forget_plan(batch)
     more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
     return (
-        f"batch {batch} is planned again, because {gone[0]}{more}, which it was refused for, is "
-        "gone; a file that was renamed or moved is read as a new one"
+        f"batch {batch} is planned again, because {gone[0]}{more}, which it was refused for, has "
+        "another name now"
     )

@@ -26,7 +26,7 @@ from hudilab.paths import TableLocation
 from hudilab.settings import Settings, checkpoint_of, find_group, find_groups
 from hudilab.table import TableSpec
 from hudilab_jobs.pipelines.metrics import Gauges, metrics_settings
-from hudilab_jobs.pipelines.misnamed import keep_misnamed, plan_again
+from hudilab_jobs.pipelines.misnamed import forget_misnamed, keep_misnamed, plan_again
 from hudilab_jobs.pipelines.repeatable import check_repeatable
 from hudilab_jobs.pipelines.restart import changes, keep, last_start, note_of, refuse
 from hudilab_jobs.pipelines.sources import ROWS, Changes, Folder, Source
@@ -85,8 +85,10 @@ class Running(NamedTuple):
             table.source.check_offsets(table.location.checkpoint)
             notes += [(table, note)] if note != last else []
         sinks = [table._sink(initial_load) for table in self.tables]
-        if line := plan_again(self.spark, self.location):
-            _log.warning(line)
+        if isinstance(self.source, Folder):
+            line = plan_again(self.spark, self.location, self.source.sizes())
+            if line:
+                _log.warning(line)
         loads = Commits(self.spark, self.location.table) if initial_load else None
         parts = [(table.source, sink) for table, sink in zip(self.tables, sinks, strict=True)]
         reports = Reports(parts, self.location, as_json=as_json, loads=loads)
@@ -208,6 +210,8 @@ class Reports:
                 source.check_offsets(self._location.checkpoint, batch_id)
                 try:
                     with source.in_words(), source.batch(batch) as rows:
+                        if self.reported < 0 and not self._read:  # the first batch of this run
+                            forget_misnamed(batch.sparkSession, self._location.checkpoint)
                         sink.write_batch(rows, batch_id)
                 except Exception as error:  # of Spark, Java or the lab: raised again
                     if files := source.misnamed(str(error)):

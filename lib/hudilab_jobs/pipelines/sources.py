@@ -487,6 +487,10 @@ class Folder(Source[FilePipeline]):
         }
         return unread_line(self.group.uri, fresh)
 
+    def sizes(self) -> dict[str, int]:
+        """Return the unescaped URI of each file that Spark would read, with its size."""
+        return {f"{self.group.uri}/{file.path}": file.size for file in self._files()}
+
     def _source_log(self, location: TableLocation) -> SourceLog:
         if self._log is None:
             self._log = SourceLog(self._spark, location.checkpoint)

@@ -197,7 +197,7 @@ MISNAMED = {
     [
         ("colon", False),
         ("folder", False),
-        ("value", False),
+        pytest.param("value", False, marks=pytest.mark.deep),
         pytest.param("colon", True, marks=pytest.mark.deep),
         pytest.param("folder", True, marks=pytest.mark.deep),
     ],
@@ -228,9 +228,13 @@ def test_a_file_that_is_renamed_after_its_batch_was_refused_is_read(
     with pytest.raises(LabError, match=r"reads .*/c\.csv, but the file no longer exists"):
         inbox.write()
     (tmp_path / "c.csv").rename(kept)
+    (inbox.folder / later).rename(tmp_path / "b.csv")
+    with pytest.raises(LabError, match=r"reads .*/(10:00|b)\.csv, but the file no longer exists"):
+        inbox.write()
+    (tmp_path / "b.csv").rename(inbox.folder / later)
     capsys.readouterr()
     assert [report["batch"] for report in inbox.write()] == [0 if first else 1]
-    line = f"planned again, because file://{inbox.folder}/{name}, which it was refused for, is gone"
+    line = f"planned again, because file://{inbox.folder}/{name}, which it was refused for, has an"
     assert line in capsys.readouterr().err
     assert inbox.stored("id") == [(1,), (2,), (3,)]
     assert inbox.write() == []
