@@ -282,7 +282,7 @@ MESSAGES: dict[str, tuple[Pair, str, str]] = {
     ),
     "a value that does not fit": (
         doctored(FIRST, '"ok":true', '"ok":"maybe"'),
-        "a value does not fit source.schema",
+        'ok has "maybe", which is not BOOLEAN',
         "correct",
     ),
 }
