@@ -35,20 +35,21 @@ from hudilab_jobs.pipelines.text_values import (
 )
 
 ROW, PROBLEM, TEXT = "csv_row", "csv_problem", "csv_text"
-_LINE, _FIELDS, _WRONG = "_csv_line", "_csv_fields", "_csv_wrong"
+_LINE, _FIELDS, _WRONG, _MORE = "_csv_line", "_csv_fields", "_csv_wrong", "_csv_more"
 _RAW = f"encode({_LINE}, 'ISO-8859-1')"  # the line's bytes
 # What no field holds: an empty field is NULL, and "" is an empty text.
 NOTHING = "\0\n\0 no text \0"
 _END = "\uffff"  # what Spark's parser takes for the end of the text
 # No quote or escape of Spark's parser: Unicode reserves it, so a text that has it is refused.
 _NO_QUOTE = "\ufdd0"
-_OPEN = (
-    "a quoted field does not end where its line or the field does, so the next lines may belong to "
-    "it: "
-)
+_OPEN = "a quoted field does not end where the field or its line does, so more may belong to it: "
 _CLOSE = (
     "correct or remove the line; fields that contain line breaks need multiLine=true in "
     "source.options, quotes with a backslash 'escape=\\', and quotes that mean nothing quote="
+)
+_CLOSE_WHOLE = (
+    "correct the quotes; those with a backslash need 'escape=\\' in source.options, and those that "
+    "mean nothing quote="
 )
 _MARKS = {r"\t": "\t", r"\\": "\\", r"\'": "'", r"\"": '"', r"\u0000": "\0"}
 BYTE_ORDER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
@@ -85,6 +86,11 @@ class Dialect:
         """What separates fields."""
         sep = self.option("sep", self.option("delimiter", ","))
         return _MARKS.get(sep, sep)
+
+    @property
+    def quote(self) -> str:
+        """The quote; empty for none."""
+        return self.option("quote", '"')
 
     @property
     def has_header(self) -> bool:
@@ -140,14 +146,20 @@ class Dialect:
             rows = rows.option("multiLine", "true").option("columnNameOfCorruptRecord", _WRONG)
             # Without a line end, Spark would turn those in fields into line breaks.
             rows = rows.option("lineSep", self.option("linesep", line_end or "\n"))
-            rows = rows.schema(fields).load(path)
-            named = ", ".join(quoted(field.name) for field in fields)
-            rows = rows.select(F.expr(f"struct({named})").alias(_FIELDS))
-            each = (f"coalesce({_FIELDS}.{quoted(field.name)}, '')" for field in schema)
-            text = f"concat_ws({literal(self.sep)}, {', '.join(each)})"
-            text = f"coalesce({_FIELDS}.{_WRONG}, {text})"
-            check = f"contains({text}, '\\ufffd')"
-            rows = rows.withColumn(TEXT, F.expr(text))
+            # With one more column, Spark calls each row wrong, so it returns the text with quotes.
+            more = T.StructType([*fields.fields[:-1], T.StructField(_MORE, T.StringType())])
+            rows = rows.schema(more.add(_WRONG, "string")).load(path)
+            names = [quoted(name) for name in more.names[:-1]]
+            each = (f"coalesce({name}, '')" for name in names)
+            text = f"coalesce({_WRONG}, concat_ws({literal(self.sep)}, {', '.join(each)}))"
+            rows = rows.withColumn(TEXT, F.expr(text)).where(self._quotes_are_right(file))
+            is_row = f"{_WRONG} RLIKE {literal(self._grammar(len(schema)))}"
+            wrong = f"if({is_row}, NULL, {TEXT}) AS {_WRONG}"
+            last = names[len(schema) - 1]
+            text = f"if(endswith({last}, '\\r'), concat({TEXT}, '\\r'), {TEXT})"
+            struct = f"struct({', '.join(names[: len(schema)])}, {wrong})"
+            rows = rows.select(F.expr(struct).alias(_FIELDS), F.expr(text).alias(TEXT))
+            check = f"contains({TEXT}, '\\ufffd')"
         else:
             # A line is one field, and a character is a byte, so that all bytes can be checked. No
             # line has the character that ends it. Spark's parser would take the first half of a
@@ -163,8 +175,7 @@ class Dialect:
             text, check = decoded(_RAW, self.texts.charset)
             check = f"NOT ({is_ascii}) AND {check}"
             rows = rows.withColumn(TEXT, F.expr(f"if({is_ascii}, {_LINE}, {text})"))
-            if quote := self.option("quote", '"'):
-                rows = rows.where(self._quotes_are_right(quote, file))
+            rows = rows.where(self._quotes_are_right(file))
             parser = self._parser() | {"columnNameOfCorruptRecord": _WRONG}
             ddl = ", ".join(f"{quoted(field.name)} STRING" for field in fields)
             # With the rest of a line that has U+FFFF, the parser would begin the next line, and for
@@ -196,7 +207,7 @@ class Dialect:
         return self.texts.value(f"nullif({text}, '')", field.dataType)
 
     def _parser(self) -> dict[str, str]:
-        quote = self.option("quote", '"') or _NO_QUOTE
+        quote = self.quote or _NO_QUOTE
         form = {
             "quote": quote,
             "escape": self.option("escape", quote) or _NO_QUOTE,
@@ -259,19 +270,28 @@ class Dialect:
         others = f"length({TEXT}) - length(replace({TEXT}, {sep}, ''))"
         return f"(length({TEXT}) > {most} AND {others} >= {most * len(self.sep)})"
 
-    def _quotes_are_right(self, quote: str, file: str) -> str:
+    def _quotes_are_right(self, file: str) -> str:
         """Return a condition that is true, or an error, because a row may go on in other lines."""
-        right = f"NOT contains({TEXT}, {literal(quote)}) OR "
-        right += f"{TEXT} RLIKE {literal(self._grammar(quote))}"
-        error = f"concat({literal(REFUSED_ROW)}, {file}, ': ', {shown(_OPEN, TEXT, _CLOSE)})"
-        return f"if({right}, true, raise_error({error}))"
+        right = f"NOT contains({TEXT}, {literal(self.quote)}) OR "
+        right += f"{TEXT} RLIKE {literal(self._grammar())}"
+        error = shown(_OPEN, TEXT, _CLOSE_WHOLE if self.whole else _CLOSE)
+        error = f"concat({literal(REFUSED_ROW)}, {file}, ': ', {error})"
+        return f"if({right}, true, raise_error({error}))" if self.quote else "true"
 
-    def _grammar(self, quote: str) -> str:
+    def _grammar(self, fields: int = 0) -> str:
         """Return a regular expression, of Java and Python, for a line whose quotes are right.
 
         It never goes back, so it takes neither time nor stack.
+
+        Args:
+            fields: How many the line has; 0 for any number.
         """
-        escape, mark, sep = self.option("escape", quote), re.escape(quote), re.escape(self.sep)
+        quote, sep = self.quote, re.escape(self.sep)
+        count = f"{{{fields - 1}}}+" if fields else "*+"
+        if not quote:
+            field = f"(?:(?!{sep}).)*+"
+            return f"(?s)^{field}(?:{sep}{field}){count}(?!.)"
+        escape, mark = self.option("escape", quote), re.escape(quote)
         inside = f"(?:[^{mark}]|{mark}{mark})*+"
         if escape not in (quote, ""):
             inside = f"(?:[^{mark}{re.escape(escape)}]|{re.escape(escape)}.)*+"
@@ -279,7 +299,7 @@ class Dialect:
         before, after = (blanks if self.trims(end) else "" for end in ("leading", "trailing"))
         plain = f"(?!{mark})(?:(?!{sep}).)*+"
         field = f"{before}(?:{mark}{inside}{mark}{after}|{plain})"
-        return f"(?s)^{field}(?:{sep}{field})*+(?!.)"
+        return f"(?s)^{field}(?:{sep}{field}){count}(?!.)"
 
     def header_problem(self, start: bytes, columns: Sequence[str]) -> tuple[str, str] | None:
         """Return the problem that a file's first bytes show, and the remedy, or None.
@@ -292,9 +312,8 @@ class Dialect:
             return f"it is {mark}", f"write encoding={mark} into source.options"
         if not (line := self._first_line(start)):
             return None
-        quote = self.option("quote", '"')
         by_line = self.has_header and not self.whole
-        if by_line and quote and not re.match(self._grammar(quote), line):
+        if by_line and not re.match(self._grammar(), line):
             return f"{_OPEN}{line[:SHOWN]}", _CLOSE
         names = self._split(line)
         expected = [name.lower() for name in columns]
@@ -326,7 +345,7 @@ class Dialect:
         line_end = ""
         if self.whole and "linesep" not in self.texts.options:
             text = start.decode(self.texts.charset, "replace")
-            if quote := re.escape(self.option("quote", '"')):
+            if quote := re.escape(self.quote):
                 escape = re.escape(self.option("escape", "")) or quote
                 text = re.sub(f"(?s){quote}(?:{escape}{quote}|[^{quote}])*{quote}", "", text)
             ends = re.search(r"\r\n|\r|\n", text)
@@ -342,7 +361,7 @@ class Dialect:
         return next((line for line in lines if not (comment and line.startswith(comment))), "")
 
     def _split(self, line: str) -> list[str]:
-        quote = self.option("quote", '"')
+        quote = self.quote
         if len(self.sep) != 1 or len(quote) > 1:
             return line.split(self.sep)
         names = next(

@@ -380,6 +380,10 @@ OPEN: dict[bytes, dict[str, str]] = {
     b'13,x,"y"\xe2\x80\xa8': {},
     b'13\tx\t "cut': {"sep": r"\t", "ignoreleadingwhitespace": "true"},
     b'13,x,"y': {"header": "false"},
+    # The parser stores these with their quotes, and all lines to the end of the file.
+    b'13,x,"cut\n14,y,z': {"multiline": "true"},
+    b'13,x,"cut\n14,y,"z"': {"multiline": "true"},
+    b'13,"a"b,d': {"multiline": "true"},
 }
 
 
@@ -393,7 +397,7 @@ def test_no_line_after_an_open_quote_is_a_row(
     (tmp_path / "a.csv").write_bytes(head + line + b"\n2,9,phantom\n")
     schema = spark.createDataFrame([], "id INT, a STRING, b STRING").schema
     rows = dialect.rows(spark.read, f"file://{tmp_path}", schema, file="'a.csv'")
-    with pytest.raises(Py4JError, match=r"a\.csv: a quoted field does not end .*multiLine"):
+    with pytest.raises(Py4JError, match=r"a\.csv: a quoted field does not end .*quote="):
         rows.select(csv_text.ROW).where(f"{csv_text.ROW}.id = 2").collect()
 
 
