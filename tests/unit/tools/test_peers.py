@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import updates
-from updates_peer import PEERS as SPARK_PEERS
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -48,16 +46,3 @@ def test_a_round_of_two(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     assert "| `hudi_append` | **" in done.stdout
     assert '"hudi_append": {' in file.read_text()
-
-
-@pytest.mark.network
-@pytest.mark.deep
-def test_a_round_of_updates(tmp_path: Path) -> None:
-    """Each peer compares its table with its generator."""
-    file = tmp_path / "updates.json"
-    loads = ["--loads", "100k_1k_80_one,100k_10k_20", "--json", str(file)]
-    done = benchmark("updates.py", "--rounds", "1", *loads, timeout=1800)
-    assert done.returncode == 0, done.stderr[-2000:]
-    report = json.loads(file.read_text())["loads"]
-    assert set(report["100k_10k_20"]) == set(updates.PEERS)
-    assert set(report["100k_1k_80_one"]) == set(SPARK_PEERS)
