@@ -420,7 +420,11 @@ class Setup:
                 file.write_text(os.path.relpath(self.root / "lib", file.parent) + "\n", "ascii")
         with self.step("compiling"):
             # Where PYTHONDONTWRITEBYTECODE is set, each process would compile what it imports.
-            given = ["-qq", "-j", "0", "-x", r"[/\\]tests?[/\\]"]
+            given = ["-qq", "-x", r"[/\\]tests?[/\\]"]
+            # From Python 3.12 on, processes find each other by a socket in the temporary folder,
+            # and the path of a socket has at most 104 bytes.
+            if len(os.fsencode(str(self.temporary))) < 70:
+                given += ["-j", "0"]
             folders = [str(self.venv / "lib"), str(self.root / "lib")]
             compiled = [self.python, "-m", "compileall", *given, *folders]
             self.call(compiled, remedy="see the log")

@@ -603,6 +603,7 @@ def test_settings_of_pip_that_mean_other_packages_are_ignored(
     folder = clone(tmp_path / "o'brien j\u00fcrgen")
     given = {**FOREIGN, binary: ":all:"}
     env = {"PYTHONPATH": "/nowhere", "LC_ALL": "C", "PYTHONOPTIMIZE": "1", "HOME": ""}
+    env["HUDILAB_HOME"] = ""
     if location == "variables":
         env |= {f"PIP_{name.upper().replace('-', '_')}": text for name, text in given.items()}
     else:
