@@ -313,11 +313,10 @@ def _fits(table: Any, batch: Any) -> bool:
 
 
 def _is_inexact(name: str, have: Mapping[str, Any], come: Mapping[str, Any]) -> bool:
-    """Return whether a cast leads from a batch's column to the table's, and changes values."""
+    """Return whether no cast leads from a batch's column to the table's, or one changes values."""
     if name not in have or name not in come:
         return False
-    table, batch = have[name]["type"], come[name]["type"]
-    return isinstance(table, str) == isinstance(batch, str) and not casts_exactly(table, batch)
+    return not casts_exactly(have[name]["type"], come[name]["type"])
 
 
 def casts_exactly(table: Any, batch: Any) -> bool:
@@ -372,11 +371,7 @@ def _cure(name: str, have: Mapping[str, Any], come: Mapping[str, Any], policy: s
     kind = sql_type(have[name]["type"])
     if name not in come:
         return f'.withColumn("{name}", F.lit(None).cast("{kind}"))'
-    if isinstance(have[name]["type"], str) == isinstance(come[name]["type"], str):
-        return f'.withColumn("{name}", F.col("{name}").cast("{kind}"))'
-    # No cast leads from one to the other: keep the values in a column of their own.
-    renamed = f'.withColumnRenamed("{name}", "{name}_new")'
-    return f'{renamed}.withColumn("{name}", F.lit(None).cast("{kind}"))'
+    return f'.withColumn("{name}", F.col("{name}").cast("{kind}"))'
 
 
 def avro_takes(name: str) -> bool:

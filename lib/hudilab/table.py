@@ -217,12 +217,13 @@ class TableSpec:
             raise TableError("; ".join(problems))
         lost = [name for name, kind in kinds.items() if "decimal" in kind] if self.cdc else []
         if lost:
-            wider = "double" if _digits(kinds[lost[0]]) <= DOUBLE_DIGITS else "string"
+            name, kind = lost[0], kinds[lost[0]]
+            wider = "double" if _digits(kind) <= DOUBLE_DIGITS else "string"
+            cast = f': .withColumn("{name}", F.col("{name}").cast("{wider}"))'
             raise TableError(
                 f"cdc=True loses the values of DECIMAL columns, and {', '.join(lost)} "
                 f"{'is one' if len(lost) == 1 else 'are some'}",
-                f"store {wider.upper()} instead: "
-                f'.withColumn("{lost[0]}", F.col("{lost[0]}").cast("{wider}"))',
+                f"store {wider.upper()} instead" + (cast if kind.startswith("decimal") else ""),
             )
 
     def _uncompared(self, kinds: Mapping[str, str]) -> list[str]:
