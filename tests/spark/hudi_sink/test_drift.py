@@ -123,7 +123,7 @@ def test_policies(
     assert len(reads) == 1  # for two batches with the same columns
     text_of_refusal = refused(spark, readings_table(schema="freeze"), location, wider)
     assert (
-        "column level is int in the table and bigint in the batch; correct the batch: "
+        "column level is int in the table and bigint in the batch; convert the values exactly, "
         in text_of_refusal
     )
     stream(spark, readings_table(), location, wider, 3)
