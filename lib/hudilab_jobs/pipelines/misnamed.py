@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
@@ -33,14 +33,16 @@ def forget_misnamed(spark: SparkSession, checkpoint: str) -> None:
     delete_file(spark, f"{checkpoint}/{NOTE}")
 
 
-def plan_again(spark: SparkSession, location: TableLocation, there: Mapping[str, int]) -> str:
+def plan_again(
+    spark: SparkSession, location: TableLocation, there: Callable[[], Mapping[str, int]]
+) -> str:
     """Remove the plan of a batch whose files were renamed; return a line, empty if there is none.
 
     Only the batch after the last one that is done, and only if the table doesn't have it: Spark
     then plans a batch with the same number from all files that no earlier batch has read.
 
     Args:
-        there: The URI of each file that Spark would read now, with its size.
+        there: Returns the URI of each file that Spark would read now, with its size.
 
     Raises:
         StreamError: Files of the batch were deleted, so their rows would be lost.
@@ -64,7 +66,7 @@ def plan_again(spark: SparkSession, location: TableLocation, there: Mapping[str,
     gone = [path for path in planned if not exists(spark, path)]
     if not set(gone) & set(note["files"]):
         return ""
-    new, lost = Counter(size for path, size in there.items() if path not in log.files), []
+    new, lost = Counter(size for path, size in there().items() if path not in log.files), []
     for path in gone:
         size = note["files"].get(path, -1)
         new[size] -= 1

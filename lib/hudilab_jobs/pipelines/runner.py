@@ -85,10 +85,10 @@ class Running(NamedTuple):
             table.source.check_offsets(table.location.checkpoint)
             notes += [(table, note)] if note != last else []
         sinks = [table._sink(initial_load) for table in self.tables]
-        if isinstance(self.source, Folder):
-            line = plan_again(self.spark, self.location, self.source.sizes())
-            if line:
-                _log.warning(line)
+        if isinstance(self.source, Folder) and (
+            line := plan_again(self.spark, self.location, self.source.sizes)
+        ):
+            _log.warning(line)
         loads = Commits(self.spark, self.location.table) if initial_load else None
         parts = [(table.source, sink) for table, sink in zip(self.tables, sinks, strict=True)]
         reports = Reports(parts, self.location, as_json=as_json, loads=loads)
