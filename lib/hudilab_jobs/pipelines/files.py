@@ -104,14 +104,14 @@ def block_problem(spark: SparkSession, uri: str) -> Problem | None:
     leaves its rows out (`DataFileStream.hasNext`, Avro 1.11).
     """
     fs, path = file_system(spark, uri)
-    size = int(fs.getFileStatus(path).getLen())
     avro: Any = spark._jvm.org.apache.avro  # type: ignore[union-attr]
-    file = avro.mapred.FsInput(path, fs.getConf())
-    try:
-        with closing(avro.file.DataFileReader(file, avro.generic.GenericDatumReader())) as reader:
-            block = int(reader.previousSync())
-    except Py4JError as error:
-        return f"it isn't an Avro file with a whole header: {_plain(error)}", "replace the file"
+    with closing(avro.mapred.FsInput(path, fs.getConf())) as file:
+        size = int(file.length())
+        try:
+            header = avro.file.DataFileReader(file, avro.generic.GenericDatumReader())
+        except Py4JError as error:
+            return f"it isn't an Avro file with a whole header: {_plain(error)}", "replace the file"
+        block = int(header.previousSync())
     with _reader(spark, uri) as read:
         sync = read(block - SYNC, SYNC)
         while block < size:
