@@ -207,11 +207,12 @@ def check_drift(
     if policy == EVOLVE and any(drift.retypes for drift in drifts):
         allow = f'to change the table permanently, set TableSpec.schema="{ANY}", else '
     roots = dict.fromkeys(drift.root for drift in drifts)
-    cures = [_cure(root, have, come, policy) for root in roots]
-    cure = f"correct the batch: batch = batch{''.join(cures)}"
     if inexact := [root for root in roots if _is_inexact(root, have, come)]:
         casts = ", ".join(f"{root} to {sql_type(have[root]['type'])}" for root in inexact)
         cure = f"{NEW_TABLE}: a plain cast of {casts} would change or refuse values"
+    else:
+        cures = "".join(_cure(root, have, come, policy) for root in roots)
+        cure = f"correct the batch: batch = batch{cures}"
     raise TableError(
         f'{location} does not take the batch (schema="{policy}"), nothing was written: '
         f"{', '.join(drift.what for drift in drifts)}",
