@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hudi_sink.rows import REFUSED_ROW
 from hudilab_jobs.pipelines.text_values import (
     FLOATS,
     INTEGERS,
@@ -57,6 +58,26 @@ _NUMBER = rf"{_NUMBER}|true|false"
 # Where valid JSON ends, so do the matches, and Spark's parser refuses the text.
 _BETWEEN = r"""[^"'0-9NItf+-]*+"""
 _NUMBERS = rf"""(?s)\G((?:{_BETWEEN}(?:{_STRINGS}))*+{_BETWEEN})({_NUMBER})(?=\s*+(?:[,\]}}]|$))"""
+# A line that begins an object or array and, outside of its strings, promises more.
+_UNFINISHED = r"""(?s)^[{\[](?:[^"]++|"(?:[^"\\]++|\\.)*+")*+(?<=[{\[:,])$"""
+
+
+def lines_are_whole(column: str, texts: Texts, file: str) -> str:
+    """Return a condition that is true, or an error, because inner objects look like rows.
+
+    Args:
+        column: STRING, the line.
+        file: The SQL of its file.
+    """
+    line = f"trim(BOTH ' \\t\\r\\n\\ufeff' FROM {decoded(quoted(column), texts.charset)[0]})"
+    error = shown(
+        "an object or array does not end where its line does, so more lines may belong to it: ",
+        line,
+        "correct or remove the line, or set multiLine=true in source.options",
+    )
+    error = f"raise_error(concat({literal(REFUSED_ROW)}, {file}, ': ', {error}))"
+    may_be = f"right({line}, 1) IN ('{{', '[', ':', ',')"  # quicker than a regular expression
+    return f"if({may_be} AND {line} RLIKE {literal(_UNFINISHED)}, {error}, true)"
 
 
 def with_json(

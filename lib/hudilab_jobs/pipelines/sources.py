@@ -47,7 +47,7 @@ from hudilab_jobs.pipelines.files import (
 from hudilab_jobs.pipelines.json_text import LINE as JSON_LINE
 from hudilab_jobs.pipelines.json_text import PROBLEM as JSON_PROBLEM
 from hudilab_jobs.pipelines.json_text import ROW as JSON_ROW
-from hudilab_jobs.pipelines.json_text import with_json
+from hudilab_jobs.pipelines.json_text import lines_are_whole, with_json
 from hudilab_jobs.pipelines.listing import (
     HIDDEN,
     MODIFIED,
@@ -734,8 +734,10 @@ class Folder(Source[FilePipeline]):
             )
             return self._columns_of(rows, CSV_ROW, CSV_PROBLEM, CSV_TEXT, Dialect(self._texts).line)
         if self.group.source_format == "json":
-            whole = self._options.get("multiline", "false")
+            whole = self._options.get("multiline", "false").lower() == "true"
             rows = reader.format("text").option("wholetext", whole).load(path)
+            if not whole:
+                rows = rows.where(lines_are_whole("value", self._texts, FILE))
             rows = with_json(
                 rows, "value", schema, self._texts, arrays=True, lines=self._quarantines
             )

@@ -550,6 +550,24 @@ def test_a_row_over_several_lines_is_not_quarantined(spark: SparkSession, tmp_pa
         inbox.write()
 
 
+@pytest.mark.parametrize("mode", ["FAILFAST", "DROPMALFORMED", "PERMISSIVE"])
+def test_an_object_inside_of_a_pretty_printed_one_is_no_row(
+    spark: SparkSession, tmp_path: Path, mode: str
+) -> None:
+    keys = {"quarantine": "true"} if mode == "FAILFAST" else {"source_options": f"mode={mode}"}
+    keys |= {"source_format": "json", "source_schema": "id INT, seen INT, name STRING"}
+    inbox = Inbox(spark, tmp_path, **keys)
+    inbox.put("a.json", '{"id":1,"seen":1}\n{"id":2,"seen":1,"name":"[,"}\n')
+    inner, last = '{"id":7,"seen":7}', '{"id":4,"seen":1,"name":"{:["}\n'
+    inbox.put("b.json", f'{{"id":3,"seen":1,\n "inner":\n  {inner}\n}}\n{last}')
+    with refused(inbox, "b.json: an object or array does not end", '{"id":3,', "multiLine=true"):
+        pass
+    inbox.put("b.json", f'{{"id":3,"seen":1,"inner":{inner}}}\n{last}')
+    (report,) = inbox.write()
+    assert report["rows"] == 4
+    assert inbox.stored("id", "name") == [(1, None), (2, "[,"), (3, None), (4, "{:[")]
+
+
 def test_no_character_of_a_line_of_csv_changes_it_or_the_next(
     spark: SparkSession, tmp_path: Path
 ) -> None:
