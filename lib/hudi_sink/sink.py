@@ -226,6 +226,9 @@ class ExactlyOnceSink:
             TableError, StreamError: Checkpoint, source, locks or the table's columns do not fit.
         """
         context = rows.sparkSession.sparkContext
+        # Spark interrupts the tasks of a stream that is stopped. Hudi 1.2 repeats the interrupted
+        # reading of a log (HoodieLogBlock.inflate) until the stack overflows, which ends the JVM.
+        context.setLocalProperty("spark.job.interruptOnCancel", "false")
         run = str(context.getLocalProperty("spark.jobGroup.id"))
         if run != self._run:
             query = str(context.getLocalProperty("sql.streaming.queryId"))

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from hudi import HudiTableBuilder
 from py4j.protocol import Py4JJavaError
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from running import folder
 
@@ -71,6 +73,23 @@ def refusal(spark: SparkSession, location: TableLocation, **changes: Any) -> str
     with pytest.raises((StreamError, TableError)) as caught:
         ExactlyOnceSink(spark, location=location, **arguments)
     return str(caught.value)
+
+
+def test_a_stopped_stream_does_not_interrupt_its_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    """Or a task that reads the log of a MERGE_ON_READ table would end the JVM, now and then."""
+    location = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    sink = ExactlyOnceSink(spark, SPEC, location, SOURCE, 2)
+    readings = sensor_stream(spark, rows_per_batch=20, rows=40, **SIZES)
+
+    @F.udf("boolean")
+    def runs_on() -> bool:  # Spark sets the property to true for each batch
+        task = TaskContext.get()
+        return bool(task and task.getLocalProperty("spark.job.interruptOnCancel") == "false")
+
+    writer = readings.where(runs_on()).writeStream.foreachBatch(sink.write_batch)
+    query = writer.option("checkpointLocation", location.checkpoint).start()
+    drain(query, batches=2, deadline=120)
+    assert rows(spark, location) == 40
 
 
 def test_a_second_start_writes_nothing_again(spark: SparkSession, location: TableLocation) -> None:
