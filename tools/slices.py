@@ -28,7 +28,7 @@ ROOT = gates.ROOT
 SECONDS = ROOT / "tests" / "deep_seconds.json"
 WAITING = ROOT / "tests" / "deep_waiting.txt"
 LONGEST = 20 * 60  # seconds of a slice
-PARTS = 4  # of a slice's tests without servers
+PARTS = 6  # of a slice's tests without servers
 UNKNOWN = 10.0  # seconds of a test that has not been timed
 TURN = 200 * 60  # seconds until the next slice
 # Tests that start servers, on ports that only one of them can have: they follow one another.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -104,6 +105,12 @@ def test_slices_hold_each_deep_test_once() -> None:
     assert slices.slices([], {}) == []
     with pytest.raises(SystemExit, match="test_7 takes 1201 s"):
         slices.slices(["tests/spark/test_0.py::test_7"], {"tests/spark/test_0.py::test_7": 1201})
+
+
+def test_ten_slices_are_enough() -> None:
+    """So that each deep test runs again within ten runs of CI."""
+    seconds = json.loads(slices.SECONDS.read_text("utf-8"))
+    assert len(slices.slices(list(seconds), seconds)) <= 10
 
 
 def test_tests_with_servers_follow_one_another(

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -298,6 +299,7 @@ def bad_lines(kind: str, pick: random.Random) -> list[bytes]:
         noise = noise.translate(dict.fromkeys(map(ord, "\r\n"))) or "x"
         number = "".join(pick.choice("0123456789") for _ in range(pick.randint(20, 40)))
         if kind == "csv":
+            noise = re.sub(',"+', ",", noise)  # a quote that begins a field stops the stream
             text = pick.choice(("", " ", "\t")) + pick.choice(
                 (f"x{noise}", f"x{noise},{TIME},a", f"1,z{noise}", f"9{number},,")
             )
