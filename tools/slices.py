@@ -18,8 +18,9 @@ import signal
 import subprocess
 import sys
 import time
+from bisect import bisect
 from collections.abc import Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 
 import gates
@@ -59,12 +60,15 @@ def waiting(tests: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def cut(tests: Sequence[str], seconds: Mapping[str, float], number: int) -> list[list[str]]:
-    """The tests in a number of parts, in their order, that take about the same time."""
-    parts: list[list[str]] = [[] for _ in range(number)]
+def cut(
+    tests: Sequence[str], seconds: Mapping[str, float], shares: Sequence[float]
+) -> list[list[str]]:
+    """The tests in parts, in their order; each takes about its share of the seconds."""
+    parts: list[list[str]] = [[] for _ in shares]
     whole, before = sum(seconds[test] for test in tests), 0.0
+    ends = [end / sum(shares) * whole for end in accumulate(shares)][:-1]
     for test in tests:
-        parts[int(number * (before + seconds[test] / 2) / whole)].append(test)
+        parts[bisect(ends, before + seconds[test] / 2)].append(test)
         before += seconds[test]
     return parts
 
@@ -81,8 +85,16 @@ def slices(tests: Sequence[str], known: Mapping[str, float]) -> list[list[list[s
     if tests and seconds[longest := max(tests, key=seconds.__getitem__)] > LONGEST:
         sys.exit(f"{longest} takes {seconds[longest]:.0f} s, longer than a slice may")
     for number in range(1, len(tests) + 1):
-        halves = zip(*(cut(part, seconds, number) for part in (with_servers, others)), strict=True)
-        found = [[first, *cut(second, seconds, PARTS)] for first, second in halves]
+        firsts = cut(with_servers, seconds, [1] * number)
+        # All slices take the same time: one with long tests of servers has fewer others.
+        mean = sum(seconds.values()) / number
+        shares = [max(mean - sum(seconds[test] for test in first), 1) for first in firsts]
+        found = []
+        for first, second in zip(firsts, cut(others, seconds, shares), strict=True):
+            parts = cut(second, seconds, [1] * PARTS)
+            # The longest first, so that both lanes end at about the same time.
+            parts.sort(key=lambda part: -sum(seconds[test] for test in part))
+            found.append([first, *parts])
         if all(takes(parts, seconds) <= LONGEST for parts in found):
             return found
     return []
