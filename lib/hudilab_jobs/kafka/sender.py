@@ -12,7 +12,7 @@ from confluent_kafka import Producer as Client
 from hudilab.errors import KafkaError
 from hudilab_jobs.kafka.connection import Access
 
-DELIVERY_MS = 30_000
+DELIVERY_MS = 120_000  # as Kafka's own clients: a broker that is restarted may need a minute
 
 
 @dataclass

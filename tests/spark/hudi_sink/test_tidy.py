@@ -66,14 +66,19 @@ def newest(rows: DataFrame) -> DataFrame:
 
 
 def start(
-    spark: SparkSession, spec: TableSpec, location: TableLocation, batches: int, seconds: float
+    spark: SparkSession, spec: TableSpec, location: TableLocation, batches: int, pause: float
 ) -> StreamingQuery:
+    """A stream with pauses of some seconds: Hudi plans no compaction during a batch."""
     rows = sensor_stream(spark, rows_per_batch=20, rows=20 * batches, **SIZES)
     moved = folded(rows) if spec.operation == "upsert" else rows
     source = {"batches": batches, **SIZES}
     sink = ExactlyOnceSink(spark, spec, location, source, batches, shared=True, lock=LOCK)
-    stream = moved.writeStream.foreachBatch(sink.write_batch)
-    stream = stream.trigger(processingTime=f"{seconds} seconds")
+
+    def write(batch: DataFrame, number: int) -> None:
+        sink.write_batch(batch, number)
+        time.sleep(pause)
+
+    stream = moved.writeStream.foreachBatch(write)
     return stream.option("checkpointLocation", location.checkpoint).start()
 
 
@@ -292,8 +297,7 @@ def test_services_in_a_second_process_beside_a_stream(
     batches = 16
     drain(start(spark, spec, location, batches, 0.0), batches=2, deadline=300)
     with tidier(location, 20.0, *services) as program:
-        # Hudi plans no compaction while a batch is in flight, so there must be pauses.
-        drain(start(spark, spec, location, batches, 2.0), batches=batches, deadline=300)
+        drain(start(spark, spec, location, batches, 1.5), batches=batches, deadline=300)
         out, err = program.communicate(timeout=120)
     assert program.returncode == 0, err[-3000:]
     assert_exact(spark, spec, location, batches)
@@ -318,7 +322,7 @@ def kill_beside(
     """Kill a tidying process `kills` times in the middle of a service; return the batches."""
     chance, batches = random.Random(seed), 24 * kills
     drain(start(spark, spec, location, batches, 0.0), batches=2, deadline=300)
-    stream = start(spark, spec, location, batches, 0.8)
+    stream = start(spark, spec, location, batches, 0.5)
     open_ = "compaction" if service == "compact" else "clustering"
     timeline = Path(str(local_path(location.table)), ".hoodie", "timeline")
     for _ in range(kills):
