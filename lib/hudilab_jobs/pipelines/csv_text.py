@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from hudi_sink.rows import REFUSED_ROW
 from hudilab_jobs.pipelines.text_values import (
     SHOWN,
     Texts,
@@ -30,6 +29,7 @@ from hudilab_jobs.pipelines.text_values import (
     named,
     problem_of,
     quoted,
+    refusal,
     remedy,
     shown,
 )
@@ -275,8 +275,7 @@ class Dialect:
         right = f"NOT contains({TEXT}, {literal(self.quote)}) OR "
         right += f"{TEXT} RLIKE {literal(self._grammar())}"
         error = shown(_OPEN, TEXT, _CLOSE_WHOLE if self.whole else _CLOSE)
-        error = f"concat({literal(REFUSED_ROW)}, {file}, ': ', {error})"
-        return f"if({right}, true, raise_error({error}))" if self.quote else "true"
+        return f"if({right}, true, raise_error({refusal(file, error)}))" if self.quote else "true"
 
     def _grammar(self, fields: int = 0) -> str:
         """Return a regular expression, of Java and Python, for a line whose quotes are right.

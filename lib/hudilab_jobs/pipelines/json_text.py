@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from hudi_sink.rows import REFUSED_ROW
 from hudilab_jobs.pipelines.text_values import (
     FLOATS,
     INTEGERS,
@@ -30,6 +29,7 @@ from hudilab_jobs.pipelines.text_values import (
     named,
     problem_of,
     quoted,
+    refusal,
     remedy,
     shown,
 )
@@ -45,6 +45,7 @@ _LONE = (
 )
 # What to do about a message in another encoding.
 _RECODE = "correct the program that wrote it, or write its encoding into source.options"
+_BLANKS = r"' \t\r\n\ufeff'"  # around a text
 _IS_ARRAY = f"left({_TEXT}, 1) = '['"
 _OTHER_ENDS = ("\\'", " ", "\\t", "\\n", "\\r")  # of a key, before its colon
 # What begins a number, true or false when it has become a text. Unicode reserves the character for
@@ -69,15 +70,15 @@ def lines_are_whole(column: str, texts: Texts, file: str) -> str:
         column: STRING, the line.
         file: The SQL of its file.
     """
-    line = f"trim(BOTH ' \\t\\r\\n\\ufeff' FROM {decoded(quoted(column), texts.charset)[0]})"
+    line = f"trim(BOTH {_BLANKS} FROM {decoded(quoted(column), texts.charset)[0]})"
     error = shown(
         "an object or array does not end where its line does, so more lines may belong to it: ",
         line,
         "correct or remove the line, or set multiLine=true in source.options",
     )
-    error = f"raise_error(concat({literal(REFUSED_ROW)}, {file}, ': ', {error}))"
     may_be = f"right({line}, 1) IN ('{{', '[', ':', ',')"  # quicker than a regular expression
-    return f"if({may_be} AND {line} RLIKE {literal(_UNFINISHED)}, {error}, true)"
+    unfinished = f"{may_be} AND {line} RLIKE {literal(_UNFINISHED)}"
+    return f"if({unfinished}, raise_error({refusal(file, error)}), true)"
 
 
 def with_json(
@@ -103,7 +104,7 @@ def with_json(
     charset = texts.charset
     raw = quoted(column)
     text, check = decoded(raw, charset)
-    rows = rows.withColumn(_TEXT, F.expr(f"trim(LEADING ' \\t\\r\\n\\ufeff' FROM {text})"))
+    rows = rows.withColumn(_TEXT, F.expr(f"trim(LEADING {_BLANKS} FROM {text})"))
     fields = T.StructType([T.StructField(f.name, _parsed_as(f.dataType)) for f in schema])
     wrapper = T.StructType().add("rows", T.ArrayType(fields)).add("end", "integer")
     wrapper = wrapper.add(_WRONG, "string")

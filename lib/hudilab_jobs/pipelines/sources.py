@@ -25,7 +25,7 @@ from typing_extensions import override
 from hudi_sink.commits import Commits
 from hudi_sink.files import FileInfo, exists, list_files
 from hudi_sink.jvm import as_batch, completed
-from hudi_sink.rows import REFUSED, REFUSED_ROW, refused_row
+from hudi_sink.rows import REFUSED, refused_row
 from hudilab.errors import ConfigError, many, root_cause
 from hudilab.groups import PREFIX, FilePipeline, Pipeline, TablePipeline
 from hudilab.paths import TableLocation, local_path
@@ -60,7 +60,7 @@ from hudilab_jobs.pipelines.listing import (
 )
 from hudilab_jobs.pipelines.options import option_problem
 from hudilab_jobs.pipelines.query_values import ansi_rules, value_problem
-from hudilab_jobs.pipelines.text_values import Numbers, Texts, literal, quoted
+from hudilab_jobs.pipelines.text_values import Numbers, Texts, literal, quoted, refusal
 from hudilab_jobs.pipelines.words import in_words_of
 
 ROWS = "hudilab_rows"  # the name of what Spark counts in a batch
@@ -797,7 +797,7 @@ class Folder(Source[FilePipeline]):
             other = OR_QUARANTINE
         elif self.group.quarantine and self._is_text:
             other = NO_QUARANTINE
-        message = f"concat({literal(REFUSED_ROW)}, {FILE}, ': ', {first}, {literal(other)})"
+        message = refusal(FILE, f"concat({first}, {literal(other)})")
         rows = rows.select(
             *columns, F.expr(f"if({first} IS NULL, NULL, {message})").alias("_refused")
         )

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import types as T
 
+from hudi_sink.rows import REFUSED_ROW
+
 UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}  # microseconds
 LAST_SECOND = 253_402_300_799  # of the year 9999
 LAST_DAY = LAST_SECOND // 86_400
@@ -70,6 +72,11 @@ def shown(problem: str, text: str, remedy: str) -> str:
     """Return a problem with the start of a text, on one line, and the remedy."""
     start = f"translate(left({text}, {SHOWN}), '\\n\\r', '  ')"
     return f"concat({literal(problem)}, {start}, {literal(f'; {remedy}')})"
+
+
+def refusal(file: str, problem: str) -> str:
+    """Return the error of a row that ends the stream, see `hudi_sink.rows.refused_row`."""
+    return f"concat({literal(REFUSED_ROW)}, {file}, ': ', {problem})"
 
 
 def named(text: str, start: str | None = None) -> str:
