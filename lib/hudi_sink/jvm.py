@@ -8,11 +8,12 @@ and file groups are read as a single text, not one by one. Source: Hudi 1.2, Spa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from functools import cache, reduce
 from typing import Any, NamedTuple
 
+from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
@@ -37,6 +38,39 @@ def java_class(jvm: Any, name: str) -> Any:
     milliseconds each time.
     """
     return reduce(getattr, name.split("."), jvm)
+
+
+class _Work:
+    """A Scala function that calls one of Python, and keeps its error as Python raised it."""
+
+    class Java:
+        implements = ("scala.Function0",)
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+        self.error: Exception | None = None
+
+    def apply(self) -> None:
+        try:
+            self._function()
+        except Exception as error:  # noqa: BLE001 - raised again where the function was given
+            self.error = error
+
+
+def uninterrupted(spark: SparkSession, function: Callable[[], None]) -> None:
+    """Call a function in a stream's thread; the interrupt of `query.stop()` comes after it.
+
+    Jobs of a stopped stream are cancelled all the same. Source: Spark's `UninterruptibleThread`.
+    """
+    thread = java_class(spark._jvm, "java.lang.Thread").currentThread()
+    stream = "org.apache.spark.util.UninterruptibleThread"
+    if not is_instance_of(spark.sparkContext._gateway, thread, stream):
+        function()
+        return
+    work = _Work(function)
+    thread.runUninterruptibly(work)
+    if work.error is not None:
+        raise work.error
 
 
 def file_system(spark: SparkSession, uri: str) -> tuple[Any, Any]:

@@ -31,7 +31,7 @@ from hudi_sink.rules import BatchMetadata, Checkpoint, Rules
 from hudi_sink.schema_guard import Layout, SchemaGuard
 from hudi_sink.service_schedule import check_tidy
 from hudilab.errors import StreamError, many, root_cause
-from hudilab.paths import TableLocation
+from hudilab.paths import TableLocation, local_path
 from hudilab.table import TableSpec
 
 # What s3a throws after minutes of retries: to ask the same store for the owner takes as long.
@@ -163,8 +163,17 @@ class ExactlyOnceSink:
     def write_batch(self, rows: DataFrame, batch_id: int) -> None:
         """Write a micro-batch to the table once; pass this method to `foreachBatch`."""
         self.quarantined = 0
-        try:
+
+        def write() -> None:
             self._write(rows, batch_id)
+
+        try:
+            if local_path(self._location.table) is None:
+                write()
+            else:
+                # Hadoop starts a process between creating a file on a disk and filling it: a stop
+                # there would leave an empty commit.
+                jvm.uninterrupted(rows.sparkSession, write)
         except Exception as error:  # of Spark, Java or the lab: only explained, and raised again
             if self._shared and "HoodieLockException" in str(error):
                 raise lock_held(self._location.table, self._sharing) from error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,6 +91,35 @@ def test_a_stopped_stream_does_not_interrupt_its_tasks(spark: SparkSession, tmp_
     writer = readings.where(runs_on()).writeStream.foreachBatch(sink.write_batch)
     query = writer.option("checkpointLocation", location.checkpoint).start()
     drain(query, batches=2, deadline=120)
+    assert rows(spark, location) == 40
+
+
+def test_a_stop_waits_for_the_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """Its interrupt would come between creating a file and filling it, now and then."""
+    location = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
+    jvm: Any = spark._jvm
+    started, stopping, interrupts = threading.Event(), threading.Event(), []
+
+    def source() -> dict[str, Any]:  # asked in the stream's thread, before the batch is written
+        if "stream execution" in str(jvm.java.lang.Thread.currentThread().getName()):
+            started.set()
+            stopping.wait(60)
+            time.sleep(1)
+            interrupts.append(jvm.java.lang.Thread.interrupted())
+        return SOURCE
+
+    sink = ExactlyOnceSink(spark, SPEC, location, source, 2)
+    readings = sensor_stream(spark, rows_per_batch=20, rows=40, **SIZES)
+    writer = readings.writeStream.foreachBatch(sink.write_batch)
+    query = writer.option("checkpointLocation", location.checkpoint).start()
+    assert started.wait(60)
+    stopping.set()
+    query.stop()
+    assert interrupts
+    assert not any(interrupts)
+    assert query.exception() is None
+    assert rows(spark, location) == 20
+    run(spark, location)
     assert rows(spark, location) == 40
 
 
