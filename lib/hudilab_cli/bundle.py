@@ -30,8 +30,6 @@ from hudilab_spark.jars import verify, wanted
 JAR = "lib/hudilab-dependencies.jar"
 PACKAGES = ("hudi_sink", "hudilab", "hudilab_jobs", "hudilab_spark")
 GROUPS = ("core", "kafka", "msk", "avro")
-# The local-disk file system that conf/local sets; no cluster writes to a local disk.
-NOT_DEPLOYED = "com.globalmentor:hadoop-bare-naked-local-fs"
 # What the jobs import and a Spark platform may lack. Not included: pyspark, which must be the
 # platform's own, and pandas, which only notebooks use.
 NEEDS = ("pydantic", "typer", "rich", "tqdm", "confluent-kafka", "boto3")
@@ -64,9 +62,7 @@ def build_bundle(settings: Settings, out: Path | None = None) -> str:
     versions, files = site_packages(NEEDS)
     parts |= {f"package/site-packages/{name}": data for name, data in files.items()}
     jars = wanted(settings.project / "jars", GROUPS)
-    paths = dict(zip(jars, verify(settings.project / "jars", GROUPS), strict=True))
-    jars = [jar for jar in jars if not jar.coordinate.startswith(NOT_DEPLOYED)]
-    parts[JAR] = merge_jars([paths[jar] for jar in jars])
+    parts[JAR] = merge_jars(verify(settings.project / "jars", GROUPS))
     for runtime in runtimes:
         _check_run(runtime, parts)
     manifest = {

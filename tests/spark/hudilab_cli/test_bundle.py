@@ -21,7 +21,7 @@ from running import running_server
 
 from hudilab.generate import sensor_readings
 from hudilab.settings import load_settings
-from hudilab_cli.bundle import GROUPS, JAR, NOT_DEPLOYED
+from hudilab_cli.bundle import GROUPS, JAR
 from hudilab_cli.servers import s3
 from hudilab_spark.jars import read_lock, verify
 from hudilab_spark.java import find_java
@@ -91,9 +91,7 @@ def test_the_manifest_names_every_part(built: Path) -> None:
     assert not [name for name in names if "__pycache__" in name or "conf/local" in name]
     lock = read_lock(ROOT / "jars" / "jars.lock")
     pinned = {jar.coordinate: jar.sha256 for group in GROUPS for jar in lock[group]}
-    left = {name for name in pinned if name.startswith(NOT_DEPLOYED)}
-    assert len(left) == 1
-    assert manifest["jars"] == {k: v for k, v in pinned.items() if k not in left}
+    assert manifest["jars"] == pinned
     assert (manifest["python"], manifest["java"], manifest["spark"]) == (
         f"{sys.version_info[0]}.{sys.version_info[1]}",
         "17",
@@ -111,10 +109,7 @@ def test_the_jar_has_each_class_once_and_as_it_was(built: Path, tmp_path: Path) 
     settings = load_settings(env={})
     lock = read_lock(settings.project / "jars" / "jars.lock")
     jars = [
-        settings.project / "jars" / jar.group / jar.file
-        for group in GROUPS
-        for jar in lock[group]
-        if not jar.coordinate.startswith(NOT_DEPLOYED)
+        settings.project / "jars" / jar.group / jar.file for group in GROUPS for jar in lock[group]
     ]
     classes: dict[str, set[tuple[int, int]]] = {}
     services: dict[str, set[str]] = {}

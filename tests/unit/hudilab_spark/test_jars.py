@@ -36,10 +36,7 @@ def jars_dir(tmp_path: Path) -> Path:
 def test_the_lock_of_the_lab() -> None:
     lock = read_lock(ROOT / "jars" / "jars.lock")
     core = [jar.coordinate.rpartition(":")[0] for jar in lock["core"]]
-    assert core == [
-        "org.apache.hudi:hudi-spark3.5-bundle_2.12",
-        "com.globalmentor:hadoop-bare-naked-local-fs",
-    ]
+    assert core == ["org.apache.hudi:hudi-spark3.5-bundle_2.12"]
     assert sorted(lock) == [
         "avro",
         "broker",
