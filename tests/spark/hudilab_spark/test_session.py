@@ -71,9 +71,12 @@ def test_jobs_carry_no_defaults_of_daemons(spark: SparkSession, tmp_path: Path) 
 
 @pytest.mark.deep
 @pytest.mark.parametrize(("words", "same"), [((), "True"), (("without",), "False")])
-def test_an_executor_can_write_the_metadata_table_first(words: tuple[str, ...], same: str) -> None:
+def test_an_executor_can_write_the_metadata_table_first(
+    words: tuple[str, ...], same: str, tmp_path: Path
+) -> None:
     program = Path(__file__).parents[1] / "programs" / "executor.py"
-    running = start_program(str(program), *words, env={})
+    # This process's own session, if another test has opened it, has named a folder of settings.
+    running = start_program(str(program), *words, env={"SPARK_CONF_DIR": str(tmp_path)})
     out, err = running.communicate(timeout=120)
     assert running.returncode == 0, err[-2000:]
     assert out.split() == [same]
