@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "tools"), str(HERE.parent / "lib")]
+sys.path[:0] = [str(HERE.parent / name) for name in ("tools", "lib", "packages")]
 
 project = "Hudi Streaming Lab"
 author = "the contributors of the Hudi Streaming Lab"

@@ -35,6 +35,7 @@ number += "t" if "t" in getattr(sys, "abiflags", "") else ""
 other = "" if sys.implementation.name == "cpython" else sys.implementation.name + "-"
 print(other + number, bool(find_spec("ensurepip") and find_spec("venv")))
 """
+ROOTS = ("lib", "packages")  # of the lab's own packages
 # What pip takes from the user's pip.conf and variables: where packages come from, and how to get
 # there. The rest (user, target, constraint, no-binary, ...) changes what is installed, or where.
 SOURCES = [
@@ -417,7 +418,8 @@ class Setup:
             # Python 3.11 reads these files in the locale's encoding: in locale C, an umlaut in this
             # folder's path would end each start. A relative path has none.
             for file in self.venv.glob("lib/python3.*/site-packages/__editable__*.pth"):
-                file.write_text(os.path.relpath(self.root / "lib", file.parent) + "\n", "ascii")
+                sources = [os.path.relpath(self.root / name, file.parent) for name in ROOTS]
+                file.write_text("\n".join([*sources, ""]), "ascii")
         with self.step("compiling"):
             # Where PYTHONDONTWRITEBYTECODE is set, each process would compile what it imports.
             given = ["-qq", "-x", r"[/\\]tests?[/\\]"]
@@ -425,7 +427,7 @@ class Setup:
             # and the path of a socket has at most 104 bytes.
             if len(os.fsencode(str(self.temporary))) < 70:
                 given += ["-j", "0"]
-            folders = [str(self.venv / "lib"), str(self.root / "lib")]
+            folders = [str(self.venv / "lib"), *(str(self.root / name) for name in ROOTS)]
             compiled = [self.python, "-m", "compileall", *given, *folders]
             self.call(compiled, remedy="see the log")
 

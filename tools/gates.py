@@ -30,7 +30,7 @@ from hudilab.environment import JAVA_OPTIONS
 from hudilab_spark.java import FAST_START
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ("lib", "tests", "tools", "notebooks", "benchmarks", "docker", "book")
+SOURCES = ("lib", "packages", "tests", "tools", "notebooks", "benchmarks", "docker", "book")
 PYTEST = ("pytest", "-q")
 GOLDEN = ("--nbval-lax",)  # pyproject.toml has the other options
 # The book shows the notebooks as these gates ran them.

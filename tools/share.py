@@ -61,8 +61,8 @@ def share(notebook: Path) -> Share:
 
 
 def _is_module(path: str) -> bool:
-    file = ROOT / "lib" / path.replace(".", "/")
-    return path != "hudilab_lessons.plots" and file.with_suffix(".py").exists()
+    files = (ROOT / root / f"{path.replace('.', '/')}.py" for root in ("lib", "packages"))
+    return path != "hudilab_lessons.plots" and any(file.exists() for file in files)
 
 
 def _made(tree: ast.AST, makers: set[str]) -> set[str]:

@@ -95,13 +95,19 @@ def take_over(
         del env[name]
 
 
+def source_folders() -> list[Path]:
+    """Return the folders that the lab is imported from: in a checkout, `lib` and `packages`."""
+    here = Path(__file__).resolve().parents[1]
+    return [here, *filter(Path.is_dir, [here.with_name("packages")])]
+
+
 def shadows(folders: str) -> Iterator[tuple[str, str]]:
     """Yield each folder of a PYTHONPATH that hides a module of the lab, and the module's file.
 
     This includes modules of Python's library, and of the packages that the lab installs.
     """
     own = {Path(path).resolve() for path in sys.path if path.endswith("site-packages")}
-    own.add(Path(__file__).resolve().parents[1])
+    own.update(source_folders())
     known = set(sys.stdlib_module_names).union(*map(_modules, own)) - {"__pycache__"}
     for folder in filter(None, folders.split(os.pathsep)):
         if Path(folder).resolve() not in own and (

@@ -93,7 +93,7 @@ def test_no_path_enters_sql_as_it_is() -> None:
     """An apostrophe would end the text, and Hudi's catalog takes a blank for %20: see sql_path."""
     texts = {
         path: path.read_text("utf-8").replace('\\"', '"')
-        for folder in ("lib", "tools", "benchmarks", "notebooks")
+        for folder in ("lib", "packages", "tools", "benchmarks", "notebooks")
         for path in sorted((ROOT / folder).rglob("*.*"))
         if path.suffix in {".py", ".ipynb"} and ".ipynb_checkpoints" not in path.parts
     }

@@ -36,7 +36,7 @@ def env(tmp_path: Path) -> dict[str, str]:
     return kept | {
         "HUDILAB_VENV": sys.prefix,
         "HUDILAB_HOME": str(tmp_path / "home"),
-        "PYTHONPATH": str(ROOT / "lib"),
+        "PYTHONPATH": f"{ROOT}/lib:{ROOT}/packages",
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
 

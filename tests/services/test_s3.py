@@ -134,7 +134,7 @@ def test_a_server_killed_for_20_seconds_ends_no_stream_and_no_key_is_seen(
     assert all(s3.endpoint in text for text in (seen, *logged[2:]))  # their settings are listed
     for text in (seen, out, err, *logged):
         assert secret not in text
-    parts = ("lib", "conf", "notebooks", "tests", "tools", "docker", "jars", "docs")
+    parts = ("lib", "packages", "conf", "notebooks", "tests", "tools", "docker", "jars", "docs")
     files = [path for part in parts for path in (LOCAL.project / part).rglob("*")]
     files = [path for path in files if path.is_file() and path.suffix not in (".jar", ".pyc")]
     assert len(files) > 50

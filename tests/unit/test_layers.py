@@ -12,8 +12,8 @@ import pytest
 from importlinter.cli import lint_imports
 
 ROOT = Path(__file__).resolve().parents[2]
-LIB = ROOT / "lib"
-PACKAGES = sorted(path.parent.name for path in LIB.glob("*/__init__.py"))
+ROOTS = (ROOT / "lib", ROOT / "packages")
+PACKAGES = {file.parent.name: file.parent for root in ROOTS for file in root.glob("*/__init__.py")}
 # What needs neither pyspark nor a process, so that settings and remedies work on any machine.
 LIGHT = (
     "hudi_sink.metadata",
@@ -58,8 +58,11 @@ def alone(module: str, *blocked: str) -> subprocess.CompletedProcess[str]:
 
 
 def modules_of(*packages: str) -> list[str]:
-    files = [file for name in packages for file in sorted((LIB / name).rglob("*.py"))]
-    names = (".".join(file.relative_to(LIB).with_suffix("").parts) for file in files)
+    names = (
+        ".".join(file.relative_to(PACKAGES[name].parent).with_suffix("").parts)
+        for name in packages
+        for file in sorted(PACKAGES[name].rglob("*.py"))
+    )
     return [name.removesuffix(".__init__") for name in names]
 
 
@@ -77,13 +80,14 @@ def test_the_sink_loads_without_the_rest_of_the_lab() -> None:
 
 
 def test_the_map_lists_every_module() -> None:
-    listed = set(re.findall(r"[`/](\w+\.py)`", (LIB / "README.md").read_text("utf-8")))
-    modules = {file.name for file in LIB.rglob("*.py") if not file.name.startswith("__")}
-    assert modules == listed
+    for root in ROOTS:
+        listed = set(re.findall(r"[`/](\w+\.py)`", (root / "README.md").read_text("utf-8")))
+        modules = {file.name for file in root.rglob("*.py") if not file.name.startswith("__")}
+        assert modules == listed
 
 
 def test_docstrings_refer_to_names_that_exist() -> None:
-    texts = {file: file.read_text("utf-8") for file in LIB.rglob("*.py")}
+    texts = {file: file.read_text("utf-8") for root in ROOTS for file in root.rglob("*.py")}
     defined = set(re.findall(r"(?:def|class) (\w+)", "".join(texts.values())))
     seen = [
         (file, name)
@@ -98,7 +102,7 @@ def test_docstrings_refer_to_names_that_exist() -> None:
 def test_one_module_of_the_sink_looks_up_java_classes() -> None:
     inside = re.compile(r"\._j(?:vm|sc|df|sparkSession)\b")
     modules = [
-        file.name for file in (LIB / "hudi_sink").glob("*.py") if inside.search(file.read_text())
+        file.name for file in PACKAGES["hudi_sink"].glob("*.py") if inside.search(file.read_text())
     ]
     assert modules == ["jvm.py"]
 

@@ -71,7 +71,7 @@ def check_inspect(command: Sequence[str | Path], table: HandMade) -> None:
 
 def paste_readme(python: Path, table: HandMade) -> None:
     """Run what the inspector's README shows, but for `pip install`, in an environment."""
-    shown = (ROOT / "lib" / "hudi_inspect" / "README.md").read_text("utf-8")
+    shown = (ROOT / "packages" / "hudi_inspect" / "README.md").read_text("utf-8")
     assert "pip install '.[inspect]'\n" in shown
     shell, code = re.findall(r"```(?:sh|python)\n(.*?)```", shown, re.DOTALL)
     for command in shell.splitlines()[1:]:
@@ -103,7 +103,7 @@ def test_the_inspectors_own_command_needs_nothing_of_the_lab(table: HandMade) ->
 
 def test_the_sink_imports_nothing_but_pyspark() -> None:
     """In functions, too: those of the sink, and of the modules of `hudilab` that it uses."""
-    files = [*(ROOT / "lib" / "hudi_sink").glob("*.py")]
+    files = [*(ROOT / "packages" / "hudi_sink").glob("*.py")]
     files += [ROOT / "lib" / "hudilab" / f"{name}.py" for name in BELOW_THE_SINK]
     imported: set[str] = set()
     for file in files:
@@ -134,7 +134,7 @@ def test_a_rewind_sees_a_process_without_psutil() -> None:
 
 def test_the_sink_loads_with_nothing_but_pyspark() -> None:
     others = [name for name in (*HEAVY, "typer", "rich") if name not in ("pyspark", "py4j")]
-    modules = [f"hudi_sink.{file.stem}" for file in (ROOT / "lib" / "hudi_sink").glob("[!_]*.py")]
+    modules = [f"hudi_sink.{file.stem}" for file in (ROOT / "packages" / "hudi_sink").glob("[!_]*.py")]
     assert "hudi_sink.sink" in modules
     code = f"import sys; sys.modules |= dict.fromkeys({others}); import hudilab"
     run(sys.executable, "-c", f"{code}; hudilab.TableSpec; import {', '.join(modules)}")
@@ -215,7 +215,8 @@ def pins() -> str:
 @pytest.mark.deep
 def test_the_extra_inspect_is_enough(tmp_path: Path, table: HandMade) -> None:
     source, wheels, made = tmp_path / "source", tmp_path / "wheels", tmp_path / "made"
-    shutil.copytree(ROOT / "lib", source / "lib", ignore=shutil.ignore_patterns("*.egg-info"))
+    for name in ("lib", "packages"):
+        shutil.copytree(ROOT / name, source / name)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     (tmp_path / "pins.txt").write_text(pins())

@@ -1,4 +1,4 @@
-"""The program in lib/hudi_sink/README.md runs as it stands there, on a plain pyspark."""
+"""The program in packages/hudi_sink/README.md runs as it stands there, on a plain pyspark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "lib" / "hudi_sink" / "README.md").read_text("utf-8")
+PAGE = (ROOT / "packages" / "hudi_sink" / "README.md").read_text("utf-8")
 (JAR,) = (ROOT / "jars" / "core").glob("hudi-spark*-bundle*.jar")
 (PACKAGE,) = re.findall(r'"spark\.jars\.packages", "[^"]+"', PAGE)
 # Here the jar is on the disk, of the lock's release, and the lake is the test's.

@@ -43,7 +43,7 @@ def build(project: Path, out: Path, umask: str) -> str:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("HUDILAB", "RUNTIME", "IS_"))}
     done = subprocess.run(
         [sys.executable, "-c", BUILD, umask, str(out)],
-        env=env | {"PYTHONPATH": str(project / "lib")},
+        env=env | {"PYTHONPATH": f"{project}/lib:{project}/packages"},
         cwd="/",
         capture_output=True,
         text=True,
@@ -65,7 +65,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_same_input_gives_the_same_bytes(built: Path, tmp_path: Path) -> None:
     """Another folder, other times, another umask, and compiled code beside the source."""
     copy = tmp_path / "a folder of another name"
-    for name in ("conf", "lib"):
+    for name in ("conf", "lib", "packages"):
         shutil.copytree(ROOT / name, copy / name, copy_function=shutil.copyfile)
     shutil.copy(ROOT / "pyproject.toml", copy)
     shutil.copytree(ROOT / "jars", copy / "jars", copy_function=os.link)

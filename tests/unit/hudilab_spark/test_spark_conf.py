@@ -124,7 +124,9 @@ def test_executors_are_told_where_credentials_are_and_never_one(
     ends = f'{archive} "{temporary}"'
     assert chosen["spark.executor.extraJavaOptions"].endswith(ends)
     assert chosen["spark.executorEnv.TZ"] == "UTC"
-    assert chosen["spark.executorEnv.PYTHONPATH"] == str(settings.project / "lib")
+    assert chosen["spark.executorEnv.PYTHONPATH"] == (
+        f"{settings.project}/lib:{settings.project}/packages"
+    )
     assert chosen["spark.executorEnv.AWS_PROFILE"] == "lab"
     assert chosen["spark.executorEnv.AWS_SHARED_CREDENTIALS_FILE"] == "/a/file"
     assert "canary" not in chosen.values()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import get_args
 
 from hudi_sink.metastore import trouble
-from hudilab.environment import JAVA_OPTIONS
+from hudilab.environment import JAVA_OPTIONS, source_folders
 from hudilab.errors import PathError, SessionError
 from hudilab.files import private_folder
 from hudilab.groups import CATALOG, FILE, METASTORE_GROUP, PIPELINES
@@ -120,7 +120,7 @@ def _cluster(settings: Settings, session: Mapping[str, str]) -> dict[str, str]:
         ),
         "spark.executorEnv.HUDI_CONF_DIR": str(settings.conf_file("hudi-defaults.conf").parent),
         "spark.executorEnv.TZ": ZONE,
-        "spark.executorEnv.PYTHONPATH": str(Path(__file__).resolve().parents[1]),
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(map(str, source_folders())),
     }
     if "spark.eventLog.dir" not in session:
         # A path, not a URI: Spark takes it literally, spaces included.

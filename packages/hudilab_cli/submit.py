@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
-from hudilab.environment import take_over
+import hudilab_jobs
+from hudilab.environment import source_folders, take_over
 from hudilab.errors import BundleError, SessionError, WaitError, root_cause
 from hudilab.files import private_folder, properties, write_private
 from hudilab.groups import Client
@@ -37,7 +38,6 @@ from hudilab_spark.jvm import environment
 from hudilab_spark.preflight import check_machine
 from hudilab_spark.waiting import wait_for
 
-LIB = Path(__file__).parents[1]
 PATIENCE = 90.0  # seconds for a session and its first executor
 BRIEFLY = 15.0  # seconds in which a broken program should fail
 
@@ -57,7 +57,7 @@ def find_job(job: str) -> Path:
     Raises:
         SessionError: there is no such job or file.
     """
-    path = LIB / "hudilab_jobs" / f"{job}.py" if job in PROGRAMS else Path(job)
+    path = Path(hudilab_jobs.__file__).with_name(f"{job}.py") if job in PROGRAMS else Path(job)
     if job not in PROGRAMS and not (job.endswith(".py") and path.is_file()):
         raise SessionError(
             f"unknown job {job!r}", f"give a Python file, or one of: {', '.join(PROGRAMS)}"
@@ -189,7 +189,7 @@ def _command(
     if bundle:  # its package does not know the checkout, whose files may stand in for missing ones
         env["HUDILAB_CONF"] = str(conf_folder(settings))
     else:
-        path = (str(LIB), os.environ.get("PYTHONPATH"))
+        path = (*map(str, source_folders()), os.environ.get("PYTHONPATH"))
         env["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     file_of_settings = Path(env["HUDILAB_LOG_FILE"]).with_suffix(".conf")
     _write_properties(file_of_settings, settings, session)

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import get_args
 
-import hudilab
+from hudilab.environment import source_folders
 from hudilab.errors import BundleError
 from hudilab.groups import PIPELINES, RUN_GROUP
 from hudilab.settings import Runtime, Settings, load_settings, run_options
@@ -85,13 +85,12 @@ def build_bundle(settings: Settings, out: Path | None = None) -> str:
 
 def _package() -> dict[str, bytes]:
     """Return the packages that a job runs."""
-    lib = Path(hudilab.__file__).parents[1]
-    files = [file for name in PACKAGES for file in sorted((lib / name).rglob("*.py"))]
-    parts = {
-        f"package/{file.relative_to(lib).as_posix()}": file.read_bytes()
-        for file in [*files, lib / "hudilab" / "py.typed"]
-    }
-    return parts | {"main.py": (lib / "hudilab_jobs" / "main.py").read_bytes()}
+    parts = {}
+    for folder in source_folders():
+        for name in PACKAGES:
+            for file in [*sorted((folder / name).rglob("*.py")), *(folder / name).glob("py.typed")]:
+                parts[f"package/{file.relative_to(folder).as_posix()}"] = file.read_bytes()
+    return parts | {"main.py": parts["package/hudilab_jobs/main.py"]}
 
 
 def _write(out: Path, whole: bytes) -> None:
