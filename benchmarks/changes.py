@@ -24,11 +24,12 @@ from typing import Any
 import psutil
 
 from hudi_inspect import inspect
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.servers.connect import start_connect, stop_connect
 from hudilab_cli.servers.connectors import register
 from hudilab_cli.servers.database import start_database, stop_database
 from hudilab_cli.servers.kafka import start_broker, stop_broker
+from hudilab_jobs.settings import load_settings
 from hudilab_lessons.capture import compare
 
 GROUP = 100  # changes of a transaction: 70 inserts, 20 updates and 10 deletes

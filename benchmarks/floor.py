@@ -31,8 +31,8 @@ from hudi_sink.metadata import closing_options
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.generate import sensor_readings, sensor_stream
 from hudilab.paths import TableLocation
-from hudilab.settings import load_settings
 from hudilab.table import TableSpec
+from hudilab_jobs.settings import load_settings
 from hudilab_lessons.plots import SERIES
 from hudilab_spark.session import open_session
 from hudilab_spark.warehouse import prepare

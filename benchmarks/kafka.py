@@ -23,13 +23,14 @@ from pyspark.sql import DataFrame, SparkSession
 from hudi_inspect import inspect
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.generate import Message, price_messages
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.servers.kafka import start_broker, stop_broker
 from hudilab_jobs import stock_prices
 from hudilab_jobs.kafka.connection import Access
 from hudilab_jobs.kafka.sender import produce
 from hudilab_jobs.kafka.topics import create_topics
 from hudilab_jobs.prices import KEY, read_prices
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.session import open_session
 from hudilab_spark.streams import drain
 from hudilab_spark.warehouse import prepare

@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 
 from hudi_sink.jvm import file_system
 from hudi_sink.metadata import closing_options
-from hudilab.settings import load_settings
 from hudilab.table import TableSpec
 from hudilab_cli.servers.s3 import start_s3, stop_s3
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.session import open_session
 
 METADATA = "hoodie.metadata.enable"

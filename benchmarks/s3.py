@@ -37,8 +37,8 @@ from s3_proxy import Request, running_proxy
 from spark_peer import LAB, PARTITIONS, SEED, check, conf_dir, session, spread, start
 
 from hudilab.generate import sensor_stream
-from hudilab.settings import load_settings
 from hudilab_cli.servers.s3 import BUCKET, start_s3, stop_s3
+from hudilab_jobs.settings import load_settings
 
 OTHERS = ("parquet", "iceberg", "delta")
 PEERS = (*LAB, *OTHERS)

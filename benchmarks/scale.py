@@ -24,10 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from hudilab.generate import readings_table
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.servers.cluster import start_cluster, stop_cluster
 from hudilab_cli.servers.s3 import start_s3, stop_s3
 from hudilab_jobs import sensor_readings
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.session import open_session
 from hudilab_spark.warehouse import prepare
 

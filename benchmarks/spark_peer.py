@@ -90,7 +90,7 @@ def conf_dir(peer: str, home: Path, changes: list[str]) -> Path:
 
 def session(peer: str, home: Path) -> SparkSession:
     """The lab's own session for Hudi; for the others the same settings without Hudi's."""
-    from hudilab.settings import load_settings
+    from hudilab_jobs.settings import load_settings
     from hudilab_spark.conf import needed, session_settings
     from hudilab_spark.s3 import older_names
     from hudilab_spark.session import open_session
@@ -161,8 +161,8 @@ def start(
 def start_lab(spark: SparkSession, peer: str, rows: DataFrame, load: str, batches: int) -> Any:
     """The write path of notebook 02."""
     from hudi_sink.sink import ExactlyOnceSink
-    from hudilab.settings import load_settings
     from hudilab.table import TableSpec
+    from hudilab_jobs.settings import load_settings
     from hudilab_spark.warehouse import prepare
 
     location = prepare(load_settings(), run_id=load)

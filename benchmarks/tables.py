@@ -22,11 +22,11 @@ import psutil
 from changes import cpu_s, memory_mb
 
 from hudi_inspect import inspect
-from hudilab.settings import load_settings
 from hudilab_cli.servers.kafka import start_broker, stop_broker
 from hudilab_jobs.kafka.connection import Access
 from hudilab_jobs.kafka.sender import produce
 from hudilab_jobs.kafka.topics import create_topics
+from hudilab_jobs.settings import load_settings
 
 TABLES = ("orders", "customers")
 BATCHES = 10

@@ -37,7 +37,7 @@ from spark_peer import (
 
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
-from hudilab.settings import load_settings
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.warehouse import prepare, sql_path
 
 # Peer -> the peer of spark_peer.py whose session it uses.

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -16,24 +14,16 @@ from hudilab.errors import ConfigError
 from hudilab.groups import (
     DEFAULT_TABLE,
     FILE,
-    KAFKA_GROUPS,
+    NOBODY,
     PIPELINES,
-    PREFIX,
-    RUN_GROUP,
     TABLE_GROUP,
-    Consumer,
-    Hive,
-    Pipeline,
-    Producer,
-    RunOptions,
+    Group,
+    Owner,
     Table,
-    Tables,
-    TopicPipeline,
     no_credentials,
-    servers,
 )
-from hudilab.paths import QUARANTINE, TableLocation, locate
-from hudilab.settings_file import Groups, read_groups, read_options
+from hudilab.paths import TableLocation, locate
+from hudilab.settings_file import Groups, Shape, read_groups, read_options, validated
 
 Runtime = Literal["LOCAL", "DOCKER", "AWS"]
 _RUNTIMES: dict[str, Runtime] = {name: name for name in get_args(Runtime)}
@@ -47,10 +37,7 @@ class Settings:
     Attributes:
         warehouse_path: As written in the file, or HUDILAB_WAREHOUSE.
         source: The file to edit: the runtime's own if it exists, else the base file.
-        consumer, producer: Groups of Kafka, if present; BOOTSTRAP_SERVERS overrides their servers.
-        run, metastore: Groups spark.run.options and metastore, if present.
-        pipelines: Groups pipeline.NAME and files pipelines/NAME.json, by NAME.
-        tables: The pipelines that run others in one query, with the names of those.
+        groups: The groups of the files; see `group`.
         origins: The file that each (group, key) was read from; see `origin`.
         notice: One line about groups and keys of the files that have no effect here, or empty.
     """
@@ -65,14 +52,26 @@ class Settings:
     conf_dir: Path
     project: Path
     source: Path
-    consumer: Consumer | None = None
-    producer: Producer | None = None
-    run: RunOptions | None = None
-    metastore: Hive | None = None
-    pipelines: Mapping[str, Pipeline] = field(default_factory=dict)
-    tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    groups: Mapping[str, Group | Mapping[str, Any]] = field(default_factory=dict)
     origins: Mapping[tuple[str, str], Path] = field(default_factory=dict, compare=False, repr=False)
     notice: str = ""
+
+    def group(self, name: str, model: type[Shape]) -> Shape | None:
+        """Return a group; None if no file has it.
+
+        Raises:
+            ConfigError: The group's keys do not fit the model.
+        """
+        found = self.groups.get(name)
+        if found is None or isinstance(found, model):
+            return found
+        keys = found.model_dump(by_alias=True) if isinstance(found, Group) else found
+        made, problems = validated(name, keys, model)
+        if problems or not isinstance(made, model):
+            place = self.origin(name, problems[0][0] if problems else "")
+            texts = "; ".join(text for _, text in problems)
+            raise ConfigError(f"{place}: {texts}", "fix the file")
+        return made
 
     def origin(self, group: str, key: str) -> Path:
         """Return the file that a group's key was read from, or belongs in."""
@@ -112,14 +111,22 @@ class Settings:
 
 
 def load_settings(
-    runtime: str = "", env: Mapping[str, str] | None = None, pipeline: Path | None = None
+    runtime: str = "",
+    env: Mapping[str, str] | None = None,
+    *,
+    owner: Owner = NOBODY,
+    file: Path | None = None,
 ) -> Settings:
     """Load the settings for `runtime` (else RUNTIME_ENV, else LOCAL) from `env` (else os.environ).
 
     If `<conf>/<runtime in lower case>/application_properties.json` exists, its keys are added to
-    the base file's groups and override theirs. Each `pipelines/NAME.json` beside these files holds
-    the keys of a pipeline, as does the file `pipeline`, wherever it is. All are in HUDILAB_CONF;
-    any other missing file is the project's: see `Settings.conf_file`.
+    the base file's groups and override theirs. All are in HUDILAB_CONF; any other missing file is
+    the project's: see `Settings.conf_file`.
+
+    Args:
+        owner: Whose groups are checked at once, too. Each `pipelines/NAME.json` beside these files
+            holds the keys of one of them.
+        file: Another such file, wherever it is.
 
     Raises:
         ConfigError: lists every problem of the environment and the files at once.
@@ -137,151 +144,41 @@ def load_settings(
     folders = [conf, conf / chosen.lower()]
     files = [folder / FILE for folder in folders]
     files = [file for file in files if _is_there(file)] or files[:1]
-    own_files = [file for folder in folders for file in sorted(folder.glob(f"{PIPELINES}/*.json"))]
-    if pipeline is not None and pipeline.resolve() not in [file.resolve() for file in own_files]:
+    own_files: list[Path] = []
+    if owner.prefix:
+        own_files += [path for folder in folders for path in _json_files(folder / PIPELINES)]
+    if file is not None and file.resolve() not in [path.resolve() for path in own_files]:
         problems += [
-            f"{pipeline} has the name of {file}; rename it, or run that one: {file.stem}"
-            for file in own_files
-            if file.stem == pipeline.stem and _is_there(pipeline)
+            f"{file} has the name of {path}; rename it, or run that one: {path.stem}"
+            for path in own_files
+            if path.stem == file.stem and _is_there(file)
         ]
-        own_files.append(pipeline)
-    groups = read_groups(files, project, problems, own_files) if usable else Groups({}, {})
-    override = given.servers()
+        own_files.append(file)
+    read = read_groups(files, project, problems, owner, own_files) if usable else Groups({}, {})
     if problems:
         raise ConfigError("; ".join(problems))
-    models = {
-        name: group.model_copy(update=override) if name in KAFKA_GROUPS else group
-        for name, group in groups.models.items()
-    }
-    notices = [f"not used: {', '.join(groups.unused)}"] if groups.unused else []
-    if TABLE_GROUP not in models:
-        models[TABLE_GROUP] = Table.model_validate(DEFAULT_TABLE)
+    groups = dict(read.groups)
+    notices = [f"not used: {', '.join(read.unused)}"] if read.unused else []
+    table = groups.pop(TABLE_GROUP, None)
+    if not isinstance(table, Table):
+        table = Table.model_validate(DEFAULT_TABLE)
         notices.append(f"no group {TABLE_GROUP}: tables go to database lab")
-    table = models.pop(TABLE_GROUP).model_dump(exclude={"catalog_name"})
-    table |= {"warehouse_path": warehouse} if warehouse else {}
-    own = {name: models.pop(name) for name in groups.models if name.startswith(PREFIX)}
-    others: dict[str, Any] = {"run": models.pop(RUN_GROUP, None)}
-    own = {name.removeprefix(PREFIX): group for name, group in own.items()}
-    tables = {name: group.names for name, group in own.items() if isinstance(group, Tables)}
-    others |= {"tables": tables}
-    others["pipelines"] = {name: group for name, group in own.items() if name not in tables}
-    others |= {name.partition(".")[0]: group for name, group in models.items()}
-    paths: dict[str, Any] = {"home": home, "conf_dir": conf, "project": project}
-    paths |= {"source": files[-1], "origins": groups.origins}
-    read = " and ".join(str(file) for file in files)
-    paths["notice"] = f"{read}: {'; '.join(notices)}" if notices else ""
-    return Settings(chosen, is_local, **table, **paths, **others)
-
-
-def load_pipeline(name: str) -> tuple[Settings, str]:
-    """Return the settings with a pipeline, and its name; `name` may be its file, NAME.json.
-
-    Raises:
-        ConfigError: as `load_settings`.
-    """
-    if not name.endswith(".json"):
-        return load_settings(), name
-    file = Path(name).absolute()
-    return load_settings(pipeline=file), file.stem
-
-
-def find_group(settings: Settings, name: str) -> Pipeline:
-    """Return the settings' pipeline NAME; raise ConfigError if there is none."""
-    if name in settings.pipelines:
-        return settings.pipelines[name]
-    known = [*settings.pipelines, *settings.tables]
-    near = get_close_matches(name, known, 1)
-    raise ConfigError(
-        f"there is no group {PREFIX + name!r} in {settings.source}, and no file "
-        f"{settings.conf_dir / PIPELINES / name}.json (pipelines: {', '.join(known) or 'none'})"
-        + "".join(f" (did you mean {name!r}?)" for name in near),
-        "create that file with the keys source.format, source.path, table.name, record.key and "
-        "ordering",
+    names = " and ".join(str(path) for path in files)
+    return Settings(
+        runtime=chosen,
+        is_local=is_local,
+        warehouse_path=warehouse or table.warehouse_path,
+        database_name=table.database_name,
+        table_name=table.table_name,
+        aws_region=table.aws_region,
+        home=home,
+        conf_dir=conf,
+        project=project,
+        source=files[-1],
+        groups=groups,
+        origins=read.origins,
+        notice=f"{names}: {'; '.join(notices)}" if notices else "",
     )
-
-
-def find_groups(settings: Settings, name: str) -> dict[str, Pipeline]:
-    """Return the pipelines that NAME runs, by name: itself, or those that its key `tables` lists.
-
-    Raises:
-        ConfigError: There is no such pipeline, or one query cannot run them all.
-    """
-    if name not in settings.tables:
-        return {name: find_group(settings, name)}
-    groups = {own: find_group(settings, own) for own in settings.tables[name]}
-    file = settings.origin(PREFIX + name, "tables")
-    place = f"{file}: group {PREFIX + name!r}, key 'tables'"
-    writers: dict[str, str] = {}
-    for own, group in groups.items():
-        if not isinstance(group, TopicPipeline):
-            raise ConfigError(
-                f"{place}: {own} reads {group.source}, but one query for several tables reads "
-                "topics",
-                f"leave it out, and run it by itself: hudilab stream {own}",
-            )
-        if (first := writers.setdefault(group.table_name, own)) != own:
-            raise ConfigError(
-                f"{place}: {first} and {own} both write table {group.table_name}",
-                "give each pipeline its own table.name",
-            )
-    return groups
-
-
-def checkpoint_of(settings: Settings, name: str, run_id: str = "") -> str:
-    """Return the checkpoint of the query that runs a pipeline, or several."""
-    if name in settings.tables:  # a name that no table's checkpoint has
-        return settings.locate(name, run_id=run_id).checkpoint_of("tables")
-    return settings.locate(find_group(settings, name).table_name, run_id=run_id).checkpoint
-
-
-def place_of(settings: Settings, table: str, command: str, run_id: str = "") -> str:
-    """Return the location of the table of a pipeline if `table` is its name, else `table`.
-
-    NAME_quarantine is the quarantine of pipeline NAME, for the commands that may use one.
-
-    Raises:
-        ConfigError: The name is also a folder of a table, or is unknown; or `run_id` is given for a
-            path.
-    """
-    folder = Path(table)
-    group = settings.pipelines.get(table)
-    of_quarantine = group is None and command in ("inspect", "tidy")
-    if of_quarantine and table.endswith(QUARANTINE):
-        group = settings.pipelines.get(table.removesuffix(QUARANTINE))
-    if group is not None and (folder / ".hoodie").is_dir():
-        raise ConfigError(
-            f"{table!r} is a pipeline, and also a table's folder in {Path.cwd()}",
-            f"name the folder as ./{table}, or run this in another folder: "
-            f"hudilab {command} {table}",
-        )
-    if group is not None:
-        location = settings.locate(group.table_name, run_id=run_id)
-        return location.quarantine if of_quarantine else location.table
-    is_name = re.fullmatch(r"[\w.-]+", table) and not _is_there(folder)
-    if is_name or run_id:
-        names = ", ".join(settings.pipelines) or "none"
-        place = f" and no folder {folder.absolute()}" if is_name else ", so it has no --run-id"
-        raise ConfigError(
-            f"there is no pipeline {table!r}{place} (pipelines: {names})",
-            f"name a pipeline or a table's folder: hudilab {command} TABLE",
-        )
-    return table
-
-
-def find_table(table: str, command: str, run_id: str = "") -> tuple[Settings, str]:
-    """Return the settings and the location of a table that is named by its pipeline, or its place.
-
-    Args:
-        table: The name of a pipeline, the path of its file, NAME.json, or what `place_of` accepts.
-
-    Raises:
-        ConfigError: As `place_of`, or the file describes no pipeline.
-    """
-    if not table.endswith(".json") or "://" in table or Path(table).is_dir():
-        settings = load_settings()
-        return settings, place_of(settings, table, command, run_id)
-    settings, own = load_pipeline(table)
-    return settings, settings.locate(find_group(settings, own).table_name, run_id=run_id).table
 
 
 def project_root(env: Mapping[str, str] | None = None) -> Path:
@@ -299,20 +196,6 @@ def project_root(env: Mapping[str, str] | None = None) -> Path:
         "hudilab is not installed from a checkout, so it has no conf directory",
         f"set HUDILAB_CONF to the directory that contains {FILE}",
     )
-
-
-def run_options(settings: Settings, otherwise: str = "") -> RunOptions:
-    """Return the settings' group spark.run.options; `otherwise` is added to the error's remedy.
-
-    Raises:
-        ConfigError: the settings do not have the group.
-    """
-    if settings.run is None:
-        raise ConfigError(
-            f"group {RUN_GROUP!r} is missing from {settings.source}",
-            f"add it with the keys python, jarfile and job{otherwise}",
-        )
-    return settings.run
 
 
 class _Environment:
@@ -371,19 +254,13 @@ class _Environment:
         self._problems.append(f"{name}={str(path)!r} {problem}")
         return path, False
 
-    def servers(self) -> dict[str, str]:
-        """Return BOOTSTRAP_SERVERS, which overrides the file, as a model update, if it is set."""
-        named = self._env.get("BOOTSTRAP_SERVERS", "").strip()
-        try:
-            return {"bootstrap_servers": servers(named)} if named else {}
-        except PydanticCustomError as error:
-            remedy = "fix it, or unset it to use the servers in the settings file"
-            self._problems.append(f"BOOTSTRAP_SERVERS={named!r} {error.message()}; {remedy}")
-            return {}
-
 
 def _on_s3(warehouse: str) -> bool:
     return warehouse.startswith(("s3://", "s3a://", "s3n://"))
+
+
+def _json_files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.json"))
 
 
 def _is_there(path: Path) -> bool:

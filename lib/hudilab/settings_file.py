@@ -9,44 +9,32 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from hudilab.errors import ConfigError
 from hudilab.files import read_properties
-from hudilab.groups import (
-    CATALOG,
-    FOREIGN_GROUPS,
-    FOREIGN_KEYS,
-    KAFKA_GROUPS,
-    KNOWN,
-    PREFIX,
-    TABLE_GROUP,
-    Entry,
-    Pipeline,
-    Table,
-    Tables,
-    keys_of,
-    shape_of,
-)
+from hudilab.groups import CATALOG, TABLE_GROUP, Entry, Group, Owner, Table, keys_of
 
 _ENTRY = TypeAdapter(Entry)
 _OTHER = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))
+Shape = TypeVar("Shape", bound=Group)
 _WANTED = {"string_type": "a string", "dict_type": "an object", "model_type": "an object"}
 
 
 @dataclass(frozen=True)
 class Groups:
-    """The known groups of all files, merged, and the file that each (group, key) was read from.
+    """The groups of all files, merged, and the file that each (group, key) was read from.
 
     Attributes:
-        origins: For a file that holds one pipeline, also (group, "").
+        groups: A model of each group that has an owner, the keys of any other.
+        origins: For a file that holds one group, also (group, "").
         unused: Groups and keys without effect in the lab, each with what replaces it.
     """
 
-    models: Mapping[str, BaseModel]
+    groups: Mapping[str, Group | Mapping[str, Any]]
     origins: Mapping[tuple[str, str], Path]
     unused: Sequence[str] = ()
 
@@ -81,32 +69,37 @@ def parse(text: str) -> Any:
 
 
 def read_groups(
-    files: Sequence[Path], project: Path, problems: list[str], pipelines: Sequence[Path] = ()
+    files: Sequence[Path],
+    project: Path,
+    problems: list[str],
+    owner: Owner,
+    own_files: Sequence[Path] = (),
 ) -> Groups:
-    """Return the known groups of the files, each file's keys over those of the files before it.
+    """Return the groups of the files, each file's keys over those of the files before it.
 
-    `pipelines` are files with the keys of one pipeline each, whose name is the file's. What is
-    wrong with a file is added to `problems` as one text with the remedy, in which the file is named
-    relative to `project` if it is in there.
+    `own_files` hold the keys of one group each, whose name is the file's, after the owner's prefix.
+    What is wrong with a file is added to `problems` as one text with the remedy, in which the file
+    is named relative to `project` if it is in there.
     """
     read = [_File.read(path, project) for path in files]
-    others = [_File.read(path, project, PREFIX + path.stem) for path in pipelines]
+    names = {path: owner.prefix + path.stem for path in own_files}
+    others = [_File.read(path, project, group) for path, group in names.items()]
     problems += _in_both(read, others)
     read += others
-    merged = _Merged()
+    merged = _Merged(owner)
     for file in read:
         merged.add(file)
     # Of keys that are missing.
-    merged.origins |= {(PREFIX + file.path.stem, ""): file.path for file in others}
-    models, faults = merged.validate()
+    merged.origins |= {(group, ""): path for path, group in names.items()}
+    groups, faults = merged.validate()
     for file in read:
         if file.unreadable:
             problems.append(f"{file.label} {file.unreadable}")
-        elif texts := dict.fromkeys(_faults(file, faults)):
+        elif texts := dict.fromkeys(merged.faults_of(file, faults)):
             problems.append(f"{file.label}: {'; '.join(texts)}; fix the file")
     if not any(file.unreadable for file in read):
-        _check_table(read[: len(files)], problems)
-    return Groups(models, merged.origins, merged.unused(models))
+        _check_table(read[: len(files)], problems, owner)
+    return Groups(groups, merged.origins, merged.unused(groups))
 
 
 class _Object(dict[str, Any]):
@@ -139,7 +132,7 @@ class _File:
 
 def _parse(source: Path, group: str = "") -> tuple[list[Any], str]:
     """Return the file's list, or why there is none; never quote the file: it may hold secrets."""
-    content = f"the keys of a {PREFIX.rstrip('.')}" if group else f"group {TABLE_GROUP!r}"
+    content = f"the keys of a {group.partition('.')[0]}" if group else f"group {TABLE_GROUP!r}"
     try:
         groups = parse(source.read_text("utf-8-sig"))
     except FileNotFoundError:
@@ -153,7 +146,7 @@ def _parse(source: Path, group: str = "") -> tuple[list[Any], str]:
     except UnicodeDecodeError as error:
         return [], f"is not valid UTF-8 (byte {error.start}); save it as UTF-8"
     except (RecursionError, ValueError):
-        shape = "the keys of a pipeline" if group else "a plain list of groups"
+        shape = content if group else "a plain list of groups"
         return [], f"is nested too deeply or contains too long a number; write {shape}"
     if group:
         if isinstance(groups, dict) and "PropertyMap" not in groups:
@@ -167,14 +160,16 @@ def _parse(source: Path, group: str = "") -> tuple[list[Any], str]:
     return [], f"contains {_kind(groups)}, not a list of groups; {remedy}"
 
 
-def _in_both(files: Sequence[_File], pipelines: Sequence[_File]) -> Iterable[str]:
-    """Yield a problem for each pipeline that is both a group and a file."""
-    for name, file in {PREFIX + file.path.stem: file for file in pipelines}.items():
-        for other in files:
-            if name in other.names():
-                yield (
-                    f"{other.label}: group {name!r} is also the file {file.label}; keep one of them"
-                )
+def _in_both(files: Sequence[_File], own: Sequence[_File]) -> Iterable[str]:
+    """Yield a problem for each group that is also a file of its own."""
+    for file in own:
+        for name in file.names():
+            for other in files:
+                if name in other.names():
+                    yield (
+                        f"{other.label}: group {name!r} is also the file {file.label}; keep one "
+                        "of them"
+                    )
 
 
 def _name_and_properties(entry: Any) -> tuple[str, Any]:
@@ -191,10 +186,10 @@ _Faults = dict[str, list[tuple[Path, str]]]
 class _Merged:
     """The files' groups merged: each key's value and file, and the first file of each group."""
 
+    owner: Owner
     properties: dict[str, dict[str, Any]] = field(default_factory=dict)
     origins: dict[tuple[str, str], Path] = field(default_factory=dict)
     first: dict[str, Path] = field(default_factory=dict)
-    foreign: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, file: _File) -> None:
         """Merge the entries that have the shape of a group; `_faults` reports the others."""
@@ -204,93 +199,99 @@ class _Merged:
                 self.properties[name] = self.properties.get(name, {}) | properties
                 self.origins |= {(name, key): file.path for key in properties}
 
-    def validate(self) -> tuple[dict[str, BaseModel], _Faults]:
-        """Return the known groups that are valid, and the faults of those that are not."""
-        models: dict[str, BaseModel] = {}
+    def model(self, group: str) -> type[Group] | None:
+        """Return the model of a group; None if it has no owner."""
+        if group == TABLE_GROUP:
+            return Table
+        return self.owner.model(group, self.properties[group])
+
+    def validate(self) -> tuple[dict[str, Group | Mapping[str, Any]], _Faults]:
+        """Return the groups that are valid, and the faults of those that are not."""
+        groups: dict[str, Group | Mapping[str, Any]] = {}
         faults: _Faults = {}
         for name, properties in self.properties.items():
-            if (shape := _shape(name, properties)) is None:
+            if (model := self.model(name)) is None:
+                groups[name] = properties
                 continue
-            foreign = [key for key in properties if key in FOREIGN_KEYS.get(name, ())]
-            self.foreign[name] = foreign
-            own = {key: value for key, value in properties.items() if key not in foreign}
-            where, keys = f"group {name!r}", keys_of(shape)
-            try:
-                models[name] = model = shape.model_validate(own)
-            except ValidationError as error:
-                found = [
-                    (str(detail["loc"][-1]), _complaint(where, detail, keys))
-                    for detail in error.errors()
-                ]
-            else:
-                problems = model.problems() if isinstance(model, Pipeline) else ()
-                found = [(key, f"{where}: key {key!r}: {text}") for key, text in problems]
+            groups[name], found = validated(name, properties, model)
             for key, text in found:
                 file = self.origins.get((name, key), self.first[name])
                 faults.setdefault(name, []).append((file, text))
-        return models, faults
+        return groups, faults
 
-    def unused(self, models: Mapping[str, BaseModel]) -> list[str]:
+    def faults_of(self, file: _File, faults: _Faults) -> Iterable[str]:
+        """Yield what is wrong with a file; of a group that several share, only its own keys."""
+        for number, entry in enumerate(file.entries, 1):
+            name, properties = _name_and_properties(entry)
+            where = f"group {name!r}" if name else f"entry {number}"
+            yield from _check(_ENTRY, entry, where, keys_of(Entry))
+            if near := self._meant(name):
+                yield f"{where} is unknown (did you mean {near!r}?)"
+            if not isinstance(properties, dict):
+                continue
+            if name in self.properties and self.model(name):
+                yield from _twice(properties, where)
+                yield from (text for path, text in faults.get(name, ()) if path == file.path)
+            else:
+                yield from _check(_OTHER, properties, where, [])
+        times = file.names().items()
+        yield from (f"group {name!r} appears {n} times" for name, n in times if n > 1)
+
+    def unused(self, groups: Mapping[str, Group | Mapping[str, Any]]) -> list[str]:
         """Return the names of what has no effect here, each with what replaces it."""
         texts = []
-        table = models.get(TABLE_GROUP)
+        table = groups.get(TABLE_GROUP)
         if isinstance(table, Table) and table.catalog_name != CATALOG:
             texts.append(f"catalog.name (SQL finds the tables in {CATALOG})")
-        for name in self.properties:
-            keys = self.foreign.get(name, ())
-            texts += [f"{key} of {name} ({FOREIGN_KEYS[name][key]})" for key in keys]
-            if name in FOREIGN_GROUPS:
-                texts.append(f"group {name} ({FOREIGN_GROUPS[name]})")
-            elif name not in self.foreign:
+        for name, properties in self.properties.items() if self.owner.names else ():
+            if model := self.model(name):
+                keys = [key for key in properties if key in model.unused]
+                texts += [f"{key} of {name} ({model.unused[key]})" for key in keys]
+            elif name in self.owner.unused:
+                texts.append(f"group {name} ({self.owner.unused[name]})")
+            else:
                 texts.append(f"group {name if name.isprintable() else repr(name)}")
         return texts
 
+    def _meant(self, group: str) -> str:
+        """Return the group that an unknown one resembles; empty if none.
 
-def _shape(group: str, properties: Mapping[str, Any]) -> type[BaseModel] | None:
-    """Return the keys that a group has; None if the lab does not read it."""
-    if not group.startswith(PREFIX):
-        return KNOWN.get(group)
-    return Tables if "tables" in properties else shape_of(properties)
-
-
-def _faults(file: _File, merged: _Faults) -> Iterable[str]:
-    """Yield what is wrong with a file; of a group that several files share, only its own keys."""
-    for number, entry in enumerate(file.entries, 1):
-        name, properties = _name_and_properties(entry)
-        where = f"group {name!r}" if name else f"entry {number}"
-        yield from _check(_ENTRY, entry, where, keys_of(Entry))
-        if near := _meant(name):
-            yield f"{where} is unknown (did you mean {near!r}?)"
-        if not isinstance(properties, dict):
-            continue
-        if _shape(name, properties):
-            yield from _twice(properties, where)
-            yield from (text for path, text in merged.get(name, ()) if path == file.path)
-        else:
-            yield from _check(_OTHER, properties, where, [])
-    yield from (f"group {name!r} appears {n} times" for name, n in file.names().items() if n > 1)
+        A further number is no mistake: Flink applications have consumer.config.1, and so on.
+        """
+        known, prefix = (TABLE_GROUP, *self.owner.names), self.owner.prefix
+        if group in known or (prefix and group.startswith(prefix)):
+            return ""
+        stems = (group.removeprefix(name.rstrip("0123456789")) for name in known)
+        if any(re.fullmatch(r"\d+", stem) for stem in stems):
+            return ""
+        head, dot, name = group.partition(".")
+        if dot and prefix and get_close_matches(f"{head.lower()}.", [prefix], 1, 0.8):
+            return f"{prefix}{name}"
+        lower = {name.lower(): name for name in known}
+        return "".join(lower[near] for near in get_close_matches(group.lower(), lower, 1, 0.85))
 
 
-def _meant(group: str) -> str:
-    """Return the group of the lab that an unknown one resembles; empty if none.
+def validated(
+    group: str, properties: Mapping[str, Any], model: type[Shape]
+) -> tuple[Shape | Mapping[str, Any], list[tuple[str, str]]]:
+    """Return a group as its model, and what is wrong with which of its keys, if anything is."""
+    where = f"group {group!r}"
+    own = {key: value for key, value in properties.items() if key not in model.unused}
+    try:
+        made = model.model_validate(own)
+    except ValidationError as error:
+        return properties, [
+            (str(detail["loc"][-1]), _complaint(where, detail, keys_of(model)))
+            for detail in error.errors()
+        ]
+    return made, [(key, f"{where}: key {key!r}: {text}") for key, text in made.problems()]
 
-    A further number is no mistake: Flink applications have consumer.config.1, and so on.
-    """
-    if group in KNOWN or group.startswith(PREFIX):
-        return ""
-    if any(re.fullmatch(r"\d+", group.removeprefix(known.rstrip("0123456789"))) for known in KNOWN):
-        return ""
-    head, dot, name = group.partition(".")
-    if dot and get_close_matches(f"{head.lower()}.", [PREFIX], 1, 0.8):
-        return f"{PREFIX}{name}"
-    lower = {known.lower(): known for known in KNOWN}
-    return "".join(lower[near] for near in get_close_matches(group.lower(), lower, 1, 0.85))
 
-
-def _check_table(files: Sequence[_File], problems: list[str]) -> None:
-    """Add a problem if no file has the table's group; Kafka's groups can do without it."""
+def _check_table(files: Sequence[_File], problems: list[str], owner: Owner) -> None:
+    """Add a problem if no file has the table's group, and other groups cannot do without it."""
     names = dict.fromkeys(name for file in files for name in file.names())
-    if TABLE_GROUP in names or not names.keys().isdisjoint(KAFKA_GROUPS):
+    others = owner.without_table if owner.names else tuple(names)
+    if TABLE_GROUP in names or not names.keys().isdisjoint(others):
         return
     shown = ", ".join(name if name.isprintable() else repr(name) for name in names)
     listing = f"groups found: {shown or 'none'}"

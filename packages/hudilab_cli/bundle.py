@@ -18,12 +18,14 @@ from typing import get_args
 
 from hudilab.environment import source_folders
 from hudilab.errors import BundleError
-from hudilab.groups import PIPELINES, RUN_GROUP
-from hudilab.settings import Runtime, Settings, load_settings, run_options
+from hudilab.groups import PIPELINES
+from hudilab.settings import Runtime, Settings
 from hudilab.settings_file import parse, read_options
 from hudilab_cli.packages import site_packages
 from hudilab_cli.zips import JAVA, merge_jars, write_zip
 from hudilab_jobs import JOBS
+from hudilab_jobs.groups import RUN_GROUP
+from hudilab_jobs.settings import load_settings, run_options
 from hudilab_spark.conf import conf_files
 from hudilab_spark.jars import verify, wanted
 

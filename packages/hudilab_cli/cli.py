@@ -67,7 +67,7 @@ def options(
 
 def _settings() -> Settings:
     """Load the settings on demand: `hudilab inspect` needs none, and loading them is slow."""
-    from hudilab.settings import load_settings
+    from hudilab_jobs.settings import load_settings
 
     return load_settings()
 

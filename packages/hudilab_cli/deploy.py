@@ -16,8 +16,13 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from hudilab.errors import BundleError
-from hudilab.groups import (
-    PIPELINES,
+from hudilab.groups import PIPELINES
+from hudilab.paths import rewrite_scheme
+from hudilab.settings import Settings
+from hudilab.settings_file import read_options
+from hudilab_cli.submit import jar_groups
+from hudilab_jobs import ENDLESS_WITHOUT, JOBS, PIPELINE_JOBS
+from hudilab_jobs.groups import (
     PREFIX,
     RUN_GROUP,
     Client,
@@ -26,12 +31,8 @@ from hudilab.groups import (
     TablePipeline,
     TopicPipeline,
 )
-from hudilab.paths import rewrite_scheme
-from hudilab.settings import Settings, find_groups, run_options
-from hudilab.settings_file import read_options
-from hudilab_cli.submit import jar_groups
-from hudilab_jobs import ENDLESS_WITHOUT, JOBS, PIPELINE_JOBS
 from hudilab_jobs.kafka.connection import Access
+from hudilab_jobs.settings import find_groups, kafka_groups, pipelines, run_options
 from hudilab_spark.jars import read_lock
 
 IMAGE_ROOT = "/opt/hudilab"  # the lab's folder in its image
@@ -306,7 +307,7 @@ def _topics(settings: Settings, job: Job, cluster: str) -> dict[str, str]:
         "groups": cluster.replace(":cluster/", ":group/"),
         "topic_read": reader.topic_name,
     }
-    if job.run.job == "stock_prices" and (writer := settings.producer):
+    if job.run.job == "stock_prices" and (writer := kafka_groups(settings)[1]):
         values["topic_written"] = writer.topic_name
         values["topic_dead"] = writer.dead_letter_topic_name
     return values
@@ -315,13 +316,14 @@ def _topics(settings: Settings, job: Job, cluster: str) -> dict[str, str]:
 def _reader(settings: Settings, job: Job) -> tuple[str, Client]:
     """Return the group that names the topic the job reads, and its settings."""
     if job.run.job == "stock_prices":
-        if settings.consumer is None or settings.producer is None:
+        consumer, producer = kafka_groups(settings)
+        if consumer is None or producer is None:
             raise BundleError(
                 f"--cluster-arn is given, but {settings.source} has no Kafka groups",
                 "add consumer.config.0 and producer.config.0",
             )
-        return "consumer.config.0", settings.consumer
-    pipeline = settings.pipelines.get(job.options.get("name", ""))
+        return "consumer.config.0", consumer
+    pipeline = pipelines(settings).get(job.options.get("name", ""))
     if isinstance(pipeline, TopicPipeline):
         return f"{PREFIX}{job.options['name']}", pipeline
     raise BundleError(
@@ -333,7 +335,7 @@ def _reader(settings: Settings, job: Job) -> tuple[str, Client]:
 
 def _source(settings: Settings, job: Job, bucket: str, prefix: str) -> dict[str, str]:
     """Return the policy's values for a pipeline's folder or table, if outside of the warehouse."""
-    group = settings.pipelines.get(job.options.get("name", ""))
+    group = pipelines(settings).get(job.options.get("name", ""))
     if not isinstance(group, FilePipeline | TablePipeline) or not group.uri.startswith("s3a://"):
         return {}
     source = group.uri.removeprefix("s3a://").rstrip("/")

@@ -26,8 +26,8 @@ def job(
     ] = f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}",
 ) -> None:
     """Print the StartJobRun request, built from the settings for AWS."""
-    from hudilab.settings import load_settings
     from hudilab_cli.deploy import job_run
+    from hudilab_jobs.settings import load_settings
 
     request = job_run(
         load_settings("AWS"),
@@ -46,8 +46,8 @@ def permissions(
     cluster_arn: Annotated[str, typer.Option(help="ARN of the MSK cluster, if any.")] = "",
 ) -> None:
     """Print the policy of the job's role: only what the job needs."""
-    from hudilab.settings import load_settings
     from hudilab_cli.deploy import permissions
+    from hudilab_jobs.settings import load_settings
 
     policy = permissions(load_settings("AWS"), account=account, to=to, cluster_arn=cluster_arn)
     print(json.dumps(policy, indent=2))
@@ -56,8 +56,8 @@ def permissions(
 @deploy.command()
 def trust(account: Account) -> None:
     """Print the role's trust policy: EMR Serverless may assume it."""
-    from hudilab.settings import load_settings
     from hudilab_cli.deploy import trust
+    from hudilab_jobs.settings import load_settings
 
     print(json.dumps(trust(load_settings("AWS"), account=account), indent=2))
 
@@ -75,8 +75,8 @@ def kubernetes(
     runtime: Annotated[str, typer.Option(help="Runtime whose settings the job uses.")] = "AWS",
 ) -> None:
     """Print a SparkApplication for the Spark Operator, for: kubectl apply -f FILE."""
-    from hudilab.settings import load_settings
     from hudilab_cli.deploy import application
+    from hudilab_jobs.settings import load_settings
 
     manifest = application(
         load_settings(runtime),

@@ -17,9 +17,10 @@ from pyspark.sql import SparkSession
 from hudilab.environment import ignored, take_over
 from hudilab.errors import ConfigError, LabError, as_typed, root_cause
 from hudilab.files import close_home
-from hudilab.settings import Settings, load_settings, project_root
+from hudilab.settings import Settings, project_root
 from hudilab_cli.applications import worker_rows
 from hudilab_cli.servers.process import in_use
+from hudilab_jobs.settings import kafka_groups, load_settings
 from hudilab_spark.cluster import check_cluster
 from hudilab_spark.conf import needed, session_settings
 from hudilab_spark.jars import read_lock, verify
@@ -191,9 +192,10 @@ def _warehouse(settings: Settings) -> str:
 
 
 def _kafka(settings: Settings) -> Check:
-    if settings.consumer is None:
+    consumer, _ = kafka_groups(settings)
+    if consumer is None:
         return Check("kafka", True, False, "not configured", "")
-    servers = settings.consumer.bootstrap_servers
+    servers = consumer.bootstrap_servers
     host, _, port = servers.partition(",")[0].rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), 1).close()

@@ -71,7 +71,7 @@ def _place(table: str, run_id: str) -> str:
     ):
         return table
     try:
-        from hudilab.settings import find_table
+        from hudilab_jobs.settings import find_table
     except ModuleNotFoundError:  # the extra `inspect` alone knows no pipelines
         return table
     return find_table(table, "inspect", run_id)[1]

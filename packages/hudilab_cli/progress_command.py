@@ -20,7 +20,7 @@ def command(
     ] = False,
 ) -> None:
     """Show how many exercises of each lesson you have solved, and which are still open."""
-    from hudilab.settings import load_settings
+    from hudilab_jobs.settings import load_settings
 
     settings = load_settings()
     if reset:

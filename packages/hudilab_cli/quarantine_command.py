@@ -50,7 +50,7 @@ def command(
     ] = "",
 ) -> None:
     """Show the rows that a pipeline has quarantined, with the reasons, newest batch first."""
-    from hudilab.settings import find_groups, load_pipeline
+    from hudilab_jobs.settings import find_groups, load_pipeline
 
     settings, own = load_pipeline(name)
     groups = find_groups(settings, own)

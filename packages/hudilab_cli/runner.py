@@ -27,9 +27,10 @@ from hudilab.errors import LabError, ParameterError, PathError, is_full, root_ca
 from hudilab.files import private_folder
 from hudilab.generate import check_sizes
 from hudilab.paths import check_run_id
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli import kernel
 from hudilab_cli.parameters import defaults, parse
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.java import FAST_START
 from hudilab_spark.jvm import ENDED
 from hudilab_spark.preflight import check_machine

@@ -51,7 +51,7 @@ def command(
     run_id: Annotated[str, typer.Option(help="Read the tables in run-RUN_ID.")] = "",
 ) -> None:
     """Query the warehouse's tables by name; without statements, at a prompt."""
-    from hudilab.settings import load_settings
+    from hudilab_jobs.settings import load_settings
 
     text = _text([text for text in (sql, execute) if text], file)
     settings = load_settings()

@@ -19,11 +19,12 @@ import hudilab_jobs
 from hudilab.environment import source_folders, take_over
 from hudilab.errors import BundleError, SessionError, WaitError, root_cause
 from hudilab.files import private_folder, properties, write_private
-from hudilab.groups import Client
-from hudilab.settings import Settings, load_pipeline, run_options
+from hudilab.settings import Settings
 from hudilab.settings_file import read_options
 from hudilab_jobs import PIPELINE_JOBS, PROGRAMS
+from hudilab_jobs.groups import Client
 from hudilab_jobs.kafka.connection import Access
+from hudilab_jobs.settings import load_pipeline, pipelines, run_options
 from hudilab_spark.cluster import (
     Master,
     authentication,
@@ -33,6 +34,7 @@ from hudilab_spark.cluster import (
     own_master,
 )
 from hudilab_spark.conf import conf_folder, managed_tables, needed, session_settings
+from hudilab_spark.hive_group import METASTORE_GROUP, Hive
 from hudilab_spark.jars import verify
 from hudilab_spark.jvm import environment
 from hudilab_spark.preflight import check_machine
@@ -181,7 +183,7 @@ def _command(
         run, root = run_options(settings), _unpack(bundle, settings.home / "submitted")
         session["spark.jars"] = str(root / run.jarfile)
         file, words = root / run.python, [job, *words]
-    folder = managed_tables(settings.home, named=settings.metastore is not None)
+    folder = managed_tables(settings.home, named=settings.group(METASTORE_GROUP, Hive) is not None)
     session["spark.sql.warehouse.dir"] = str(folder)
     if settings.on_cluster:
         check_cluster(settings, session)
@@ -246,8 +248,7 @@ def _unpack(bundle: Path, folder: Path) -> Path:
 
 def jar_groups(settings: Settings) -> list[str]:
     """Return the jar groups that the pipelines need."""
-    groups = (settings.consumer, settings.producer, *settings.pipelines.values())
-    clients = [client for client in groups if isinstance(client, Client)]
+    clients = [group for group in settings.groups.values() if isinstance(group, Client)]
     iam = any(Access(client.bootstrap_servers).iam for client in clients)
-    avro = any(client.is_avro for client in settings.pipelines.values())
+    avro = any(group.is_avro for group in pipelines(settings).values())
     return ["core", "kafka", *(["msk"] if iam else []), *(["avro"] if avro else [])]

@@ -46,8 +46,8 @@ def command(
 ) -> None:
     """Show topics, partitions, offsets, the lag of the lab's streams, and the last messages."""
     # Imported here: slow to load, and not needed to show the help.
-    from hudilab.settings import load_settings
     from hudilab_jobs.kafka.topics import check_topics, last_messages, topic_rows
+    from hudilab_jobs.settings import load_settings
 
     names = topics or []
     if tail and len(names) != 1:
@@ -96,11 +96,11 @@ def client_of(settings: Settings, named: str = "") -> Access:
     """
     from pydantic_core import PydanticCustomError
 
-    from hudilab.groups import Client, servers
+    from hudilab.groups import servers
+    from hudilab_jobs.groups import Client
     from hudilab_jobs.kafka.connection import access
 
-    groups = [settings.consumer, settings.producer, *settings.pipelines.values()]
-    clients = [group for group in groups if isinstance(group, Client)]
+    clients = [group for group in settings.groups.values() if isinstance(group, Client)]
     if not named:
         return access(clients[0] if clients else None, settings.home)
     try:

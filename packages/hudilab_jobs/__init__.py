@@ -91,7 +91,7 @@ def table_session(command: str, table: str, run_id: str = "") -> Iterator[tuple[
         LabError: The table is not in a warehouse of these settings, or there is no session.
     """
     # Imported here: slow to load, and not needed to show the help.
-    from hudilab.settings import find_table
+    from hudilab_jobs.settings import find_table
 
     settings, place = find_table(table, command, run_id)
     from hudilab_jobs.pipelines.status import Status

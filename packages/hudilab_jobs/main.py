@@ -45,8 +45,8 @@ def main() -> None:
     import typer
 
     from hudilab.errors import ParameterError
-    from hudilab.settings import load_settings, run_options
     from hudilab_jobs import JOBS, short_errors
+    from hudilab_jobs.settings import load_settings, run_options
 
     words = sys.argv[1:]
     with short_errors():

@@ -22,9 +22,9 @@ from hudi_sink.hive_sync import Catalog
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.generate import check_sizes, readings_table, sensor_stream
 from hudilab.paths import TableLocation
-from hudilab.settings import load_settings
 from hudilab.table import TableSpec
 from hudilab_jobs import AsyncServices, RunId, TableType, short_errors
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.session import close_session, open_session
 from hudilab_spark.signals import stop_on_signal
 from hudilab_spark.streams import drain

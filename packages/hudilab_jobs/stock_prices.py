@@ -18,12 +18,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import KafkaError, StreamError
 from hudilab.paths import TableLocation
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab.table import TableSpec
 from hudilab_jobs import AsyncServices, RunId, TableType, short_errors
-from hudilab_jobs.kafka.connection import access, present
+from hudilab_jobs.kafka.connection import access
 from hudilab_jobs.kafka.topics import TopicIdentity, check_topics
 from hudilab_jobs.prices import KEY, ORDERING, outgoing, read_prices
+from hudilab_jobs.settings import load_settings, topics
 from hudilab_spark.session import close_session, open_session
 from hudilab_spark.signals import stop_on_signal
 from hudilab_spark.streams import run_until_end
@@ -51,7 +52,7 @@ def command(  # noqa: PLR0913 - Typer makes an option of each
 ) -> None:
     """Stream stock prices to a topic and to a Hudi table."""
     settings = load_settings()
-    consumer, producer = present(settings.consumer), present(settings.producer)
+    consumer, producer = topics(settings)
     reader, writer = (access(group, settings.home) for group in (consumer, producer))
     check_topics(reader, [consumer.topic_name])
     check_topics(writer, [producer.topic_name, producer.dead_letter_topic_name])
@@ -90,7 +91,7 @@ def write(  # noqa: PLR0913 - the job's options
     Raises:
         LabError: A stream failed.
     """
-    consumer, producer = present(settings.consumer), present(settings.producer)
+    consumer, producer = topics(settings)
     reader, writer = (access(group, settings.home) for group in (consumer, producer))
     spec = table_spec(location, table_type)
     messages = (

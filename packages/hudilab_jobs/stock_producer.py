@@ -15,11 +15,11 @@ from tqdm import tqdm
 
 from hudilab.errors import ConfigError
 from hudilab.generate import TICKERS, price_messages
-from hudilab.settings import load_settings
 from hudilab_jobs import short_errors
-from hudilab_jobs.kafka.connection import access, present
+from hudilab_jobs.kafka.connection import access
 from hudilab_jobs.kafka.sender import Sender
 from hudilab_jobs.kafka.topics import check_topics
+from hudilab_jobs.settings import load_settings, topics
 from hudilab_spark.signals import stop_on_signal
 
 
@@ -30,7 +30,7 @@ def command(
 ) -> None:
     """Send rounds of one price for each of 17 tickers: MAX_RUN rounds, or until Ctrl-C."""
     settings, rounds = load_settings(), _rounds()
-    consumer = present(settings.consumer)
+    consumer = topics(settings)[0]
     client = access(consumer, settings.home)
     topic = os.environ.get("TOPIC_NAME", "").strip() or consumer.topic_name
     check_topics(client, [topic])

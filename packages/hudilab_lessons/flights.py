@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from hudi_sink.jvm import file_system
 from hudilab.errors import ConfigError, LabError, ParameterError
-from hudilab.groups import FILE, PREFIX
+from hudilab.groups import FILE
 from hudilab.settings import Settings
 from hudilab.settings_file import parse
 from hudilab_lessons.faults import without_session
@@ -230,8 +230,8 @@ def try_pipeline(settings: Settings, name: str, group: Mapping[str, str]) -> tup
         conf = shutil.copytree(settings.conf_dir, folder, dirs_exist_ok=True)
         file = Path(conf, FILE)
         groups = parse(file.read_text("utf-8-sig"))
-        others = [other for other in groups if other[ID] != f"{PREFIX}{name}"]
-        file.write_text(json.dumps([*others, {ID: f"{PREFIX}{name}", MAP: dict(group)}]), "utf-8")
+        others = [other for other in groups if other[ID] != f"pipeline.{name}"]
+        file.write_text(json.dumps([*others, {ID: f"pipeline.{name}", MAP: dict(group)}]), "utf-8")
         done = subprocess.run(
             [sys.executable, "-m", "hudilab_jobs.stream", name, "--check"],
             env=env | {"HUDILAB_CONF": str(conf)},

@@ -15,11 +15,12 @@ from hudi_sink.metastore import trouble
 from hudilab.environment import JAVA_OPTIONS, source_folders
 from hudilab.errors import PathError, SessionError
 from hudilab.files import private_folder
-from hudilab.groups import CATALOG, FILE, METASTORE_GROUP, PIPELINES
+from hudilab.groups import CATALOG, FILE, PIPELINES
 from hudilab.settings import Runtime, Settings
 from hudilab.settings_file import read_options
 from hudilab_spark.class_archive import ARCHIVE, class_path, quoted, with_archive
 from hudilab_spark.cluster import megabytes
+from hudilab_spark.hive_group import METASTORE_GROUP, Hive
 from hudilab_spark.java import COMPILER
 from hudilab_spark.preflight import heap_that_fits, temporary_folder
 from hudilab_spark.s3 import older_names, spark_settings
@@ -85,9 +86,10 @@ def catalog_settings(settings: Settings) -> dict[str, str]:
     Raises:
         SessionError: the metastore does not answer; Spark would try for minutes.
     """
-    if settings.metastore is None:
+    group = settings.group(METASTORE_GROUP, Hive)
+    if group is None:
         return {}
-    uri = settings.metastore.uri
+    uri = group.uri
     if problem := trouble(uri):
         raise SessionError(
             f"the metastore {uri} of group {METASTORE_GROUP!r} in "

@@ -22,6 +22,7 @@ from hudilab.files import close_home, private_folder
 from hudilab.paths import TableLocation, local_path, rewrite_scheme
 from hudilab.settings import Settings
 from hudilab.table import TableSpec
+from hudilab_spark.hive_group import METASTORE_GROUP, Hive
 from hudilab_spark.s3 import check_warehouse, endpoint
 
 # SQL and Hudi's catalog read a path of these characters unchanged.
@@ -170,7 +171,7 @@ def catalog_of(
     spark: SparkSession, settings: Settings, spec: TableSpec, location: TableLocation
 ) -> Catalog:
     """Return the catalog that registers a table with the settings' metastore, if there is one."""
-    group = settings.metastore
+    group = settings.group(METASTORE_GROUP, Hive)
     metastore = Metastore(group.uri, group.database_name) if group else None
     return Catalog(spark, spec, location, metastore)
 

@@ -12,8 +12,8 @@ import yaml
 from bootstrap import SUPPORTED
 
 from hudilab.files import read_properties
-from hudilab.settings import load_settings
 from hudilab_cli.servers import database
+from hudilab_jobs.settings import load_settings, topics
 from hudilab_spark.jars import read_lock
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,8 +103,7 @@ def test_the_containers_find_each_other() -> None:
         named = [env["SPARK_MASTER_URL"], env["BOOTSTRAP_SERVERS"], env["AWS_ENDPOINT_URL_S3"]]
         assert named == ["spark://spark-master:7077", "kafka:19092", "http://s3:9000"]
         settings = load_settings(env["RUNTIME_ENV"], {"BOOTSTRAP_SERVERS": named[1]})
-        assert settings.consumer is not None
-        assert settings.consumer.bootstrap_servers == "kafka:19092"
+        assert topics(settings)[0].bootstrap_servers == "kafka:19092"
         assert not settings.is_local
     kafka = services["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
     assert "INSIDE://kafka:19092" in kafka

@@ -12,9 +12,9 @@ import pytest
 from commands import hudilab, small_notebook, watching
 from nbformat.v4 import new_code_cell, new_notebook
 
-from hudilab.settings import load_settings
 from hudilab_cli import cli
 from hudilab_cli.runner import run_notebooks
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.java import FAST_START
 from hudilab_spark.waiting import wait_for
 

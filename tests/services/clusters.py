@@ -14,7 +14,8 @@ from pathlib import Path
 
 import psutil
 
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
+from hudilab_jobs.settings import load_settings
 
 PROJECT = Path(__file__).resolve().parents[2]
 WRITER = PROJECT / "tests" / "spark" / "programs" / "writer.py"

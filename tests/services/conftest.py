@@ -13,7 +13,7 @@ import pytest
 from running import running_server
 from services.programs import SECRET, USER, Programs
 
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.servers import cluster as cluster_server
 from hudilab_cli.servers import kafka as kafka_server
 from hudilab_cli.servers import s3 as s3_server
@@ -22,6 +22,7 @@ from hudilab_cli.servers.history import stop_history
 from hudilab_cli.servers.kafka import Broker, stop_broker
 from hudilab_cli.servers.s3 import S3Server, stop_s3
 from hudilab_jobs.kafka.connection import Access
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.cluster import Master, find_master
 
 

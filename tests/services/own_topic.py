@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 from running import folder
 from unit.hudilab.settings_files import group, load, write
 
-from hudilab.settings import find_group
 from hudilab_jobs.kafka.connection import Access
 from hudilab_jobs.kafka.topics import create_topics
 from hudilab_jobs.pipelines.runner import Running, checked, preview, table_of
+from hudilab_jobs.settings import find_group
 
 
 class Own:

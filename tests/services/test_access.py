@@ -18,13 +18,15 @@ from services.programs import SECRET, USER
 
 from hudilab.errors import KafkaError, ServiceError
 from hudilab.generate import Message, price_messages
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.kafka import Broker, start_broker
 from hudilab_jobs.kafka import topics
 from hudilab_jobs.kafka.connection import Access, access
 from hudilab_jobs.kafka.sender import produce
 from hudilab_jobs.kafka.topics import _done, _offsets, check_topics, create_topics, topic_rows
+from hudilab_jobs.settings import load_settings
+from hudilab_jobs.settings import topics as topics_of
 from hudilab_spark.jars import verify
 from hudilab_spark.java import find_java
 
@@ -82,19 +84,19 @@ def test_the_broker_of_the_own_home_needs_no_settings(
     settings: Settings, broker: Broker, kafka: Access, tmp_path: Path
 ) -> None:
     """The group names its servers only, by either name of this machine."""
-    assert settings.consumer is not None
+    consumer, _ = topics_of(settings)
     port = broker.address.rpartition(":")[2]
     for servers in (broker.address, f"localhost:{port}"):
-        named = settings.consumer.model_copy(update={"bootstrap_servers": servers})
+        named = consumer.model_copy(update={"bootstrap_servers": servers})
         client_of_group = access(named, settings.home, {})
         assert client_of_group == replace(kafka, servers=servers)
         check_topics(client_of_group)
-    other = settings.consumer.model_copy(update={"bootstrap_servers": "127.0.0.1:1"})
+    other = consumer.model_copy(update={"bootstrap_servers": "127.0.0.1:1"})
     assert access(other, settings.home, {}) == Access("127.0.0.1:1")
     # Of the broker of another home it knows nothing.
     named_by_env = load_settings(env={"BOOTSTRAP_SERVERS": broker.address})
-    assert access(named_by_env.consumer, settings.home, {}) == kafka
-    assert access(named_by_env.consumer, tmp_path, {}) == Access(broker.address)
+    assert access(topics_of(named_by_env)[0], settings.home, {}) == kafka
+    assert access(topics_of(named_by_env)[0], tmp_path, {}) == Access(broker.address)
 
 
 @pytest.mark.parametrize(
@@ -104,8 +106,8 @@ def test_a_record_of_another_broker_is_not_believed(
     settings: Settings, broker: Broker, tmp_path: Path, change: dict[str, Any]
 ) -> None:
     """Another broker may have taken the port that a stopped one left."""
-    assert settings.consumer is not None
-    named = settings.consumer.model_copy(update={"bootstrap_servers": broker.address})
+    consumer, _ = topics_of(settings)
+    named = consumer.model_copy(update={"bootstrap_servers": broker.address})
     (tmp_path / "services").mkdir()
     record = tmp_path / "services" / "kafka.json"
     record.write_text(json.dumps(dict(broker.about)))

@@ -15,12 +15,13 @@ from refusals import assert_refusal, refused
 from running import running_server
 
 from hudilab.errors import ServiceError
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.servers import connect, database, kafka, process
 from hudilab_cli.servers.connect import Connect, start_connect, stop_connect
 from hudilab_cli.servers.connectors import connector_problem, register
 from hudilab_cli.servers.database import Database, start_database, stop_database
 from hudilab_cli.servers.kafka import Broker
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.waiting import wait_for
 
 pytestmark = [pytest.mark.deep, pytest.mark.kills]

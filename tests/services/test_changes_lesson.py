@@ -13,12 +13,13 @@ import nbformat
 import psutil
 import pytest
 
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.servers.connect import find_connect, start_connect, stop_connect
 from hudilab_cli.servers.connectors import register
 from hudilab_cli.servers.database import start_database, stop_database
 from hudilab_cli.servers.kafka import find_broker, start_broker, stop_broker
 from hudilab_jobs.kafka import topics as kafka
+from hudilab_jobs.settings import load_settings
 from hudilab_lessons import capture
 from hudilab_lessons.lesson import Lab
 from hudilab_spark.session import open_session

@@ -140,7 +140,7 @@ def test_workers_that_do_not_register_are_named(
 
 
 ENDLESS = """
-from hudilab.settings import load_settings
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.session import open_session
 spark = open_session(load_settings(), app="endless")
 while True:

@@ -24,10 +24,11 @@ from others import why_not
 from running import running_server
 
 from hudilab.errors import ServiceError
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.applications import application_rows, kill, worker_rows
 from hudilab_cli.servers import cluster as service
 from hudilab_cli.servers.cluster import Cluster, start_cluster
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.cluster import Master, authentication, end_driver, find_driver, open_directly
 from hudilab_spark.java import find_java
 from hudilab_spark.waiting import wait_for
@@ -51,7 +52,7 @@ for number in range(100_000):
 """
 # The session of a notebook, in a process like a kernel: `ready`, and then lines are waited for.
 NOTEBOOK = """
-from hudilab.settings import load_settings
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.session import open_session
 local = open_session(load_settings("LOCAL"), groups=("core", "s3"))
 local.stop()

@@ -17,9 +17,10 @@ import pytest
 from refusals import refused
 
 from hudilab.errors import ServiceError
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.servers import database
 from hudilab_cli.servers.database import start_database, stop_database
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.waiting import wait_for
 
 # initdb, which creates the data folder, takes seconds; all else here takes tenths of them.

@@ -17,7 +17,7 @@ from hudilab_cli.servers.s3 import S3Server
 FOLDERS = 20
 PROGRAM = """
 import json, sys
-from hudilab.settings import load_settings
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.session import open_session
 from hudi_sink.files import list_files
 from hudi_sink.jvm import file_system

@@ -25,12 +25,13 @@ from hudi_sink.hive_sync import Catalog
 from hudi_sink.metastore import trouble
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import SessionError, show_log
-from hudilab.groups import Hive
 from hudilab.paths import TableLocation
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab.table import TABLE_TYPES, TableSpec
 from hudilab_cli.servers.metastore import Metastore, find_metastore, start_metastore
 from hudilab_cli.servers.metastore import stop_metastore as stop
+from hudilab_jobs.settings import load_settings
+from hudilab_spark.hive_group import METASTORE_GROUP, Hive
 from hudilab_spark.session import open_session
 from hudilab_spark.waiting import wait_for
 from hudilab_spark.warehouse import catalog_of, prepare
@@ -44,7 +45,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """A home with a metastore that the settings name."""
     bare = replace(load_settings(env={}), home=tmp_path_factory.mktemp("metastore"))
     server = start_metastore(bare)
-    yield replace(bare, metastore=Hive.model_validate({"uri": server.address}))
+    yield replace(bare, groups={METASTORE_GROUP: Hive.model_validate({"uri": server.address})})
     stop(bare)
 
 
@@ -141,8 +142,9 @@ class Feed:
 
 
 def uri(settings: Settings) -> str:
-    assert settings.metastore is not None
-    return settings.metastore.uri
+    group = settings.group(METASTORE_GROUP, Hive)
+    assert group is not None
+    return group.uri
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -356,18 +358,20 @@ def test_a_session_sees_the_names_and_is_refused_without_their_server(
     code = (
         "from hudilab import load_settings\n"
         "from hudilab_spark import open_session\n"
-        "from hudilab.groups import Hive\n"
+        "from hudilab_spark.hive_group import Hive\n"
         "from dataclasses import replace\n"
         "import sys\n"
         "hive = Hive.model_validate({'uri': sys.argv[1]})\n"
-        "spark = open_session(replace(load_settings(), metastore=hive))\n"
+        "spark = open_session(replace(load_settings(), groups={'metastore': hive}))\n"
         "print(spark.table('in_a_session').count())\n"
     )
     env = {"HUDILAB_HOME": str(settings.home)}
     program = start_program("-c", code, uri(settings), env=env)
     out, err = program.communicate(timeout=120)
     assert out == "1\n", err
-    nowhere = replace(settings, metastore=Hive.model_validate({"uri": "thrift://127.0.0.1:1"}))
+    nowhere = replace(
+        settings, groups={METASTORE_GROUP: Hive.model_validate({"uri": "thrift://127.0.0.1:1"})}
+    )
     with refused(
         SessionError,
         "thrift://127.0.0.1:1",

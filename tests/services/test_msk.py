@@ -18,7 +18,7 @@ from hudilab_jobs.kafka.connection import Access
 PROGRAM = """
 import json, sys
 from pyspark.sql import SparkSession
-from hudilab.settings import load_settings
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.jars import verify
 from hudilab_spark.session import open_session
 from hudilab.errors import root_cause

@@ -21,7 +21,7 @@ from running import running_server
 
 from hudi_sink.metastore import trouble
 from hudilab.generate import price_messages
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.servers import connect as connect_server
 from hudilab_cli.servers import database as database_server
 from hudilab_cli.servers import kafka as kafka_server
@@ -32,6 +32,7 @@ from hudilab_cli.servers.metastore import start_metastore, stop_metastore
 from hudilab_cli.servers.s3 import S3Server
 from hudilab_jobs.kafka.sender import produce
 from hudilab_jobs.kafka.topics import create_topics, topic_rows
+from hudilab_jobs.settings import load_settings
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 

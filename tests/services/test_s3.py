@@ -24,9 +24,10 @@ from s3_proxy import running_proxy
 from spark.hudi_sink import test_updates as updates
 from spark.hudi_sink.test_kill import Run, survive
 
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.s3 import S3Server, start_s3
+from hudilab_jobs.settings import load_settings
 
 LOCAL = load_settings(env={})
 UPSERTS = Path(__file__).with_name("upserts.py")

@@ -281,7 +281,7 @@ class Ahead(datetime.datetime):
 
 datetime.datetime = Ahead
 from dataclasses import replace
-from hudilab.settings import load_settings
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.s3 import check_warehouse
 check_warehouse(sys.argv[1], replace(load_settings(), is_local=False))
 """

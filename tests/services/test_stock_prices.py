@@ -24,12 +24,13 @@ from services.programs import SECRET, USER, Programs
 
 from hudilab.errors import KafkaError, StreamError
 from hudilab.generate import Message, price_messages, stock_prices
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.servers.kafka import Broker, start_broker
 from hudilab_jobs.kafka.connection import Access
 from hudilab_jobs.kafka.sender import produce
 from hudilab_jobs.kafka.topics import create_topics, topic_rows
 from hudilab_jobs.prices import outgoing, read_prices
+from hudilab_jobs.settings import load_settings
 from hudilab_jobs.stock_prices import write
 from hudilab_spark.session import open_session
 from hudilab_spark.streams import drain

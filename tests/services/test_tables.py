@@ -21,10 +21,11 @@ from unit.hudilab.settings_files import group, load, write
 from hudi_sink.commits import Commits
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import ConfigError, StreamError
-from hudilab.settings import Settings, find_groups
+from hudilab.settings import Settings
 from hudilab_jobs.kafka.connection import Access
 from hudilab_jobs.kafka.topics import create_topics
 from hudilab_jobs.pipelines.runner import Running, joined, table_of
+from hudilab_jobs.settings import find_groups
 from hudilab_spark.session import open_session
 
 

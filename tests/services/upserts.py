@@ -7,7 +7,7 @@ import sys
 
 from hudi_sink.metadata import closing_options
 from hudilab.generate import readings_table, sensor_readings
-from hudilab.settings import load_settings
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.session import open_session
 
 table, commits, closing = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "yes"

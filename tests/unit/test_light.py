@@ -134,7 +134,9 @@ def test_a_rewind_sees_a_process_without_psutil() -> None:
 
 def test_the_sink_loads_with_nothing_but_pyspark() -> None:
     others = [name for name in (*HEAVY, "typer", "rich") if name not in ("pyspark", "py4j")]
-    modules = [f"hudi_sink.{file.stem}" for file in (ROOT / "packages" / "hudi_sink").glob("[!_]*.py")]
+    modules = [
+        f"hudi_sink.{file.stem}" for file in (ROOT / "packages" / "hudi_sink").glob("[!_]*.py")
+    ]
     assert "hudi_sink.sink" in modules
     code = f"import sys; sys.modules |= dict.fromkeys({others}); import hudilab"
     run(sys.executable, "-c", f"{code}; hudilab.TableSpec; import {', '.join(modules)}")

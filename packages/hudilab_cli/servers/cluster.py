@@ -13,10 +13,11 @@ from typing import Any
 import psutil
 
 from hudilab.errors import ServiceError
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.applications import ids_running, worker_rows
 from hudilab_cli.servers import process, spark
 from hudilab_cli.servers.process import HOST
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.cluster import (
     CONF,
     USUAL_UI_PORT,

@@ -15,11 +15,12 @@ from urllib.request import Request
 
 from hudilab.errors import ServiceError
 from hudilab.files import write_private
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.kafka import find_broker
 from hudilab_cli.servers.process import HOST
 from hudilab_jobs.kafka.connection import Access
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.cluster import open_directly
 from hudilab_spark.fetch import fetch
 from hudilab_spark.jars import problem, wanted

@@ -22,9 +22,10 @@ import psutil
 from hudilab.environment import for_java
 from hudilab.errors import ServiceError
 from hudilab.files import write_private
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.process import HOST
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.server_records import read_record
 
 if TYPE_CHECKING:

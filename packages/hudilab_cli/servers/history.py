@@ -6,9 +6,10 @@ from pathlib import Path
 
 from hudilab.files import private_folder
 from hudilab.paths import local_path
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab.settings_file import read_options
 from hudilab_cli.servers import process, spark
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.cluster import CONF, open_directly
 from hudilab_spark.jars import verify
 from hudilab_spark.s3 import spark_settings

@@ -19,12 +19,13 @@ from confluent_kafka.admin import (
 )
 
 from hudilab.errors import ServiceError
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.certificates import CA, make_certificates
 from hudilab_cli.servers.process import HOST
 from hudilab_jobs.kafka.connection import Access, broker_access, password
 from hudilab_jobs.kafka.topics import create_topics
+from hudilab_jobs.settings import kafka_groups, load_settings
 from hudilab_spark.jars import verify
 from hudilab_spark.java import run_quietly
 from hudilab_spark.server_records import read_record
@@ -192,8 +193,9 @@ def command(port: int, user: str) -> None:
     broker = start_broker(settings, port=port, users={user: secret} if secret else None)
     print(broker.describe())
     client = broker.access()
-    topics = [group.topic_name for group in (settings.consumer, settings.producer) if group]
-    topics += [settings.producer.dead_letter_topic_name] if settings.producer else []
+    consumer, producer = kafka_groups(settings)
+    topics = [group.topic_name for group in (consumer, producer) if group]
+    topics += [producer.dead_letter_topic_name] if producer else []
     create_topics(client, dict.fromkeys(topics, PARTITIONS))
     print(f"topics: {', '.join(topics) or 'none'}; export BOOTSTRAP_SERVERS={broker.address}")
     tools = f"--bootstrap-server {client.servers} --command-config"

@@ -6,9 +6,10 @@ import shutil
 from pathlib import Path
 
 from hudi_sink.metastore import SCHEME, trouble
-from hudilab.groups import METASTORE_GROUP
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.servers import process
+from hudilab_jobs.settings import load_settings
+from hudilab_spark.hive_group import METASTORE_GROUP
 from hudilab_spark.java import spark_home
 
 PROGRAM = Path(__file__).with_suffix(".java")

@@ -13,9 +13,10 @@ from typing import Any, NoReturn
 
 from hudilab.errors import ServiceError
 from hudilab.files import write_private
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.process import HOST
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.jars import verify
 from hudilab_spark.server_records import server_folder
 

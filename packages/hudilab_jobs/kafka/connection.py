@@ -7,13 +7,11 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from hudilab.errors import KafkaError
-from hudilab.groups import Client
+from hudilab_jobs.groups import Client
 from hudilab_spark.server_records import read_record, running_process
-
-Group = TypeVar("Group")
 
 IAM_PORT = "9098"  # Amazon MSK: TLS, and IAM instead of a password
 SCRAM, PLAIN = "SCRAM-SHA-512", "PLAIN"
@@ -89,20 +87,6 @@ class Access:
         return options | ({"ssl.ca.location": self.ca} if self.ca else {})
 
 
-def present(group: Group | None) -> Group:
-    """Return the settings' group.
-
-    Raises:
-        KafkaError: the settings have no such group.
-    """
-    if group is None:
-        raise KafkaError(
-            "application_properties.json has no Kafka groups",
-            "add consumer.config.0 and producer.config.0",
-        )
-    return group
-
-
 def access(
     group: Client | None, home: Path | None = None, env: Mapping[str, str] | None = None
 ) -> Access:
@@ -115,7 +99,11 @@ def access(
         KafkaError: settings or password are missing or wrong; never quotes a password.
     """
     env = os.environ if env is None else env
-    group = present(group)
+    if group is None:
+        raise KafkaError(
+            "application_properties.json has no Kafka groups",
+            "add consumer.config.0 and producer.config.0",
+        )
     servers, protocol = group.bootstrap_servers, group.security_protocol or "PLAINTEXT"
     if protocol == "PLAINTEXT" and (own := _own(home, servers)):
         return own

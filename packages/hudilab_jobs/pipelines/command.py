@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hudilab.errors import ConfigError
-from hudilab.settings import checkpoint_of, find_groups, load_pipeline
 from hudilab_jobs.pipelines.lock import stream_lock
 from hudilab_jobs.pipelines.status import Status
+from hudilab_jobs.settings import checkpoint_of, find_groups, load_pipeline, together
 from hudilab_spark.signals import stop_on_signal
 
 if TYPE_CHECKING:
-    from hudilab.groups import Pipeline
+    from hudilab_jobs.groups import Pipeline
 
 
 def check(name: str, run_id: str) -> None:
@@ -55,7 +55,7 @@ def write(
     groups = find_groups(settings, own)
     tables = [settings.locate(group.table_name, run_id=run_id) for group in groups.values()]
     checkpoint = checkpoint_of(settings, own, run_id)
-    if own in settings.tables and initial_load:
+    if own in together(settings) and initial_load:
         raise ConfigError(
             f"{own} runs several pipelines in one query, which an initial load cannot do",
             f"run: hudilab stream {own}",

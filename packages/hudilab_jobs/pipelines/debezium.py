@@ -15,10 +15,10 @@ from typing_extensions import override
 
 from hudi_sink.commits import Commits
 from hudi_sink.rows import REFUSED
-from hudilab.groups import ChangePipeline
 from hudilab.paths import QUARANTINE
 from hudilab.settings import Settings
 from hudilab.table import DELETED
+from hudilab_jobs.groups import ChangePipeline
 from hudilab_jobs.pipelines.avro_values import DIGITS, MARK, READ, read_avro
 from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, with_json
 from hudilab_jobs.pipelines.text_values import Texts, literal, quoted

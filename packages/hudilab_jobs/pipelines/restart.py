@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from hudi_sink.checkpoints import CheckpointFiles
 from hudi_sink.files import read_text, write_text
 from hudi_sink.jvm import items
-from hudilab.groups import Pipeline
 from hudilab.paths import TableLocation, checkpoint_of_table, rewrite_scheme
 from hudilab.table import TableSpec
+from hudilab_jobs.groups import Pipeline
 from hudilab_jobs.pipelines.sources import Source
 from hudilab_spark.conf import SECRET
 

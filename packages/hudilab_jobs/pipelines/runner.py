@@ -21,15 +21,16 @@ from hudi_sink.rows import REFUSED
 from hudi_sink.schema_guard import SchemaGuard
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import many
-from hudilab.groups import ChangePipeline, FilePipeline, Pipeline, TablePipeline, TopicPipeline
 from hudilab.paths import TableLocation
-from hudilab.settings import Settings, checkpoint_of, find_group, find_groups
+from hudilab.settings import Settings
 from hudilab.table import TableSpec
+from hudilab_jobs.groups import ChangePipeline, FilePipeline, Pipeline, TablePipeline, TopicPipeline
 from hudilab_jobs.pipelines.metrics import Gauges, metrics_settings
 from hudilab_jobs.pipelines.misnamed import forget_misnamed, keep_misnamed, plan_again
 from hudilab_jobs.pipelines.repeatable import check_repeatable
 from hudilab_jobs.pipelines.restart import changes, keep, last_start, note_of, refuse
 from hudilab_jobs.pipelines.sources import ROWS, Changes, Folder, Source
+from hudilab_jobs.settings import checkpoint_of, find_group, find_groups, together
 from hudilab_spark.session import close_session, open_session
 from hudilab_spark.signals import stop_on_signal
 from hudilab_spark.streams import batches_done, until_end
@@ -380,7 +381,7 @@ def joined(
         ConfigError: A single query cannot run them, or `checked` raises it.
     """
     first, *others = (checked(spark, settings, own, *table) for own, table in tables.items())
-    if name not in settings.tables:
+    if name not in together(settings):
         return first
     checkpoint = checkpoint_of(settings, name, run_id)
     every = [

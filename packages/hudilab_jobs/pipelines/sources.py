@@ -27,9 +27,9 @@ from hudi_sink.files import FileInfo, exists, list_files
 from hudi_sink.jvm import as_batch, completed
 from hudi_sink.rows import REFUSED, refused_row
 from hudilab.errors import ConfigError, many, root_cause
-from hudilab.groups import PREFIX, FilePipeline, Pipeline, TablePipeline
 from hudilab.paths import TableLocation, local_path
 from hudilab.settings import Settings
+from hudilab_jobs.groups import PREFIX, FilePipeline, Pipeline, TablePipeline
 from hudilab_jobs.pipelines.csv_text import PROBLEM as CSV_PROBLEM
 from hudilab_jobs.pipelines.csv_text import ROW as CSV_ROW
 from hudilab_jobs.pipelines.csv_text import TEXT as CSV_TEXT

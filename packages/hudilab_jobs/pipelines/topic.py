@@ -21,10 +21,10 @@ from hudi_sink.checkpoints import CheckpointFiles
 from hudi_sink.jvm import as_batch, items
 from hudi_sink.rows import REFUSED, REFUSED_ROW, refused_row
 from hudilab.errors import ConfigError, root_cause
-from hudilab.groups import TopicPipeline
 from hudilab.paths import TableLocation
 from hudilab.settings import Settings
 from hudilab.table import DELETED
+from hudilab_jobs.groups import TopicPipeline
 from hudilab_jobs.kafka.connection import access
 from hudilab_jobs.kafka.registry import read_schema
 from hudilab_jobs.kafka.topics import TopicIdentity, check_topics

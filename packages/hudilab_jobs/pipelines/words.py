@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from hudi_sink.rows import LOAD, QUARANTINE, STREAM
 from hudi_sink.schema import NEW_TABLE
 from hudilab.errors import ConfigError, LabError
-from hudilab.groups import PREFIX
 from hudilab.settings import Settings
 from hudilab.table import DELETED
+from hudilab_jobs.groups import PREFIX
 
 # What users of the sink write in Python -> what a pipeline has for it. In this order.
 _WORDS = {

@@ -20,9 +20,9 @@ from pyspark.sql import SparkSession
 from running import running_server
 
 from hudilab.generate import sensor_readings
-from hudilab.settings import load_settings
 from hudilab_cli.bundle import GROUPS, JAR
 from hudilab_cli.servers import s3
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.jars import read_lock, verify
 from hudilab_spark.java import find_java
 
@@ -33,7 +33,7 @@ import os, sys
 os.umask(int(sys.argv[1], 8))
 from pathlib import Path
 from hudilab_cli.bundle import build_bundle
-from hudilab.settings import load_settings
+from hudilab_jobs.settings import load_settings
 print(build_bundle(load_settings(), Path(sys.argv[2])))
 """
 

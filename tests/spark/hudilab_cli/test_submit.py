@@ -9,8 +9,9 @@ import psutil
 import pytest
 
 from hudilab.errors import SessionError
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.submit import submit
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.cluster import end_driver
 
 

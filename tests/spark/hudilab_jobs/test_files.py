@@ -27,8 +27,8 @@ from running import folder
 from unit.hudilab.settings_files import group, load, write
 
 from hudilab.errors import LabError
-from hudilab.settings import find_group
 from hudilab_jobs.pipelines.runner import Running, checked, preview, table_of
+from hudilab_jobs.settings import find_group
 from hudilab_spark.streams import drain
 
 TIME = "2026-01-01T00:00:00Z"

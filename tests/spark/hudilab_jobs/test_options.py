@@ -15,10 +15,10 @@ from refusals import assert_refusal
 from unit.hudilab.settings_files import group, load, write
 
 from hudilab.errors import ConfigError
-from hudilab.groups import FilePipeline
-from hudilab.settings import find_group
+from hudilab_jobs.groups import FilePipeline
 from hudilab_jobs.pipelines.options import OPTIONS, option_problem
 from hudilab_jobs.pipelines.sources import Folder
+from hudilab_jobs.settings import find_group
 
 DAY, MOMENT = date(2026, 5, 7), datetime(2026, 5, 7, 10, 30)
 SCHEMA = "id INT, a STRING"

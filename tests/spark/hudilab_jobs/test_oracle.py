@@ -22,8 +22,8 @@ from running import folder
 from unit.hudilab.settings_files import group, load, write
 from values import LEAVES, NESTED, REFUSED, Spelling, equal, json_spelling, mostly, spelling
 
-from hudilab.settings import find_group
 from hudilab_jobs.pipelines.runner import checked, table_of
+from hudilab_jobs.settings import find_group
 
 ROWS, FILES = 10_000, 5
 # At least. Seed 1: 7,787 rows of CSV stored, 2,213 quarantined; 6,985 and 3,015 of JSON.

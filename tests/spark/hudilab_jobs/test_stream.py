@@ -24,9 +24,9 @@ from hudi_sink.files import exists
 from hudi_sink.services import TableServices
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import ConfigError, StreamError
-from hudilab.settings import find_group, load_settings
 from hudilab_jobs.pipelines.restart import made_of, note_of
 from hudilab_jobs.pipelines.runner import Running, checked, preview, table_of
+from hudilab_jobs.settings import find_group, load_settings
 
 SCHEMA = "Station STRING, Day DATE, `Temp C` DOUBLE, seen TIMESTAMP"
 SELECT = "SELECT Station AS station, Day AS day, `Temp C` AS celsius, seen FROM source"

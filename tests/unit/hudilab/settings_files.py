@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from hudilab.errors import ConfigError
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
+from hudilab_jobs.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[3]
 SECRET = "wJalrXUtnFEMI/K7MDENG"
@@ -88,7 +89,7 @@ def file_refusal(folder: Path, content: Any) -> str:
     return text.removeprefix(f"{file}: ").removesuffix(REMEDY)
 
 
-def kafka_groups(tmp_path: Path, consumer: Any = CONSUMER, producer: Any = PRODUCER) -> list[Any]:
+def kafka_entries(tmp_path: Path, consumer: Any = CONSUMER, producer: Any = PRODUCER) -> list[Any]:
     return [
         group(),
         group("consumer.config.0", consumer),

@@ -18,6 +18,7 @@ from hudilab import errors
 from hudilab_cli.runner import NotebookFailed
 
 LIB = Path(errors.__file__).parents[1]
+CODE = [*LIB.rglob("*.py"), *(LIB.parent / "packages").rglob("*.py")]
 FAMILY = [kind for name, kind in vars(errors).items() if name.endswith("Error")]
 
 
@@ -102,7 +103,7 @@ def test_nothing_recovers_a_remedy_from_a_text() -> None:
     """An error has two fields; a text that is cut at its first semicolon may be a list."""
     cut = re.compile(r"""r?(?:partition|split)\(\\?["']; \\?["']\)""")
     assert cut.search('text.rpartition("; ")')
-    for file in (*LIB.rglob("*.py"), *(LIB.parent / "notebooks").glob("*.ipynb")):
+    for file in (*CODE, *(LIB.parent / "notebooks").glob("*.ipynb")):
         assert not cut.search(file.read_text("utf-8")), file
 
 
@@ -115,7 +116,7 @@ def constants(node: ast.expr) -> str:
 def test_the_fields_of_an_error_are_whole() -> None:
     """A sentence in parentheses does not begin in the problem and end in the remedy."""
     names, seen = {kind.__name__ for kind in FAMILY} | {"InspectError", "Check"}, 0
-    for file in LIB.rglob("*.py"):
+    for file in CODE:
         for call in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(call, ast.Call) and getattr(call.func, "id", "") in names:
                 for field in call.args:

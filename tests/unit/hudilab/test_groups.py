@@ -14,15 +14,16 @@ from unit.hudilab.settings_files import (
     SECRET,
     file_refusal,
     group,
-    kafka_groups,
+    kafka_entries,
     load,
     refusal,
     write,
 )
 
 from hudilab.errors import ConfigError
-from hudilab.groups import RunOptions
-from hudilab.settings import run_options
+from hudilab_jobs.groups import RUN_GROUP, RunOptions
+from hudilab_jobs.settings import kafka_groups, run_options
+from hudilab_spark.hive_group import METASTORE_GROUP, Hive
 
 # --- how the bundle is run
 
@@ -30,9 +31,9 @@ from hudilab.settings import run_options
 def test_run_options(tmp_path: Path) -> None:
     properties = {key: value for key, value in RUN.items() if key != "arguments"}
     write(tmp_path, [group(), group("spark.run.options", properties)])
-    assert load(tmp_path).run == RunOptions(**properties, arguments="")
+    assert load(tmp_path).group(RUN_GROUP, RunOptions) == RunOptions(**properties, arguments="")
     file = write(tmp_path, [group()])
-    assert load(tmp_path).run is None
+    assert load(tmp_path).group(RUN_GROUP, RunOptions) is None
     with pytest.raises(ConfigError) as caught:
         run_options(load(tmp_path), ", or name a job")
     assert str(caught.value) == (
@@ -75,16 +76,16 @@ def test_run_options_that_are_wrong(tmp_path: Path, changes: dict[str, Any], tex
 
 def test_a_metastore(tmp_path: Path) -> None:
     write(tmp_path, [group(), group("metastore", {"uri": "thrift://hive.example:9083"})])
-    hive = load(tmp_path).metastore
+    hive = load(tmp_path).group(METASTORE_GROUP, Hive)
     assert hive is not None
     assert (hive.uri, hive.database_name) == ("thrift://hive.example:9083", "default")
     own = {"uri": "thrift://[::1]:9083", "database.name": "lab"}
     write(tmp_path, [group(), group("metastore", own)])
-    again = load(tmp_path, BOOTSTRAP_SERVERS="a:1").metastore
+    again = load(tmp_path, BOOTSTRAP_SERVERS="a:1").group(METASTORE_GROUP, Hive)
     assert again is not None
     assert (again.uri, again.database_name) == ("thrift://[::1]:9083", "lab")
     write(tmp_path, [group()])
-    assert load(tmp_path).metastore is None
+    assert load(tmp_path).group(METASTORE_GROUP, Hive) is None
 
 
 @pytest.mark.parametrize(
@@ -112,12 +113,12 @@ def test_a_metastore_that_is_wrong(tmp_path: Path, properties: dict[str, Any], t
 
 @pytest.mark.parametrize("word", ["b", "b:", ":1", "b:0", "b:65536", "b:x", "b:1,", "a b:1"])
 def test_servers_that_are_none(tmp_path: Path, word: str) -> None:
-    write(tmp_path, kafka_groups(tmp_path))
+    write(tmp_path, kafka_entries(tmp_path))
     assert refusal(tmp_path, BOOTSTRAP_SERVERS=word) == (
         f"BOOTSTRAP_SERVERS={word!r} is not host:port[,host:port...]; "
         "fix it, or unset it to use the servers in the settings file"
     )
-    groups = kafka_groups(tmp_path, {**CONSUMER, "bootstrap.servers": word})
+    groups = kafka_entries(tmp_path, {**CONSUMER, "bootstrap.servers": word})
     assert file_refusal(tmp_path, groups) == (
         "group 'consumer.config.0': key 'bootstrap.servers' is not host:port[,host:port...]"
     )
@@ -132,7 +133,7 @@ def test_all_that_is_wrong_with_the_groups_is_in_one_text(tmp_path: Path) -> Non
         "sasl.password": SECRET,
     }
     producer = {k: v for k, v in PRODUCER.items() if k != "topic.name"} | {"topic.nam": "x"}
-    assert file_refusal(tmp_path, kafka_groups(tmp_path, consumer, producer)) == (
+    assert file_refusal(tmp_path, kafka_entries(tmp_path, consumer, producer)) == (
         "group 'consumer.config.0': key 'topic.name' is not a valid topic name (letters, digits, "
         "'.', '_', '-'); group 'consumer.config.0': key 'security.protocol' must be 'PLAINTEXT', "
         "'SSL' or 'SASL_SSL'; group 'consumer.config.0': key 'startup.mode' must be "
@@ -145,12 +146,12 @@ def test_all_that_is_wrong_with_the_groups_is_in_one_text(tmp_path: Path) -> Non
 def test_the_view_of_a_topic_has_a_name_when_none_is_given(tmp_path: Path) -> None:
     unnamed = {key: value for key, value in CONSUMER.items() if key != "table.name"}
     for given, name in ((unnamed, "stocks_in"), ({**CONSUMER, "table.name": "x"}, "x")):
-        write(tmp_path, kafka_groups(tmp_path, given))
-        consumer = load(tmp_path).consumer
+        write(tmp_path, kafka_entries(tmp_path, given))
+        consumer = kafka_groups(load(tmp_path))[0]
         assert consumer is not None
         assert consumer.table_name == name
     unnamed = {key: value for key, value in PRODUCER.items() if key != "table.name"}
-    groups = kafka_groups(tmp_path, producer=unnamed)
+    groups = kafka_entries(tmp_path, producer=unnamed)
     assert file_refusal(tmp_path, groups) == "group 'producer.config.0' has no key 'table.name'"
 
 

@@ -18,7 +18,7 @@ from unit.hudilab.settings_files import (
     RUN,
     SECRET,
     group,
-    kafka_groups,
+    kafka_entries,
     load,
     refusal,
     write,
@@ -26,8 +26,9 @@ from unit.hudilab.settings_files import (
 
 from hudilab import settings as config
 from hudilab.errors import ConfigError
-from hudilab.groups import Consumer, Producer, RunOptions
-from hudilab.settings import Runtime, Settings, load_settings, project_root
+from hudilab.settings import Runtime, Settings, project_root
+from hudilab_jobs.groups import Consumer, Producer, RunOptions
+from hudilab_jobs.settings import kafka_groups, load_settings, topics
 
 # --- what is read
 
@@ -46,9 +47,11 @@ def test_the_projects_own_file_is_good() -> None:
         conf_dir=root / "conf",
         project=root,
         source=root / "conf" / "application_properties.json",
-        consumer=Consumer.model_validate({**CONSUMER, **servers}),
-        producer=Producer.model_validate({**PRODUCER, **servers}),
-        run=RunOptions.model_validate(RUN),
+        groups={
+            "consumer.config.0": Consumer.model_validate({**CONSUMER, **servers}),
+            "producer.config.0": Producer.model_validate({**PRODUCER, **servers}),
+            "spark.run.options": RunOptions.model_validate(RUN),
+        },
     )
 
 
@@ -102,23 +105,18 @@ def test_a_runtime_without_spark_settings_is_no_cluster(tmp_path: Path) -> None:
 
 
 def test_the_environments_servers_stand_above_the_files(tmp_path: Path) -> None:
-    write(tmp_path, kafka_groups(tmp_path))
-    settings = load(tmp_path)
-    assert settings.consumer is not None
-    assert settings.producer is not None
-    assert settings.consumer.bootstrap_servers == "a:9092"
-    settings = load(tmp_path, BOOTSTRAP_SERVERS=" b:1,[::1]:2 ")
-    assert settings.consumer is not None
-    assert settings.producer is not None
-    assert settings.consumer.bootstrap_servers == "b:1,[::1]:2"
-    assert settings.producer.bootstrap_servers == "b:1,[::1]:2"
-    assert settings.producer.dead_letter_topic_name == "stocks-dead"
+    write(tmp_path, kafka_entries(tmp_path))
+    assert topics(load(tmp_path))[0].bootstrap_servers == "a:9092"
+    consumer, producer = topics(load(tmp_path, BOOTSTRAP_SERVERS=" b:1,[::1]:2 "))
+    assert consumer.bootstrap_servers == "b:1,[::1]:2"
+    assert producer.bootstrap_servers == "b:1,[::1]:2"
+    assert producer.dead_letter_topic_name == "stocks-dead"
 
 
 def test_the_groups_need_not_be_there(tmp_path: Path) -> None:
     write(tmp_path, [group()])
     settings = load(tmp_path, BOOTSTRAP_SERVERS="b:1")
-    assert (settings.consumer, settings.producer) == (None, None)
+    assert kafka_groups(settings) == (None, None)
 
 
 # --- HUDILAB_WAREHOUSE

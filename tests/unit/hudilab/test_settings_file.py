@@ -17,15 +17,16 @@ from unit.hudilab.settings_files import (
     SECRET,
     file_refusal,
     group,
-    kafka_groups,
+    kafka_entries,
     load,
     refusal,
     write,
 )
 
 from hudilab.errors import ConfigError
-from hudilab.groups import RunOptions
 from hudilab.settings_file import read_options
+from hudilab_jobs.groups import RUN_GROUP, RunOptions
+from hudilab_jobs.settings import kafka_groups
 
 # --- a base file, and a runtime's file over it
 
@@ -36,11 +37,14 @@ def both(folder: Path, base: Any, overlay: Any) -> tuple[Path, Path]:
 
 def test_a_runtime_s_file_is_merged_over_the_base_file(tmp_path: Path) -> None:
     changes = [group(properties={"table.name": "in_the_cloud"}), group("mine", {"a": "b"})]
-    base, overlay = both(tmp_path, kafka_groups(tmp_path), changes)
+    base, overlay = both(tmp_path, kafka_entries(tmp_path), changes)
     assert (load(tmp_path).source, load(tmp_path).table_name) == (base, "sensor_readings")
     settings = load(tmp_path, "AWS")
     assert (settings.source, settings.table_name) == (overlay, "in_the_cloud")
-    assert (settings.database_name, settings.consumer) == ("lab", load(tmp_path).consumer)
+    assert (settings.database_name, kafka_groups(settings)[0]) == (
+        "lab",
+        kafka_groups(load(tmp_path))[0],
+    )
     assert settings.origin("HudiTable0", "table.name") == overlay
     assert settings.origin("HudiTable0", "database.name") == base
     assert settings.origin("HudiTable0", "not.there") == overlay
@@ -57,8 +61,11 @@ def test_a_runtime_s_file_adds_a_group_and_an_optional_key(tmp_path: Path) -> No
             group("spark.run.options", RUN),
         ],
     )
-    assert (load(tmp_path).run, load(tmp_path, "AWS").run) == (None, RunOptions(**RUN))
-    consumer = load(tmp_path, "AWS").consumer
+    assert (
+        load(tmp_path).group(RUN_GROUP, RunOptions),
+        load(tmp_path, "AWS").group(RUN_GROUP, RunOptions),
+    ) == (None, RunOptions(**RUN))
+    consumer = kafka_groups(load(tmp_path, "AWS"))[0]
     assert consumer is not None
     assert (consumer.security_protocol, consumer.topic_name) == ("SSL", "stocks-in")
 

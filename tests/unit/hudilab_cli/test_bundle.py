@@ -14,14 +14,15 @@ from zipfile import ZipFile
 
 import pytest
 from refusals import assert_refusal, refused
-from unit.hudilab.test_pipelines import GROUP
+from unit.hudilab_jobs.test_pipelines import GROUP
 
 from hudilab.errors import BundleError, ConfigError, LabError
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli import bundle, cli
 from hudilab_cli.bundle import build_bundle
 from hudilab_cli.packages import site_packages
 from hudilab_cli.zips import merge_jars
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.jars import wanted
 
 

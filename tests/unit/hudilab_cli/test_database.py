@@ -13,8 +13,9 @@ import pytest
 from refusals import refused
 
 from hudilab.errors import ServiceError
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.servers import database
+from hudilab_jobs.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[3]
 

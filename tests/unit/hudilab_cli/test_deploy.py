@@ -18,9 +18,10 @@ from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 from refusals import refused
 
 from hudilab.errors import BundleError, ConfigError
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli.deploy import IMAGE_ROOT, application, job_run, permissions, trust
 from hudilab_jobs import JOBS
+from hudilab_jobs.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[3]
 ID, ACCOUNT, TO = "00abcdef12345678", "123456789012", "s3://deployments/hudilab/1"

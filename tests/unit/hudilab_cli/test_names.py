@@ -10,7 +10,7 @@ import pytest
 from commands import hudilab
 from unit.handmade import HandMade
 from unit.hudilab.settings_files import group, write
-from unit.hudilab.test_pipelines import GROUP
+from unit.hudilab_jobs.test_pipelines import GROUP
 
 A = "aaaaaaaa-0000-0000-0000-000000000000-0"
 

@@ -14,12 +14,13 @@ import pytest
 
 from hudilab.errors import ServiceError
 from hudilab.files import read_properties
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli import applications
 from hudilab_cli.servers import Name, cluster, history, kafka, metastore, process, s3
 from hudilab_cli.servers.metastore import find_metastore
 from hudilab_cli.servers.s3 import find_s3
 from hudilab_jobs.kafka.connection import Access, broker_access
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.cluster import Master
 from hudilab_spark.server_records import read_record
 

@@ -11,9 +11,10 @@ from zipfile import ZipFile
 import pytest
 
 from hudilab.errors import BundleError
-from hudilab.settings import Settings, load_settings
+from hudilab.settings import Settings
 from hudilab_cli import submit as module
 from hudilab_cli.submit import submit
+from hudilab_jobs.settings import load_settings
 
 
 @pytest.fixture

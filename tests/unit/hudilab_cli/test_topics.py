@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from hudi_inspect.store import open_store
-from hudilab.settings import load_settings
 from hudilab_cli.topics_command import (
     Offsets,
     _size,
@@ -19,6 +19,7 @@ from hudilab_cli.topics_command import (
     line_of,
     read_offsets,
 )
+from hudilab_jobs.settings import load_settings, topics
 
 
 def checkpoint(folder: Path, *batches: str, done: int) -> None:
@@ -105,14 +106,12 @@ def test_a_message_is_one_line_with_its_headers() -> None:
 
 def test_the_login_is_that_of_the_group_with_these_servers() -> None:
     settings = load_settings(env={})
-    assert settings.consumer is not None
-    assert client_of(settings).servers == settings.consumer.bootstrap_servers
+    consumer, producer = topics(settings)
+    assert client_of(settings).servers == consumer.bootstrap_servers
     assert client_of(settings, "other:9092").servers == "other:9092"
     tls = {"bootstrap_servers": "tls:9093", "security_protocol": "SSL"}
-    assert settings.producer is not None
-    object.__setattr__(settings, "producer", settings.producer.model_copy(update=tls))
+    groups = {"consumer": consumer, "producer": producer.model_copy(update=tls)}
+    settings = replace(settings, groups=groups)
     assert client_of(settings, "tls:9093").protocol == "SSL"
     assert client_of(settings, "other:9093").protocol == "PLAINTEXT"
-    object.__setattr__(settings, "consumer", None)
-    object.__setattr__(settings, "producer", None)
-    assert client_of(settings, "other:9092").servers == "other:9092"
+    assert client_of(replace(settings, groups={}), "other:9092").servers == "other:9092"

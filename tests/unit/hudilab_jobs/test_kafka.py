@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 
 import hudilab_jobs.kafka.topics as kafka
 from hudilab.errors import KafkaError
-from hudilab.groups import Consumer
+from hudilab_jobs.groups import Consumer
 from hudilab_jobs.kafka.connection import Access, access, password
 
 SECRET = 'pa"ss\\word'

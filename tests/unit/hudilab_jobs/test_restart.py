@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from hudilab.groups import (
+from hudilab.groups import keys_of
+from hudilab_jobs.groups import (
     ChangePipeline,
     FilePipeline,
     Pipeline,
     TablePipeline,
     TopicPipeline,
-    keys_of,
     shape_of,
 )
 from hudilab_jobs.pipelines.restart import NEW, REFUSED, RULES, SAFE, Note, changes, keys_of_start

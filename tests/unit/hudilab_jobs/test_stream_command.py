@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from refusals import refused
 from unit.hudilab.settings_files import group, write
-from unit.hudilab.test_pipelines import GROUP
+from unit.hudilab_jobs.test_pipelines import GROUP
 
 from hudilab.errors import StreamError
 from hudilab.paths import TableLocation, locate

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from unit.hudi_sink.test_schema import schema
 from unit.hudilab.settings_files import group, load, write
-from unit.hudilab.test_pipelines import GROUP
+from unit.hudilab_jobs.test_pipelines import GROUP
 
 from hudi_sink.initial_load import InitialLoad
 from hudi_sink.locks import sharing_options

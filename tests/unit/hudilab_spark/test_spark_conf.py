@@ -10,7 +10,6 @@ from refusals import refused
 
 from hudilab.environment import JAVA_OPTIONS
 from hudilab.errors import SessionError
-from hudilab.groups import Hive
 from hudilab.settings import Settings, load_settings
 from hudilab_spark.class_archive import ARCHIVE, class_path, with_archive
 from hudilab_spark.conf import (
@@ -21,6 +20,7 @@ from hudilab_spark.conf import (
     overlay,
     session_settings,
 )
+from hudilab_spark.hive_group import Hive
 from hudilab_spark.java import FAST_START, spark_home
 from hudilab_spark.preflight import temporary_folder
 
@@ -87,7 +87,7 @@ def test_a_metastore_that_is_none(settings: Settings) -> None:
         remedy="; start it (on this machine: hudilab services start metastore), or remove the "
         "group",
     ):
-        catalog_settings(replace(settings, metastore=group))
+        catalog_settings(replace(settings, groups={"metastore": group}))
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,10 @@ def test_the_book_has_every_page_of_docs_and_its_front_page_lists_them() -> None
     text = (ROOT / "book" / "index.md").read_text("utf-8")
     contents = "\n".join(re.findall(r"(?s)```\{toctree\}.*?```", text))
     listed = set(re.findall(r"(?m)^(?:.* <)?([\w/-]+)>?$", contents))
-    assert {page.removesuffix(".md") for page in book.PAGES} | {"lib/README", "packages/README"} <= listed
+    assert {page.removesuffix(".md") for page in book.PAGES} | {
+        "lib/README",
+        "packages/README",
+    } <= listed
 
 
 def test_the_readme_groups_the_manuals_as_the_books_menu_does() -> None:

@@ -9,9 +9,9 @@ from refusals import refused
 from unit.hudilab.settings_files import file_refusal, group, load, write
 
 from hudilab.errors import ConfigError
-from hudilab.groups import ChangePipeline, FilePipeline, TablePipeline, TopicPipeline
-from hudilab.settings import checkpoint_of, find_groups
 from hudilab.table import TableSpec
+from hudilab_jobs.groups import ChangePipeline, FilePipeline, TablePipeline, TopicPipeline
+from hudilab_jobs.settings import checkpoint_of, find_groups, pipelines
 
 GROUP = {
     "source.format": "csv",
@@ -31,8 +31,8 @@ KEYS = (
 def test_a_group_is_a_source_and_a_table(tmp_path: Path) -> None:
     write(tmp_path, [group(), group("pipeline.flights", GROUP | {"buckets": "4"})])
     settings = load(tmp_path)
-    assert list(settings.pipelines) == ["flights"]
-    flights = settings.pipelines["flights"]
+    assert list(pipelines(settings)) == ["flights"]
+    flights = pipelines(settings)["flights"]
     assert isinstance(flights, FilePipeline)
     assert flights.options() == {"header": "true", "sep": ";", "nullValue": "NA"}
     assert TableSpec(name=flights.table_name, **flights.table()) == TableSpec(
@@ -48,7 +48,7 @@ def test_a_shared_table(tmp_path: Path) -> None:
     ):
         groups = [group(), group("pipeline.flights", GROUP | {"shared": "true"} | changes)]
         write(tmp_path, groups)
-        flights = load(tmp_path).pipelines["flights"]
+        flights = pipelines(load(tmp_path))["flights"]
         assert (flights.shared, flights.lock()) == (True, options)
 
 
@@ -64,14 +64,14 @@ def test_a_backslash_before_a_letter_stays(
     tmp_path: Path, text: str, options: dict[str, str]
 ) -> None:
     write(tmp_path, [group(), group("pipeline.flights", GROUP | {"source.options": text})])
-    assert load(tmp_path).pipelines["flights"].options() == options
+    assert pipelines(load(tmp_path))["flights"].options() == options
 
 
 def test_a_runtime_overrides_a_key(tmp_path: Path) -> None:
     write(tmp_path, [group(), group("pipeline.flights", GROUP)])
     on_s3 = {"source.path": "s3://bucket/flights"}
     write(tmp_path / "docker", [group("pipeline.flights", on_s3)])
-    flights = load(tmp_path, "DOCKER").pipelines["flights"]
+    flights = pipelines(load(tmp_path, "DOCKER"))["flights"]
     assert isinstance(flights, FilePipeline)
     assert (flights.source_path, flights.source_format) == ("s3://bucket/flights", "csv")
 
@@ -90,7 +90,7 @@ def test_the_keys_depend_on_the_format(tmp_path: Path) -> None:
     table = REST | {"source.format": "hudi", "source.path": "/data/visits"}
     write(tmp_path, [group(), group("pipeline.a", TOPIC), group("pipeline.b", table)])
     settings = load(tmp_path, HUDILAB_HOME=str(tmp_path), BOOTSTRAP_SERVERS="b:9092")
-    topic, table_ = settings.pipelines["a"], settings.pipelines["b"]
+    topic, table_ = pipelines(settings)["a"], pipelines(settings)["b"]
     assert isinstance(topic, TopicPipeline)
     assert (topic.bootstrap_servers, topic.is_avro) == ("a:9092", True)
     assert isinstance(table_, TablePipeline)
@@ -132,7 +132,7 @@ def test_the_table_of_changes_is_named_by_the_topic(tmp_path: Path) -> None:
     groups = [group("pipeline.a", changes)]
     groups += [group("pipeline.b", changes | {"source.table": "shop.visits"})]
     write(tmp_path, [group(), *groups])
-    named, other = load(tmp_path).pipelines.values()
+    named, other = pipelines(load(tmp_path)).values()
     assert isinstance(named, ChangePipeline)
     assert isinstance(other, ChangePipeline)
     assert (named.database_table, named.ordering) == ("public.visits", "kafka_offset")
@@ -170,7 +170,7 @@ def test_pipelines_of_one_query(
     groups = [group(f"pipeline.{name}", keys) for name, keys in TABLES.items()]
     write(tmp_path, [group(), group("pipeline.all", {"tables": tables}), *groups])
     settings = load(tmp_path, HUDILAB_HOME=str(tmp_path))
-    assert "all" not in settings.pipelines
+    assert "all" not in pipelines(settings)
     if failed:
         with refused(ConfigError, *failed, remedy=remedy):
             find_groups(settings, "all")

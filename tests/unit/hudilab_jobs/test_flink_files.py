@@ -14,7 +14,7 @@ from unit.hudilab.settings_files import (
     ROOT,
     file_refusal,
     group,
-    kafka_groups,
+    kafka_entries,
     load,
     refusal,
     write,
@@ -23,6 +23,7 @@ from unit.hudilab.settings_files import (
 from hudilab.errors import PathError
 from hudilab.groups import DEFAULT_TABLE
 from hudilab.paths import locate
+from hudilab_jobs.settings import topics
 from hudilab_spark.warehouse import prepare
 
 HUDI, KAFKA = (ROOT / "tests" / "unit" / "samples" / "flink" / name for name in ("hudi", "kafka"))
@@ -69,22 +70,15 @@ def test_a_bucket_that_is_used_is_judged(tmp_path: Path) -> None:
 def test_the_tutorial_s_file(tmp_path: Path) -> None:
     """It begins with a comment, and has no table: the prices need a warehouse and a database."""
     settings = load(KAFKA, BOOTSTRAP_SERVERS="127.0.0.1:9", HUDILAB_HOME=str(tmp_path))
-    assert settings.consumer is not None
-    assert settings.producer is not None
-    assert settings.consumer.bootstrap_servers == settings.producer.bootstrap_servers
-    assert settings.producer.bootstrap_servers == "127.0.0.1:9"
-    assert (settings.consumer.table_name, settings.consumer.topic_name) == (
-        "source_table",
-        "stocks-in",
-    )
-    assert (settings.producer.topic_name, settings.producer.dead_letter_topic_name) == (
-        "stocks-out",
-        "stocks-dead",
-    )
+    consumer, producer = topics(settings)
+    assert consumer.bootstrap_servers == producer.bootstrap_servers == "127.0.0.1:9"
+    assert (consumer.table_name, consumer.topic_name) == ("source_table", "stocks-in")
+    dead = producer.dead_letter_topic_name
+    assert (producer.topic_name, dead) == ("stocks-out", "stocks-dead")
     location = locate(
         settings.warehouse_path,
         settings.database_name,
-        settings.producer.table_name,
+        producer.table_name,
         is_local=settings.is_local,
         home=settings.home,
     )
@@ -117,14 +111,13 @@ def test_the_connector_s_options_are_not_used(tmp_path: Path) -> None:
     file = write(
         tmp_path,
         [
-            *kafka_groups(tmp_path, consumer, PRODUCER | {"startup.mode": "latest-offset"}),
+            *kafka_entries(tmp_path, consumer, PRODUCER | {"startup.mode": "latest-offset"}),
             group("consumer.config.1", {"topic.name": "other"}),
             group("HudiTable1", {}),
             group("mine", {"a": "b"}),
         ],
     )
     settings = load(tmp_path)
-    assert settings.producer is not None
     assert settings.notice == (
         f"{file}: not used: properties.group.id of consumer.config.0 (offsets are in the "
         "checkpoint), bootstrap.external.servers of consumer.config.0 (use BOOTSTRAP_SERVERS), "
@@ -140,7 +133,7 @@ def test_what_looks_like_a_mistake_is_refused_in_one_error(tmp_path: Path) -> No
         group("producer.config", {}),
         group("pipelines.orders", {}),
         group("spark.run.option", {}),
-        *kafka_groups(
+        *kafka_entries(
             tmp_path,
             CONSUMER | {"scan.startup.mode": "x"},
             PRODUCER | {"properties.groupid": "x", "start.mode": "y"},

@@ -9,10 +9,17 @@ from typing import Any
 import pytest
 from refusals import refused
 from unit.hudilab.settings_files import group, load, refusal, write
-from unit.hudilab.test_pipelines import GROUP
+from unit.hudilab_jobs.test_pipelines import GROUP
 
 from hudilab.errors import ConfigError
-from hudilab.settings import find_group, find_table, load_pipeline, load_settings, place_of
+from hudilab_jobs.settings import (
+    find_group,
+    find_table,
+    load_pipeline,
+    load_settings,
+    pipelines,
+    place_of,
+)
 
 
 def own(conf: Path, name: str = "orders", content: Any = None) -> Path:
@@ -30,7 +37,7 @@ def test_a_file_is_a_pipeline(tmp_path: Path) -> None:
     (file.parent / "sample.json.txt").write_text("not a pipeline")
     write(tmp_path, [group(), group("pipeline.flights", GROUP)])
     settings = load(tmp_path)
-    assert sorted(settings.pipelines) == ["flights", "orders"]
+    assert sorted(pipelines(settings)) == ["flights", "orders"]
     assert settings.origin("pipeline.orders", "source.path") == file
     assert settings.origin("pipeline.orders", "source.schema") == file  # a key that is missing
     groups = tmp_path / "application_properties.json"
@@ -42,9 +49,9 @@ def test_a_runtime_overrides_a_key_of_a_file(tmp_path: Path) -> None:
     file = own(tmp_path / "docker", content={"source.path": "s3://bucket/orders"})
     (tmp_path / "docker" / "application_properties.json").unlink()
     settings = load(tmp_path, "DOCKER")
-    assert settings.pipelines["orders"].source == "csv files in s3a://bucket/orders"
+    assert pipelines(settings)["orders"].source == "csv files in s3a://bucket/orders"
     assert settings.origin("pipeline.orders", "source.path") == file
-    assert load(tmp_path).pipelines["orders"].source == "csv files in file:///data/flights"
+    assert pipelines(load(tmp_path))["orders"].source == "csv files in file:///data/flights"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +88,7 @@ def test_a_pipeline_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(tmp_path)
     for name in ("./orders.json", "orders.json", str(file)):
         settings, stem = load_pipeline(name)
-        assert (stem, sorted(settings.pipelines)) == ("orders", ["kept", "orders"])
+        assert (stem, sorted(pipelines(settings))) == ("orders", ["kept", "orders"])
         assert settings.origin("pipeline.orders", "ordering") == file
     assert load_pipeline(str(kept))[1] == load_pipeline("kept")[1] == "kept"
     for missing in ("none.json", "kept.json"):
