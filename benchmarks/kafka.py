@@ -22,10 +22,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hudi_inspect import inspect
 from hudi_sink.sink import ExactlyOnceSink
-from hudilab.generate import Message, price_messages
 from hudilab.settings import Settings
 from hudilab_cli.servers.kafka import start_broker, stop_broker
 from hudilab_jobs import stock_prices
+from hudilab_jobs.generated_prices import Message, price_messages
 from hudilab_jobs.kafka.connection import Access
 from hudilab_jobs.kafka.sender import produce
 from hudilab_jobs.kafka.topics import create_topics

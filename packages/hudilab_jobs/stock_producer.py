@@ -14,8 +14,8 @@ import typer
 from tqdm import tqdm
 
 from hudilab.errors import ConfigError
-from hudilab.generate import TICKERS, price_messages
 from hudilab_jobs import short_errors
+from hudilab_jobs.generated_prices import TICKERS, price_messages
 from hudilab_jobs.kafka.connection import access
 from hudilab_jobs.kafka.sender import Sender
 from hudilab_jobs.kafka.topics import check_topics

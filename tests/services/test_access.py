@@ -17,10 +17,10 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from services.programs import SECRET, USER
 
 from hudilab.errors import KafkaError, ServiceError
-from hudilab.generate import Message, price_messages
 from hudilab.settings import Settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.kafka import Broker, start_broker
+from hudilab_jobs.generated_prices import Message, price_messages
 from hudilab_jobs.kafka import topics
 from hudilab_jobs.kafka.connection import Access, access
 from hudilab_jobs.kafka.sender import produce

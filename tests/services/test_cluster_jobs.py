@@ -27,10 +27,10 @@ from services.clusters import (
 )
 
 from hudilab.errors import ServiceError
-from hudilab.generate import price_messages
 from hudilab.settings import Settings
 from hudilab_cli.servers.history import find_history, start_history, stop_history
 from hudilab_cli.servers.s3 import S3Server
+from hudilab_jobs.generated_prices import price_messages
 from hudilab_jobs.kafka.connection import Access
 from hudilab_jobs.kafka.sender import produce
 from hudilab_jobs.kafka.topics import create_topics, topic_rows

@@ -16,8 +16,8 @@ from running import end_jvm
 from services.programs import Programs, finished
 
 from hudi_sink.commits import Commits
-from hudilab.generate import price_messages, stock_prices
 from hudilab.settings import Settings
+from hudilab_jobs.generated_prices import price_messages, stock_prices
 from hudilab_jobs.kafka.connection import Access
 from hudilab_jobs.kafka.sender import produce
 from hudilab_jobs.kafka.topics import create_topics, topic_rows

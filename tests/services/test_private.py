@@ -20,7 +20,6 @@ from others import why_not
 from running import running_server
 
 from hudi_sink.metastore import trouble
-from hudilab.generate import price_messages
 from hudilab.settings import Settings
 from hudilab_cli.servers import connect as connect_server
 from hudilab_cli.servers import database as database_server
@@ -30,6 +29,7 @@ from hudilab_cli.servers.database import login
 from hudilab_cli.servers.kafka import Broker
 from hudilab_cli.servers.metastore import start_metastore, stop_metastore
 from hudilab_cli.servers.s3 import S3Server
+from hudilab_jobs.generated_prices import price_messages
 from hudilab_jobs.kafka.sender import produce
 from hudilab_jobs.kafka.topics import create_topics, topic_rows
 from hudilab_jobs.settings import load_settings

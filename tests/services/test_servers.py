@@ -24,10 +24,10 @@ from refusals import refused
 from running import running_server
 
 from hudilab.errors import JarError, ServiceError
-from hudilab.generate import price_messages
 from hudilab.settings import Settings
 from hudilab_cli import servers
 from hudilab_cli.servers import cluster, connect, database, history, kafka, metastore, process, s3
+from hudilab_jobs.generated_prices import price_messages
 from hudilab_jobs.kafka.sender import produce
 from hudilab_jobs.kafka.topics import create_topics, topic_rows
 from hudilab_jobs.settings import load_settings

@@ -23,9 +23,9 @@ from running import end_jvm
 from services.programs import SECRET, USER, Programs
 
 from hudilab.errors import KafkaError, StreamError
-from hudilab.generate import Message, price_messages, stock_prices
 from hudilab.settings import Settings
 from hudilab_cli.servers.kafka import Broker, start_broker
+from hudilab_jobs.generated_prices import Message, price_messages, stock_prices
 from hudilab_jobs.kafka.connection import Access
 from hudilab_jobs.kafka.sender import produce
 from hudilab_jobs.kafka.topics import create_topics, topic_rows

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hudilab.generate import price_messages
 from hudilab.settings import Settings
 from hudilab_jobs import stock_prices
+from hudilab_jobs.generated_prices import price_messages
 from hudilab_jobs.kafka.connection import Access
 from hudilab_jobs.kafka.sender import produce
 from hudilab_jobs.kafka.topics import create_topics, topic_rows

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pandas as pd
 
-from hudilab.generate import TICKERS, price_messages, stock_prices
+from hudilab_jobs.generated_prices import TICKERS, price_messages, stock_prices
 
 
 def test_a_price_depends_on_seed_and_number_only() -> None:
